@@ -401,13 +401,16 @@ class _Scram:
 
 
 @contextmanager
-def far_process(brokers: int, *, round_trip_s: float, is_secured: bool) -> Iterator[dict[str, str]]:
+def far_process(
+    brokers: int, *, round_trip_s: float, is_secured: bool, consumed: int = 100
+) -> Iterator[dict[str, str]]:
     """Give the options that reach such a cluster, whose brokers are in another process, and end it."""
-    with in_process(_serve, brokers, round_trip_s, is_secured) as options:
+    with in_process(_serve, brokers, round_trip_s, is_secured, consumed) as options:
         yield options
 
 
-def _serve(parent: Connection, brokers: int, round_trip_s: float, is_secured: bool) -> None:
-    with FarCluster(brokers, round_trip_s=round_trip_s, is_secured=is_secured) as cluster, suppress(EOFError):
+def _serve(parent: Connection, brokers: int, round_trip_s: float, is_secured: bool, consumed: int) -> None:
+    far = FarCluster(brokers, round_trip_s=round_trip_s, is_secured=is_secured, consumed=consumed)
+    with far as cluster, suppress(EOFError):
         parent.send(cluster.options)
         parent.recv()

@@ -1,5 +1,5 @@
 """Groups of a cluster that is large and far away, and their offsets: 50 brokers at a round trip of 40 ms, asked within
-the time that ``enrich: groups`` has unless told. Each of 200 groups has committed the offsets of 100 partitions.
+the time that `enrichTimeout` gives them unless told. Each of 200 groups has committed the offsets of 100 partitions.
 
 ``python -m benchmarks.groups [--quick]``. The brokers are made up and in a process of their own
 (`benchmarks.far_cluster`); bytes, connections, TLS and SCRAM are real. The first asking of a poller makes the
@@ -30,7 +30,7 @@ WHOLE: Final = {"groups": BROKERS * GROUPS_A_BROKER, "offsets": BROKERS * GROUPS
 """Question -> of how many groups, or commits, the whole answer is."""
 ROUND_TRIP_S: Final = 0.04
 BUDGET_S: Final = {"groups": 2.5, "offsets": 5.0}
-"""`groups` has half of `enrichTimeout`, each step of `offsets` half of what is left."""
+"""Half of what `enrichTimeout` gives groups, and all that it gives offsets."""
 LATER: Final = 4
 
 
@@ -76,19 +76,17 @@ def asked(given: dict[str, str], kind: str) -> list[Asked]:
     """Return what the askings of one poller take, the first of which makes the connections."""
     options = parse(given | {"enrich": kind})
     times = []
-    with Poller(
-        options.clusters[0],
-        options.topic_filter,
-        options.request_timeout_ms,
-        enrich_timeout_ms=options.polling["default"].enrich_timeout_ms,
-    ) as poller:
+    with (
+        Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller,
+        poller.asking(options.polling["default"].enrich_timeout_ms) as asking,
+    ):
         for _ in range(1 + LATER):
             poll = poller.poll()
             if poll.metadata is None:
                 raise RuntimeError(poll.error)
             about = subject((kind,), poll.metadata)
             begin, processor = time.monotonic(), time.process_time()
-            (answer,) = poller.ask_beside(about, float("inf"))
+            (answer,) = asking.answers(about, poller.answerer)
             took, processed = time.monotonic() - begin, time.process_time() - processor
             listed = sum(map(len, answer.rows.values)) if answer.rows else 0
             is_whole = answer.outcome == "ok" and listed == WHOLE[kind]

@@ -100,7 +100,7 @@ def _polls(spark: SparkSession, where: Lake) -> list[PollSeen]:
 def _config(folder: Path, bootstrap_servers: str) -> Config:
     poll = {
         "pollInterval": "2s",
-        "pollsPerBatch": 5,
+        "commitInterval": "10s",
         "requestTimeout": "3s",
         "enrich": "configs=10s, reassignments=2s, elr=1s, groups=2s",
     }

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.common.appended import appended
 from jobs.common.cli import run_job
 from jobs.common.commit import newest_version
 from jobs.common.config import Config
@@ -108,9 +109,7 @@ class GroupLag(Maker):
     def __init__(self, spark: SparkSession, config: Config) -> None:
         self._noted_at = datetime.now(UTC)
         self._version = -1
-        """Of bronze.metadata_polls, that was looked at."""
-        self._looked: dict[str, int] = {}
-        """By stream, up to which poll headers were looked at."""
+        """Of bronze.metadata_polls, up to which all visits were taken; -1 before any."""
         super().__init__(spark, config, [JOB])
 
     def _finish(self, step: Step, live: LiveRows) -> None:
@@ -139,7 +138,7 @@ class GroupLag(Maker):
         return is_more
 
     def _go_back(self) -> None:
-        self._version, self._looked = -1, {}
+        self._version = -1
 
     # --- what is new ---
 
@@ -148,23 +147,19 @@ class GroupLag(Maker):
         alias.
         """
         news = News()
-        if planned is None:
-            look = _look_at(self._polls(version).where(self._beyond()), _is_not_taken(self._states))
-            most = self._config.polls_per_round
-        else:
-            look, most = _look_at(self._polls(version).where(_is_planned(planned)), F.lit(True)), None
+        polls, most = self._polls(version), None if planned is not None else self._config.polls_per_round
+        is_wanted = _is_not_taken(self._states) if planned is None else _is_planned(planned)
+        # What answers tell is left alone: the first look of a run goes over all days of bronze.
+        headers = rows_of(polls.where(IS_VISIT).where(is_wanted).select(*_HEADER).toArrow())
         by_alias: dict[str, list[Row]] = defaultdict(list)
-        visits = [header for header in look.visits if header["cluster"] not in self.aside]
+        visits = [header for header in headers if header["cluster"] not in self.aside]
         for header in sorted(visits, key=lambda header: header["poll_id"]):
             by_alias[header["cluster"]].append(header)
         taken = [header for of_alias in by_alias.values() for header in of_alias[:most]]
         news.is_all = len(taken) == len(visits)
-        if news.is_all and planned is None:
-            # Of the same look, so no poll is passed over.
-            self._looked |= look.newest
         if not taken:
             return news
-        answers = self._answers(taken)
+        answers = self._answers(polls, taken)
         read_before = F.max(F.expr("array_max(offsets.commit_read_before)")).alias("read_before")
         last = rows_of(answers.groupBy("cluster", "poll_id").agg(read_before).toArrow())
         read = {(row["cluster"], row["poll_id"]): row["read_before"] for row in last}
@@ -188,22 +183,21 @@ class GroupLag(Maker):
         news.said = said.select(_key("_told.group_id").alias(_KEY), packed.alias(column_of(METADATA_POLLS)))
         return news
 
-    def _beyond(self) -> Column:
-        """That a poll is of after those that were looked at."""
-        later = (f"(stream = '{stream}' AND n > {n})" for stream, n in self._looked.items())
-        return F.expr(" OR ".join(later) or "false") | ~F.col("stream").isin(list(self._looked))
-
     def _polls(self, version: int | None) -> DataFrame:
-        """Bronze in one of its versions, or now."""
+        """What bronze has had since the version that was looked at, up to another one; or all of it, now."""
         if version is None:
             return self._lake.read(self._spark, METADATA_POLLS)
-        return self._lake.read_version(self._spark, METADATA_POLLS, version)
+        if not 0 <= self._version < version:
+            return self._lake.read_version(self._spark, METADATA_POLLS, version)
+        return appended(self._spark, self._lake, METADATA_POLLS, self._version + 1, version)
 
-    def _answers(self, headers: Sequence[Row]) -> DataFrame:
-        """The answers of visits about groups: cluster, poll_id, cluster_id, and offsets of many partitions a row."""
+    def _answers(self, polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
+        """The answers of visits about groups, among `polls`: cluster, poll_id, cluster_id, and offsets of many
+        partitions a row.
+        """
         wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
         visits = self._spark.createDataFrame(wanted, "cluster string, poll_id string, cluster_id string")
-        rows = self._lake.read(self._spark, METADATA_POLLS).where("record = 'offsets'")
+        rows = polls.where("record = 'offsets'")
         spans: dict[str, list[int]] = defaultdict(list)
         for header in headers:
             spans[header["stream"]].append(header["n"])
@@ -269,28 +263,6 @@ class GroupLag(Maker):
 
 run = job_of(GroupLag)
 """Keeps lag up with polls; with `once`, until nothing is new."""
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Columns of the headers of visits, and by stream the newest poll of all."""
-
-    visits: list[Row]
-    newest: dict[str, int]
-
-
-def _look_at(polls: DataFrame, is_wanted: Column) -> _Look:
-    """Look at the headers among rows of bronze, in one job. `is_wanted`: which visits are to be told.
-
-    What answers tell is left alone: the first look of a run goes over all days of bronze.
-    """
-    visit = F.when(is_wanted & F.expr(IS_VISIT), F.struct(*_HEADER))
-    headers = polls.where("record IN ('poll', 'answer')").groupBy("stream", "cluster")
-    streams = rows_of(headers.agg(F.collect_list(visit).alias("visits"), F.max("n").alias("n")).toArrow())
-    newest: dict[str, int] = {}
-    for each in streams:
-        newest[each["stream"]] = max(each["n"], newest.get(each["stream"], each["n"]))
-    return _Look([visit for each in streams for visit in each["visits"]], newest)
 
 
 def _is_not_taken(states: Mapping[tuple[str, str], Row]) -> Column:

@@ -18,9 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common import large
+from jobs.common.appended import is_kept, is_kept_since
 from jobs.common.cli import Job, OfCluster
 from jobs.common.cluster_log import NewRecords, has_news, has_snapshot, read, read_at
-from jobs.common.commit import Commit, delete_rows
+from jobs.common.commit import Commit, delete_rows, newest_commit
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import kept_since
 from jobs.common.live import PARTS, LiveRows, in_parts, part_of
@@ -61,7 +62,7 @@ from schemas import bronze, gold, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import ensure_lake
 from schemas.internal import STATE
-from schemas.lake import LakeError
+from schemas.lake import VERSION, LakeError
 from schemas.table import PART, Table
 
 HISTORIES = {
@@ -94,6 +95,8 @@ _State = TypeVar("_State", State, LogState)
 _LOG = ""
 """In place of an alias: the row of internal.states that says how far bronze.cluster_log was taken."""
 
+_NEVER, _EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
 _TOPICS = (silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.BROKER_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS)
 """The tables that records of topics, and the header beside them, may change."""
 
@@ -120,7 +123,10 @@ class History(Maker):
         self._followed = frozenset(config.with_controllers)
         self._histories = [history for history in HISTORIES if history in wanted]
         self._headers: dict[str, dict[str, Row]] = {}
-        self._looked: dict[str, int] = {}
+        self._looked, self._looked_at = -1, _NEVER
+        """The version of bronze.metadata_polls up to which headers were read, and its time; -1 before any."""
+        self._looked_from = 0, _NEVER
+        """The first version that the last look has read, and a time that is not after it."""
         self._parsed: dict[tuple[str, str], tuple[str, Any]] = {}
         self._log = NewRecords(spark, config.lake)
         super().__init__(spark, config, self._histories)
@@ -245,7 +251,7 @@ class History(Maker):
         keys = [(history, cluster) for history in step.histories]
         gone = {key: {"history": key[0], "cluster": cluster, "round": step.round} for key in keys}
         self._rounds.done(step, (self._states | gone).values())
-        self._states, self._looked = {key: row for key, row in self._states.items() if key not in gone}, {}
+        self._states, self._looked = {key: row for key, row in self._states.items() if key not in gone}, -1
         self._headers.pop(cluster, None)
         self._live.forget()
 
@@ -345,23 +351,32 @@ class History(Maker):
 
     def _new_headers(self) -> list[Row]:
         """Headers of polls that no round has taken, or that wait; those that this job has not seen."""
-        rows = self._lake.read(self._spark, METADATA_POLLS).where(_IS_HEADER)
-        taken: list[tuple[str, str, int]] = []
-        if self._looked:
-            beyond = " OR ".join(f"(stream = '{stream}' AND n > {n})" for stream, n in self._looked.items())
-            rows = rows.where(F.expr(beyond) | ~F.col("stream").isin(list(self._looked)))
-        elif taken := [(cluster, *place) for cluster in self._of_silver() for place in self._taken_so_far(cluster)]:
-            so_far = self._spark.createDataFrame(taken, "cluster string, stream string, _taken bigint")
-            rows = rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where("_taken IS NULL OR n > _taken")
-        all_rows = rows_of(rows.select(*HEADER).toArrow())
+        newest = newest_commit(self._spark, self._lake, METADATA_POLLS)
+        if newest.version == self._looked:
+            return []
+        is_next = 0 <= self._looked < newest.version and is_kept_since(METADATA_POLLS, self._looked_at)
+        rows = self._appended(self._looked + 1, newest.version) if is_next else self._not_taken()
+        all_rows = rows_of(rows.where(_IS_HEADER).select(*HEADER, VERSION).toArrow())
+        self._looked_from = self._looked + 1, self._looked_at
+        self._looked, self._looked_at = newest.version, newest.timestamp
         found = headers_of(all_rows)
-        places = [(stream, n) for _, stream, n in taken] + [(header["stream"], header["n"]) for header in found]
-        for stream, n in places:
-            self._looked[stream] = max(n, self._looked.get(stream, -1))
         answers = [row for row in all_rows if row["record"] == "answer"]
         for level, line in (*self._outages.see(found), *self._outages.unanswered.see(answers)):
             log.log(level, "%s", line)
         return [header for header in found if not self._is_past(header)]
+
+    def _appended(self, first: int, last: int, spark: SparkSession | None = None) -> DataFrame:
+        return self._lake.read_appended(spark or self._spark, METADATA_POLLS, first, last)
+
+    def _not_taken(self) -> DataFrame:
+        """The rows of polls that no round has taken, or that wait, whichever version has appended them (VERSION is
+        null).
+        """
+        rows = self._lake.read(self._spark, METADATA_POLLS).withColumn(VERSION, F.lit(None).cast("bigint"))
+        if not (taken := [(cluster, *place) for cluster in self._of_silver() for place in self._taken_so_far(cluster)]):
+            return rows
+        so_far = self._spark.createDataFrame(taken, "cluster string, stream string, _taken bigint")
+        return rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where("_taken IS NULL OR n > _taken")
 
     def _taken_so_far(self, cluster: str) -> list[tuple[str, int]]:
         """Of each stream, the last poll of a cluster that need not be read again."""
@@ -392,13 +407,12 @@ class History(Maker):
 
     def _claimed_ids(self) -> dict[str, str]:
         """Alias -> the cluster id that it stands for."""
-        known = [(cluster, row["cluster_id"], "") for cluster, row in self._of_silver().items()]
-        # After any poll.
-        read = [(cluster, rows["cluster_id"][0].as_py(), "~") for cluster, rows in self._log.rows.items()]
+        known = [(cluster, row["cluster_id"], _NEVER) for cluster, row in self._of_silver().items()]
+        read = [(cluster, rows["cluster_id"][0].as_py(), _EVER) for cluster, rows in self._log.rows.items()]
         answered = [
-            (cluster, header["cluster_id"], poll_id)
+            (cluster, header["cluster_id"], header["scheduled_at"])
             for cluster, headers in self._headers.items()
-            for poll_id, header in headers.items()
+            for header in headers.values()
             if header["outcome"] == "ok"
         ]
         return claims(told for told in (*known, *answered, *read) if told[1] is not None)
@@ -619,16 +633,35 @@ class History(Maker):
         """The rows of bronze that the round reads."""
         polls = [(each.cluster, poll_id, list(records)) for each in takes for poll_id, records in each.polls.items()]
         wanted = spark.createDataFrame(polls, "cluster string, poll_id string, _records array<string>")
-        rows = self._lake.read(spark, METADATA_POLLS)
         if not polls:
-            return rows.where("false")
-        numbers = [_place_of(poll_id)[1] for _, poll_id, _ in polls]
-        days = sorted({day for each in takes for day in each.days})
+            return self._lake.read(spark, METADATA_POLLS).where("false")
         return (
-            rows.where(F.col("day").isin(days) & F.col("n").between(min(numbers), max(numbers)))
+            self._rows_of(spark, takes)
             .join(F.broadcast(wanted), ["cluster", "poll_id"])
             .where(f"{_IS_HEADER} OR array_contains(_records, record)")
         )
+
+    def _rows_of(self, spark: SparkSession, takes: Sequence[Take]) -> DataFrame:
+        """Rows of bronze, those of the polls that a round takes among them, in as few files as can be.
+
+        Those are the files of the versions that this job has seen the polls in. Where it has not, their numbers may
+        leave many files to be read: each cluster has numbers of its own, and a file has polls of all.
+        """
+        polls = [(each.cluster, poll_id) for each in takes for poll_id in each.polls]
+        seen = [self._headers.get(cluster, {}).get(poll_id) for cluster, poll_id in polls]
+        versions = [header[VERSION] for header in seen if header is not None and header[VERSION] is not None]
+        if len(versions) == len(polls) and self._is_kept(spark, min(versions)):
+            return self._appended(min(versions), max(versions), spark)
+        numbers = [_place_of(poll_id)[1] for _, poll_id in polls]
+        days = sorted({day for each in takes for day in each.days})
+        rows = self._lake.read(spark, METADATA_POLLS)
+        return rows.where(F.col("day").isin(days) & F.col("n").between(min(numbers), max(numbers)))
+
+    def _is_kept(self, spark: SparkSession, first: int) -> bool:
+        """`is_kept` of bronze.metadata_polls, which Delta need not be asked of what the last look has read."""
+        looked_from, since = self._looked_from
+        is_new = first >= looked_from and is_kept_since(METADATA_POLLS, since)
+        return is_new or is_kept(spark, self._lake, METADATA_POLLS, first)
 
     def _commit_in_parts(
         self, changed: pa.Table | None, first: DataFrame | None, live: DataFrame, takes: Sequence[Take]

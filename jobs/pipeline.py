@@ -26,6 +26,7 @@ from jobs.common.driver import JVM_IS_GONE, take_pool
 from jobs.common.lake_clock import ClockError
 from jobs.common.outages import Outages
 from jobs.common.reading import FollowedLog, Reading, follow
+from jobs.common.recording import recording
 from jobs.common.rounds import OvertakenError
 from jobs.common.status import CROSSED
 from jobs.common.streams import Running
@@ -57,7 +58,7 @@ LOGGED_EVERY_S = 60.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    return run_job("pipeline", __doc__, run, argv, believe=believing)
+    return run_job("pipeline", __doc__, run, argv, believe=believing, beside=recording)
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> int:
@@ -267,19 +268,15 @@ def _ended(spark: SparkSession, streams: Mapping[str, Running]) -> bool:
     with suppress(StreamingQueryException):  # Of which query, Spark does not say.
         if spark.streams.awaitAnyTermination(LOOK_EVERY_S):  # type: ignore[arg-type]  # fractions, too
             return True
-    is_other = False
+    has_one_ended = False
     for stream in streams.values():
-        if stream.query.isActive:
-            is_other |= stream.take_back()
-            continue
-        try:
-            stream.query.awaitTermination()
-        except StreamingQueryException as error:
-            stream.outlast(error)
-            is_other = True
-        else:
+        query = stream.query
+        is_active = query.isActive
+        if not stream.keep():
             return True
-    if is_other:
+        # One that was stopped to be started again has ended, too, also where that start has failed.
+        has_one_ended |= not is_active or stream.query is not query or not query.isActive
+    if has_one_ended:
         spark.streams.resetTerminated()
     return False
 

@@ -3,9 +3,7 @@
 spark-submit jobs/poll_metadata.py --config FILE [--once]
 """
 
-import math
-import os
-import re
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -18,9 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.lake_clock import last_polls
-from jobs.common.session import SessionError, setting
+from jobs.common.recording import TOKEN, claim_spool, recording
 from jobs.common.streams import Running, append_stream
-from metadata_source.datasource import CLUSTERS_PER_TASK
 from schemas import bronze
 from schemas.in_spark import read_view
 from schemas.internal import STATE_NOW
@@ -33,7 +30,7 @@ LOOK_EVERY_S = 1.0
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
-    """Poll on and on; with `once`, one batch of polls."""
+    """Poll on and on; with `once`, what a recorder has left, and one poll of each cluster."""
     if once:
         start(spark, config, once=True).awaitTermination()
     else:
@@ -46,21 +43,32 @@ def polling(spark: SparkSession, config: Config) -> Running:
 
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
-    """Start the query that polls; with `once` it ends after one batch of polls."""
-    check_slots(spark, len(config.clusters))
+    """Start the query that reads polls from the spool; with `once` it ends after one poll of each cluster.
+
+    What only the lake tells goes beside the options, which are the same as those that a recorder was started with
+    (recording.py).
+    """
+    claim_spool(config)
 
     def options(ids: Mapping[str, str]) -> dict[str, str]:
         newest = newest_stream(spark, config.lake, config.clusters)
         now = datetime.now(UTC)
         doubted = last_polls(spark, config.lake, now, config.clusters).doubted(now)
         return (
-            config.source_options(ids)
+            config.source_options({})
+            | {"spool": config.spool, "recorder": TOKEN, "knownIds": json.dumps(_not_configured(config, ids))}
             | ({} if newest is None else {"newestStream": newest})
             | ({} if doubted is None else {"doubtedClock": "/".join(at.isoformat() for at in doubted)})
         )
 
     source = "kafka_metadata"
     return append_stream(spark, config, bronze.METADATA_POLLS, source, query=QUERY, options=options, once=once)
+
+
+def _not_configured(config: Config, ids: Mapping[str, str]) -> dict[str, str]:
+    """Of the ids that the lake knows clusters by, those of clusters that are configured without one, by alias."""
+    without = (alias for alias, own in config.clusters.items() if "clusterid" not in map(str.lower, own))
+    return {alias: ids[alias] for alias in without if alias in ids}
 
 
 def newest_stream(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> str | None:
@@ -78,19 +86,5 @@ def newest_stream(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> s
     return found
 
 
-def check_slots(spark: SparkSession, clusters: int) -> None:
-    """Refuse `local[n]` with too few slots: polling holds tasks, and one slot must stay free for the rest."""
-    local = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", setting(spark, "spark.master") or "")
-    if not local:
-        return
-    slots = (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
-    tasks = math.ceil(clusters / CLUSTERS_PER_TASK)
-    if slots <= tasks:
-        raise SessionError(
-            f"{local[0]} has {slots} task slot(s), and polling {clusters} cluster(s) holds {tasks}: start with "
-            f"--master 'local[{tasks + 1}]' or more"
-        )
-
-
 if __name__ == "__main__":
-    sys.exit(run_job(QUERY, __doc__, run))
+    sys.exit(run_job(QUERY, __doc__, run, beside=recording))

@@ -281,14 +281,19 @@ class RebalanceCost(Maker):
 
     def _visits(self, of_groups: DataFrame, since: datetime) -> list[DataFrame]:
         """The visits of groups from `since` on; none where nobody asks."""
-        is_recent = F.col("day") >= F.lit(since.date() - timedelta(days=1))
-        polls = self._lake.read(self._spark, METADATA_POLLS).where(is_recent)
-        headers = polls.where("record = 'answer' AND kind = 'offsets'")
-        asked = headers.where(F.col("scheduled_at") >= F.lit(since)).agg(F.min(F.struct("stream", "n")))
-        if (first := asked.collect()[0][0]) is None:
+        polls = self._lake.read(self._spark, METADATA_POLLS).where(F.col("day") >= F.lit(since.date()))
+        headers = polls.where("record = 'answer' AND kind = 'offsets'").where(F.col("scheduled_at") >= F.lit(since))
+        # Each cluster has numbers of its own.
+        place = F.struct("stream", "n")
+        asked = headers.groupBy("cluster").agg(F.min(place).alias("_first")).collect()
+        if not asked:
             return []
+        of_clusters = self._spark.createDataFrame(asked, "cluster string, _first struct<stream: string, n: bigint>")
+        # Files have statistics of these two.
+        first = min(each["_first"] for each in asked)
         is_later = (F.col("stream") > first.stream) | ((F.col("stream") == first.stream) & (F.col("n") >= first.n))
-        offsets = polls.where("record = 'offsets'").where(is_later).select("cluster", F.explode("offsets").alias("_of"))
+        offsets = polls.where("record = 'offsets'").where(is_later).join(F.broadcast(of_clusters), "cluster")
+        offsets = offsets.where(place >= F.col("_first")).select("cluster", F.explode("offsets").alias("_of"))
         rows = offsets.select("cluster", "_of.*").where("topic IS NOT NULL").join(of_groups, ["cluster", "group_id"])
         return [packed(rows, METADATA_POLLS, (_KEY,), _VISITED)]
 

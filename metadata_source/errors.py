@@ -46,6 +46,9 @@ class ErrorKind(StrEnum):
     BROKER_ERROR = "broker_error", Retry.AGAIN
     NO_LEADER = "no_leader", Retry.AGAIN  # of a log: nobody says where it ends
     OVERLAPPED = "overlapped", Retry.AGAIN  # the poll was not sent, since the one before was still running
+    LOST = "lost", Retry.AGAIN  # the poll was recorded, and the spool has not kept it, or what it follows
+    SPOOL_FULL = "spool_full", Retry.AGAIN  # the poll was made, and the spool had no room for its rows
+    HANDED_OVER = "handed_over", Retry.AGAIN  # the poll is in the spool of a recorder that another one has replaced
     CLOCK = "clock", Retry.AGAIN  # this machine's, which is not believed yet (`metadata_source.clock`)
     TLS = "tls"
     PROTOCOL = "protocol"  # bytes that are no answer, or over which the code stumbled

@@ -1,7 +1,8 @@
-"""Names and numbers that polls, logs and history have to know alike, nearly all of them Kafka's."""
+"""Names and numbers that polls, logs and history have to know alike, most of them Kafka's."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -18,6 +19,9 @@ TRUSTED_EPOCHS_VERSION: Final = 9
 """Leader epochs of Metadata versions below cannot be trusted (KAFKA-9212)."""
 EXACT_FROM_LEVEL: Final = 12
 """metadata.version 3.6-IV0: an ISR that shrinks raises the leader epoch no more (KAFKA-15021)."""
+
+KEY_FRAME_EVERY: Final = timedelta(seconds=300)
+"""After so long since a cluster's last key frame the next answer is one. Other polls tell what differs."""
 
 LAST_MS: Final = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z, the last time that Python and Spark have."""

@@ -126,10 +126,10 @@ class Time(NamedTuple):
     until: float
 
     @classmethod
-    def half(cls, visits: Visits) -> Time:
-        """Return half of the time that is left: what comes after has the rest."""
+    def share(cls, visits: Visits, steps: int) -> Time:
+        """Return the time of the first of so many steps, which share evenly what is left."""
         now = time.monotonic()
-        seconds = max(0.0, visits.deadline - now) / 2
+        seconds = max(0.0, visits.deadline - now) / steps
         return cls(seconds, now + seconds)
 
     @property
@@ -173,9 +173,9 @@ class _Lost:
 def described(visits: Visits, brokers: Iterable[Broker]) -> Described:
     """Return all groups of the cluster. Raises PollError if some may be missing, and says which brokers and partitions.
 
-    Brokers are asked side by side. It takes half of the time that is left.
+    Brokers are asked side by side. It takes all of the time that is left.
     """
-    accounts = _settled_accounts(visits, brokers, _describe)
+    accounts = _settled_accounts(visits, brokers, _describe, Time.share(visits, 1))
     groups: dict[str, Values] = {}
     for account in accounts:
         for group_id, group in account.groups.items():
@@ -189,8 +189,10 @@ def described(visits: Visits, brokers: Iterable[Broker]) -> Described:
 
 
 def coordinated(visits: Visits, brokers: Iterable[Broker]) -> list[Coordinated]:
-    """Return who coordinates which groups, and describe none; else as `described`."""
-    return _coordinated(_settled_accounts(visits, brokers, lambda *_: iter(())))
+    """Return who coordinates which groups, and describe none; else as `described`. It takes a third of the time that is
+    left: commits and ends are asked for after it.
+    """
+    return _coordinated(_settled_accounts(visits, brokers, lambda *_: iter(()), Time.share(visits, 3)))
 
 
 def at_addresses(items: Iterable[_Item], address: Callable[[_Item], Address]) -> list[list[_Item]]:
@@ -224,12 +226,11 @@ def _coordinated(accounts: Iterable[_Account]) -> list[Coordinated]:
     ]
 
 
-def _settled_accounts(visits: Visits, brokers: Iterable[Broker], tell: _Tell) -> list[_Account]:
+def _settled_accounts(visits: Visits, brokers: Iterable[Broker], tell: _Tell, given: Time) -> list[_Account]:
     """Return what all brokers say, once coordinators that are new have begun to load. Raises PollError, as `_accounts`.
 
     `tell`: of a broker, a type and ids of its groups, what else there is to say of each.
     """
-    given = Time.half(visits)
     at = at_addresses(brokers, lambda broker: broker.address)
     accounts = _accounts(visits, at, given, tell)
     if visits.are_new(frozenset[tuple[int, int]]().union(*(account.led for account in accounts))):

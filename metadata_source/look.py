@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from metadata_source.client_file import ClientFile
     from metadata_source.options import Cluster, Options, TopicFilter
-    from metadata_source.poller import Poll
+    from metadata_source.poll import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.transport import Address
 

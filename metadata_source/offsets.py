@@ -7,7 +7,7 @@ leaders.
 | what each group has committed | the broker that listed it | OffsetFetch, many groups each (before Kafka 3.0 one) |
 | the ends of these partitions | their leaders, as the poll was answered | ListOffsets, latest, then earliest |
 
-Each step takes half of the time that is left. Share groups have no offsets of this kind. A coordinator leaves out
+The steps share the time that is left evenly. Share groups have no offsets of this kind. A coordinator leaves out
 commits of topics that the user may not describe.
 
 `log_end` is the high watermark: the end of a log for who reads all records. For who reads committed ones only it ends
@@ -36,6 +36,7 @@ from metadata_source.columns.polls import OFFSET
 from metadata_source.errors import PollError
 from metadata_source.groups import Time, at_addresses, undone
 from metadata_source.images import covered
+from metadata_source.lineage import NO_EPOCH
 from metadata_source.options.readers import whole_name
 from metadata_source.outcomes import outcome_of
 from metadata_source.questions import EARLIEST, LATEST, check, commits
@@ -144,7 +145,7 @@ class _Answers:
 
 
 def _commits(visits: Visits, coordinated: Iterable[Coordinated], wanted: Wanted) -> _Commits:
-    given = Time.half(visits)
+    given = Time.share(visits, 2)
     by_broker = [(each.broker, ids) for each in coordinated if (ids := _wanted_groups(each, wanted))]
     at = at_addresses(by_broker, lambda item: item[0].address)
     told = side_by_side(at, lambda those: [_asked(visits, broker, ids, given) for broker, ids in those], "commits")
@@ -292,7 +293,7 @@ class _Ends:
 
 def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders: pa.Table) -> _Ends:
     """Ask leaders for the ends of the logs of all partitions with a commit."""
-    given = Time.half(visits)
+    given = Time.share(visits, 1)
     topics = pc.unique(commits["topic"].drop_null()).sort()
     wanted = _keys_of(commits, topics)
     ends = _Ends.unknown(topics, np.unique(wanted[wanted >= 0]))
@@ -327,7 +328,10 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
         topic, partition = keys >> _BITS, (keys & (1 << _BITS) - 1).astype(np.int32)
         begins = np.flatnonzero(np.diff(topic, prepend=-1))
         names = ends.topics.take(pa.array(topic[begins])).to_pylist()
-        asked = list(zip(names, np.split(partition, begins[1:]), strict=True))
+        asked = [
+            (name, [(each, NO_EPOCH) for each in those.tolist()])
+            for name, those in zip(names, np.split(partition, begins[1:]), strict=True)
+        ]
         try:
             # The later end first: it is nearer to the commits.
             for which, told in ((LATEST, ends.end), (EARLIEST, ends.start)):

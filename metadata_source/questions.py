@@ -32,15 +32,12 @@ from metadata_source.transport import error_name, format_address
 from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    import numpy as np
-    import numpy.typing as npt
-
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.transport import Connection
+    from metadata_source.transport import Answer, Connection, Pending
 
 _T = TypeVar("_T")
 
@@ -84,7 +81,7 @@ _BROKERS: Final = 1
 _CONTROLLER_TIMEOUT_MS: Final = 5_000
 CONSUMER: Final = -1
 """In place of a replica's id."""
-_FETCH_WAIT_MS: Final = 500
+FETCH_WAIT_S: Final = 0.5
 _READ_UNCOMMITTED: Final = 0
 _REMOTE_TIMEOUT_MS: Final = 5_000
 """Of looking up times in remote storage, which is not asked for here."""
@@ -126,10 +123,22 @@ class Question:
         """Return the response, of kafka-python's class. Raises PollError, as `version` and `Connection.request`, for
         bytes that are no such response, and for a null where Kafka's definitions allow none.
         """
-        version, where = self.version(connection), format_address(connection.address)
+        version = self.version(connection)
         is_flexible = self.request.flexible_version_q(version)
         body = self.body(version)
         answer = connection.request(self.request.API_KEY, version, body, flexible=is_flexible, deadline=deadline)
+        return self._response(connection, answer, version, deadline)
+
+    def begin(self, connection: Connection, deadline: float) -> Asked:
+        """Ask, and do not wait for the answer. Raises PollError, as `version` and `Connection.begin`."""
+        version = self.version(connection)
+        is_flexible = self.request.flexible_version_q(version)
+        body = self.body(version)
+        pending = connection.begin(self.request.API_KEY, version, body, flexible=is_flexible, deadline=deadline)
+        return Asked(pending, lambda: self._response(connection, pending.answer(), version, deadline))
+
+    def _response(self, connection: Connection, answer: Answer, version: int, deadline: float) -> Any:
+        where = format_address(connection.address)
         try:
             response = self.read(answer.body, version, read_by(deadline))
         except ProtocolError as error:
@@ -149,6 +158,13 @@ class Question:
     def read(self, body: bytes, version: int, deadline: float) -> Any:
         """Return what an answer's body says. Raises ProtocolError."""
         return read_response(self.request, version, body, deadline=deadline)
+
+
+class Asked(NamedTuple):
+    """A question under way. `response`: what `Question.ask` would return, or raises, once `pending` is done."""
+
+    pending: Pending
+    response: Callable[[], Any]
 
 
 class TopicQuestion(Question):
@@ -201,12 +217,17 @@ def commits(group_ids: Sequence[str]) -> Question:
     return Question(OffsetFetchRequest, fields, _FIRST_OF_ALL_TOPICS, _LAST_COMMITS_BY_NAME, is_timed=True)
 
 
-def ends(topics: Iterable[tuple[str, npt.NDArray[np.int32]]], end: int) -> Question:
-    """One end of each of these partitions of topics: LATEST, which is the high watermark, or EARLIEST."""
+def ends(topics: Iterable[tuple[str, Iterable[tuple[int, int]]]], when: int) -> Question:
+    """The offset of each of these partitions of topics, given with their leader epochs (-1: not known), at one end,
+    LATEST, which is the high watermark, or EARLIEST, or at a time in ms since 1970.
+    """
     topic = ListOffsetsRequest.ListOffsetsTopic
-    at_end = partial(topic.ListOffsetsPartition, current_leader_epoch=NO_EPOCH, timestamp=end)
+    at = partial(topic.ListOffsetsPartition, timestamp=when)
     asked = [
-        topic(name=name, partitions=[at_end(partition_index=each) for each in partitions.tolist()])
+        topic(
+            name=name,
+            partitions=[at(partition_index=partition, current_leader_epoch=epoch) for partition, epoch in partitions],
+        )
         for name, partitions in topics
     ]
     fields = {
@@ -307,9 +328,10 @@ def fetch(
     most_bytes: int,
     partition_bytes: int,
     cluster_id: str | None = None,
+    wait_s: float = FETCH_WAIT_S,
 ) -> Question:
     """Records of partitions of a topic, by its name or its id, as a client that is no replica: without a session, and
-    with those of open transactions. A broker waits half a second for one that is not there yet.
+    with those of open transactions. A broker waits for `wait_s` for one that is not there yet.
     """
     name, lowest, highest = (
         ("topic", _FIRST_WITH_BATCHES, LAST_WITH_TOPIC_NAMES)
@@ -330,7 +352,7 @@ def fetch(
     ]
     fields = {
         "cluster_id": cluster_id,
-        "max_wait_ms": _FETCH_WAIT_MS,
+        "max_wait_ms": int(wait_s * 1000),
         "min_bytes": 1,
         "max_bytes": most_bytes,
         "isolation_level": _READ_UNCOMMITTED,

@@ -6,7 +6,7 @@ Enrichments alone, which are asked for seldom, come as Python values.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,23 +17,23 @@ import pyarrow.compute as pc
 
 from metadata_source.columns import TIME
 from metadata_source.columns.polls import BROKER, PARTITION, POLLS
+from metadata_source.combined import BATCH_ROWS, groups
 from metadata_source.images import with_topics
 from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest
 from metadata_source.schedule import poll_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from metadata_source.enrichment import Answer
     from metadata_source.images import Image
     from metadata_source.options import TopicFilter
-    from metadata_source.poller import Poll
+    from metadata_source.poll import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.pseudonyms import Pseudonyms
 
 CHUNK_PARTITIONS: Final = 1_000
 """Partitions in one row: rows that hold whole polls end readers, which take 4,096 rows at a time."""
-BATCH_ROWS: Final = 4_096
 BATCH_PARTITIONS: Final = 100_000
 """Some 10 MB of Arrow."""
 
@@ -88,11 +88,11 @@ class Planned:
 
 
 class BatchRecords:
-    """The bronze rows of one cluster's polls in one batch, in their order.
+    """The bronze rows of one cluster's polls, in their order, for as long as they go to one place.
 
-    The first good poll is a key frame with a row for every topic, and so is one that another cluster answered. After it
-    a topic has rows only where its digest changed, and one with `present` = false where it is gone. Members of groups
-    come under `pseudonyms`, if there are any.
+    A good poll is a key frame with a row for every topic if it is the first, if another cluster answered, and if the
+    caller says so. Else a topic has rows only where its digest is another one than with the last poll that was `kept`,
+    and one with `present` = false where it is gone. Members of groups come under `pseudonyms`, if there are any.
     """
 
     def __init__(
@@ -101,32 +101,50 @@ class BatchRecords:
         self._filter = topic_filter
         self._groups_pattern = groups_pattern
         self._pseudonyms = pseudonyms
-        self._before: Image | None = None
-        self._cluster_id: str | None = None
+        self._before: tuple[str | None, Image] | None = None
+        """Of the last good poll that was kept: the cluster's id, and its image."""
+        self._made: tuple[str | None, Image] | None = None
+        self._planned: Planned | None = None
+        self.header: dict[str, Any] = {}
+        """The header of the poll whose rows were made last."""
 
     def rows(
-        self, planned: Planned, poll: Poll, ask: Callable[[], Sequence[Answer]] = tuple
+        self, planned: Planned, poll: Poll, answers: Iterable[Answer] = (), *, is_key_frame: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the header, then what `ask`
-        returns, in the order of the answers, each after a header of its own.
-
-        `ask` is called for a good poll, after its answer was let go here.
+        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the header, then those of the
+        answers beside it (`beside`).
         """
-        header = _header_row(planned, poll, self._filter) | {"groups_pattern": self._groups_pattern}
-        if poll.metadata is None or poll.image is None:
-            yield _header(header)
-            return
-        header |= yield from self._said(planned, poll, poll.metadata, poll.image)
-        yield _header(header)
-        poll = replace(poll, metadata=None)
-        for answer in ask():
-            yield from self._answer_rows(planned, header, answer)
+        self._planned, self._made = planned, None
+        self.header = _header_row(planned, poll, self._filter) | {"groups_pattern": self._groups_pattern}
+        if poll.metadata is not None and poll.image is not None:
+            self._made = poll.metadata.cluster_id, poll.image
+            is_other = self._before is None or self._before[0] != self._made[0]
+            before = None if is_key_frame or is_other or self._before is None else self._before[1]
+            yield from _rows_of_topics(planned, poll, poll.metadata, poll.image, before)
+            self.header |= _of_answer(poll, poll.metadata, poll.image, self._filter, is_key_frame=before is None)
+        yield _header(self.header)
+        del poll
+        yield from self.beside(answers)
 
-    def _answer_rows(self, planned: Planned, header: dict[str, Any], answer: Answer) -> Iterator[pa.RecordBatch]:
-        """Yield the header of an answer beside metadata, and what it tells. `header`: of its poll.
+    def beside(self, answers: Iterable[Answer]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of what was answered beside metadata, in this order, each after a header of its own: with the
+        poll whose rows were made last.
+        """
+        for answer in answers:
+            yield from self._answer_rows(answer)
+
+    def kept(self) -> None:
+        """Note that the rows that were made last are kept: the next ones are what differs from them."""
+        self._before = self._made or self._before
+
+    def _answer_rows(self, answer: Answer) -> Iterator[pa.RecordBatch]:
+        """Yield the header of an answer beside metadata, and what it tells.
 
         The digest is of what is stored: with pseudonyms, if there are any.
         """
+        planned, header = self._planned, self.header
+        if planned is None:
+            raise ValueError("an answer beside metadata goes with a poll")
         kind, rows, values, digest = answer.kind, answer.rows, None, None
         if rows is not None:
             values = rows.values if isinstance(rows.values, pa.Array) else pa.array(rows.values, POLLS.field(kind).type)
@@ -148,34 +166,48 @@ class BatchRecords:
             sizes = pc.list_value_length(values).to_numpy().astype(np.int64)
         yield from _slices(_batch(planned, columns, len(values)), sizes)
 
-    def _said(
-        self, planned: Planned, poll: Poll, metadata: ClusterMetadata, image: Image
-    ) -> Generator[pa.RecordBatch, None, dict[str, Any]]:
-        """Yield the rows of topics, of a good poll. Return what its header has of the answer."""
-        if metadata.cluster_id != self._cluster_id:
-            self._before, self._cluster_id = None, metadata.cluster_id
-        before, self._before = self._before, image
-        gone = image.gone(before)
-        yield from _topic_rows(planned, poll, metadata, image.digests, image.changed(before))
-        if len(gone):
-            columns = _of_topics(poll) | {"topic": gone, "chunk": 0, "present": False}
-            yield from _slices(_batch(planned, columns, len(gone)), np.zeros(len(gone), np.int64))
-        # Beside the answer: what it would mean something else with.
-        asked = {
-            "api_version": poll.api_version,
-            "topic_filter": self._filter.to_json(),
-            "metadata_version_level": poll.metadata_version_level,
-            "elr_version_level": poll.elr_version_level,
-        }
-        return {
-            "controller_id": metadata.controller_id,
-            "is_key_frame": before is None,
-            "topic_count": metadata.topics.num_rows,
-            "brokers": metadata.brokers.to_pylist(),
-            "partition_count": metadata.partitions.num_rows,
-            "digest": answer_digest(metadata, image.digests, asked),
-            "digest_version": DIGEST_VERSION,
-        }
+
+def digests_of(batches: Iterable[pa.RecordBatch]) -> dict[str, tuple[str, bytes | None]]:
+    """Return kind -> outcome and digest of the answers beside metadata among rows."""
+    found: dict[str, tuple[str, bytes | None]] = {}
+    for batch in batches:
+        # A header is a batch of its own.
+        if batch.num_rows == 1 and batch["record"][0].as_py() == "answer":
+            found[batch["kind"][0].as_py()] = batch["outcome"][0].as_py(), batch["digest"][0].as_py()
+    return found
+
+
+def _rows_of_topics(
+    planned: Planned, poll: Poll, metadata: ClusterMetadata, image: Image, before: Image | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the topics of a good poll that are not as in an image before, and of those gone."""
+    gone = image.gone(before)
+    yield from _topic_rows(planned, poll, metadata, image.digests, image.changed(before))
+    if len(gone):
+        columns = _of_topics(poll) | {"topic": gone, "chunk": 0, "present": False}
+        yield from _slices(_batch(planned, columns, len(gone)), np.zeros(len(gone), np.int64))
+
+
+def _of_answer(
+    poll: Poll, metadata: ClusterMetadata, image: Image, topic_filter: TopicFilter, *, is_key_frame: bool
+) -> dict[str, Any]:
+    """Return what the header of a good poll has of the answer."""
+    # Beside the answer: what it would mean something else with.
+    asked = {
+        "api_version": poll.api_version,
+        "topic_filter": topic_filter.to_json(),
+        "metadata_version_level": poll.metadata_version_level,
+        "elr_version_level": poll.elr_version_level,
+    }
+    return {
+        "controller_id": metadata.controller_id,
+        "is_key_frame": is_key_frame,
+        "topic_count": metadata.topics.num_rows,
+        "brokers": metadata.brokers.to_pylist(),
+        "partition_count": metadata.partitions.num_rows,
+        "digest": answer_digest(metadata, image.digests, asked),
+        "digest_version": DIGEST_VERSION,
+    }
 
 
 def entity_rows(entity: str, cluster: str, poll: Poll) -> Iterator[pa.RecordBatch]:
@@ -202,20 +234,10 @@ def entity_rows(entity: str, cluster: str, poll: Poll) -> Iterator[pa.RecordBatc
 
 def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict[str, Any]:
     """Return the row `record = 'poll'`, without what an answer says about the cluster: a failed poll says nothing."""
-    scheduled = planned.scheduled_ms
-    return {
-        "poll_id": poll_id(planned.stream, planned.n),
-        "stream": planned.stream,
-        "n": planned.n,
-        "cluster": planned.cluster,
-        "record": "poll",
-        "chunk": 0,
-        "day": planned.day,
+    return _key_of(planned) | {
         # Also of a failed poll, if something answered: it may be another cluster's.
         "cluster_id": poll.cluster_id,
         "received_at": poll.received_at,
-        "interval_ms": planned.interval_ms,
-        "scheduled_at": None if scheduled is None else datetime.fromtimestamp(scheduled / 1000, UTC),
         "sent_at": poll.sent_at,
         "latency_ms": poll.latency_ms,
         "outcome": "ok" if poll.error_kind is None else "failed",
@@ -235,8 +257,67 @@ def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict
     }
 
 
+def _key_of(planned: Planned) -> dict[str, Any]:
+    """Return which poll a row `record = 'poll'` is of, and when it was due."""
+    scheduled = planned.scheduled_ms
+    return {
+        "poll_id": poll_id(planned.stream, planned.n),
+        "stream": planned.stream,
+        "n": planned.n,
+        "cluster": planned.cluster,
+        "record": "poll",
+        "chunk": 0,
+        "day": planned.day,
+        "interval_ms": planned.interval_ms,
+        "scheduled_at": None if scheduled is None else datetime.fromtimestamp(scheduled / 1000, UTC),
+    }
+
+
+def gap_rows(planned: Planned, error_kind: str, error: str) -> list[pa.RecordBatch]:
+    """Return the row of polls that nobody has, in the schema `POLLS`: the header of one failed poll, the last of them.
+
+    `error_kind`: a word of `errors.ErrorKind`. `error`: one line, how many polls they are and why nobody has them.
+    """
+    return [_header(_key_of(planned) | {"outcome": "failed", "error_kind": error_kind, "error": error})]
+
+
+def numbered(stream: str, polls: Iterable[tuple[int, Iterable[pa.RecordBatch]]]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of polls in the schema `POLLS` with the stream and their numbers, in as few batches as hold them.
+
+    `polls`: the number of each poll, and its rows, in which stream, number and id may be anything.
+    """
+    numbers: list[tuple[int, int]] = []
+    batches = (_noted(n, batch, numbers) for n, rows in polls for batch in rows)
+    for group in groups(batches):
+        table = pa.Table.from_batches(group)
+        ns, counts = np.array(numbers[: len(group)], np.int64).reshape(-1, 2).T
+        del numbers[: len(group)]
+        ids = pa.array([poll_id(stream, int(n)) for n in ns], pa.string())
+        own = {
+            "poll_id": ids.take(pa.array(np.repeat(np.arange(len(ns)), counts))),
+            "stream": pa.repeat(pa.scalar(stream, pa.string()), table.num_rows),
+            "n": pa.array(np.repeat(ns, counts)),
+        }
+        for name, column in own.items():
+            table = table.set_column(POLLS.get_field_index(name), POLLS.field(name), column)
+        yield from table.combine_chunks().to_batches()
+
+
+def _noted(n: int, batch: pa.RecordBatch, numbers: list[tuple[int, int]]) -> pa.RecordBatch:
+    numbers.append((n, batch.num_rows))
+    return batch
+
+
+_NULLS: Final = {column.name: pa.nulls(1, column.type) for column in POLLS}
+
+
 def _header(row: dict[str, Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([row], schema=POLLS)
+    # Not by `from_pylist`: most columns are null, and converting each of them is a good part of what a poll takes.
+    arrays = [
+        _NULLS[column.name] if (value := row.get(column.name)) is None else pa.array([value], column.type)
+        for column in POLLS
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=POLLS)
 
 
 def _topic_rows(

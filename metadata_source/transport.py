@@ -17,6 +17,7 @@ import struct
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -37,7 +38,7 @@ from metadata_source.text import LONGEST, printable
 from metadata_source.waiting import TooLateError, by_deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Collection, Coroutine
 
     from metadata_source.options import Cluster
     from metadata_source.tokens import Token
@@ -87,6 +88,60 @@ class Answer:
     """From sending to receiving, by the monotonic clock."""
 
 
+class Loop:
+    """Requests over several connections under way at once. Of one thread at a time, but for `wake`."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._net: NetworkSelector | None = None
+        self.is_woken = False
+
+    @property
+    def net(self) -> NetworkSelector:
+        """The library's loop. Raises OSError if no more files may be opened."""
+        # No cached_property: before Python 3.12 all loops of a process share its lock, for which all threads wait.
+        if self._net is None:
+            # Zero: no warning about slow turns, which many threads on few cores always have.
+            self._net = NetworkSelector(client_id=self._client_id, slow_task_threshold_secs=0)
+        return self._net
+
+    def wait(self, pending: Collection[Pending], seconds: float) -> None:
+        """Wait until one of these is done, at most so long; not at all after `wake`."""
+        until = time.monotonic() + seconds
+        while not (self.is_woken or any(each.is_done for each in pending)):
+            if (left := until - time.monotonic()) <= 0:
+                return
+            self.net.poll(timeout_ms=left * 1000)
+
+    def wake(self) -> None:
+        """End `wait`, from another thread, and every one after it."""
+        self.is_woken = True
+        if self._net is not None:
+            self._net.wakeup()
+
+    def close(self) -> None:
+        """Close the loop, whose connections are of no use afterwards."""
+        if self._net is not None:
+            self._net.close()
+
+
+class Pending:
+    """A request that was sent and whose answer is not waited for here."""
+
+    def __init__(self, connection: Connection, future: Any) -> None:
+        self._connection, self._future = connection, future
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is an answer, or none will come."""
+        return bool(self._future.is_done)
+
+    def answer(self) -> Answer:
+        """Return the answer once it `is_done`. Raises PollError, as `Connection.request`."""
+        answer: Answer = self._connection.result(self._future)
+        return answer
+
+
 class Connection:
     """One connection to one broker, authenticated and with its versions known.
 
@@ -96,12 +151,19 @@ class Connection:
     """
 
     def __init__(
-        self, cluster: Cluster, address: Address, deadline: float, context: ssl.SSLContext | None = None
+        self,
+        cluster: Cluster,
+        address: Address,
+        deadline: float,
+        context: ssl.SSLContext | None = None,
+        loop: Loop | None = None,
     ) -> None:
         """Connect by `deadline` (of `time.monotonic`), resolving secrets. Raises PollError.
 
-        `context`: the TLS settings, if they were made before (`tls_context`).
+        `context`: the TLS settings, if they were made before (`tls_context`). `loop`: one that other connections share,
+        which alone can `begin` a request; without it, the connection has one of its own.
         """
+        self._shared = loop
         self.address = address
         self.api_versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] | None = None
@@ -124,15 +186,35 @@ class Connection:
         answer: Answer = self._drive(lambda: self._request(raw, deadline, with_features=with_features), deadline)
         return answer
 
+    def begin(self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float) -> Pending:
+        """Send a request whose answer `Loop.wait` waits for. Raises PollError, and so does the answer, as of `request`,
+        if it has not come by `deadline`.
+        """
+        # The session may be about to end before the answer comes.
+        self._renew_credentials(deadline, within=deadline - time.monotonic())
+        raw = _RawRequest(api_key, version, body, flexible)
+        start = partial(self._request, raw, deadline, with_features=False)
+        return Pending(self, self._net.call_soon_with_future(start))
+
+    def interrupt(self) -> None:
+        """End the request that is under way, from another thread: it fails."""
+        if not self._net._closed:  # noqa: SLF001
+            self._net.call_soon_threadsafe(lambda: self._connection.close(kafka.errors.Cancelled()))
+
     def close(self) -> None:
-        """Close the socket and the selector. Does not wait, and can be called twice."""
+        """Close the socket and the selector, unless that is shared. Does not wait, and can be called twice."""
         if not self._connection.closed:
             self._connection.close(kafka.errors.Cancelled())
-        self._net.close()
+        if self._shared is None:
+            self._net.close()
 
     def _drive(self, start: Callable[[], Coroutine[Any, Any, Any]], deadline: float) -> Any:
         future = self._net.call_soon_with_future(start)
         self._net.poll(timeout_ms=max(0.0, deadline - time.monotonic()) * 1000, future=future)
+        return self.result(future)
+
+    def result(self, future: Any) -> Any:
+        """Return what came of a request. Raises PollError."""
         if not future.is_done:
             raise PollError("timeout", f"{self._where}: no answer in time")
         if future.exception is not None:
@@ -173,8 +255,7 @@ class Connection:
     ) -> None:
         """Connect to an address. `first_asked`: the version of ApiVersions to begin with. Raises PollError."""
         try:
-            # Zero: no warning about slow turns, which many threads on few cores always have.
-            self._net = NetworkSelector(client_id=self._cluster.client_id, slow_task_threshold_secs=0)
+            self._net = (self._shared or Loop(self._cluster.client_id)).net
         except OSError as failure:
             raise self._error(failure) from None
         self._connection = _Connection(
@@ -234,19 +315,18 @@ class Connection:
             "sasl_kerberos_service_name": self._cluster.sasl_kerberos_service_name,
         }
 
-    def _renew_credentials(self, deadline: float) -> None:
-        """Resolve the secrets again if the session is about to end (KIP-368). Raises PollError."""
-        if self._must_authenticate:
+    def _renew_credentials(self, deadline: float, within: float = 0.0) -> None:
+        """Resolve the secrets again if the session is about to end (KIP-368), in so many seconds. Raises PollError."""
+        if self._must_authenticate(within):
             self._connection.config.update(self._sasl_settings(deadline))
 
-    @property
-    def _must_authenticate(self) -> bool:
+    def _must_authenticate(self, within: float = 0.0) -> bool:
         """Whether a re-authentication is due. The library begins it when its loop is driven next, and holds back what
         is sent after that; a broker closes on anything else that comes after the session's end.
         """
         task = self._connection._reauth.task  # noqa: SLF001
         # It has no time any more when the loop is about to run it.
-        return task is not None and (task.scheduled_at is None or task.scheduled_at <= time.monotonic())
+        return task is not None and (task.scheduled_at is None or task.scheduled_at <= time.monotonic() + within)
 
     async def _connect(self, sock: socket.socket, context: ssl.SSLContext | None, deadline: float) -> None:
         host = self.address[0]
@@ -300,7 +380,7 @@ class Connection:
         """Wait for as long as an answer to one of the library's own requests asked for; sent meanwhile, a request
         fails. Let a re-authentication begin before.
         """
-        while "throttle" in self._connection.paused or self._must_authenticate:
+        while "throttle" in self._connection.paused or self._must_authenticate():
             await self._net.sleep(0.01)
 
     async def _send(self, request: Any, deadline: float) -> Any:

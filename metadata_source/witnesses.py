@@ -8,7 +8,6 @@ that nothing had changed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -17,14 +16,16 @@ import pyarrow.compute as pc
 
 from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.images import SAME, Age, Difference, difference, with_topics
+from metadata_source.poll import Witness
 from metadata_source.transport import Address, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
     from metadata_source.errors import PollError
     from metadata_source.images import Image
-    from metadata_source.poller import Poll
+    from metadata_source.poll import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
 
     Ask = Callable[[Address, Sequence[str] | None], tuple[Poll, PollError | None]]
@@ -34,38 +35,6 @@ _NAMED: Final = 200
 """More topics than this are not asked for by name."""
 _ASKED: Final = 3
 """The most brokers that are asked beside the one that answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """Another broker that was asked with a poll: an element of bronze's `witnesses`. Unknown is None.
-
-    `error_kind`: why it did not answer. `is_behind`: None too where nobody knows which of two is older.
-    `behind_ms`: it still showed older state so long after the newer had been seen.
-    `partitions_behind`, `epochs_behind`: see images.Difference.
-    """
-
-    broker_id: int | None
-    broker: str | None
-    sent_at: datetime | None = None
-    received_at: datetime | None = None
-    error_kind: str | None = None
-    is_behind: bool | None = None
-    behind_ms: int | None = None
-    partitions_behind: int | None = None
-    epochs_behind: int | None = None
-
-    @classmethod
-    def of(cls, answer: Poll, found: Difference | None = None, since: datetime | None = None) -> Witness:
-        """A broker that answered; how far it was behind an answer that was seen by `since`, if it was."""
-        told = cls(answer.broker_id, answer.broker, answer.sent_at, answer.received_at, is_behind=found is not None)
-        if found is None:
-            return told
-        late = (
-            None if since is None or answer.sent_at is None else (answer.sent_at - since) // timedelta(milliseconds=1)
-        )
-        behind_ms = None if late is None else max(0, late)
-        return replace(told, behind_ms=behind_ms, partitions_behind=found.partitions, epochs_behind=found.epochs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +147,8 @@ def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Differen
     """How an answer differs from another one about these topics, or all."""
     assert one.metadata is not None  # noqa: S101 - good polls
     assert other.metadata is not None  # noqa: S101
+    if names is None and one.image and other.image and one.image.news(other.image) is None:
+        return SAME  # as of every first poll; the rest takes as long as the poll itself
     return difference(_about(one.metadata, names), one.broker_id, _about(other.metadata, names), other.broker_id)
 
 

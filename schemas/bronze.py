@@ -6,9 +6,11 @@ from schemas.table import Table, View, columns
 
 POLL_KEY = columns(
     POLLS,
-    poll_id="<stream>/<n, 12 digits>. Sorts as text in the order of polling.",
+    poll_id="<stream>/<n, 12 digits>. Of one cluster it sorts as text in the order of polling; those of two clusters "
+    "have nothing in common.",
     stream="<start, UTC>-<random>: minted once for each checkpoint.",
-    n="Number of the planned poll within its stream, without holes.",
+    n="Number of the poll among those of its cluster in the stream, without holes. A row with error_kind lost may "
+    "stand for several, the last of which has its number.",
     cluster="Alias of the cluster, as configured.",
     record="poll: the header of one poll, failed ones too | topic: one topic as answered | answer: the header of one "
     "answer beside metadata, also where none came | configs, reassignments, elr (a topic each), quorum, fenced, "
@@ -18,7 +20,7 @@ POLL_KEY = columns(
     topic="Topic name; null on headers, quorum, fenced, groups and offsets.",
     chunk="0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more than 100 groups, and "
     "more than 1,000 partitions of offsets.",
-    day="Day (UTC) on which the first poll of its batch was due.",
+    day="Day (UTC) on which the poll was due.",
 )
 
 POLL_COLUMNS = columns(
@@ -35,7 +37,9 @@ POLL_COLUMNS = columns(
     outcome="On headers: ok | failed. A failed poll says nothing about the cluster's state. On answer rows: ok (what "
     "has no row is not there) | ok: what could not be told of some | not_allowed | not_supported | failed: why, what "
     "is missing.",
-    error_kind="Why it failed, one stable word: timeout, unreachable, overlapped, ...; null when ok.",
+    error_kind="Why it failed, one stable word: timeout, unreachable, overlapped (not sent: the poll before still "
+    "ran), spool_full (made, and there was no room for its rows), lost (recorded, and not kept until it could be "
+    "read), handed_over (recorded on a machine that another one took over from), ...; null when ok.",
     error="Why it failed, one line.",
     attempts="Requests and connections tried for this poll.",
     broker_id="Broker that answered, if its id is known.",
@@ -63,7 +67,7 @@ POLL_COLUMNS = columns(
 TOPIC_COLUMNS = columns(
     POLLS,
     partition_count="Partitions of the topic; on headers of the whole answer.",
-    present="False: gone since the answer before, in the same batch.",
+    present="False: gone since the answer before.",
     topic_id="Kafka's 22-character id; null before Metadata v10.",
     error_code="Kafka's error code of the topic; 0 is none.",
     is_internal="Kafka's own topic.",
@@ -99,9 +103,9 @@ METADATA_POLLS = Table(
     schema="bronze",
     name="metadata_polls",
     comment=(
-        "Answers to each poll of each cluster: one header row, and a row for each topic that differs from its last row "
-        "of the batch. The first good poll of a batch, its key frame, has them all. Each question beside metadata has "
-        "a header row of its own, and rows of what its answer tells."
+        "Answers to each poll of each cluster: one header row, and a row for each topic that differs from the answer "
+        "before. A key frame has them all: the first good poll of a recorder and of a day, and one after five minutes "
+        "without. Each question beside metadata has a header row of its own, and rows of what its answer tells."
     ),
     columns=POLL_KEY + POLL_COLUMNS + TOPIC_COLUMNS + ENRICHMENT_COLUMNS,
     key=("poll_id", "cluster", "record", "kind", "topic", "chunk"),
@@ -118,6 +122,7 @@ METADATA_POLLS = Table(
         "poll_id_formed": "poll_id = concat(stream, '/', lpad(CAST(n AS STRING), 12, '0'))",
     },
     partition_by=("day",),
+    keeps_changes=True,
     log_hours=6,
 )
 

@@ -99,10 +99,12 @@ class Lake:
         return self._load(spark.read.format("delta").option("versionAsOf", version), table)
 
     def read_appended(self, spark: SparkSession, table: Table, first: int, last: int) -> DataFrame:
-        """The rows that versions `first` to `last` of `table` appended; compaction and deletions are passed over."""
+        """The rows that versions `first` to `last` of `table` appended, each with the VERSION that did; compaction and
+        deletions are passed over.
+        """
         feed = spark.read.format("delta").option("readChangeFeed", "true")
         rows = self._load(feed.option("startingVersion", first).option("endingVersion", last), table)
-        return rows.where("_change_type = 'insert'").drop("_change_type", "_commit_version", "_commit_timestamp")
+        return rows.where("_change_type = 'insert'").drop("_change_type", "_commit_timestamp")
 
     def read_stream(self, spark: SparkSession, table: Table, **options: str) -> DataFrame:
         """The rows appended to `table`, as a stream; deletions by retention are passed over."""
@@ -112,6 +114,9 @@ class Lake:
     def _load(self, reader: DataFrameReader | DataStreamReader, table: Table) -> DataFrame:
         return reader.load(self.path(table)) if self.root is not None else reader.table(self.identifier(table))
 
+
+VERSION: Final = "_commit_version"
+"""Column of Delta's: the version that appended a row."""
 
 REFERENCE: Final = re.compile(r"\{([\w.]+)\}")
 """How a view's query names a table or another view."""

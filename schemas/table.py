@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-LAKE_VERSION = 9
+LAKE_VERSION = 10
 """The version of the whole lake's schemas. It rises with any change of columns, or of what they mean."""
 
 TABLE_PROPERTY = "kafkaMetadataHistory.table"

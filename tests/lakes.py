@@ -14,7 +14,7 @@ from jobs.common.config import Config
 from jobs.common.live import part_of
 from jobs.history import History
 from schemas import bronze
-from schemas.in_spark import ensure_tables
+from schemas.in_spark import ensure_lake
 from schemas.lake import TABLES, Lake
 from schemas.table import PART, Table
 from tests.support import stored
@@ -27,7 +27,7 @@ LATER = START + timedelta(days=1)
 
 
 def new_lake(spark: SparkSession, folder: Path, tables: Iterable[Table] = TABLES) -> Lake:
-    """A lake in `folder` with these tables, empty."""
+    """A lake in `folder` with these tables, empty but for the row that says how all were made: jobs look at no more."""
     lake = Lake(root=str(folder))
     empty = Lake(root=str(_empty(spark)))
     for table in tables:
@@ -37,7 +37,7 @@ def new_lake(spark: SparkSession, folder: Path, tables: Iterable[Table] = TABLES
 
 @cache
 def _empty(spark: SparkSession) -> Path:
-    return made_once("empty-lake", lambda folder: ensure_tables(spark, Lake(root=str(folder)), TABLES))
+    return made_once("empty-lake", lambda folder: ensure_lake(spark, Lake(root=str(folder))))
 
 
 def keep(lake: Lake, rows: Sequence[Row]) -> None:

@@ -54,7 +54,7 @@ def _section(key: str, given: Any) -> dict[str, Any]:
         case "lake":
             catalog = _object({"catalog": {"type": "string"}}, required=["catalog"])
             return meaning | {"oneOf": [TEXT, catalog]}
-        case "checkpoints":
+        case "checkpoints" | "spool":
             return meaning | {"type": [*TEXT["type"], "null"]}
         case "clusters":
             of_controllers = [each for each in CLUSTER_LOG_BY_NAME.values() if each.name.startswith(CONTROLLERS)]

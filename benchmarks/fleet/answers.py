@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 Manner = Literal["good", "slow", "closed", "silent", "garbage", "throttling", "huge", "falling", "moving"]
 MANNERS: Final[tuple[Manner, ...]] = get_args(Manner)
-"""How a cluster behaves: it answers at once, after `SLOW_S`, refuses connections, takes them and says nothing, answers
-with bytes that are wrong near their end, asks for a throttling of `THROTTLE_MS`, has 100,000 partitions, answers with
-leader epochs that fall, has 1,000 partitions of which one gets another leader with every second answer.
+"""How a cluster of 1,000 partitions behaves: it answers at once, after `SLOW_S`, refuses connections, takes them and
+says nothing, answers with bytes that are wrong near their end, asks for a throttling of `THROTTLE_MS`, has 100,000
+partitions, answers with leader epochs that fall, has a partition that gets another leader with every second answer.
 """
 ERRORS: Final[dict[Manner, set[str]]] = {
     "closed": {"unreachable"},
@@ -40,17 +40,18 @@ ERRORS: Final[dict[Manner, set[str]]] = {
 }
 """The words for their failed polls. The exact reader, which finds what is wrong, may have no time left for it."""
 SLOW_S: Final = 1.0
-"""If the machine holds up the first broker's answer, the second broker gets a quarter of a poll's time: 1.25 s of 5."""
 THROTTLE_MS: Final = 300_000
 HUGE: Final = (1_000, 100)
 """Topics, and partitions of each."""
 _HOST: Final = "127.0.0.1"
 _BROKERS: Final = 3
-_SMALL: Final = (10, 5)
 _USUAL: Final = (20, 50)
+"""1,000 partitions."""
 _EPOCH: Final = 1_000_000
 _VERSION: Final = 12
 _APIS: Final = {METADATA_REQUEST.api_key: _VERSION, ListPartitionReassignmentsRequest.API_KEY: 0}
+_CHANGING: Final[frozenset[Manner]] = frozenset({"falling", "moving"})
+"""Of these no answer is as the one before."""
 _CLUSTERS_A_PROCESS: Final = 100
 _WRONG: Final = b"\xff" * 40
 
@@ -82,6 +83,9 @@ async def _answer_until_closed(parent: Connection, first: int, manners: Sequence
         if cluster.manner != "closed"
         for each in cluster.sockets
     ]
+    for cluster in clusters:
+        if cluster.manner not in _CHANGING:
+            cluster.metadata()  # made before the first one asks: a broker has its answer ready, too
     parent.send([cluster.servers for cluster in clusters])
     with suppress(EOFError):
         await loop.run_in_executor(None, parent.recv)
@@ -120,7 +124,7 @@ class _Cluster:
         """Return the body of an answer."""
         if self.manner == "falling":
             self.answers += 1
-            return self._whole(*_SMALL, _EPOCH - self.answers)
+            return self._whole(*_USUAL, _EPOCH - self.answers)
         if self.manner == "moving":
             self.answers += 1
             return self._whole(*_USUAL, _EPOCH, moved=self.answers // 2)
@@ -133,7 +137,7 @@ class _Cluster:
                 case "garbage":
                     self._body = metadata_response(_VERSION, 100, 100)[: -len(_WRONG)] + _WRONG
                 case _:
-                    self._body = self._whole(*_SMALL, _EPOCH)
+                    self._body = self._whole(*_USUAL, _EPOCH)
         return self._body
 
     def _whole(self, topics: int, partitions: int, epoch: int, moved: int = 0) -> bytes:

@@ -33,8 +33,8 @@ _PLACE = itemgetter("poll_id", "cluster")
 
 
 def read_headers(table: Path) -> list[dict[str, Any]]:
-    """Return the headers of polls that are committed to a table of bronze, in the order of polling, each with the kinds
-    of questions that were `asked` beside it.
+    """Return the headers of polls that are committed to a table of bronze, those of a cluster in the order of polling,
+    each with the kinds of questions that were `asked` beside it.
     """
     logs = sorted((table / "_delta_log").glob("[0-9]*.json"))
     actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
@@ -59,7 +59,7 @@ class Seen:
     late: tuple[float, ...]
     steps: int
     off_beat: int
-    """Of the steps from one poll of a cluster to its next one those that are not its interval."""
+    """Of the steps from one poll of a cluster to its next one those that are not one interval."""
     requests: int
     """Answers and attempts at one: of the poll, and of brokers that were asked beside."""
 
@@ -80,7 +80,7 @@ def seen(headers: Sequence[Mapping[str, Any]], members: Sequence[Member]) -> dic
 def _seen(polled: Sequence[tuple[Member, Sequence[Mapping[str, Any]]]]) -> Seen:
     headers = [header for _, own in polled for header in own]
     steps = [
-        round(_seconds(one["scheduled_at"], other["scheduled_at"]) * 1000) == member.interval_ms
+        round(_seconds(one["scheduled_at"], other["scheduled_at"]) * 1000 / member.interval_ms) == 1
         for member, own in polled
         for one, other in pairwise(own)
     ]
@@ -104,10 +104,12 @@ def asked(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return dict(Counter(header["cluster"] for header in headers if header["asked"]))
 
 
-def holes(headers: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the numbers that no poll has between the first and the last."""
-    numbers = {header["n"] for header in headers}
-    return sorted(set(range(min(numbers), max(numbers))) - numbers)
+def holes(headers: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """Return the numbers of each cluster that no poll has between its first and its last."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for header in headers:
+        numbers[header["cluster"]].add(header["n"])
+    return sorted((alias, n) for alias, own in numbers.items() for n in set(range(min(own), max(own))) - own)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

@@ -25,9 +25,9 @@ def show(what: str, members: Sequence[Member], found: Polled) -> None:
     times = asked(found.headers).values()
     print(f"asked beside metadata: {sum(times)} times, {len(times)} clusters")
     print(f"numbers without a poll: {len(holes(found.headers))}")
-    print(f"{'memory, MB at most':<20}{'processes':>10}{'largest':>9}{'all':>7}")
+    print(f"{'memory, MB at most':<30}{'processes':>10}{'largest':>9}{'all':>7}")
     for role, memory in sorted(found.memory.items()):
-        print(f"{role:<20}{memory.processes:>10}{memory.one:>9,.0f}{memory.all:>7,.0f}", flush=True)
+        print(f"{role:<30}{memory.processes:>10}{memory.one:>9,.0f}{memory.all:>7,.0f}", flush=True)
 
 
 def _line(manner: str, *columns: object) -> str:

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from benchmarks.rounds.product import Process
     from jobs.common.config import Config
 
-MASTER: Final = "local[8]"
-"""Five tasks poll 300 clusters."""
+MASTER: Final = "local[2]"
 HEAP: Final = "1g"
+RECORDER: Final = "recorder"
 FIRST_S: Final = 240.0
 _SAMPLE_S: Final = 1.0
-_ROLES: Final = (("java", "driver, Java"), ("streaming_source_runner", "driver, schedule"), ("daemon", "worker"))
+_ROLES: Final = (
+    *(("java", "driver, Java"), ("metadata_source.recorder", RECORDER)),
+    *(("streaming_source_runner", "driver, reader of the spool"), ("daemon", "worker")),
+)
 
 
 @dataclass

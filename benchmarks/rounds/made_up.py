@@ -1,4 +1,4 @@
-"""Clusters that are made up, and what a poller would write of them: bronze rows by the poller's own code, from arrays.
+"""Clusters that are made up, and the rows of bronze that a recorder would make of them, by its own code, from arrays.
 
 A topic's partitions have three replicas each on brokers that follow one another, so that each broker has the same
 share. Time is made up
@@ -17,8 +17,9 @@ import pyarrow as pa
 from metadata_source.columns.polls import POLLS
 from metadata_source.images import Image
 from metadata_source.options import TopicFilter
-from metadata_source.poller import Poll
+from metadata_source.poll import Poll
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
+from metadata_source.recorder.beat import KeyFrame, is_key_due
 from metadata_source.records import BatchRecords, Planned
 from metadata_source.schedule import day_of, mint_stream
 
@@ -138,7 +139,7 @@ class MadeUpCluster:
 
 @dataclass
 class MadeUpPoller:
-    """A poller of clusters on one beat, in one stream that began some hours ago."""
+    """A recorder of clusters on one beat, in one stream that began some hours ago."""
 
     clusters: Sequence[MadeUpCluster]
     interval: timedelta
@@ -149,28 +150,27 @@ class MadeUpPoller:
 
     def __post_init__(self) -> None:
         self.stream = mint_stream(self.began_at)
+        self._records = [BatchRecords(TopicFilter()) for _ in self.clusters]
+        self._key: KeyFrame | None = None
 
     def batch(self, change: Callable[[MadeUpCluster, int], object] | None = None) -> pa.Table:
         """Return the bronze rows of the next batch; `change` is done to each cluster before each poll, whose place in
         the batch it gets.
         """
-        records = [BatchRecords(TopicFilter()) for _ in self.clusters]
         rows = []
-        day = day_of(round((self.began_at + self.n * self.interval).timestamp() * 1000))
         for place in range(self.polls):
             due = self.began_at + self.n * self.interval
-            for cluster, of_cluster in zip(self.clusters, records, strict=True):
+            due_ms = round(due.timestamp() * 1000)
+            is_key = is_key_due(self._key, due_ms / 1000, due_ms)
+            if is_key:
+                self._key = KeyFrame(day_of(due_ms), due_ms / 1000)
+            for cluster, records in zip(self.clusters, self._records, strict=True):
                 if change is not None:
                     change(cluster, place)
-                planned = Planned(
-                    self.stream,
-                    self.n,
-                    cluster.alias,
-                    day,
-                    self.interval // timedelta(milliseconds=1),
-                    round(due.timestamp() * 1000),
-                )
-                rows += of_cluster.rows(planned, _answered(cluster, due))
+                interval_ms = self.interval // timedelta(milliseconds=1)
+                planned = Planned(self.stream, self.n, cluster.alias, day_of(due_ms), interval_ms, due_ms)
+                rows += records.rows(planned, _answered(cluster, due), is_key_frame=is_key)
+                records.kept()
             self.n += 1
         return pa.Table.from_batches(rows, POLLS)
 

@@ -183,11 +183,24 @@ class Process(NodeProcess):
 @contextmanager
 def running(script: str, folder: Path, *flags: str, settings: Sequence[str] = ()) -> Iterator[Process]:
     """Run a job for a while, with a log within `folder`; it and all it started end with this block."""
+    with _running(command(script, folder, *flags, settings=settings), folder) as process:
+        yield process
+
+
+@contextmanager
+def recording(folder: Path) -> Iterator[Process]:
+    """Run `kafka-metadata-history run` for a while, in the same way."""
+    with _running(
+        [sys.executable, "-m", "kafka_metadata_history", "run", "--config", str(config_file(folder))], folder
+    ) as process:
+        yield process
+
+
+@contextmanager
+def _running(line: Sequence[str], folder: Path) -> Iterator[Process]:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.chdir(ROOT)
-    process = Process.supervised(
-        command(script, folder, *flags, settings=settings), folder / "log", remove=folder / "scratch"
-    )
+    process = Process.supervised(line, folder / "log", remove=folder / "scratch")
     try:
         yield process  # type: ignore[misc]
     finally:
@@ -223,7 +236,6 @@ def table_folder(config: Config, name: str) -> Path:
 ENRICH: Final = "configs, reassignments, elr"
 POLLS: Final[Mapping[str, Any]] = {
     "pollInterval": "2s",
-    "pollsPerBatch": 5,
     "requestTimeout": "4s",
     "enrich": ENRICH,
 }

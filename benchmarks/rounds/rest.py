@@ -13,6 +13,7 @@ from benchmarks.rounds.processes import cpu_seconds, resident_mb
 from benchmarks.rounds.product import ENRICH, await_that, configured, running, table_folder
 from benchmarks.rounds.results import Measured, Results
 from local_cluster import LocalCluster
+from metadata_source.recorder.news import FOLLOWED_S
 from truth.administration import Administration, NewTopic
 
 if TYPE_CHECKING:
@@ -22,14 +23,15 @@ if TYPE_CHECKING:
 SECONDS: Final = 180.0
 PARTS: Final = 6
 """Of the time, each as long as the interval of polls."""
-SETTLES_S: Final = 90.0
+SETTLES_S: Final = FOLLOWED_S + 60
+"""Polls soon after news are committed sooner than others."""
 FIRST_S: Final = 300.0
 TOPICS: Final = 10
 PARTITIONS: Final = 10
 
 
 def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
-    """Measure idle_cores and rest_mb, once history of the first polls is made and some time has passed."""
+    """Measure idle_cores and rest_mb, once nothing has happened for a while after the first polls."""
     with LocalCluster(brokers=3, controllers=1) as cluster:
         replicas = tuple(tuple((number + place) % 3 + 1 for place in range(3)) for number in range(PARTITIONS))
         administration = Administration(cluster)
@@ -41,8 +43,8 @@ def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
         with running("jobs/pipeline.py", folder) as pipeline:
             snapshots = table_folder(config, "silver.partition_snapshots")
             await_that("history", pipeline, folder, lambda: any(snapshots.glob("**/*.parquet")), FIRST_S)
+            say(f"history is there; wait for {SETTLES_S:.0f} s, then look for {SECONDS:.0f} s")
             time.sleep(SETTLES_S)
-            say(f"history is there; look for {SECONDS:.0f} s")
             looks = [(time.monotonic(), cpu_seconds(pipeline.family))]
             memory = []
             for _ in range(PARTS):

@@ -21,7 +21,7 @@ def upto(spark: SparkSession, lake: Lake, table: Table, first: int, newest: int)
     all up to the `newest` where files between may be gone, as all rows are read then.
     """
     last = min(newest, first - 1 + VERSIONS_A_ROUND)
-    return last if last == newest or _is_kept(spark, lake, table, first) else newest
+    return last if last == newest or is_kept(spark, lake, table, first) else newest
 
 
 def appended(
@@ -32,18 +32,22 @@ def appended(
     `planned`: when the round was planned that is made again. Delta reads no version that is older than replaced files
     are kept, so of such a round all rows are read that had been read by then: of one batch perhaps more than planned.
     """
-    if _is_kept(spark, lake, table, first):
+    if is_kept(spark, lake, table, first):
         return lake.read_appended(spark, table, first, last)
     if planned is None:
         return lake.read_version(spark, table, last)
     return lake.read(spark, table).where(F.col("read_at") <= F.lit(planned))
 
 
-def _is_kept(spark: SparkSession, lake: Lake, table: Table, first: int) -> bool:
+def is_kept(spark: SparkSession, lake: Lake, table: Table, first: int) -> bool:
     """Whether the files that versions from `first` on appended are there for long enough to be read."""
     oldest = _commits(spark, lake, table, first)[-1]
-    files_stay = timedelta(hours=table.log_hours) - READ_WITHIN
-    return bool(oldest.version <= first and oldest.timestamp.astimezone(UTC) >= datetime.now(UTC) - files_stay)
+    return bool(oldest.version <= first and is_kept_since(table, oldest.timestamp))
+
+
+def is_kept_since(table: Table, since: datetime) -> bool:
+    """Whether the files that commits since a time appended are there for long enough to be read."""
+    return since.astimezone(UTC) >= datetime.now(UTC) - timedelta(hours=table.log_hours) + READ_WITHIN
 
 
 def _commits(spark: SparkSession, lake: Lake, table: Table, first: int) -> list[Row]:

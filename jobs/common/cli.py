@@ -5,6 +5,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -45,11 +46,12 @@ def run_job(
     *,
     again: OfCluster | None = None,
     believe: OfCluster | None = None,
+    beside: Callable[[Config], AbstractContextManager[None]] | None = None,
 ) -> int:
     """Parse `argv`, run `job` to its end, and return its exit status, or 1 after one line that says what is wrong.
 
     `again`: what `--again CLUSTER` does in place of `job`, `believe`: what `--believe CLUSTER` does before it; None:
-    the job has no such flag.
+    the job has no such flag. `beside`: what lasts from before Spark is started until the job ends, but for one round.
     """
     parser = parser_of(name, description, "lake, clusters, poll")
     parser.add_argument("--once", action="store_true", help="one round, then end: for schedulers")
@@ -67,14 +69,15 @@ def run_job(
         config = load(arguments.config)
         for line in exposures(config):
             log.warning("%s", line)
-        spark = spark_session(name)
-        end_with_process(spark)
-        if again is not None and arguments.again is not None:
-            again(spark, config, arguments.again)
-            return None
-        if believe is not None and arguments.believe is not None:
-            believe(spark, config, arguments.believe)
-        return job(spark, config, arguments.once)
+        with nullcontext() if beside is None or arguments.once else beside(config):
+            spark = spark_session(name)
+            end_with_process(spark)
+            if again is not None and arguments.again is not None:
+                again(spark, config, arguments.again)
+                return None
+            if believe is not None and arguments.believe is not None:
+                believe(spark, config, arguments.believe)
+            return job(spark, config, arguments.once)
 
     return reported(name, run)
 

@@ -1,10 +1,12 @@
 """The configuration file of the jobs: YAML, checked whole before anything starts."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,8 @@ class Thresholds:
 class Config:
     """A checked configuration: what FILE says of its keys. Secrets are still references.
 
-    `silver_retention`, `gold_retention`: None keeps rows for ever. `group_lag_retention`: None keeps them as gold.
+    `spool`: a folder of this machine; empty: what `spool_beside` says. `silver_retention`, `gold_retention`: None keeps
+    rows for ever. `group_lag_retention`: None keeps them as gold.
     `docs`: None where nothing says it. `group_log`, `cluster_log`: None where the log is not read. `migrating`: aliases
     of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells. `kinds`: the kind
     of each cluster, by alias (metadata_source.kinds).
@@ -78,6 +81,7 @@ class Config:
     checkpoints: str
     clusters: Mapping[str, Mapping[str, str]]
     poll: Mapping[str, str] = field(default_factory=dict)
+    spool: str = ""
     bronze_retention: timedelta = timedelta(days=7)
     silver_retention: timedelta | None = None
     gold_retention: timedelta | None = None
@@ -91,6 +95,10 @@ class Config:
     migrating: frozenset[str] = frozenset()
     kinds: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        """Say where the spool is where nothing does."""
+        object.__setattr__(self, "spool", self.spool or spool_beside(self.checkpoints))
 
     @property
     def kept(self) -> dict[str, timedelta | None]:
@@ -166,6 +174,14 @@ class Config:
         return {alias: {**known.get(alias, {}), **own} for alias, own in self.clusters.items()}
 
 
+def spool_beside(checkpoints: str) -> str:
+    """The folder of this machine in which polls wait for their commit, where the file names none."""
+    if not _URI.match(checkpoints):
+        return f"{checkpoints.rstrip('/')}/spool"
+    state = os.environ.get("XDG_STATE_HOME") or f"{Path.home()}/.local/state"
+    return f"{state}/kafka-metadata-history/{sha256(checkpoints.encode()).hexdigest()[:16]}"
+
+
 def _is_of_controllers(name: str) -> bool:
     return name.lower().startswith(CONTROLLERS)
 
@@ -232,7 +248,7 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
         if key not in given:
             raise ValueError(f"{key} is missing")
     given |= given.pop("history", {}) | given.pop("validation", {})
-    given |= {key: _place(folder, given[key]) for key in ("checkpoints", "docs") if given.get(key) is not None}
+    given |= {key: _place(folder, given[key]) for key in ("checkpoints", "spool", "docs") if given.get(key)}
     if (root := given["lake"].root) is not None:
         root = _place(folder, root)
         given["lake"] = Lake(root=root)
@@ -276,7 +292,12 @@ def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
             else f"clusters.{config.with_controllers[0]}: {CONTROLLERS}*: without clusterLog nobody asks controllers"
         )
     if config.cluster_log is not None:
-        parse_cluster_log(config.cluster_log_options({}), "stream")
+        interval = parse_cluster_log(config.cluster_log_options({}), "stream").commit_interval_ms * _MILLISECOND
+        if 2 * interval > config.hand_over:
+            raise ValueError(
+                f"clusterLog.commitInterval: {interval} is more than half of history.handOver ({config.hand_over}): "
+                "of a log in which nothing happens that is the time between two rows, and polls would make history"
+            )
     return clusters
 
 
@@ -341,10 +362,18 @@ def _folder(name: str, value: Any) -> str:
 
 
 def _docs(name: str, value: Any) -> str:
-    docs = _folder(name, value)
-    if _URI.match(docs):
-        raise ValueError(f"{name}: {docs} is not a folder of this machine, the only place that data docs can be")
-    return docs
+    return _here_only(name, value, "data docs")
+
+
+def _spool(name: str, value: Any) -> str:
+    return "" if value is None else _here_only(name, value, "a spool")
+
+
+def _here_only(name: str, value: Any, what: str) -> str:
+    folder = _folder(name, value)
+    if _URI.match(folder):
+        raise ValueError(f"{name}: {folder} is not a folder of this machine, the only place that {what} can be")
+    return folder
 
 
 def _text(name: str, value: Any) -> str:
@@ -376,6 +405,8 @@ def _options(name: str, value: Any) -> dict[str, str]:
     for key in given:
         if key.lower() in map(str.lower, OF_ONE_CLUSTER):
             raise ValueError(f"{name}.{key}: set it under clusters: it is of one cluster")
+        if key.lower() == "spool":
+            raise ValueError(f"{name}.{key}: it is a key of the file itself, beside {name}")
     return _each(_option)(name, given)
 
 
@@ -424,6 +455,10 @@ FILE: Mapping[str, Any] = {
     "checkpoints": (
         lambda name, value: None if value is None else _folder(name, value),
         "Where the streaming queries keep their place. Default: LAKE/checkpoints; required with a catalog.",
+    ),
+    "spool": (
+        _spool,
+        "Folder of the machine that polls, in which polls wait. Default: CHECKPOINTS/spool, or see below.",
     ),
     "clusters": (
         _each(_each(_option)),

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from jobs.common.config import Config
 from jobs.common.markers import literal, with_values
 from jobs.common.status import Facts, Row, Size, clusters_of
-from metadata_source.options.reading import MAX_BATCH_MS
 from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
 from schemas.internal import retention_of
 
@@ -25,7 +24,7 @@ NOT_TAKEN = """(places[string(log_partition)][1] IS NULL
 IS_VISIT = "record = 'answer' AND kind = 'offsets' AND outcome LIKE 'ok%' AND cluster_id IS NOT NULL"
 """That a row of bronze is the header of an answer that tells the offsets of all groups."""
 
-# All rows of a batch have the day on which its first poll was due.
+# All rows of a poll have the day on which it was due.
 _POLLS = f"""
 SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, answered_at, outcome, error_kind, error,
   cluster_id, {IS_VISIT} AS is_visit
@@ -113,7 +112,7 @@ def facts_of(
         for name, at in (("", since), ("asked_", asked_since))
         for of, text in (
             ("since", at.isoformat()),
-            ("day", (at - timedelta(milliseconds=MAX_BATCH_MS)).astimezone(UTC).date().isoformat()),
+            ("day", at.astimezone(UTC).date().isoformat()),
         )
     }
 

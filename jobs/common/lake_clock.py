@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from metadata_source.clock import BELIEVED_AFTER_S
 from metadata_source.errors import KafkaMetadataHistoryError
-from metadata_source.options.reading import MAX_BATCH_MS
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import table_exists
 from schemas.lake import Lake
@@ -104,9 +103,9 @@ def _polls(spark: SparkSession, lake: Lake) -> DataFrame | None:
 
 
 def _is_due(since: datetime, until: datetime) -> Column:
-    """A poll that is due then, in few files: all rows of a batch have the day on which its first poll was due."""
-    first = (since - timedelta(milliseconds=MAX_BATCH_MS)).astimezone(UTC).date()
-    of_days = F.col("day").between(F.lit(first), F.lit(until.astimezone(UTC).date()))
+    """A poll that is due then, in few files: its rows have the day on which it was due."""
+    days = (F.lit(at.astimezone(UTC).date()) for at in (since, until))
+    of_days = F.col("day").between(*days)
     return of_days & F.col("scheduled_at").between(F.lit(since), F.lit(until))
 
 

@@ -14,7 +14,6 @@ from jobs.common.config import Config
 from jobs.common.driver import forget_planned
 from jobs.common.streams import Running, append_stream
 from metadata_source.errors import LogError
-from metadata_source.options import parse
 from schemas.table import Table
 
 ASIDE_S = 120.0
@@ -66,7 +65,6 @@ class Reading(Running):
         self._until: dict[str, float] = {}
         self.failed: StreamingQueryException | None = None
         super().__init__(self._start_without)
-        self._is_patient = not once
 
     def outlast(self, error: StreamingQueryException) -> None:
         """Read on after the query has ended with `error`, as Running if that is no cluster's; not then with `once`."""
@@ -84,20 +82,23 @@ class Reading(Running):
         elif self._once:
             raise error
         log.warning("%s; this log is %s", one_line(error), f"left out for {ASIDE_S:.0f} s" if others else "tried again")
-        self.query = self._started()
+        self.begin_again()
 
-    def take_back(self) -> bool:
-        """Start the query again if a cluster was left out for long enough; return whether it was. If this is to end, it
-        stays left out.
-        """
+    def begin_later(self, error: Exception) -> None:
+        """As Running; with `once` raise the error."""
+        if self._once:
+            raise error
+        super().begin_later(error)
+
+    def take_back(self) -> None:
+        """Start the query again if a cluster was left out for long enough. If this is to end, it stays left out."""
         now = time.monotonic()
         due = [] if self._once else [alias for alias, until in self._until.items() if until <= now]
         if due:
             self.query.stop()
             for alias in due:
                 del self._until[alias]
-            self.query = self._started()
-        return bool(due)
+            self.begin_again()
 
     def _start_without(self) -> StreamingQuery:
         clusters = [alias for alias in self._clusters if alias not in self._until]
@@ -108,9 +109,6 @@ def start(
     spark: SparkSession, config: Config, followed: FollowedLog, *, clusters: list[str], once: bool
 ) -> StreamingQuery:
     """Start the query that reads the logs of `clusters`; with `once` it ends where the logs end now."""
-    # On the beat of the polls, which history joins them with: each batch is a commit and a small file. Of some clusters
-    # alone it might be none: all intervals are multiples of the shortest one.
-    every = f"{parse(config.source_options({}), 'stream').beat_ms} milliseconds"
     of_them = replace(config, clusters={alias: config.clusters[alias] for alias in clusters})
     return append_stream(
         spark,
@@ -120,5 +118,4 @@ def start(
         query=followed.query,
         options=lambda ids: followed.options(spark, of_them, ids),
         once=once,
-        every=every,
     )

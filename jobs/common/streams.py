@@ -1,8 +1,10 @@
 """The streams that fill bronze: what a data source reads is appended to a table, in the order in which it was read."""
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
@@ -15,6 +17,7 @@ from jobs.common.cli import one_line
 from jobs.common.config import Config
 from jobs.common.driver import JAVA_ERRORS, java_causes, java_text
 from jobs.common.rounds import OvertakenError
+from metadata_source.errors import ClusterLogError, GroupLogError, LogError, PollError, TokenError
 from schemas.in_spark import ensure_lake, read_view
 from schemas.internal import STATE_NOW
 from schemas.lake import LakeError
@@ -32,12 +35,11 @@ def append_stream(
     query: str,
     options: Callable[[Mapping[str, str]], Mapping[str, str]],
     once: bool,
-    every: str = "0 seconds",
 ) -> StreamingQuery:
     """Start the query that appends to `table` what `source` reads; with `once` it ends after what there is to read now.
 
-    `options` of the source are made of the ids of the clusters that have history in the lake, by alias. `every`: least
-    time between two batches. Raises LakeError, as `check_checkpoint`.
+    `options` of the source are made of the ids of the clusters that have history in the lake, by alias. The source says
+    when a batch begins. Raises LakeError, as `check_checkpoint`.
     """
     lake = config.lake
     ensure_lake(spark, lake)
@@ -47,25 +49,32 @@ def append_stream(
     metadata_source.register(spark)
     read = spark.readStream.format(source).options(**options(ids)).load()
     writer = read.writeStream.format("delta").queryName(query).option("checkpointLocation", config.checkpoint(query))
-    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)
+    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
     return writer.start(lake.path(table)) if lake.root is not None else writer.toTable(lake.identifier(table))
 
 
 _OF_ANOTHER = ("CONCURRENT_STREAM_LOG_UPDATE", "DELTA_CONCURRENT_TRANSACTION")
 """The error classes that Spark and Delta raise in one of two runs that have the same checkpoint."""
+_SPOOL_OF_ANOTHER = "another run has taken over the spool"
+"""The error of the reader of polls whose recorder another run has ended."""
 _TAKEN_OVER_S = 120.0
 """So long a run that begins tries to take over from one that has its checkpoint."""
 _AGAIN_AFTER_S = 1.0
 _AGAIN_AT_MOST_S = 30.0
-"""So long a run waits before it starts a query again; longer each time while nothing can be written."""
+"""So long after a fault a query is started again; longer each time, while none gets anywhere."""
+_STEADY_S = 60.0
+"""A query that has run for so long works."""
 _LOGGED_EVERY_S = 60.0
-"""How often it logs that nothing can be written."""
+"""How often it logs why. From the second time on a person may have to act."""
 
 _UNWRITABLE = ("Read-only file system", "No space left on device", "Disk quota exceeded", "Input/output error")
 """Errors of a disk, as the system words them. Somebody mends that, and nothing is wrong with the query."""
+_SESSION_IS_OVER = ("stopped SparkContext", "SparkContext was shut down", "SparkContext has been shutdown")
+"""Errors of a session that will run nothing more."""
 
-_AFTERMATH_S = 300.0
-"""After nothing could be written, so long a query that gets nowhere is started again: it began on what was left."""
+_CODE = re.compile(r"\[KAFKA_METADATA_(\w+)\]")
+_OF_CLUSTERS = {each.name for each in (PollError, TokenError, LogError, GroupLogError, ClusterLogError)}
+"""The codes of errors that a cluster gives, and may give no more the next time."""
 
 _START_FAILED: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS, LakeError)
 
@@ -75,72 +84,118 @@ def is_unwritable(error: Exception) -> bool:
     return any(each in text for each in _UNWRITABLE for text in (java_text(error), *java_causes(error)))
 
 
-class Running:
-    """A stream whose query is started again if it ends with an error.
+def is_to_be_mended(error: Exception) -> bool:
+    """Whether a query that has not got anywhere ends with this error however often it is started: options that cannot
+    be meant, a checkpoint of another version, a folder that nobody may write to. A person has to act.
+    """
+    return bool({*_CODE.findall(java_text(error))} - _OF_CLUSTERS)
 
-    A worker that is killed, one without memory, a connection that is lost: the next query makes the batch again. A
-    query that ends before it has got anywhere would only do so again, unless nothing can be written for a while. Of two
-    runs with the same checkpoint the one that began first ends: whichever of them plans a batch last finds it planned.
+
+class Running:
+    """A stream whose query is started again, however often, if it ends with an error that may pass.
+
+    A worker that is killed or cannot connect, one without memory, an executor that is lost, a conflict, a disk that is
+    full, storage that is away: the next query makes the batch again. Of two runs with the same checkpoint the one that
+    began first ends: whichever of them plans a batch last finds it planned.
     """
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
         """Start the query."""
         self._start, self._takes_over_until = start, time.monotonic() + _TAKEN_OVER_S
-        self._is_patient, self._tried = True, 0
-        self._logged_at = self._unwritable_at = float("-inf")
-        self.query = start()
+        self._has_run = False
+        """Whether a query has got anywhere: then its options and its checkpoint are none to be mended."""
+        self._failed, self._failed_at, self._logged_at = 0, 0.0, float("-inf")
+        self._again_at: float | None = None
+        """When the query is started again, if that is to be done."""
+        self.query, self._begun_at = start(), time.monotonic()
+
+    def keep(self) -> bool:
+        """Start the query again if it has ended with an error, and it is time; return False if it has ended without.
+
+        Raises what no other start mends: an error of ours that names what to do, LakeError, OvertakenError.
+        """
+        if self._again_at is not None:
+            if time.monotonic() >= self._again_at:
+                self.begin_again()
+        elif self.query.isActive:
+            self._note_progress()
+            self.take_back()
+        else:
+            try:
+                self.query.awaitTermination()
+            except StreamingQueryException as error:
+                self._note_progress()
+                self.outlast(error)
+            else:
+                return False
+        return True
 
     def outlast(self, error: StreamingQueryException) -> None:
-        """Start a query in place of the one that ended with `error`. Raises OvertakenError if another run has taken
-        over, and the error if the query had got nowhere.
-        """
-        is_under_way, another = self.query.lastProgress is not None, any(each in str(error) for each in _OF_ANOTHER)
-        if another and is_under_way:
+        """Let a query be started in place of the one that ended with `error`; raise what no start mends."""
+        text = str(error)
+        is_of_another = any(each in text for each in _OF_ANOTHER)
+        if _SPOOL_OF_ANOTHER in text or (is_of_another and self._has_run):
             raise OvertakenError(
                 f"another run has taken over the stream {self.query.name}; nothing is lost, this one ends"
             )
-        is_taking_over = another and time.monotonic() < self._takes_over_until
-        now = time.monotonic()
-        if is_unwritable(error):
-            self._unwritable_at = now
-        is_aftermath = now - self._unwritable_at < _AFTERMATH_S
-        if not (is_under_way or is_taking_over or is_aftermath):
+        takes_too_long = is_of_another and time.monotonic() >= self._takes_over_until
+        if takes_too_long or (is_to_be_mended(error) and not self._has_run) or _is_over(error):
             raise error
-        self._tried = 0 if is_under_way else self._tried + 1
-        self.query = self._started(error)
+        self.begin_later(error)
 
-    def _started(self, error: Exception | None = None) -> StreamingQuery:
-        """A query, as soon as what it needs can be written; in place of one that ended with `error`."""
-        while True:
-            if error is not None:
-                self._wait_after(error)
-            try:
-                return self._start()
-            except _START_FAILED as failed:
-                if not (self._is_patient and is_unwritable(failed)):
-                    raise
-                error, self._tried, self._unwritable_at = failed, self._tried + 1, time.monotonic()
+    def begin_again(self) -> None:
+        """Start a query in place of the one that has ended: now, or later if that fails."""
+        try:
+            self.query, self._again_at, self._begun_at = self._start(), None, time.monotonic()
+        except _START_FAILED as error:
+            is_final = isinstance(error, LakeError) and not is_unwritable(error)
+            if is_final or (is_to_be_mended(error) and not self._has_run) or _is_over(error):
+                raise
+            self.begin_later(error)
 
-    def _wait_after(self, error: Exception) -> None:
-        now, waits = time.monotonic(), is_unwritable(error)
-        if not waits or now - self._logged_at > _LOGGED_EVERY_S:
-            until = " until its files can be written" if waits else ""
-            log.warning("%s; it is started again%s", one_line(error), until)
-            self._logged_at = now if waits else self._logged_at
-        time.sleep(backoff_s(_AGAIN_AFTER_S, self._tried + 1, _AGAIN_AT_MOST_S))
+    def begin_later(self, error: Exception) -> None:
+        """Let a query be started after a while, and log why."""
+        now = time.monotonic()
+        self._failed_at = self._failed_at if self._failed else now
+        self._failed += 1
+        self._again_at = now + backoff_s(_AGAIN_AFTER_S, self._failed, _AGAIN_AT_MOST_S)
+        if now - self._logged_at <= _LOGGED_EVERY_S:
+            return
+        self._logged_at = now
+        if now - self._failed_at < _LOGGED_EVERY_S:
+            log.warning("%s; it is started again", one_line(error))
+        else:
+            log.error(
+                "%s; so the stream has got nowhere for %.0f s, and is started again and again: if this does not pass, "
+                "correct what the error names",
+                *(one_line(error), now - self._failed_at),
+            )
 
-    def take_back(self) -> bool:
-        """Start the query again if an earlier one had to leave something out; return whether it was."""
-        return False
+    def _note_progress(self) -> None:
+        if (self._has_run and not self._failed) or self.query.lastProgress is None:
+            return
+        self._has_run = True
+        # A query that fails at its second batch, each time, gets nowhere either.
+        if self._failed and time.monotonic() - self._begun_at >= _STEADY_S:
+            if self._failed > 1:
+                log.warning("the stream %s works again, after it failed %d times", self.query.name, self._failed)
+            self._failed = 0
+
+    def take_back(self) -> None:
+        """Start the query again if an earlier one had to leave something out."""
 
     def run(self, look_every_s: float) -> None:
-        """Wait until the stream ends. Raises the error of a query that had got nowhere."""
-        has_ended = False
-        while not has_ended:
-            try:
+        """Keep the stream until it is ended."""
+        while self.keep():
+            if self._again_at is not None:
+                time.sleep(look_every_s)
+                continue
+            with suppress(StreamingQueryException):  # The next look says so, too.
                 # PySpark's own annotation wants whole seconds.
-                has_ended = bool(self.query.awaitTermination(look_every_s))  # type: ignore[arg-type]
-                if not has_ended:
-                    self.take_back()
-            except StreamingQueryException as error:
-                self.outlast(error)
+                if self.query.awaitTermination(look_every_s):  # type: ignore[arg-type]
+                    return
+
+
+def _is_over(error: Exception) -> bool:
+    """Whether no query of this session will run any more."""
+    return any(each in text for each in _SESSION_IS_OVER for text in (java_text(error), *java_causes(error)))

@@ -15,7 +15,6 @@ from jobs.common.expiry import correct_noted, expire_history, note
 from jobs.common.facts import IS_VISIT, NOT_TAKEN, UPKEEP
 from jobs.common.lake_clock import ClockError, last_polls, time_by_polls
 from metadata_source.clock import CLOCK
-from metadata_source.options.reading import MAX_BATCH_MS
 from schemas import bronze
 from schemas.in_spark import read_view, table_exists
 from schemas.internal import ROUNDS, STATE, STATE_NOW
@@ -181,7 +180,7 @@ def droppable_days(days: Iterable[date], retention: timedelta, now: datetime, ne
     Those may that have been over for `retention`, and lie before the day of the oldest row that some history still
     needs.
     """
-    length = timedelta(days=1, milliseconds=MAX_BATCH_MS)
+    length = timedelta(days=1)
     old = [day for day in days if now - datetime.combine(day, time(), UTC) - length >= retention]
     droppable = [day for day in old if needed_from is None or day < needed_from]
     return max(droppable) + timedelta(days=1) if droppable else None

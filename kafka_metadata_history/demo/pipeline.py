@@ -1,9 +1,10 @@
 """The recorder as a user runs it: the command, a configuration file, a log."""
 
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from signal import SIGTERM
 from typing import Self
@@ -11,16 +12,31 @@ from typing import Self
 import psutil
 import yaml
 
+from jobs.common.questions import QueryError
+from kafka_metadata_history.opened import without_spark
 from local_cluster.process import NodeProcess
 from metadata_source.errors import KafkaMetadataHistoryError
+from metadata_source.recorder.spool import Spooled
+from schemas.lake import Lake, LakeError
 
-POLL_INTERVAL = "4s"
-"""On two cores some polls are late: they also run the cluster and make history."""
-ENRICH = {"configs": "32s", "reassignments": "4s", "elr": "12s", "groups": "4s", "offsets": "4s"}
+POLL_INTERVAL = "2s"
+ENRICH = {"configs": "30s", "reassignments": "2s", "elr": "10s", "groups": "2s", "offsets": "4s"}
 _STOP_SECONDS = 20.0
-_BATCH_SECONDS = 180.0
-"""The first batch comes after Spark's start."""
+_POLL_SECONDS = 30.0
+_HISTORY_SECONDS = 240.0
+"""From the last step on, with the rest of Spark's start."""
 _LOG_LINES = 25
+_BEHIND = """SELECT count(*) FROM (
+  SELECT history, cluster FROM (
+    VALUES ('silver', 'demo'), ('cluster_log', 'demo'), ('rebalance_history', 'demo'), ('rebalance_cost', '')
+  ) AS wanted (history, cluster)
+) LEFT JOIN internal.state USING (history, cluster)
+WHERE coalesce(
+  last_seen_at, CAST(json_extract_string(memory, '$.read.demo') AS TIMESTAMPTZ), TIMESTAMP '1970-01-01 00:00:00Z'
+) < TIMESTAMP '{at}'"""
+"""How many histories (of polls, of both logs, of the cost of rebalances, which keeps its times by cluster in `memory`)
+have nothing yet that was read after a time.
+"""
 
 
 class PipelineError(KafkaMetadataHistoryError, RuntimeError):
@@ -38,7 +54,7 @@ def configuration(bootstrap_servers: str, controller_servers: str) -> str:
             "lake": "lake",
             "checkpoints": "checkpoints",
             "clusters": {"demo": servers},
-            "poll": {"pollInterval": POLL_INTERVAL, "pollsPerBatch": 1, "enrich": ENRICH},
+            "poll": {"pollInterval": POLL_INTERVAL, "enrich": ENRICH},
             "groupLog": {"startingOffsets": "earliest"},
             "clusterLog": {"startingOffsets": "earliest"},
         },
@@ -53,7 +69,8 @@ class Pipeline:
         folder = config.parent
         self.config = config
         self.log = folder / "pipeline.log"
-        self._commits = folder / "checkpoints" / "poll_metadata" / "commits"
+        self._lake = Lake(root=str(folder / "lake"))
+        self._spool = folder / "checkpoints" / "spool"
         self._scratch = folder / "scratch"
         self._process: NodeProcess | None = None
 
@@ -68,7 +85,7 @@ class Pipeline:
         self._process = NodeProcess.supervised(self._command(), self.log, remove=self._scratch)
 
     def stop(self) -> None:
-        """End it and what it started, with SIGTERM. The batch in flight is redone by the next run."""
+        """End it and what it started, with SIGTERM. The batch in flight is made again by the next run."""
         if self._process is None:
             return
         with suppress(psutil.NoSuchProcess):
@@ -83,31 +100,40 @@ class Pipeline:
                     child.java.kill()
         self._process = None
 
-    def run_once(self) -> None:
-        """Poll once more and make history of all of bronze. Raises PipelineError if that fails."""
-        with self.log.open("ab") as log:
-            ended = subprocess.run(
-                self._command("--once"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
-            )
-        if ended.returncode:
-            raise PipelineError(f"the last run ended with status {ended.returncode}; {self._log_end()}")
+    def await_polls(self, count: int) -> None:
+        """Wait until `count` more polls are recorded, whatever Spark does. Raises PipelineError if none come."""
+        wanted = self._recorded() + count
+        self._wait(f"no {count} polls in {_POLL_SECONDS:.0f} s", _POLL_SECONDS, lambda: self._recorded() >= wanted)
 
-    def await_batches(self, count: int) -> None:
-        """Wait until `count` more batches of polls are in bronze. Raises PipelineError when they do not come."""
-        wanted = self._committed() + count
-        deadline = time.monotonic() + _BATCH_SECONDS
-        while self._committed() < wanted:
+    def await_history(self, at: datetime) -> None:
+        """Wait until what happened up to a time is history. Raises PipelineError when that does not come."""
+        sql = _BEHIND.format(at=f"{at:%Y-%m-%d %H:%M:%S}Z")
+
+        def is_made() -> bool:
+            with suppress(LakeError, QueryError):  # a lake that Spark has only begun to make
+                behind: int = without_spark(self._lake)(sql).column(0)[0].as_py()
+                return behind == 0
+            return False
+
+        self._wait(f"no history in {_HISTORY_SECONDS:.0f} s", _HISTORY_SECONDS, is_made)
+
+    def _recorded(self) -> int:
+        """How many polls the spool ever had: the cluster is one."""
+        spooled = Spooled(self._spool)
+        spooled.after(0)
+        return spooled.newest_seq
+
+    def _wait(self, what: str, seconds: float, is_there: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + seconds
+        while not is_there():
             if self._process is None or not self._process.is_running:
                 raise PipelineError(f"the pipeline ended; {self._log_end()}")
             if time.monotonic() > deadline:
-                raise PipelineError(f"no batch of polls for {_BATCH_SECONDS:.0f} s; {self._log_end()}")
-            time.sleep(0.2)
+                raise PipelineError(f"{what}; {self._log_end()}")
+            time.sleep(0.5)
 
-    def _committed(self) -> int:
-        return sum(name.name.isdigit() for name in self._commits.iterdir()) if self._commits.is_dir() else 0
-
-    def _command(self, *more: str) -> list[str]:
-        return [sys.executable, "-m", "kafka_metadata_history", "run", "--config", str(self.config), *more]
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "kafka_metadata_history", "run", "--config", str(self.config)]
 
     def _log_end(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]

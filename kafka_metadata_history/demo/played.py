@@ -29,7 +29,7 @@ SHORT_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consum
 """A member that crashed is missed soon, in groups of both protocols."""
 CONFIG = "demo.yaml"
 BEFORE = timedelta(seconds=15)
-"""So much of the time before the first batch is asked about too: its poll is older, and all was well."""
+"""So much of the time before the first poll is asked about too."""
 MARK = ".kafka-metadata-history-demo"
 """A file that says whose the folder is: each demo removes all of it."""
 ANSWERS = ("overview", "broker_incidents", "rebalances", "rebalance_cost")
@@ -102,7 +102,7 @@ def _command() -> list[str]:
 
 def record(folder: Path, say: Say) -> datetime:
     """Play the script beside the recorder, so that the lake in `folder` has it all. Return the time at which the first
-    batch of polls was there. Raises DemoError, and what the cluster and the recorder raise.
+    poll was there. Raises DemoError, and what the cluster and the recorder raise.
     """
     _make_again(folder)
     say(f"start three brokers and a controller, in racks {', '.join(RACKS)}; the first time, download Kafka")
@@ -120,18 +120,17 @@ def record(folder: Path, say: Say) -> datetime:
             say(f"{len(TOPICS)} topics with traffic; {NAME} run --config {folder / CONFIG} polls every {POLL_INTERVAL}")
             pipeline.start()
             consumers = Consumers(members)
-            say(f"groups {' and '.join(GROUPS)}: two members each; wait for Spark to start, and for the first polls")
+            pipeline.await_polls(1)
+            begun = datetime.now(UTC)
+            say(f"polls are recorded, while Spark starts; groups {' and '.join(GROUPS)}: two members each")
             for group in (*GROUPS, *GROUPS):
                 consumers.join(group)
-            pipeline.await_batches(1)
-            begun = datetime.now(UTC)
             play(cluster, administration, consumers, pipeline, say)
-        say(
-            f"stop the pipeline and make history of the last polls: a minute or more ({traffic.delivered} records were "
-            f"delivered, {traffic.refused} not)"
-        )
-        pipeline.stop()
-        pipeline.run_once()
+            say(
+                f"wait until the pipeline has made history of it ({traffic.delivered} records were delivered, "
+                f"{traffic.refused} not)"
+            )
+            pipeline.await_history(datetime.now(UTC))
         return begun
 
 
@@ -152,10 +151,10 @@ def _make_again(folder: Path) -> None:
 def play(
     cluster: LocalCluster, administration: Administration, consumers: Consumers, pipeline: Pipeline, say: Say
 ) -> None:
-    """The script. After each step some batches of polls, until it is certain that one began after it."""
+    """The script. After each step two polls, the second of which began after it."""
 
     def seen() -> None:
-        pipeline.await_batches(2)
+        pipeline.await_polls(2)
 
     say(f"a third member joins {BILLING}")
     consumers.join(BILLING)
@@ -183,4 +182,5 @@ def play(
     seen()
     say(f"delete topic {RECREATED} and make it again")
     administration.delete_topic(RECREATED)
-    administration.create_topics([RECREATED])  # the last run polls once more
+    administration.create_topics([RECREATED])
+    seen()

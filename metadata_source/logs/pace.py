@@ -1,12 +1,16 @@
-"""How many bytes a second are asked of whoever has no quota of its own."""
+"""How many bytes a second are asked of whoever has no quota of its own, and how often batches begin."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_LONGEST_S: Final = 10.0
+"""The most that a long batch holds up the next one."""
 
 
 class Pace:
@@ -35,3 +39,22 @@ class Pace:
             return 0.0
         self._wait(left)
         return left
+
+
+@dataclass
+class Begins:
+    """When the batches of a stream begin: no more often than once in `least_s`; after a batch that took longer than
+    half of that, not before as much time again has passed, so that others of the machine have their turn.
+    """
+
+    least_s: float
+    clock: Callable[[], float] = time.monotonic
+    _at: float = float("-inf")
+
+    def note(self) -> None:
+        """Note that a batch begins."""
+        self._at = self.clock()
+
+    def next_at(self) -> float:
+        """Return when the next batch may begin, by the clock. The last one has just ended."""
+        return self._at + max(self.least_s, min(_LONGEST_S, 2 * (self.clock() - self._at)))

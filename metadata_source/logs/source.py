@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pkgutil import resolve_name
@@ -19,8 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import LogError, OptionsError
-from metadata_source.logs import looks
+from metadata_source.logs.pace import Begins
 from metadata_source.logs.tasks import grouped, spans
+from metadata_source.logs.watches import Watches
 from metadata_source.threads import in_threads
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class LogFormat:
     """
 
     options: Any
-    """With `clusters` and `request_timeout_ms`."""
+    """With `clusters`, `request_timeout_ms`, `commit_interval_ms` and `min_commit_interval_ms`."""
 
     @classmethod
     def of(cls, source: Any, mode: Mode) -> Self:
@@ -55,8 +55,11 @@ class LogFormat:
         raise NotImplementedError
 
     def watcher(self, cluster: Cluster) -> Any:
-        """Return who looks at a cluster's log: `look(place)` says what it is now, with `first`, the place to begin at
-        (None: not known yet), and `problem`, the error of a log that cannot be read; `close` closes the connections.
+        """Return who watches a cluster's log, in one thread at a time. `look(place)` says what it is now, with `first`,
+        the place to begin at (None: not known yet), and `problem`, the error of a log that cannot be read.
+        `wait(place, seconds)`, after a look, says what it is as soon as news comes after a place (a long fetch), None
+        once something else came or the time is over; it raises where the log is to be looked at again. `interrupt`,
+        from another thread, ends a wait. `close` closes the connections.
         """
         raise NotImplementedError
 
@@ -177,7 +180,7 @@ class _BatchReader(DataSourceReader):
         self._log = log
 
     def partitions(self) -> list[Task]:
-        logs = looks.Looks(self._log).all()
+        logs = Watches(self._log).all()
         start = {alias: seen.first for alias, seen in logs.items()}
         end = {alias: self._log.advance(start[alias], seen) for alias, seen in logs.items()}
         return tasks(spans(start, end))
@@ -195,12 +198,13 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, log: LogFormat) -> None:
         self._log = log
-        self._looks: looks.Looks | None = None
+        self._watches: Watches | None = None
+        self._begins = Begins(log.options.min_commit_interval_ms / 1000)
         self._available_now = False
         self._available: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_looks": None}
+        return vars(self) | {"_watches": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the offset before any log was found. Nothing is asked for it, so nothing can be wrong with it."""
@@ -211,18 +215,19 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
-        """Return the end of the next batch; if nothing is new, after a while.
+        """Return the end of the next batch as soon as a log has news; once in `commitInterval` what is no news is in
+        it, too, or nothing.
 
         A log that is found is a batch of its own, without rows: a batch's rows follow from its two offsets alone,
         whenever it is run again, so that its beginning has to stand in one.
         """
-        if self._looks is None:
-            self._looks = looks.Looks(self._log)
+        if self._watches is None:
+            self._watches = Watches(self._log, self._log.options.commit_interval_ms / 1000)
         places = self._places(start)
         if not self._available_now:
-            logs = self._looks.ready(places)
+            logs = self._watches.moved(places, self._begins.next_at())
         elif self._available is None:
-            logs = self._available = self._looks.finished(places)
+            logs = self._available = self._watches.finished(places)
         else:
             logs = self._available
         end = dict(places)
@@ -230,9 +235,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             place = seen.first if alias not in places else self._log.advance(places[alias], seen)
             if place is not None:
                 end[alias] = place
-        if end == places and not self._available_now:
-            # Returning at once would make Spark ask again 67 times a second.
-            time.sleep(looks.PATIENCE_S)
+        if end != places:
+            self._begins.note()
         return {alias: place.to_json() for alias, place in end.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
@@ -244,8 +248,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Let go of the clusters."""
-        if self._looks is not None:
-            self._looks.close()
+        if self._watches is not None:
+            self._watches.close()
 
     def _places(self, offset: dict[str, Any]) -> dict[str, Any]:
         return {alias: self._log.place.from_json(value) for alias, value in offset.items()}

@@ -241,6 +241,25 @@ def stream(text: str) -> str:
     return text
 
 
+_TOKEN: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+def token(text: str) -> str:
+    """Read the name of a run."""
+    if not _TOKEN.fullmatch(text):
+        raise ValueError(f"{text!r} is not 1 to 64 letters, digits or '-'")
+    return text
+
+
+def ids(text: str) -> dict[str, str]:
+    """Read cluster ids by alias."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        if isinstance(found, dict) and all(isinstance(each, str) for each in found.values()):
+            return found
+    raise ValueError('not JSON such as {"alias": "id"}')
+
+
 def two_times(text: str) -> tuple[float, float]:
     """Read from when until when, s since 1970."""
     times: list[datetime] = []

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from metadata_source.errors import OptionsError
@@ -22,15 +21,14 @@ from metadata_source.options.table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from metadata_source.options.table import Mode
 
-MAX_BATCH_MS: Final = 60_000
-"""The longest that the polls of one batch may hold a task."""
 ENRICH_TIMEOUT_MS: Final = 5_000
-"""The most that the questions beside metadata take together after a poll, unless told."""
-_DEFAULT_TIMEOUT_MS: Final = 10_000
+"""The most that a question beside metadata takes, unless told."""
+_LEAST_TIMEOUT_MS, _MOST_TIMEOUT_MS = 1_000, 10_000
+"""Of a poll, unless told."""
 _POLLING: Final = tuple(BY_NAME[name] for name in ("pollinterval", "enrich", "enrichtimeout"))
 _TOPICS: Final = tuple(BY_NAME[name] for name in ("topics", "topicspattern"))
 
@@ -70,9 +68,6 @@ class Options:
     """By alias."""
     topic_filter: TopicFilter
     entity: str
-    beat_ms: int
-    """The shortest interval of a cluster. Each other one is a whole multiple of it."""
-    polls_per_batch: int
     request_timeout_ms: int
     client_hash_key: str | None
     """A reference; None where client ids and hosts are kept as they are."""
@@ -82,6 +77,14 @@ class Options:
     """The newest stream of polls where they are kept; None where nothing is known of one."""
     doubted_clock: tuple[float, float] | None = None
     """From when until when no poll is believed, s since the epoch; None: what is kept contradicts no clock."""
+    known_ids: Mapping[str, str] = field(default_factory=dict)
+    """The cluster ids that history has, by alias."""
+    spool: str | None = None
+    """The folder in which polls of a stream wait for their commit; None: one of the stream's own."""
+    commit_interval_ms: int = 60_000
+    min_commit_interval_ms: int = 1_000
+    recorder: str | None = None
+    """The run whose recorder polls into the spool; None: the stream has one of its own."""
 
 
 def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
@@ -90,17 +93,14 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
     `mode` is None while it is not known yet whether a batch or a stream is read. Raises OptionsError.
     """
     values, each = read_all(options, BY_NAME, mode)
-    entity, polls = values["entity"], values["pollsPerBatch"]
+    entity = values["entity"]
     if mode == "stream" and entity != "polls":
         raise OptionsError("entity: a stream reads polls; brokers, topics and partitions are entities of a batch read")
+    if (least := values["minCommitInterval"]) > (most := values["commitInterval"]):
+        raise OptionsError(f"minCommitInterval: {least} ms are more than commitInterval, {most} ms")
     own = {one.alias: read(one.given, _POLLING, one.within) for one in each}
-    beat_ms = _beat_ms(each, {alias: of_one["pollInterval"] for alias, of_one in own.items()})
-    if polls > 1 and beat_ms * polls > MAX_BATCH_MS:
-        raise OptionsError(
-            f"pollsPerBatch: {polls} polls every {beat_ms} ms take longer than {MAX_BATCH_MS // 1000} s: "
-            f"at most {max(1, MAX_BATCH_MS // beat_ms)} fit into a batch"
-        )
-    timeout_ms = values["requestTimeout"] or min(_DEFAULT_TIMEOUT_MS, max(1_000, beat_ms * polls))
+    shortest_ms = min(of_one["pollInterval"] for of_one in own.values())
+    timeout_ms = values["requestTimeout"] or min(_MOST_TIMEOUT_MS, max(_LEAST_TIMEOUT_MS, shortest_ms))
     if any("enrichTimeout" in one.given for one in each) and not any("enrich" in one.given for one in each):
         raise OptionsError("enrichTimeout: without enrich, nothing is asked beside metadata")
 
@@ -110,14 +110,6 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
             raise one.error(f"enrich: contradicts entity {entity}: its answers are in the rows of polls")
         if mode == "batch" and (with_beat := [part for part in one.given.get("enrich", "").split(",") if "=" in part]):
             raise one.error(f"enrich: {with_beat[0].strip()!r}: a batch read asks once; leave the beat out")
-        # In a run the first poll of all clusters begins a batch: this is the least time from one of this cluster to
-        # its next one or to the next batch.
-        room_ms = math.gcd(interval_ms, beat_ms * polls)
-        if enrich_timeout_ms is not None and mode == "stream" and enrich_timeout_ms > room_ms / 2:
-            raise one.error(
-                f"enrichTimeout: {enrich_timeout_ms} ms are more than half of {room_ms} ms, the time from a poll to "
-                "the next one or to the next batch (pollInterval, pollsPerBatch): the rest is kept for that"
-            )
         return Polling(interval_ms, enrich or {}, enrich_timeout_ms or min(ENRICH_TIMEOUT_MS, timeout_ms))
 
     return Options(
@@ -125,27 +117,17 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
         polling={one.alias: polling(one) for one in each},
         topic_filter=topic_filter(options),
         entity=entity,
-        beat_ms=beat_ms,
-        polls_per_batch=polls,
         request_timeout_ms=timeout_ms,
         client_hash_key=values["clientHashKey"],
         groups_pattern=values["groupsPattern"],
         newest_stream=values["newestStream"],
         doubted_clock=values["doubtedClock"],
+        known_ids=values["knownIds"] or {},
+        spool=values["spool"],
+        commit_interval_ms=values["commitInterval"],
+        min_commit_interval_ms=values["minCommitInterval"],
+        recorder=values["recorder"],
     )
-
-
-def _beat_ms(each: Iterable[Given], intervals: Mapping[str, int]) -> int:
-    """Return the shortest interval, on whose beat all clusters are polled."""
-    shortest = min(intervals, key=intervals.__getitem__)
-    beat_ms = intervals[shortest]
-    for one in each:
-        if intervals[one.alias] % beat_ms:
-            raise one.error(
-                f"pollInterval: {intervals[one.alias]} ms are not a whole multiple of {beat_ms} ms, the "
-                f"shortest pollInterval of all clusters (of {shortest}), on whose beat they are polled: change either"
-            )
-    return beat_ms
 
 
 def topic_filter(options: Mapping[str, str]) -> TopicFilter:
@@ -169,6 +151,8 @@ class GroupLogOptions:
     """For names of groups, whole (RE2)."""
     resume_at: Mapping[str, Mapping[int, int]]
     """By alias and partition: up to which offset a log was read, of which the checkpoint need not know."""
+    commit_interval_ms: int
+    min_commit_interval_ms: int
 
 
 def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> GroupLogOptions:
@@ -185,6 +169,8 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
         client_hash_key=values["clientHashKey"],
         groups_pattern=None if pattern is None else whole_name(pattern),
         resume_at=values["resumeAt"] or {},
+        commit_interval_ms=values["commitInterval"],
+        min_commit_interval_ms=values["minCommitInterval"],
     )
 
 
@@ -202,6 +188,8 @@ class ClusterLogOptions:
     max_bytes_per_second: int
     resume_at: Mapping[str, Mapping[int, int]]
     """By alias, up to which offset a log was read, of which the checkpoint need not know; it has one partition, 0."""
+    commit_interval_ms: int
+    min_commit_interval_ms: int
     files: ClusterLogFiles | None = None
 
 
@@ -227,6 +215,8 @@ def parse_cluster_log(options: Mapping[str, str], mode: Mode | None = None) -> C
         request_timeout_ms=values["requestTimeout"],
         max_bytes_per_second=values["maxBytesPerSecond"],
         resume_at=values["resumeAt"] or {},
+        commit_interval_ms=values["commitInterval"],
+        min_commit_interval_ms=values["minCommitInterval"],
         files=files,
     )
 

@@ -130,12 +130,20 @@ OPTIONS: Final = (
         "entity", partial(readers.choice, ("polls", "brokers", "topics", "partitions")), "polls", only=("batch", "")
     ).means("`polls` (as in bronze), or what one poll says as plain rows: `brokers`, `topics`, `partitions`."),
     _own("pollInterval", partial(readers.duration, MIN_INTERVAL_MS), "30s", only=_POLLS_ONCE).means(
-        "The time between two polls, such as `500ms`, `30s` or `5m`; of each cluster a whole multiple of the shortest "
-        "one."
+        "The time between two polls of a cluster, such as `500ms`, `30s` or `5m`."
     ),
-    Option("pollsPerBatch", partial(readers.integer, 1), "1", only=_POLLS_ONCE).means(
-        "Polls in one micro-batch, on the shortest `pollInterval`, together at most 60 s: short intervals without as "
-        "many commits."
+    Option("spool", only=_POLLS_ONCE, by_jobs=True).means(
+        "Folder of the driver's machine in which polls wait for their commit, of one stream alone. If it is not given, "
+        "the stream has a temporary folder: polls that were not committed are lost with it. A configuration has it as "
+        "a key of its own."
+    ),
+    Option("commitInterval", partial(readers.duration, MIN_INTERVAL_MS), "1m", only=_POLLS_ONCE).means(
+        "How long polls without news may wait for their commit. Polls with news are committed at once, and so are, for "
+        "a while, those that come after them."
+    ),
+    Option("minCommitInterval", partial(readers.duration, MIN_INTERVAL_MS), "1s", only=_POLLS_ONCE).means(
+        "The least time from one commit to the next. If there are always news, it is twice as long as the last commit "
+        "took, up to 10 s."
     ),
     Option("newestStream", readers.stream, only=_POLLS_ONCE, by_jobs=True).means(
         "The newest stream of polls where they are kept, such as `20261101T110000Z-0123abcd`: a new stream is named "
@@ -145,6 +153,12 @@ OPTIONS: Final = (
         "From when until when the clock of a machine that polls is not believed, such as "
         "`2026-11-02T11:00:00Z/2027-11-01T11:10:00Z`: polls that are due then fail (`clock`), since it is far ahead "
         "of the newest poll that is kept. The jobs set it."
+    ),
+    Option("knownIds", readers.ids, only=_POLLS_ONCE, by_jobs=True).means(
+        'The cluster ids that history has, as JSON: `{"alias": "id"}`. The jobs set it.'
+    ),
+    Option("recorder", readers.token, only=_POLLS_ONCE, by_jobs=True).means(
+        "The name of the run whose recorder polls into `spool`. The jobs set it."
     ),
     _own("enrich", readers.questions).means(
         "Questions to ask beside metadata, comma-separated, after a poll that is good, each on its own beat or one "
@@ -157,15 +171,17 @@ OPTIONS: Final = (
         "`groups` are always all."
     ),
     _CLIENT_HASH_KEY,
-    Option("requestTimeout", partial(readers.duration, 1), derived="the length of a batch, between 1 s and 10 s").means(
+    Option(
+        "requestTimeout",
+        partial(readers.duration, 1),
+        derived="the shortest `pollInterval`, but 1 s at least and 10 s at most",
+    ).means(
         "Bounds one poll of one cluster with its retries; one attempt gets half of what is left, so that another "
-        "broker can be tried. A poll of a stream also ends half of the shortest `pollInterval` before the next batch "
-        "is due, so that no cluster holds up the polls of the others; it has 2.5 s at least."
+        "broker can be tried."
     ),
     _own("enrichTimeout", partial(readers.duration, 1), derived="5s, or `requestTimeout` where that is less").means(
-        "Bounds all questions of `enrich` after one poll of one cluster; `groups` gets half of what is left, and so "
-        "do the steps of `offsets` one after the other. At most half of the time until the cluster's next poll or the "
-        "next batch, so that no poll has to wait."
+        "Bounds each question of `enrich`. A question of a stream never takes longer than the time until it is due "
+        "again, and no poll waits for it."
     ),
     _own("metadataVersion", partial(readers.integer, 0, maximum=METADATA_VERSIONS[-1])).means(
         "Pins the version of the Metadata request, 0 to 13; otherwise the highest that the broker has."
@@ -180,6 +196,14 @@ _RESUME_AT: Final = Option("resumeAt", readers.places, only=_READS_ALL, by_jobs=
     'Where a log without a place in the checkpoint was read up to, as JSON: `{"alias": {"partition": offset}}`. '
     "It begins there, and not at `startingOffsets`: what is gone since is a row (`lost`). The jobs set it."
 )
+_COMMIT_INTERVAL: Final = Option("commitInterval", partial(readers.duration, 1_000), "1m", only=_READS_ALL).means(
+    "A record of a group, or of a cluster's state, begins a batch at once. Offset commits, and records that say "
+    "nothing (NoOpRecord), wait so long at most for a batch."
+)
+_MIN_COMMIT_INTERVAL: Final = Option("minCommitInterval", partial(readers.duration, 100), "1s", only=_READS_ALL).means(
+    "The least time from the beginning of one batch to the next. While news keeps coming it is twice the time that the "
+    "batch before took, at most 10 s."
+)
 GROUP_LOG_OPTIONS: Final = (
     *_CLUSTER_OPTIONS,
     Option("startingOffsets", readers.starting, "earliest").means(
@@ -191,6 +215,8 @@ GROUP_LOG_OPTIONS: Final = (
         "The most offsets of one cluster's log that a micro-batch goes through; partitions share them by what they "
         "have left."
     ),
+    _COMMIT_INTERVAL,
+    _MIN_COMMIT_INTERVAL,
     Option("groupsPattern", readers.pattern).means(
         "Only offset commits of groups whose whole name matches this regular expression (RE2) are kept. Records of "
         "groups are kept of every group."
@@ -218,6 +244,8 @@ CLUSTER_LOG_OPTIONS: Final = (
         "what came after it; old controllers name none as long as the log has its beginning, which is read then)."
     ),
     _RESUME_AT,
+    _COMMIT_INTERVAL,
+    _MIN_COMMIT_INTERVAL,
     Option("requestTimeout", partial(readers.duration, 1), "30s").means(
         "Bounds each search for the active controller. The reading of a log fails when nothing comes for so long."
     ),

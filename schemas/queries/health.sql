@@ -5,20 +5,12 @@ WITH states AS (
   SELECT *, from_json(memory, 'seen map<string, bigint>').seen AS seen FROM internal.state WHERE history = 'silver'
 ),
 
-headers AS (
-  SELECT *,
-    -- Polls show up a batch at a time: when the batch before this one began.
-    CASE WHEN is_key_frame THEN lag(CASE WHEN is_key_frame THEN received_at END) IGNORE NULLS
-      OVER (PARTITION BY cluster ORDER BY poll_id) END AS batch_before_at
-  FROM bronze.metadata_polls
-  WHERE record = 'poll' AND scheduled_at BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
-),
-
 -- Polls of an older stream than history has: it takes none of them.
 judged AS (
   SELECT headers.*,
     coalesce(stream < array_max(map_keys(seen)) AND coalesce(n > seen[stream], true), false) AS is_ignored
-  FROM headers LEFT JOIN (SELECT cluster, seen FROM states) USING (cluster)
+  FROM bronze.metadata_polls AS headers LEFT JOIN (SELECT cluster, seen FROM states) USING (cluster)
+  WHERE record = 'poll' AND scheduled_at BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
 ),
 
 polls AS (
@@ -29,8 +21,6 @@ polls AS (
     count_if(outcome = 'failed') AS failed_polls,
     max(CASE WHEN outcome = 'ok' THEN received_at END) AS good_at,
     max_by(interval_ms, poll_id) AS interval_ms,
-    max_by(unix_micros(received_at) - unix_micros(batch_before_at), poll_id)
-      FILTER (WHERE batch_before_at IS NOT NULL) / 1000 AS batch_ms,
     max_by(error_kind, poll_id) FILTER (WHERE outcome = 'failed') AS last_error_kind
   FROM judged
   GROUP BY cluster
@@ -56,8 +46,7 @@ clusters AS (
     polls.last_is_ignored,
     coalesce(applied.refused_polls, 0) AS refused_polls,
     coalesce(applied.stale_polls, 0) AS stale_polls,
-    polls.last_error_kind,
-    greatest(polls.batch_ms, polls.interval_ms, applied.interval_ms) / 1000 AS expected_s
+    polls.last_error_kind
   FROM polls FULL OUTER JOIN applied USING (cluster)
 ),
 
@@ -68,8 +57,8 @@ ages AS (
 
 SELECT cluster,
   CASE
-    -- Never a good poll is late too.
-    WHEN age_s IS NULL OR age_s > 2 * expected_s THEN 'late'
+    -- Never a good poll is late too. Polls in which nothing is new show up once a minute.
+    WHEN age_s IS NULL OR age_s > 2 * interval_s + 120 THEN 'late'
     -- Another job polled with another checkpoint since this one began, or a clock was ahead.
     WHEN last_is_ignored THEN 'ignored'
     -- Answers come, and history does not believe them: of another cluster than the alias names, or older than before.

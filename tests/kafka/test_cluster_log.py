@@ -3,8 +3,7 @@
 import itertools
 import re
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,6 +43,7 @@ from tests.support.documents import blocks
 from tests.support.dumped import printed_record
 from tests.support.stored import rows_of
 from tests.support.streams import Stream
+from tests.support.topics import until
 from truth.log import dump
 
 SERVERS = "kafka.controller.bootstrap.servers"
@@ -72,14 +72,6 @@ def folder_of(cluster: LocalCluster) -> Path:
     """The log of the active controller."""
     _, active = active_controller(cluster)
     return cluster.data_folder(active) / "__cluster_metadata-0"
-
-
-def until(reached: Callable[[], Any], seconds: float = 60) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := reached()):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    return found
 
 
 def read(**options: str) -> list[dict[str, Any]]:
@@ -159,8 +151,7 @@ def test_a_snapshot_and_then_the_log_are_what_the_files_hold(quorum: LocalCluste
 
 def kept(stream: Stream) -> list[dict[str, Any]]:
     """The rows of batches that are done, without nulls, in the order of their offsets."""
-    done = [file for mark in stream.folder.glob("rows/*/_SUCCESS") for file in mark.parent.glob("*.parquet")]
-    tables = [pq.read_table(file, partitioning=None).drop_columns([*NOT_COMPARED]) for file in done]
+    tables = [pq.read_table(file, partitioning=None).drop_columns([*NOT_COMPARED]) for file in stream.files()]
     rows = [without_nulls(_in_utc(row)) for table in tables for row in table.to_pylist()]
     return sorted(rows, key=lambda row: (row["offset"], row["record"]))
 

@@ -4,8 +4,10 @@ import gc
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
 from collections.abc import Callable
@@ -20,13 +22,13 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql.functions import size
 
 import metadata_source
-from metadata_source import poller
-from metadata_source.datasource import _DECODERS, _read_on_schedule, _read_once, _tasks
+from metadata_source import answer_lock, poller
+from metadata_source.datasource import _DECODERS, _read_once, _tasks
 from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
-from metadata_source.schedule import Offset, plan
 from tests.support.beside import outcomes_of
+from tests.support.recorders import check_numbers, recorded, recorder_of, recording, wait_until
 from tests.support.streams import Stream
 from tests.worker import SMALL_JVM, worker_python
 
@@ -51,7 +53,13 @@ def read(spark, cluster, admin):
 
 @pytest.fixture
 def stream(spark, cluster, admin, tmp_path):
-    return Stream(spark, tmp_path)
+    stream = Stream(spark, tmp_path)
+    yield stream
+    stream.end_recorders()
+
+
+def headers_in(rows: list[dict[str, Any]]) -> int:
+    return sum(row["record"] == "poll" for row in rows)
 
 
 def test_a_batch_read_is_one_poll(read, cluster):
@@ -149,12 +157,11 @@ def test_secrets_stay_references(spark, secured, tmp_path, capsys, credentials):
     )
     assert query.awaitTermination(60)
     assert [row.outcome for row in stream.polls()] == ["ok"]
-    (offset,) = (tmp_path / "stream" / "checkpoint" / "offsets").glob("0")
-    assert f'"{credentials}:' in offset.read_text()
     kept = [file.read_bytes() for file in (tmp_path / "stream").rglob("*") if file.is_file()]
     frame.explain(extended=True)
     shown = capsys.readouterr().out + str(query.recentProgress)
     assert "kafka_metadata" in shown
+    assert {"spool", "checkpoint", "rows"} <= {each.name for each in (tmp_path / "stream").iterdir()}
     assert b"alice-secret" not in b"".join([*kept, shown.encode()])
 
 
@@ -177,89 +184,104 @@ def test_a_stream_of_other_entities_is_refused(stream, cluster):
         stream.run_once(kafka__bootstrap__servers=cluster.bootstrap_servers, entity="topics")
 
 
-def test_a_stream_polls_on_its_schedule(stream, cluster):
-    options = {"kafka__bootstrap__servers": cluster.bootstrap_servers, "topicsPattern": TOPIC, "requestTimeout": "10s"}
-    stream.run_until(4, pollInterval="1s", **options)
-    stream.run_until(6, pollInterval="1s", **options)  # a restart goes on where the checkpoint is
+def test_a_stream_has_each_poll_once_whoever_was_killed_meanwhile(stream, cluster, tmp_path):
+    """Spark is away for a while, then the recorder is killed, and leaves its lock."""
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topicsPattern": TOPIC, "pollInterval": "1s"}
+    of_stream = {name.replace(".", "__"): value for name, value in options.items()}
+    spool = tmp_path / "spool"
+    with recording(spool, options, "run") as recorder:
+        stream.run_until_seen(lambda rows: headers_in(rows) >= 3, "record", recorder="run", **of_stream)
+        committed = headers_in(stream.seen("record"))
+        entries = len(recorded(spool))
+        wait_until(lambda: len(recorded(spool)) >= entries + 3, 30, "polls that nobody reads")
+        os.kill(recorder.pid, signal.SIGKILL)
+        recorder.wait()
+        columns = ("record", "is_key_frame")
+
+        def is_recorded_again(rows: list[dict[str, Any]]) -> bool:
+            return headers_in(rows) >= committed + 8 and sum(row["is_key_frame"] is True for row in rows) == 2
+
+        stream.run_until_seen(is_recorded_again, *columns, recorder="run", **of_stream)
     polls = stream.polls()
-    assert [row.n for row in polls] == list(range(len(polls)))
-    assert len({row.poll_id for row in polls}) == len(polls)
+    check_numbers(polls)
     assert len({row.stream for row in polls}) == 1
-    assert {(row.outcome, row.is_key_frame, row.interval_ms, row.topic_count) for row in polls} == {
-        ("ok", True, 1000, 1)
-    }
-    steps = [(later.scheduled_at - row.scheduled_at) / timedelta(seconds=1) for row, later in itertools.pairwise(polls)]
-    assert all(step >= 1 and step == int(step) for step in steps)
-    assert all(row.sent_at >= row.scheduled_at for row in polls)
+    assert len({row.poll_id for row in polls}) == len(polls)
+    assert {(row.outcome, row.interval_ms) for row in polls if row.error_kind != "overlapped"} == {("ok", 1000)}
+    first, second = (place for place, row in enumerate(polls) if row.is_key_frame)
+    assert (first, polls[second].topic_count) == (0, 1)
+    assert second >= committed + 3, "the polls that nobody read"
+    for run in (polls[:second], polls[second:]):
+        steps = [later.scheduled_at - row.scheduled_at for row, later in itertools.pairwise(run)]
+        assert all(abs(step - timedelta(seconds=1)) < timedelta(milliseconds=20) for step in steps)
+    assert all(row.sent_at >= row.scheduled_at - timedelta(milliseconds=20) for row in polls if row.sent_at)
 
 
-def test_stopping_does_not_wait_for_the_next_poll(stream, cluster):
-    query = stream.start(pollInterval="1h", kafka__bootstrap__servers=cluster.bootstrap_servers)
+def test_stopping_does_not_wait_for_the_next_poll_and_ends_the_streams_own_recorder(stream, cluster):
+    folders = set(Path(tempfile.gettempdir()).glob("kafka-metadata-spool-*"))
+    query = stream.start(pollInterval="1h", kafka__bootstrap__servers=cluster.bootstrap_servers, spool=None)
     stream.wait_for(1, query)
-    time.sleep(1)
+    (own,) = set(Path(tempfile.gettempdir()).glob("kafka-metadata-spool-*")) - folders
+    recorder = recorder_of(own)
+    assert recorder is not None
     begin = time.monotonic()
     query.stop()
     assert time.monotonic() - begin < 5
+    recorder.wait(15)
+    wait_until(lambda: not own.exists(), 5, "its folder to go")
 
 
-def test_available_now_is_one_new_batch_after_redoing_one_that_was_cut_off(stream, cluster):
+def test_available_now_is_one_poll_after_redoing_a_batch_that_was_cut_off(stream, cluster):
     options = {"kafka__bootstrap__servers": cluster.bootstrap_servers, "pollInterval": "1h", "topics": TOPIC}
     stream.run_once(**options)
     stream.run_once(**options)
     before = stream.polls()
     assert [row.n for row in before] == [0, 1]
     stream.cut_off()
-    # The options have changed meanwhile: they hold for the new batch only.
+    # The options have changed meanwhile: they hold for the new poll only. Numbers are a cluster's own.
     stream.run_once(**(options | {"pollInterval": "2h", "cluster": "renamed"}))
-    after = stream.polls()
-    assert [(row.n, row.cluster, row.interval_ms) for row in after] == [
-        (0, "default", 3_600_000),
-        (1, "default", 3_600_000),
-        (2, "renamed", 7_200_000),
-    ]
-    assert [row.poll_id for row in after[:2]] == [row.poll_id for row in before]
-    assert after[1].scheduled_at == before[1].scheduled_at
-    assert after[1].sent_at > before[1].sent_at  # polled again: polls cannot be replayed
+    *again, new = sorted(stream.polls(), key=lambda row: (row.cluster, row.n))
+    assert again == before, "it comes from the spool, whole: nobody polls for it"
+    assert (new.n, new.cluster, new.interval_ms) == (0, "renamed", 7_200_000)
+    assert recorder_of(stream.folder / "spool") is None
 
 
-def test_several_polls_in_a_batch_say_what_changed(stream, cluster, admin):
-    options = {"kafka__bootstrap__servers": cluster.bootstrap_servers, "topicsPattern": f"{TOPIC}.*"}
-    short_lived = f"{TOPIC}-short-lived"
-    # The first poll connects: it may take its time before the next one is due.
-    query = stream.start(available_now=True, pollInterval="6s", pollsPerBatch="4", **options)
-    stream.wait_for_plan(query)
-    time.sleep(4)
-    admin.create_topics([NewTopic(short_lived, 1, 1)])[short_lived].result(30)
-    time.sleep(6.5)
-    admin.delete_topics([short_lived])[short_lived].result(30)
-    assert query.awaitTermination(60)
+def test_another_machine_takes_over_and_the_first_one_comes_back(stream, cluster, tmp_path):
+    """One checkpoint, and a spool on each machine."""
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topics": TOPIC, "pollInterval": "1s"}
+    of_stream = {name.replace(".", "__"): value for name, value in options.items()}
+    first, other = tmp_path / "first", tmp_path / "other"
+    with recording(first, options, "run"):
+        # No second batch begins, to be cut off: once the other machine has made it again, it has other rows.
+        stream.run_until_seen(
+            lambda rows: headers_in(rows) >= 1,
+            "record",
+            recorder="run",
+            spool=str(first),
+            minCommitInterval="1m",
+            commitInterval="1m",
+            **of_stream,
+        )
+        committed = headers_in(stream.seen("record"))
+        wait_until(lambda: len(recorded(first)) >= committed + 3, 30, "polls that are not committed")
+        stream.run_once(spool=str(other), **of_stream)
+    stream.run_until_seen(lambda rows: headers_in(rows) >= committed + 5, "record", spool=str(first), **of_stream)
     polls = stream.polls()
-    assert [(row.n, row.outcome) for row in polls] == [(n, "ok") for n in range(4)]
-    assert [row.is_key_frame for row in polls] == [True] + [False] * 3
-    late = [(row.sent_at - row.scheduled_at) / timedelta(milliseconds=1) for row in polls[1:]]
-    assert min(late) >= -5
-    rows = stream.rows().where("record = 'topic'").orderBy("n", "topic").collect()
-    # Between two polls a topic can be seen more than once as it comes up (without a leader at first).
-    assert [(row.topic, row.n) for row in rows if row.topic == TOPIC] == [(TOPIC, 0)]
-    seen = [row.present for row in rows if row.topic == short_lived]
-    assert seen[-1] is False
-    assert len(seen) >= 2
-    assert all(seen[:-1])
-    digests = [row.digest for row in polls]
-    assert digests[0] == digests[3], "the topic is gone again"
-    assert len(set(digests)) > 1
+    check_numbers(polls)
+    assert len({row.stream for row in polls}) == 1
+    (place,) = [place for place, row in enumerate(polls) if row.error_kind == "handed_over"]
+    assert place == committed + 1, "after the poll of the other machine"
+    assert int(polls[place].error.split()[0]) >= 3
+    # On a busy machine, a poll can fail or be overlapped.
+    of_answers = [row.is_key_frame for row in polls[place - 1 :] if row.outcome == "ok"]
+    assert of_answers[:3] == [True, True, False], "the other machine's, and the first one's from its return"
 
 
-def test_enrichments_are_records_of_their_own(read, stream, cluster):
+def test_a_stream_says_what_changed_and_asks_beside(read, stream, cluster, admin):
     kinds = {"configs", "reassignments", "quorum", "elr", "fenced"}
+    servers, short_lived = cluster.bootstrap_servers, f"{TOPIC}-short-lived"
 
     def check(rows: list) -> None:
-        outcomes = [found for _, found in sorted(outcomes_of(rows).items())]
-        assert outcomes[0] == dict.fromkeys(kinds, "ok")
-        assert {tuple(found) for found in outcomes[1:]} <= {("reassignments",)}
-        polls = {row.n: row for row in rows if row.record == "poll"}
-        for row in (row for row in rows if row.record == "answer"):
-            assert polls[row.n].received_at <= row.asked_at <= row.answered_at
+        assert next(iter(outcomes_of(rows).values())) == dict.fromkeys(kinds, "ok")
         first = {row.record: row for row in rows if row.n == 0 and row.record in kinds}
         assert set(first) == {"configs", "quorum", "fenced"}
         assert first["configs"].topic == TOPIC
@@ -272,19 +294,41 @@ def test_enrichments_are_records_of_their_own(read, stream, cluster):
         assert (sorted(first["quorum"].quorum.voters), first["fenced"].fenced) == ([1, 2, 3], [])
 
     check(read(enrich=",".join(kinds), topics=TOPIC).collect())
-    stream.run_once(
-        kafka__bootstrap__servers=cluster.bootstrap_servers,
+    query = stream.start(
+        kafka__bootstrap__servers=servers,
         enrich=",".join(kinds - {"reassignments"}) + ",reassignments=2s",
-        pollInterval="2s",
-        pollsPerBatch="3",
-        topics=TOPIC,
+        pollInterval="1s",
+        topicsPattern=f"{TOPIC}.*",
     )
-    check(stream.rows().collect())
-    assert [row.outcome for row in stream.polls()] == ["ok"] * 3
-    assert len({row.digest for row in stream.polls()}) == 1, "nothing happened"
-    answers = stream.rows().where("record = 'answer'").orderBy("n").collect()
-    assert len({bytes(row.digest) for row in answers if row.kind == "reassignments"}) == 1
-    assert [(row.n, row.kind) for row in answers if row.n] == [(1, "reassignments"), (2, "reassignments")]
+
+    def seen() -> list[bool]:
+        rows = stream.seen("record", "topic", "present")
+        return [row["present"] for row in rows if (row["record"], row["topic"]) == ("topic", short_lived)]
+
+    stream.wait_for(1, query)
+    admin.create_topics([NewTopic(short_lived, 1, 1)])[short_lived].result(30)
+    stream.wait(lambda: seen() != [], query)
+    admin.delete_topics([short_lived])[short_lived].result(30)
+    stream.wait(lambda: seen()[-1] is False, query)
+    query.stop()
+    rows = sorted(stream.rows().collect(), key=lambda row: row.n)
+    check(rows)
+    polls = stream.polls()
+    check_numbers(polls)
+    assert [row.n for row in polls if row.is_key_frame] == [0], polls
+    # Between two polls a topic can be seen more than once as it comes up (without a leader at first).
+    assert [(row.topic, row.n) for row in rows if row.topic == TOPIC and row.record == "topic"] == [(TOPIC, 0)]
+    *there, gone = seen()
+    assert there
+    assert all(there)
+    assert not gone
+    digests = [bytes(row.digest) for row in polls if row.outcome == "ok"]
+    assert digests[0] == digests[-1], "the topic is gone again"
+    assert len(set(digests)) > 1
+    answers = [row for row in rows if row.record == "answer"]
+    assert all(row.asked_at <= row.answered_at for row in answers)
+    assert all(row.answered_at >= polls[0].received_at for row in answers)
+    assert {row.kind for row in answers if row.n} >= {"reassignments", "configs"}, "at once, as the poll is news"
 
 
 def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):
@@ -293,17 +337,17 @@ def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):
         "up": {"clusterId": cluster.cluster_id},
         "wrong": {"clusterId": "another"},
     }
-    stream.run_until(
-        3,
+    stream.run_until_seen(
+        lambda rows: headers_in(rows) >= 6,
+        "record",
         kafka__bootstrap__servers=cluster.bootstrap_servers,
         clusters=json.dumps(clusters),
         pollInterval="1s",
         topics=TOPIC,
     )
     polls = stream.polls()
-    assert [row.cluster for row in polls[:6]] == ["down", "up", "wrong"] * 2
-    outcome = {(row.cluster, row.outcome, row.error_kind, row.is_key_frame) for row in polls}
-    assert outcome == {
+    check_numbers(polls)
+    assert {(row.cluster, row.outcome, row.error_kind, row.is_key_frame) for row in polls if not row.n} == {
         ("down", "failed", "unreachable", None),
         ("up", "ok", None, True),
         ("wrong", "failed", "wrong_cluster", None),
@@ -311,33 +355,8 @@ def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):
     assert {row.cluster for row in stream.rows().where("record = 'topic'").collect()} == {"up"}
 
 
-def test_polls_that_fall_due_while_one_runs_are_overlapped(stream, cluster):
-    """A broker that hangs holds its own polls up, and nobody else's."""
-    hanging = cluster.bootstrap_servers.split(",")[2]
-    clusters = {
-        "hanging": {"kafka.bootstrap.servers": hanging},
-        "well": {"kafka.bootstrap.servers": cluster.bootstrap_servers.split(",")[0]},
-    }
-    cluster.pause(3)
-    try:
-        stream.run_once(
-            clusters=json.dumps(clusters),
-            pollInterval="2s",
-            pollsPerBatch="6",
-            requestTimeout="4800ms",
-            topics=TOPIC,
-        )
-    finally:
-        cluster.resume(3)
-    kinds = {alias: [row.error_kind for row in stream.polls() if row.cluster == alias] for alias in ("hanging", "well")}
-    assert kinds["well"] == [None] * 6
-    assert set(kinds["hanging"]) == {"timeout", "overlapped"}
-    assert kinds["hanging"][:2] == ["timeout", "overlapped"]
-
-
 @pytest.mark.parametrize("cluster_id", [None, "another"], ids=["good polls", "failed polls"])
-@pytest.mark.parametrize("read", [_read_once, _read_on_schedule])
-def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cluster_id):
+def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, cluster_id):
     decoded: list[weakref.ref] = []
     most = 0
 
@@ -352,16 +371,15 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, read, cl
         return metadata
 
     monkeypatch.setattr(poller, "decode_response", decode)
-    monkeypatch.setattr(poller, "_SMALL_BYTES", 0)
-    monkeypatch.setattr(poller, "_memories", {})
+    monkeypatch.setattr(answer_lock, "SMALL_BYTES", 0)
     aliases = {f"c{n}": {"clusterId": cluster_id} if cluster_id else {} for n in range(16)}
     options = parse({"kafka.bootstrap.servers": cluster.bootstrap_servers, "clusters": json.dumps(aliases)})
-    (task,) = _tasks(options, plan(Offset(), time.time_ns() // 1_000_000, options.beat_ms, 1, {}))
+    (task,) = _tasks(options, time.time_ns() // 1_000_000)
     gc.collect()
     gc.disable()  # nothing may wait for it
     try:
-        with pytest.raises(PollError) if cluster_id and read is _read_once else nullcontext():
-            for _ in read(task):
+        with pytest.raises(PollError) if cluster_id else nullcontext():
+            for _ in _read_once(task):
                 time.sleep(0.01)  # a consumer that is slower than polls
     finally:
         gc.enable()

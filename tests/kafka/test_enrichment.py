@@ -1,34 +1,23 @@
 """What is asked beside metadata, of a real cluster: against what was done to it. Who may ask: test_permissions.py."""
 
-import json
 import time
-from collections.abc import Callable
-from contextlib import contextmanager
 
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from local_cluster import LocalCluster
 from local_cluster.controllers import active_controller
-from metadata_source import poller as poller_module
-from metadata_source.datasource import _read_on_schedule, _tasks
-from metadata_source.enrichment import Rows, subject
+from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.poller import Poller
 from metadata_source.questions import Question
-from metadata_source.schedule import Offset, plan
 from metadata_source.transport import Connection
-from tests.support.beside import Beside, beside, outcomes_of
+from tests.support.beside import Beside, ask_beside
+from tests.support.topics import until
 
 TOPIC = "enrichment-test"
 MOVED = "enrichment-test-moved"
 DEFAULTS = {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
-
-
-@pytest.fixture(autouse=True)
-def forgetful(monkeypatch):
-    monkeypatch.setattr(poller_module, "_memories", {})
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +37,7 @@ def ask(servers: str, *kinds: str, **more: str) -> Beside:
         poll = each.poll()
         assert poll.error_kind is None, poll.error
         about = subject(kinds or ENRICHMENTS, poll.metadata)
-        return beside(each.ask_beside(about, float("inf")))
+        return ask_beside(each, about)
 
 
 def by_topic(enrichment: Beside, kind: str) -> dict[str, object]:
@@ -61,13 +50,6 @@ def one(enrichment: Beside, kind: str):
     assert enrichment.outcomes[kind] == "ok", enrichment.outcomes
     (value,) = enrichment.rows[kind].values
     return value
-
-
-def until(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def test_configs_are_the_effective_ones(cluster, topics):
@@ -113,7 +95,7 @@ def test_a_stopped_broker_is_fenced_eligible_and_awaited_by_a_reassignment(clust
     cluster.stop(3)
     try:
         reassign(servers[0], MOVED, [1, 3])
-        until(lambda: by_topic(ask(servers[1], "elr"), "elr").keys() == {TOPIC})
+        until(lambda: by_topic(ask(servers[1], "elr"), "elr").keys() == {TOPIC}, 30)
         for server in servers[:2]:
             answered = ask(server, topicsPattern=f"{TOPIC}.*")
             assert by_topic(answered, "elr") == {
@@ -131,51 +113,4 @@ def test_a_stopped_broker_is_fenced_eligible_and_awaited_by_a_reassignment(clust
         after = ask(servers[0], topicsPattern=f"{TOPIC}.*")
         return (by_topic(after, "reassignments"), by_topic(after, "elr"), one(after, "fenced")) == ({}, {}, [])
 
-    until(well)
-
-
-def test_a_lost_quorum_takes_no_poll_its_time(cluster, topics):
-    """Brokers answer Metadata themselves, and wait for the active controller with what they forward."""
-    _, active = active_controller(cluster)
-    asked = active % 3 + 1
-    options = parse(
-        {
-            "kafka.bootstrap.servers": cluster.bootstrap_servers.split(",")[asked - 1],
-            "pollInterval": "2s",
-            "pollsPerBatch": "6",
-            "topics": TOPIC,
-            "enrich": "quorum=4s,reassignments=2s,fenced=2s",
-        }
-    )
-    with paused(cluster, *({1, 2, 3} - {asked})):
-        (task,) = _tasks(options, plan(Offset(), time.time_ns() // 1_000_000, options.beat_ms, 6, {}))
-        rows = [row for batch in _read_on_schedule(task) for row in batch.to_pylist()]
-    headers = [row for row in rows if row["record"] == "poll"]
-    assert [row["error_kind"] for row in headers] == [None] * 6, json.dumps(headers, default=str)
-    late = [(row["sent_at"] - row["scheduled_at"]).total_seconds() for row in headers]
-    assert max(late) < 0.4
-    said = list(outcomes_of(rows).values())
-    assert len(said) == len(headers)
-    assert {each["fenced"] for each in said} == {"ok"}
-    # One of the two takes all of the time: they take turns.
-    for kind in ("reassignments", "quorum"):
-        timed_out = [each[kind].startswith("failed: 127.0.0.1:") for each in said]
-        assert 2 <= sum(timed_out) <= 4, said
-        assert {each[kind] for each, was_asked in zip(said, timed_out, strict=True) if not was_asked} == {
-            "failed: put off: no time is left before the next poll"
-        }
-
-
-@contextmanager
-def paused(cluster: LocalCluster, *nodes: int):
-    for node in nodes:
-        cluster.pause(node)
-    try:
-        yield
-    finally:
-        for node in nodes:
-            cluster.resume(node)
-    # The quorum is whole again, and whoever was fenced meanwhile is not any more.
-    for server in cluster.bootstrap_servers.split(","):
-        until(lambda server=server: ask(server, "quorum", "fenced").rows.get("fenced") == Rows([[]]))
-        until(lambda server=server: ask(server, "quorum").outcomes == {"quorum": "ok"})
+    until(well, 30)

@@ -16,15 +16,15 @@ from jobs.common.config import load
 from local_cluster import LocalCluster
 from schemas import bronze, silver
 from tests.support import stored
-from tests.support.lake_checks import check_lake
+from tests.support.lake_checks import check_lake, check_polls
 from tests.support.pipelines import ROOT, Pipeline, config_file, running, stopped, wait_for
 from tests.worker import worker_python
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
-POLLS = {"pollsPerBatch": 3}
-WORKER, PLANNER = "pyspark.daemon", "python_streaming_source_runner"
-"""What Python runs in a pipeline: to poll and to fold, and to plan batches."""
+POLLS = {"commitInterval": "3s"}
+WORKER, PLANNER, RECORDER = "pyspark.daemon", "python_streaming_source_runner", "metadata_source.recorder"
+"""What Python runs in a pipeline: to read and to fold, to plan batches, and to poll."""
 TOPIC = "of-faults"
 
 
@@ -49,9 +49,10 @@ def killed(pipelined: Pipeline, what: str) -> int:
 
 
 def check_history(config: Path) -> None:
-    """Run once more, and hold history against its own bronze."""
+    """Run once more, and hold history against its own bronze, which has each poll once."""
     assert pipeline.main(["--config", str(config), "--once"]) == 0
     check_lake(load(str(config)).lake)
+    check_polls(load(str(config)).lake)
 
 
 def shrink(cluster: LocalCluster, pipelined: Pipeline) -> None:
@@ -69,7 +70,7 @@ def test_python_processes_that_are_killed_cost_a_batch_at_most(
     with running(config) as pipelined:
         pipelined.wait_for_batches(2)
         with stopped(cluster, 1):
-            for what in (WORKER, WORKER, PLANNER, WORKER, PLANNER):
+            for what in (WORKER, RECORDER, PLANNER, WORKER, RECORDER):
                 # While it polls, and while it makes history.
                 wait_for(lambda what=what: killed(pipelined, what) > 0, 60, what)
                 time.sleep(1)

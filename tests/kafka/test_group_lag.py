@@ -15,22 +15,16 @@ from jobs.rules.groups.group import Group
 from jobs.rules.groups.lag import Memory, Visit, fold
 from jobs.rules.groups.state import to_micros
 from local_cluster import LocalCluster
-from metadata_source import poller as poller_module
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
-from tests.support.beside import beside
+from tests.support.beside import ask_beside
 from tests.support.topics import until, write
 
 Row = dict[str, Any]
 TOPIC, OTHER = "lag-test", "lag-test-gone"
 CONSUMER, SIMPLE = "lag-consumer", "lag-simple"
 MINUTE = 60_000_000
-
-
-@pytest.fixture(autouse=True)
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller_module, "_memories", {})
 
 
 class Visits:
@@ -48,11 +42,11 @@ class Visits:
         """Ask all groups; returns the live rows afterwards."""
         options = parse({"kafka.bootstrap.servers": self._servers, "groupsPattern": "lag-.*", "enrich": "offsets"})
         enrich = options.polling["default"].enrich
-        with Poller(options.clusters[0], options.topic_filter, 30_000, enrich_timeout_ms=30_000) as each:
+        with Poller(options.clusters[0], options.topic_filter, 30_000) as each:
             poll = each.poll()
             assert poll.metadata is not None, poll.error
             about = subject(enrich, poll.metadata, options.topic_filter, options.groups_pattern)
-            answered = beside(each.ask_beside(about, float("inf")))
+            answered = ask_beside(each, about, 30_000)
         assert answered.outcomes["offsets"].startswith("ok"), answered.outcomes
         assert poll.received_at is not None
         number = 0 if self._before is None else int(self._before.poll) + 1

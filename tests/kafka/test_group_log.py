@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException
 
 from jobs import read_group_log
 from jobs.common import reading
@@ -609,11 +609,8 @@ class Job:
         deadline = time.monotonic() + 60
         while not is_so():
             assert time.monotonic() < deadline
-            try:
-                self.reading.query.awaitTermination(0.05)
-                self.reading.take_back()
-            except StreamingQueryException as error:
-                self.reading.outlast(error)
+            time.sleep(0.05)
+            assert self.reading.keep()
 
     def planned(self) -> str:
         """What the batch is to come to that is being read."""

@@ -12,19 +12,14 @@ from confluent_kafka.admin import AdminClient
 
 from local_cluster import LocalCluster
 from local_cluster.members import Member, Members
-from metadata_source import poller as poller_module
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.outcomes import is_answered
 from metadata_source.poller import Poller
-from tests.support.beside import Beside, beside
+from tests.support.beside import Beside, ask_beside
+from tests.support.topics import until
 
 TOPIC = "groups-test"
-
-
-@pytest.fixture(autouse=True)
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller_module, "_memories", {})
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +45,7 @@ def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Beside:
         poll = each.poll()
         assert poll.metadata is not None, poll.error
         between()
-        return beside(each.ask_beside(subject(("groups",), poll.metadata), float("inf")))
+        return ask_beside(each, subject(("groups",), poll.metadata))
 
 
 def groups(enrichment: Beside) -> dict[str, dict[str, Any]]:
@@ -59,16 +54,10 @@ def groups(enrichment: Beside) -> dict[str, dict[str, Any]]:
     return {group["group_id"]: group for row in rows for group in row}
 
 
-def until(check: Callable[[], Any], seconds: float = 60) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < end
-        time.sleep(0.5)
-    return found
-
-
 def settled(server: str) -> dict[str, dict[str, Any]]:
-    """The groups, once all but the empty one are stable."""
+    """The groups, once all but the empty one are stable, and their members have something: a share group is stable
+    before.
+    """
     wanted = dict.fromkeys(("classic", "consumer", "share", "streams"), "Stable") | {"empty": "Empty"}
     end = time.monotonic() + 60
     while True:
@@ -76,7 +65,8 @@ def settled(server: str) -> dict[str, dict[str, Any]]:
         found = groups(answered) if is_answered(answered.outcomes["groups"]) else {}
         found = {name: group for name, group in found.items() if name in wanted}
         states = {name: group.get("error") or group["state"] for name, group in found.items()}
-        if states == wanted:
+        of_all = [member for group in found.values() for member in group.get("members") or ()]
+        if states == wanted and all(member.get("assigned") or member.get("active_tasks") for member in of_all):
             return found
         assert time.monotonic() < end, f"{answered.outcomes}, {states}"
         time.sleep(0.5)

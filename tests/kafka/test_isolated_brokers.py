@@ -15,7 +15,6 @@ from metadata_source import poller as poller_module
 from metadata_source.options import TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.records import BatchRecords, Planned
-from metadata_source.schedule import Turn
 from tests.support.silver_rounds import PARTITIONS, STALE, Lake
 
 EVERY_S = 0.5
@@ -58,11 +57,8 @@ class Recorded:
             while not self._ended.wait(EVERY_S):
                 due = round(datetime.now(UTC).timestamp() * 1000)
                 planned = Planned("20261101T000000Z-00000000", n, "c", date(2026, 11, 1), 500, due)
-                self._rows += [
-                    row
-                    for batch in records.rows(planned, poller.poll(Turn(n, 0, n, n - 1)))
-                    for row in batch.to_pylist()
-                ]
+                self._rows += [row for batch in records.rows(planned, poller.poll()) for row in batch.to_pylist()]
+                records.kept()
                 n += 1
 
     def history(self) -> Lake:
@@ -87,8 +83,7 @@ def states(lake: Lake, partition: int) -> list[tuple[int, int, tuple[int, ...]]]
 def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
     isolatable: LocalCluster, broker: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(poller_module, "_memories", {})
-    monkeypatch.setattr(poller_module, "_BEHIND_S", 1.0)
+    monkeypatch.setattr(poller_module, "BEHIND_S", 1.0)
     with Recorded(isolatable.bootstrap_servers) as recorded:
         time.sleep(3)
         cut_at = datetime.now(UTC)
@@ -97,7 +92,6 @@ def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
         # A process that knows nothing yet, and this broker alone by its address.
         server = isolatable.bootstrap_servers.split(",")[broker - 1]
         options = parse({"kafka.bootstrap.servers": server, "requestTimeout": "3s"})
-        monkeypatch.setattr(poller_module, "_memories", {})
         with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller:
             first = poller.poll()
         mended_at = datetime.now(UTC)

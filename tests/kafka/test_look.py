@@ -16,15 +16,9 @@ from confluent_kafka.admin import (
 
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
-from metadata_source import poller as poller_module
 
 TOPIC = "look-test"
 PRINCIPAL = "User:alice"
-
-
-@pytest.fixture(autouse=True)
-def forgetful(monkeypatch):
-    monkeypatch.setattr(poller_module, "_memories", {})
 
 
 @pytest.fixture(scope="module")

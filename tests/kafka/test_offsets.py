@@ -8,11 +8,10 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from local_cluster import LocalCluster
-from metadata_source import poller as poller_module
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
-from tests.support.beside import Beside, beside
+from tests.support.beside import Beside, ask_beside
 from tests.support.topics import until, write
 
 TOPIC, GONE = "offsets-test", "offsets-test-gone"
@@ -22,21 +21,16 @@ STILL = 2
 """A partition to which nobody writes any more."""
 
 
-@pytest.fixture(autouse=True)
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller_module, "_memories", {})
-
-
 def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Beside:
     """Poll, call `between`, then ask for offsets."""
     options = parse({"kafka.bootstrap.servers": servers, "groupsPattern": "offsets-.*", "enrich": "groups,offsets"})
     polling = options.polling["default"]
-    with Poller(options.clusters[0], options.topic_filter, 30_000, enrich_timeout_ms=30_000) as each:
+    with Poller(options.clusters[0], options.topic_filter, 30_000) as each:
         poll = each.poll()
         assert poll.metadata is not None, poll.error
         between()
         about = subject(polling.enrich, poll.metadata, options.topic_filter, options.groups_pattern)
-        return beside(each.ask_beside(about, float("inf")))
+        return ask_beside(each, about, 30_000)
 
 
 def told(enrichment: Beside) -> list[dict[str, Any]]:

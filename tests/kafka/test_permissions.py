@@ -31,7 +31,6 @@ from confluent_kafka.admin import (
 from pyspark.sql.datasource import DataSource
 
 from local_cluster import LocalCluster
-from metadata_source import poller as poller_module
 from metadata_source.datasource import KafkaMetadataSource
 from metadata_source.errors import GroupLogError
 from metadata_source.facts import OFFSETS_TOPIC
@@ -183,11 +182,6 @@ def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]
             assert time.monotonic() < end, nothing
             time.sleep(0.2)
         yield started
-
-
-@pytest.fixture(autouse=True)
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller_module, "_memories", {})
 
 
 # --- what is asked ---

@@ -26,7 +26,7 @@ from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.group_scores import check_scores
 from tests.support.histories import good_answer
-from tests.support.lake_checks import check_lake
+from tests.support.lake_checks import check_lake, check_polls
 from tests.support.pipelines import config_file, running, stopped, wait_for
 from tests.support.verdicts import check_verdict
 from truth.administration import Administration
@@ -133,7 +133,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
         file = config_file(
             folder,
             cluster,
-            poll={"pollsPerBatch": 20, "enrich": "configs, reassignments, elr, quorum, groups"},
+            poll={"commitInterval": "20s", "enrich": "configs, reassignments, elr, quorum, groups"},
             groupLog={},
         )
         brokers = tuple(node_id for node_id, node in cluster.nodes.items() if node.is_broker)
@@ -195,7 +195,7 @@ def orders(cluster: LocalCluster) -> Iterator[None]:
 def test_a_pipeline_killed_twenty_times_loses_nothing(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    chance, config = random.Random(12), config_file(tmp_path, cluster, poll={"pollsPerBatch": 4})
+    chance, config = random.Random(12), config_file(tmp_path, cluster, poll={"commitInterval": "5s"})
     with running(config) as pipelined:
         time.sleep(chance.uniform(0, 30))
         for i in range(1, 20):
@@ -212,6 +212,7 @@ def test_a_pipeline_killed_twenty_times_loses_nothing(
     assert pipeline.main(["--config", str(config), "--once"]) == 0
     lake = Lake(root=str(tmp_path / "lake"))
     check_lake(lake)
+    check_polls(lake)
     # The brokers that stopped are in the history, or the runs proved nothing.
     assert lake.read(spark, silver.BROKER_SNAPSHOTS).where("end_reason = 'gone'").count() >= 1
     assert not lake.read(spark, gold.LEADER_CHANGES).isEmpty()
@@ -223,7 +224,7 @@ def test_a_pipeline_killed_twenty_times_loses_nothing(
 def test_polling_goes_on_beside_upkeep_for_ten_minutes(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    config = config_file(tmp_path, cluster, poll={"pollsPerBatch": 5})
+    config = config_file(tmp_path, cluster, poll={"commitInterval": "5s"})
     upkeep = Upkeep(spark, tmp_path, days=10)
     with running(config) as pipelined:
         pipelined.wait_for_batches(3)

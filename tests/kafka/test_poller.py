@@ -11,25 +11,19 @@ from confluent_kafka.admin import AdminClient
 from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 from local_cluster import LocalCluster
-from metadata_source import poller as poller_module
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection
-from tests.support.beside import beside
+from tests.support.beside import ask_beside
 from tests.support.handles import come_to, settled
 from tests.support.pipelines import wait_for
+from tests.support.topics import until
 
 METADATA = 3
 TOPIC = "poller-test"
-
-
-@pytest.fixture(autouse=True)
-def forgetful(monkeypatch):
-    """A worker that never polled anything before."""
-    monkeypatch.setattr(poller_module, "_memories", {})
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +77,9 @@ def test_polls_go_round_the_brokers_over_connections_that_are_kept(cluster):
         assert each._connections._kept == connections
 
 
-def test_bootstrap_servers_are_tried_in_random_order(cluster, monkeypatch):
+def test_bootstrap_servers_are_tried_in_random_order(cluster):
     answered = set()
     for _ in range(40):
-        monkeypatch.setattr(poller_module, "_memories", {})
         answered.add(poll(cluster.bootstrap_servers).broker)
     assert answered == set(servers_of(cluster))
 
@@ -122,18 +115,23 @@ def test_a_broker_that_is_down_is_passed_over(cluster):
 def test_an_address_that_no_broker_is_known_by_is_left_for_one_that_was_learnt(cluster):
     """Behind a service's name nobody knows who answers."""
     service = servers_of(cluster)[0].replace("127.0.0.1", "localhost")
-    with poller(service) as each:
-        first = each.poll()
-        assert (first.broker, first.broker_id) == (service, None)
-        second, third = each.poll(), each.poll()
-    for later in (second, third):
+
+    def polls():
+        with poller(service) as each:
+            found = [each.poll() for _ in range(3)]
+        # While the cluster changes, another broker may know more than the first one that was asked.
+        return found if found[0].broker == service else None
+
+    first, *others = until(polls)
+    assert first.broker_id is None
+    for later in others:
         assert servers_of(cluster)[later.broker_id - 1] == later.broker
 
 
 def test_another_cluster_at_a_remembered_address_is_not_the_end(cluster, sasl_ssl_cluster):
     moved = servers_of(sasl_ssl_cluster)[0]
     with poller(cluster.bootstrap_servers, clusterId=cluster.cluster_id) as each:
-        each._memory.learnt = {("127.0.0.1", int(moved.partition(":")[2])): 1}
+        each.brokers.learnt = {("127.0.0.1", int(moved.partition(":")[2])): 1}
         result = each.poll()
         assert (result.error_kind, result.attempts) == (None, 2)
         assert each.poll().attempts == 1
@@ -303,7 +301,7 @@ def test_an_older_broker_is_asked_in_its_own_version():
         assert (result.error_kind, result.api_version, result.elr_version_level) == (None, 12, 0)
         with poller(older.bootstrap_servers) as each:
             about = subject(ENRICHMENTS, each.poll().metadata)
-            outcomes = beside(each.ask_beside(about, time.monotonic() + 5)).outcomes
+            outcomes = ask_beside(each, about).outcomes
         lacking = outcomes.pop("fenced")
         assert (lacking, set(outcomes.values())) == ("not_supported", {"ok"})
         pinned = poll(older.bootstrap_servers, metadataVersion="13")

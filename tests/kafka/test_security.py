@@ -135,7 +135,7 @@ def cluster_of(given: Given) -> Cluster:
 
 def over(poller: Poller) -> object:
     """The connection over which the last good answer came."""
-    return poller._connections._kept[poller._answered]
+    return poller._connections._kept[poller.answerer]
 
 
 def poll(given: Given) -> None:

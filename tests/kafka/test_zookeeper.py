@@ -8,7 +8,7 @@ from metadata_source.enrichment import Rows, subject
 from metadata_source.look import look
 from metadata_source.options import parse
 from metadata_source.poller import Poller
-from tests.support.beside import beside
+from tests.support.beside import ask_beside
 
 
 @pytest.mark.soak
@@ -21,7 +21,7 @@ def test_each_broker_leads_to_the_controller_with_zookeeper(capsys):
                 poll = poller.poll()
                 assert (poll.error, poll.cluster_id) == (None, cluster.cluster_id)
                 controllers.append(poll.metadata.controller_id)
-                answered = beside(poller.ask_beside(subject(("reassignments",), poll.metadata), float("inf")))
+                answered = ask_beside(poller, subject(("reassignments",), poll.metadata))
             assert (answered.outcomes, answered.rows) == ({"reassignments": "ok"}, {"reassignments": Rows([], [])})
         assert controllers in ([1, 1], [2, 2])
         assert look(cluster.bootstrap_servers, None) == 0

@@ -242,3 +242,19 @@ def test_where_nothing_is_new_nothing_is_done_and_what_is_left_is_taken(
     stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 16, None))
     take_what_is_left(spark, stopped)
     assert {table: version(lake, table) for table in before} == before
+
+
+def test_numbers_of_one_cluster_say_nothing_of_another(spark: SparkSession, tmp_path: Path) -> None:
+    """A cluster that came later has small ones when another one's are large."""
+    lake = new_lake(spark, tmp_path)
+    said: Said = {"orders": {("t", 0): (1, 2)}}
+    stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 1_000, said))
+    lag = GroupLag(spark, config_of(lake))
+    lag._version = version(lake, bronze.METADATA_POLLS)
+    stored.append(lake, bronze.METADATA_POLLS, [*polled("beta", 3, said), *polled("alpha", 1_001, None)])
+    news = lag._news(version(lake, bronze.METADATA_POLLS))
+    assert {place: [each.poll[-4:] for each in visits] for place, visits in news.visits.items()} == {
+        ("beta", "id-beta"): ["0003"]
+    }
+    assert news.said is not None
+    assert news.said.count() == 1

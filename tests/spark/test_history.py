@@ -636,7 +636,7 @@ def test_a_round_is_made_of_what_says_something_new(spark: SparkSession, tmp_pat
     polled.poll(0, 1)
     history = history_of(spark, lake)
     assert history.round(now())
-    assert {row["round"] for row in rows_of(lake, STATE)} == {2}
+    assert {row["round"] for row in rows_of(lake, STATE) if row["cluster"]} == {2}
     assert not history.round(now())
 
     polled.poll(1, 1)
@@ -674,3 +674,55 @@ def test_a_round_is_made_of_what_says_something_new(spark: SparkSession, tmp_pat
     for each in (history, history_of(spark, lake)):
         assert not each.round(now(after=1_000)), "a poll of an older stream comes too late"
     assert (versions(lake), version(lake, ROUNDS) - 1) == before
+
+
+def test_numbers_of_one_cluster_say_nothing_of_another(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow cluster, or one that came later, has small ones when another one's are large; and the rows of a poll are
+    read from the commits that have them.
+    """
+    lake, stream = new_lake(spark, tmp_path), "20261101T000000Z-00000000"
+
+    def polled(alias: str, n: int, epoch: int, *, batch: int = 0) -> list[Row]:
+        partition = {"leader": 1, "leader_epoch": epoch, "replicas": [1], "isr": [1], "offline_replicas": []}
+        topics = {"t": [{"error_code": 0} | partition]}
+        answer = good_answer(stream, n, START + timedelta(seconds=n), {1: None}, topics, batch=batch)
+        answer.cluster_id = f"id-{alias}"
+        return bronze_rows(alias, [answer])
+
+    append(lake, METADATA_POLLS, polled("fast", 1_000, 1))
+    history = made(spark, lake)
+    append(lake, METADATA_POLLS, [*polled("slow", 0, 1), *polled("fast", 1_001, 1)])
+    append(lake, METADATA_POLLS, [*polled("slow", 1, 2), *polled("fast", 1_002, 2)])
+    looked = versions_read(monkeypatch)
+    assert history.round(LATER)
+    assert {alias: row["last_poll"][-4:] for alias, row in states(lake).items()} == {"slow": "0001", "fast": "1002"}
+    of_partitions = rows_of(lake, silver.PARTITION_SNAPSHOTS)
+    assert sorted((row["cluster"], row["leader_epoch"], row["first_poll"][-4:]) for row in of_partitions) == [
+        *(("fast", 1, "1000"), ("fast", 2, "1002")),
+        *(("slow", 1, "0000"), ("slow", 2, "0001")),
+    ]
+    newest = version(lake, METADATA_POLLS)
+    assert looked == [(newest - 1, newest), (newest - 1, newest)], "the headers, then the rows of those polls"
+    looked.clear()
+    assert not history.round(LATER)
+    assert looked == [], "without a commit nothing is read"
+    for epoch in (3, 4, 5):  # Batches that come while a round is made.
+        append(lake, METADATA_POLLS, polled("fast", 1_000 + epoch, epoch))
+    assert history.round(LATER)
+    assert looked == [(newest + 1, newest + 3)] * 2
+    assert states(lake)["fast"]["last_poll"].endswith("1005"), "one round takes them all"
+
+
+def versions_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The versions of bronze whose rows are read from now on: first and last."""
+    found: list[tuple[int, int]] = []
+    read_appended = Lake.read_appended
+
+    def read(lake: Lake, spark: SparkSession, table: Table, first: int, last: int) -> Any:
+        found.append((first, last))
+        return read_appended(lake, spark, table, first, last)
+
+    monkeypatch.setattr(Lake, "read_appended", read)
+    return found

@@ -25,9 +25,7 @@ STREAM = "20261101T110000Z-00000000"
 NEWER = "20261101T114500Z-00000000"
 
 
-def header(
-    cluster: str, n: int, seconds_ago: float, error_kind: str | None = None, *, is_key_frame: bool = True
-) -> dict[str, Any]:
+def header(cluster: str, n: int, seconds_ago: float, error_kind: str | None = None) -> dict[str, Any]:
     at = NOON - timedelta(seconds=seconds_ago)
     return {
         "poll_id": f"{STREAM}/{n:012d}",
@@ -42,7 +40,6 @@ def header(
         "received_at": None if error_kind else at,
         "outcome": "failed" if error_kind else "ok",
         "error_kind": error_kind,
-        "is_key_frame": None if error_kind else is_key_frame,
     }
 
 
@@ -77,13 +74,13 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         header("fine", 1, 90),
         header("fine", 2, 60),
         header("fine", 3, 30, "unreachable"),
-        header("down", 1, 61),
+        header("down", 1, 181),
         header("down", 2, 31, "timeout"),
         header("down", 3, 1, "unreachable"),
         header("down", 4, -5),  # after :until
         header("never", 1, 10, "authentication"),
-        # Ten polls a batch: the last that can be seen is 200 s old, which is no more than two batches.
-        *(header("batches", n, 500 - 30 * n, is_key_frame=n in {0, 5}) for n in range(11)),
+        header("quiet for a while", 1, 209),
+        header("quiet for a while", 2, 179),
         header("other", 1, 40),
         header("other", 2, 10),
         # History has taken 0 and 1 of this stream, and then polls of a newer one.
@@ -98,7 +95,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         internal.STATE,
         [
             progress("never", None),
-            progress("down", 61),
+            progress("down", 181),
             progress("fine", 90),
             progress("quiet", 86_400),
             progress("other", 86_400, refused_polls=2),
@@ -145,15 +142,15 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
             without_spark(lake)(with_values(text, arguments)).to_pylist(),
         )
     )
-    ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (10, 60, 61, 200, 86_400)}
+    ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (10, 60, 179, 181, 86_400)}
     assert by_spark == by_duckdb
     assert by_spark == [
         ("silenced", None, ago[10], 10.0, 30.0, 3, 0, 2, 0, 0, None, "ignored"),
-        ("down", None, ago[61], 61.0, 30.0, 3, 2, 0, 0, 0, "unreachable", "late"),
+        ("down", None, ago[181], 181.0, 30.0, 3, 2, 0, 0, 0, "unreachable", "late"),
         ("never", None, None, None, 30.0, 1, 1, 0, 0, 0, "authentication", "late"),
         ("quiet", None, ago[86_400], 86_400.0, 30.0, 0, 0, 0, 0, 0, None, "late"),
-        ("batches", None, ago[200], 200.0, 30.0, 11, 0, 0, 0, 0, None, "ok"),
         ("fine", BEGAN, ago[60], 60.0, 30.0, 3, 1, 0, 0, 0, "unreachable", "ok"),
+        ("quiet for a while", None, ago[179], 179.0, 30.0, 2, 0, 0, 0, 0, None, "ok"),
         ("other", None, ago[10], 10.0, 30.0, 2, 0, 0, 2, 0, None, "refused"),
         ("lagging", None, ago[10], 10.0, 30.0, 2, 0, 0, 0, 1, None, "stale"),
     ]

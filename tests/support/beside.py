@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from metadata_source.enrichment import Answer, Asker, Rows, Subject, answer
+from metadata_source.poller import Poller
 
 
 def outcomes_of(rows: Iterable[Any]) -> Mapping[tuple[str, int], dict[str, str]]:
@@ -37,3 +38,9 @@ def answered(kind: str, about: Subject, asker: Asker) -> tuple[str, Rows | None]
     """Ask one kind; its outcome, and its rows."""
     found = answer(kind, about, asker)
     return found.outcome, found.rows
+
+
+def ask_beside(poller: Poller, about: Subject, timeout_ms: int = 5_000) -> Beside:
+    """Ask all kinds of a subject after a good poll, over connections that end with it."""
+    with poller.asking(timeout_ms) as asking:
+        return beside(asking.answers(about, poller.answerer))

@@ -30,6 +30,23 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 @contextmanager
+def filled(disk: Path) -> Iterator[None]:
+    """Fill a disk, a mounted one, for a while."""
+    filler = disk / "filler"
+    _fill(disk, filler)
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+def _fill(disk: Path, filler: Path) -> None:
+    free = os.statvfs(disk)
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_bsize)
+
+
+@contextmanager
 def full_after(disk: Path, commits: int) -> Iterator[None]:
     """Let a process make so many more commits of rounds. Then the disk, a mounted one, is full, for a while."""
     write, lock, left, filler = Commit.write, Lock(), [commits], disk / "filler"
@@ -38,9 +55,7 @@ def full_after(disk: Path, commits: int) -> Iterator[None]:
         with lock:
             # Commits are made side by side: one may come when the disk is there no more.
             if left[0] == 0 and disk.is_mount():
-                free = os.statvfs(disk)
-                with filler.open("wb") as file:
-                    os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_bsize)
+                _fill(disk, filler)
             left[0] -= 1
             write(commit, *args, **more)
 

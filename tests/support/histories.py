@@ -41,10 +41,12 @@ class Answer:
     enriched: dict[str, str] = field(default_factory=dict)  # kind -> outcome
     enrichments: dict[str, dict[Any, tuple]] = field(default_factory=dict)  # kind -> key -> state, of those that are ok
     asked_ms: int = 70  # how long each question beside the poll takes
+    early: frozenset[str] = frozenset()  # the kinds that were answered before the poll: they follow the poll before
 
     def asked(self, kind: str) -> tuple[datetime, datetime]:
-        """When a kind was asked and answered: one after the other, after the poll's own answer."""
+        """When a kind was asked and answered: one after the other, after the poll's own answer; or a second before."""
         asked_at = self.received_at + timedelta(milliseconds=self.asked_ms) * list(self.enriched).index(kind)
+        asked_at -= timedelta(seconds=kind in self.early)
         return asked_at, asked_at + timedelta(milliseconds=self.asked_ms)
 
 
@@ -228,9 +230,9 @@ class RandomCluster:
     def upgrade(self) -> None:
         self.levels = self.random.choice([(25, 0), (30, 0), (30, 1), (None, None)])
 
-    def answers(self, polls: int) -> list[Answer]:
-        """Some `polls` answers in batches of several: good, failed, stale, of another cluster; clocks
-        that step back.
+    def answers(self, polls: int, *, runs: float = 0.3) -> list[Answer]:
+        """Some `polls` answers: good, failed, stale, of another cluster; clocks that step back. `runs`: the chance that
+        a recorder begins with one, so that the next good one is a key frame.
         """
         r = self.random
         stream, n, batch, at = "20261101T000000Z-00000000", 0, 0, START
@@ -242,7 +244,7 @@ class RandomCluster:
         while len(answers) < polls:
             self.live()
             images.append((copy.deepcopy(self.brokers), copy.deepcopy(self.topics), self.levels))
-            if r.random() < 0.3 or not answers:
+            if r.random() < runs or not answers:
                 batch += 1
                 version = r.choice(self.versions)
                 if r.random() < 0.2:
@@ -365,6 +367,7 @@ class RandomEnrichments:
                 self.states[kind] = answer.enrichments[kind] = {
                     key: state for key in keys[kind] if (state := self.next_state(kind, self.states[kind].get(key)))
                 }
+                answer.early |= {kind} if self.random.random() < 0.2 else set()
                 untold = sum(state == UNTOLD for state in self.states["groups"].values()) if kind == "groups" else 0
                 if untold:
                     answer.enriched[kind] = f"ok: {untold} of {len(self.states[kind])} groups could not be described: x"

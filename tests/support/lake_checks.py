@@ -9,6 +9,7 @@ from schemas.lake import Lake
 from tests.lakes import rows_of
 from tests.support import stored
 from tests.support.large_rounds import OF_A_RUN, in_memory
+from tests.support.recorders import GAPS, check_numbers
 
 TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.TABLES)}
 
@@ -37,3 +38,10 @@ def check_lake(lake: Lake, dropped: Sequence[stored.Row] = ()) -> None:
     done = {row["history"]: row["round"] for row in sorted(stored.newest_states(lake), key=itemgetter("round"))}
     for row in (each for each in steps if each["step"] == "planned"):
         assert any(done.get(of, 0) >= row["round"] for of in row["histories"]), f"round {row['round']} is not done"
+
+
+def check_polls(lake: Lake) -> None:
+    """Each poll that was made is there, once, however often what polls and what commits was killed."""
+    polls = [row for row in stored.rows_of(lake, bronze.METADATA_POLLS) if row["record"] == "poll"]
+    assert not {row["error_kind"] for row in polls} & GAPS
+    check_numbers(polls)

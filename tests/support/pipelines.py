@@ -14,6 +14,8 @@ import yaml
 from jobs.common.config import load
 from jobs.poll_metadata import QUERY
 from local_cluster import LocalCluster
+from metadata_source.recorder.folder import last_owner
+from tests.support.recorders import end_recorder
 from tests.worker import SMALL_JVM, worker_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,16 +78,23 @@ class Pipeline:
             )
 
     def end(self, by: signal.Signals) -> None:
-        """End the whole process group."""
+        """End the whole process group. Its recorder, which is in none, has to end by itself then."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, by)
             self._process.wait()
+            recorder = last_owner(self.spool)
+            wait_for(lambda: recorder is None or not recorder.is_alive(), 15, "the recorder to end")
 
     def again(self, by: signal.Signals) -> None:
         """End the whole process group, and run again."""
         self.end(by)
         self.start()
+
+    @property
+    def spool(self) -> Path:
+        """The folder in which its polls wait."""
+        return Path(load(str(self._config)).spool)
 
     @property
     def pid(self) -> int:
@@ -131,7 +140,10 @@ def running(config: Path, settings: Mapping[str, str] | None = None) -> Iterator
     try:
         yield pipeline
     finally:
-        pipeline.end(signal.SIGKILL)
+        try:
+            pipeline.end(signal.SIGKILL)
+        finally:
+            end_recorder(pipeline.spool)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:

@@ -1,5 +1,6 @@
 """Controllers that answer as Kafka's do (``KafkaRaftClient``, ``KafkaRaftLog``), from a log in memory."""
 
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from metadata_source.messages.reading import response_of
 from metadata_source.transport import Answer
 from tests.cluster_records import control_key, control_value, frame
 from tests.record_batches import Batch, Record, batch_bytes
+from tests.support.listening import Listening
 from tests.support.messages import REQUESTS, read_request, written
 
 if TYPE_CHECKING:
@@ -73,6 +75,10 @@ class Quorum:
     now_ms: int = 0
     asked: list[tuple[int, str, int]] = field(default_factory=list)
     """Port, request and offset."""
+    places: dict[int, tuple[str, int]] = field(default_factory=lambda: {port: ("host", port) for port in (1, 2, 3)})
+    holds: bool = False
+    """Fetches for which nothing comes are held."""
+    throttle_ms: int = 0
 
     def __post_init__(self) -> None:
         self.write(leader_change(self.leader), control=2)
@@ -105,12 +111,41 @@ class Quorum:
         batches = {at: self.log[at].batch(at) for at in range(start, end)}
         return b"".join(data[:-1] + b"?" if at in self.bad else data for at, data in batches.items())
 
+    def listening(self) -> Listening:
+        """The controllers as they speak bytes, each at a port of this machine; where they are is known once they
+        listen.
+        """
+        made = Listening((1, 2, 3), self.versions, self.answer)
+        self.places = made.places
+        return made
+
+    def versions(self, port: int) -> dict[int, tuple[int, int]]:
+        apis: Sequence[int] = self.apis.get(port, (FETCH_KEY, QUORUM_KEY, SNAPSHOT_KEY))
+        return {key: (0, self.newest if key == FETCH_KEY else 1) for key in apis}
+
+    def answer(self, port: int, api_key: int, version: int, body: bytes) -> bytes:
+        request = REQUESTS[api_key]
+        asked = read_request(request, version, body)
+        told = self._held(port, asked) if api_key == FETCH_KEY else self.fetch_snapshot(port, asked)
+        return written(response_of(request), version, told)
+
+    def _held(self, port: int, asked: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a fetch: at once if it says anything (``KafkaRaftClient.handleFetchRequest``)."""
+        until = time.monotonic() + asked["max_wait_ms"] / 1000
+        found, before = self.fetch(port, asked), (len(self.log), self.epoch)
+        while self.holds and _says_nothing(found) and time.monotonic() < until:
+            if (len(self.log), self.epoch) == before:
+                time.sleep(0.005)
+            else:
+                found, before = self.fetch(port, asked), (len(self.log), self.epoch)
+        return found
+
     def connect(self, _cluster: object, address: tuple[str, int], *_: object) -> Any:
         if address[1] in self.dead:
             raise PollError("unreachable", f"host:{address[1]}: connection refused")
         return _Connection(self, address)
 
-    def fetch(self, port: int, version: int, asked: dict[str, Any]) -> dict[str, Any]:
+    def fetch(self, port: int, asked: dict[str, Any]) -> dict[str, Any]:
         (told,) = asked["topics"][0]["partitions"]
         offset, last = told["fetch_offset"], told["last_fetched_epoch"]
         assert told["current_leader_epoch"] > 0
@@ -131,11 +166,14 @@ class Quorum:
             answer["high_watermark"] = self.end
             answer |= self._records_from(offset, last)
         return {
-            "throttle_time_ms": 0,
+            "throttle_time_ms": self.throttle_ms,
             "error_code": self.error or (WRONG_CLUSTER if asked["cluster_id"] != CLUSTER_ID else 0),
             "session_id": 0,
             "responses": [{"topic_id": asked["topics"][0]["topic_id"].bytes, "partitions": [answer]}],
-            "node_endpoints": [{"node_id": self.leader, "host": "host", "port": self.leader, "rack": None}],
+            "node_endpoints": [
+                {"node_id": self.leader, "host": host, "port": at, "rack": None}
+                for host, at in (self.places[self.leader],)
+            ],
         }
 
     def fetch_snapshot(self, port: int, asked: dict[str, Any]) -> dict[str, Any]:
@@ -180,6 +218,11 @@ class Quorum:
         return {"records": records[:-1] + b"?" if self.damaged else records}
 
 
+def _says_nothing(answer: dict[str, Any]) -> bool:
+    (told,) = answer["responses"][0]["partitions"]
+    return not (told["error_code"] or told["records"] or {"diverging_epoch", "snapshot_id"} & told.keys())
+
+
 @dataclass
 class _Connection:
     quorum: Quorum
@@ -189,17 +232,16 @@ class _Connection:
 
     @property
     def api_versions(self) -> dict[int, tuple[int, int]]:
-        apis: Sequence[int] = self.quorum.apis.get(self.address[1], (FETCH_KEY, QUORUM_KEY, SNAPSHOT_KEY))
-        return {key: (0, self.quorum.newest if key == FETCH_KEY else 1) for key in apis}
+        return self.quorum.versions(self.address[1])
 
     def request(self, api_key: int, version: int, body: bytes, **_: object) -> Answer:
         port, quorum = self.address[1], self.quorum
         if port in quorum.dead:
             raise PollError("unreachable", f"host:{port}: connection refused")
-        request = REQUESTS[api_key]
-        asked = read_request(request, version, body)
-        told = quorum.fetch(port, version, asked) if api_key == FETCH_KEY else quorum.fetch_snapshot(port, asked)
-        return Answer(written(response_of(request), version, told), datetime.now(UTC), 1.0)
+        return Answer(quorum.answer(port, api_key, version, body), datetime.now(UTC), 1.0)
+
+    def interrupt(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

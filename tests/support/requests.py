@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -138,7 +137,12 @@ def _fetches() -> Iterator[Asked]:
             for each in places
         ]
         named = {"topic": topic, "topicId": _TOPIC_ID, "partitions": partitions}
-        yield _by_question(question, **of_client, clusterId=cluster_id, maxBytes=1 << 22, topics=[named])
+        fields = of_client | {"clusterId": cluster_id, "maxBytes": 1 << 22, "topics": [named]}
+        yield _by_question(question, **fields)
+        long = questions.fetch(
+            topic, places, most_bytes=1 << 22, partition_bytes=1 << 21, cluster_id=cluster_id, wait_s=5.0
+        )
+        yield _by_question(long, **fields | {"maxWaitMs": 5_000})
 
 
 def _read_probe() -> Asked:
@@ -164,13 +168,13 @@ def _commits() -> Iterator[Asked]:
 
 
 def _ends() -> Asked:
-    topics = [("orders", np.array([0, 5], np.int32)), ("t", np.array([2], np.int32))]
+    topics = [("orders", [(0, -1), (5, 7)]), ("t", [(2, -1)])]
     told = [
         {
             "name": name,
             "partitions": [
-                {"partitionIndex": int(each), "currentLeaderEpoch": -1, "timestamp": -2, "maxNumOffsets": 1}
-                for each in partitions
+                {"partitionIndex": each, "currentLeaderEpoch": epoch, "timestamp": -2, "maxNumOffsets": 1}
+                for each, epoch in partitions
             ],
         }
         for name, partitions in topics
@@ -228,27 +232,18 @@ def _of_groups() -> dict[str, list[Asked]]:
     return {"groups._describe": described, "groups._account": [_by_question(listed, statesFilter=[], typesFilter=[])]}
 
 
-def _of_watcher() -> dict[str, list[Asked]]:
+def _of_watcher() -> Asked:
     asks, led = _Questions(), [Led(3, 5), Led(9, -1)]
     watcher = SimpleNamespace(_poller=asks, _topic="__consumer_offsets")
     with contextlib.suppress(PollError):
-        LogWatcher._offsets(watcher, _ADDRESS, led, -2, 0.0)
-    with contextlib.suppress(PollError):
         LogWatcher._ends_of_epochs(watcher, _ADDRESS, {led[0]: 4, led[1]: 0}, 0.0)
-    offsets, epochs = asks.asked
-    ends = [{"partitionIndex": each.partition, "currentLeaderEpoch": each.epoch, "timestamp": -2} for each in led]
-    of_epochs = [
+    (epochs,) = asks.asked
+    partitions = [
         {"partition": each.partition, "currentLeaderEpoch": each.epoch, "leaderEpoch": epoch}
         for each, epoch in zip(led, (4, 0), strict=True)
     ]
-    at, by_epoch = (
-        [{"name": "__consumer_offsets", "topic": "__consumer_offsets", "partitions": each}]
-        for each in (ends, of_epochs)
-    )
-    return {
-        "watcher._offsets": [_by_question(offsets, replicaId=-1, isolationLevel=0, topics=at)],
-        "watcher._ends_of_epochs": [_by_question(epochs, replicaId=-1, topics=by_epoch)],
-    }
+    topics = [{"topic": "__consumer_offsets", "partitions": partitions}]
+    return _by_question(epochs, replicaId=-1, topics=topics)
 
 
 def _of_probes() -> list[Asked]:
@@ -313,14 +308,14 @@ ASKED: dict[str, list[Asked]] = {
     "questions.ends": [_ends()],
     **_admin(),
     **_of_groups(),
-    **_of_watcher(),
+    "watcher._ends_of_epochs": [_of_watcher()],
     "probes._groups": _of_probes(),
     "transport._features_request": _of_connections(),
 }
 """By the function of the product that makes them, `module.function`."""
 
 _MAKERS = frozenset({"Question", "TopicQuestion", "_RawRequest"})
-_NOT_ASKED = frozenset({"questions.body", "transport.request", "tokens._granted"})
+_NOT_ASKED = frozenset({"questions.body", "transport.begin", "transport.request", "tokens._granted"})
 """Functions that pass on what another one made, or that ask no broker."""
 
 

@@ -306,8 +306,9 @@ def expected_rows(answers: list[Answer], alias: str, kind: str = "kafka") -> dic
         "history_sources": (seen(lambda _: {((), 0): ("polls",)}), gone),
     }
     accepted = accepted_answers(answers, cluster_id, kind)
+    after = [(a, at, accepted[n - 1][1] if n else None) for n, (a, at, _) in enumerate(accepted)]
     for asked, table in KINDS.items():
-        rows[table] = enrichment_line(asked, [one for one in accepted if asked in one[0].enrichments])
+        rows[table] = enrichment_line(asked, [one for one in after if asked in one[0].enrichments])
     of_cluster = {"cluster_id": cluster_id, "cluster": alias}
     tables = {
         f"silver.{table}": [of_cluster | row for row in rows_of(table, *line_and_ends)]
@@ -318,16 +319,19 @@ def expected_rows(answers: list[Answer], alias: str, kind: str = "kafka") -> dic
 
 
 def enrichment_line(
-    kind: str, line: list[tuple[Answer, datetime, datetime]]
+    kind: str, line: list[tuple[Answer, datetime, datetime | None]]
 ) -> tuple[list[Seen], Callable[[tuple, int, Seen], str]]:
     known: dict[Any, tuple] = {}
     seen = []
     filters = {a.poll_id: a.topic_filter for a, _, _ in line}
     asked_before = None
-    for a, polled_at, _ in line:
+    answered_before = None
+    for a, polled_at, polled_before in line:
         asked_at, answered_at = a.asked(kind)
-        at, sent_at = max(polled_at, answered_at), max(asked_at, asked_before or asked_at)
-        asked_before = sent_at
+        # One that came before its poll's own answer comes after that of the poll before.
+        least = polled_before if polled_before is not None and kind in a.early else polled_at
+        at, sent_at = max(least, answered_at, answered_before or least), max(asked_at, asked_before or asked_at)
+        asked_before, answered_before = sent_at, at
         states = {}
         for key, said in a.enrichments[kind].items():
             # What an answer does not tell stays as it was; of a group all of it or nothing.

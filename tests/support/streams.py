@@ -4,17 +4,29 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.support.recorders import end_recorder
 
 
 class Stream:
     """A stream whose batches go, each whole or not at all, into a folder of its own: a batch that is redone replaces
     it.
+
+    Polls come from a spool within the folder, unless another one is given; with none Spark's reader makes one.
     """
 
     def __init__(self, spark, folder: Path, source: str = "kafka_metadata") -> None:
         self.spark, self.folder, self.source = spark, folder, source
+        self.spools: set[Path] = set()
 
-    def start(self, *, available_now: bool = False, **options: str):
+    def start(self, *, available_now: bool = False, **options: str | None):
+        if self.source == "kafka_metadata":
+            options = {"spool": str(self.folder / "spool")} | options
+            self.spools |= {Path(options["spool"])} if options["spool"] else set()
+        options = {name: value for name, value in options.items() if value is not None}
         reader = self.spark.readStream.format(self.source)
         for name, value in options.items():
             reader = reader.option(name.replace("__", "."), value)
@@ -37,12 +49,23 @@ class Stream:
         finally:
             query.stop()
 
-    def wait_for(self, batches: int, query) -> None:
-        self.wait(lambda: len(list(self.folder.glob("rows/*/_SUCCESS"))) >= batches, query)
+    def wait_for(self, batches: int, query, seconds: float = 60) -> None:
+        """Until so many are committed."""
+        self.wait(lambda: self.committed() >= batches, query, seconds)
 
-    def wait_for_plan(self, query) -> None:
-        """Until the first batch is planned, whose polls begin then."""
-        self.wait((self.folder / "checkpoint" / "offsets" / "0").exists, query)
+    def committed(self) -> int:
+        """How many batches Spark has noted as done. The rows of one more may be whole."""
+        return len(self._noted())
+
+    def _noted(self) -> list[int]:
+        """The numbers of these batches."""
+        names = (file.name for file in (self.folder / "checkpoint" / "commits").glob("*"))
+        return [int(name) for name in names if name.isdigit()]
+
+    def end_recorders(self) -> None:
+        """End those of its spools: they poll on for other queries."""
+        for spool in self.spools:
+            end_recorder(spool)
 
     def wait(self, reached: Callable[[], bool], query, seconds: float = 60) -> None:
         """Until something is so, as long as the stream runs."""
@@ -52,6 +75,15 @@ class Stream:
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
+    def seen(self, *columns: str) -> list[dict[str, Any]]:
+        """These columns of all rows so far, without Spark."""
+        return [row for file in self.files() for row in pq.ParquetFile(file).read(columns=list(columns)).to_pylist()]
+
+    def files(self) -> list[Path]:
+        """The files of the batches that are done. Those of another one may be replaced while they are read."""
+        batches = (self.folder / "rows" / f"batch={number}" for number in sorted(self._noted()))
+        return [file for batch in batches for file in sorted(batch.glob("*.parquet"))]
+
     def rows(self):
         return self.spark.read.parquet(str(self.folder / "rows"))
 
@@ -59,10 +91,18 @@ class Stream:
         """The headers, in the order of their poll ids and clusters."""
         return self.rows().where("record = 'poll'").orderBy("poll_id", "cluster").collect()
 
+    def run_until_seen(self, reached: Callable[[list[dict[str, Any]]], bool], *columns: str, **options: str) -> None:
+        """Run until rows of these columns are so."""
+        query = self.start(**options)
+        try:
+            self.wait(lambda: reached(self.seen(*columns)), query)
+        finally:
+            query.stop()
+
     def cut_off(self) -> int:
         """Make the last batch one that was planned and did not commit. Returns its number."""
         commits = self.folder / "checkpoint" / "commits"
-        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        last = max(self._noted())
         (commits / str(last)).unlink()
         (commits / f".{last}.crc").unlink(missing_ok=True)
         shutil.rmtree(self.folder / "rows" / f"batch={last}")

@@ -22,7 +22,7 @@ from jobs.rules.log.records import in_order
 from metadata_source import connections
 from metadata_source.columns.cluster_log import SCHEMA
 from metadata_source.errors import ClusterLogError, OptionsError
-from metadata_source.logs import looks
+from metadata_source.logs import watches
 from metadata_source.logs.cluster import places, reader
 from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
 from metadata_source.logs.cluster.log import ClusterLog
@@ -663,21 +663,6 @@ def test_a_read_that_nobody_takes_any_more_does_not_wait_for_its_pace(quorum: Qu
     assert len([offset for _, request, offset in quorum.asked if request == "Fetch" and offset < 30]) < 5
 
 
-def test_no_ops_alone_make_a_row_once_a_minute(quorum: Quorum) -> None:
-    stream = Stream()
-    stream.plan()
-    assert len(stream.batch()) == 2
-    for _ in range(120):
-        quorum.a_time = 1_000
-        quorum.write(NO_OP)
-        assert stream.batch() == []
-    quorum.write(NO_OP)
-    (row,) = stream.batch()
-    assert (row["went"], row["offset"], row["next_offset"], row["no_ops"], row["records"]) == ("read", 1, 122, 121, 0)
-    quorum.write(NO_OP, topic("a"))
-    assert told(stream.batch()) == [("record", 123, "a"), ("read", 122, 124)]
-
-
 def happen(quorum: Quorum, chance: random.Random) -> None:
     match chance.randrange(6):
         case 0 | 1 | 2:
@@ -805,6 +790,25 @@ def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
         quorum.elect(2)
         ends = [watcher.look(place).end for _ in range(5)]
     assert 2 in ends
+
+
+def test_where_nothing_comes_another_controller_is_asked(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is asked is cut off from the others."""
+    cut_off, watcher = Quorum(), LogWatcher(cluster_of(), "earliest", 1_000)
+    monkeypatch.setattr(
+        connections,
+        "Connection",
+        lambda cluster, address, *_: (cut_off if address[1] == 1 else quorum).connect(cluster, address),
+    )
+    place = Place(CLUSTER_ID, 1)
+    with closing(watcher):
+        watcher._controllers._active = ("host", 1)
+        watcher.look(place)
+        quorum.elect(2)
+        assert watcher.wait(place, 0.2) is None
+        with pytest.raises(ClusterLogError, match="no_leader: the log has moved on under another leader epoch"):
+            watcher.wait(place, 0.2)
+        assert watcher.look(place).end == 2
 
 
 def test_a_controller_that_was_active_before_takes_nothing_back(
@@ -943,11 +947,11 @@ def test_one_address_that_is_no_controller_s_does_no_harm(quorum: Quorum) -> Non
 def test_one_cluster_s_trouble_is_not_another_s(
     quorum: Quorum, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(looks, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(watches, "PATIENCE_S", 0.3)
     clusters = {"good": {SERVERS: "host:1"}, "bad": {SERVERS: "host:4"}}
     quorum.apis = {4: (1, QUORUM_KEY)}
     options = {"clusters": json.dumps({name: own | {"clusterId": CLUSTER_ID} for name, own in clusters.items()})}
-    source = KafkaClusterLogSource(options)
+    source = KafkaClusterLogSource(options | {"minCommitInterval": "100ms"})
     stream = source.streamReader(source.schema())
     start = stream.initialOffset()
     with caplog.at_level(logging.WARNING):
@@ -956,7 +960,7 @@ def test_one_cluster_s_trouble_is_not_another_s(
             rows = shown(batch for task in stream.partitions(before, start) for batch in stream.read(task))
             quorum.write(topic("a"))
     stream.stop()
-    assert told(rows) == [("record", 2, "a"), ("read", 2, 3)]
+    assert told(rows) == [("record", 1, "a"), ("record", 2, "a"), ("read", 1, 3)]
     assert start.keys() == {"good"}
     (warned,) = [each.message for each in caplog.records]
     assert "not_controller: cluster bad: host:4: is a broker's listener" in warned

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from jobs.common.cli import one_line, run_job
-from jobs.common.config import ConfigError, Thresholds, exposures, load
+from jobs.common.config import Config, ConfigError, Thresholds, exposures, load, spool_beside
 from jobs.common.status import Limits
 from metadata_source.options import parse, parse_cluster_log, parse_group_log
 
@@ -96,6 +96,37 @@ def test_questions_are_a_mapping_to_their_intervals(tmp_path: Path) -> None:
         load(str(config(tmp_path, GOOD.replace("poll:\n", "poll:\n  enrich: {configs: {a: b}}\n"))))
 
 
+@pytest.mark.parametrize(
+    ("given", "spool"),
+    [
+        ("lake: /data/lake", "/data/lake/checkpoints/spool"),
+        ("lake: s3a://data/lake\ncheckpoints: kept", "BESIDE/kept/spool"),
+        ("lake: s3a://data/lake", "/home/me/.local/state/kafka-metadata-history/ca66d2aa5261ef26"),
+        (
+            "lake: {catalog: main}\ncheckpoints: s3a://kept",
+            "/home/me/.local/state/kafka-metadata-history/674d5cb79e804f29",
+        ),
+        ("lake: /data/lake\nspool: ../spool", "BESIDE/../spool"),
+        ("lake: /data/lake\nspool: ~/spool", "/home/me/spool"),
+        ("lake: /data/lake\nspool: ", "/data/lake/checkpoints/spool"),
+    ],
+)
+def test_polls_wait_in_a_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, spool: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    read = load(str(config(tmp_path, GOOD.replace("lake: /data/lake", given))))
+    assert read.spool == str(Path(spool.replace("BESIDE", str(tmp_path))).resolve())
+    assert Config(read.lake, read.checkpoints, {}).spool == spool_beside(read.checkpoints)
+
+
+def test_the_state_of_a_user_may_lie_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert spool_beside("s3a://a").startswith("/state/kafka-metadata-history/")
+    assert spool_beside("s3a://a") != spool_beside("s3a://b")
+
+
 @pytest.mark.parametrize("text", ["03303560", "12_34", "1e3", "0x1f", "1:30", "2026-11-01", "12.5", "no", "True"])
 def test_a_text_is_kept_as_it_is_written(tmp_path: Path, text: str) -> None:
     """YAML alone would make a number, a date or a truth of it."""
@@ -130,6 +161,14 @@ def test_host_names_are_not_checked_where_the_algorithm_is_nothing(tmp_path: Pat
     read = load(str(config(tmp_path, f"{GOOD.replace('  prod:', f'  prod:{chr(10)}{own}')}clusterLog:\n")))
     found = parse(read.source_options({})).clusters, parse_cluster_log(read.cluster_log_options({}), "stream").clusters
     assert [clusters[0].ssl_check_hostname for clusters in found] == [of != "kafka", False]
+
+
+def test_a_log_that_is_read_must_not_look_silent(tmp_path: Path) -> None:
+    own = "  prod:\n    kafka.controller.bootstrap.servers: c1:9093\n    clusterId: abc\n"
+    text = f"{GOOD.replace('  prod:' + chr(10), own)}clusterLog:\n  commitInterval: "
+    load(str(config(tmp_path, f"{text}2500ms\n")))
+    with pytest.raises(ConfigError, match=r"clusterLog.commitInterval: 0:02:31 is more than half of history.handOver"):
+        load(str(config(tmp_path, f"{text}151s\n")))
 
 
 def test_thresholds_of_the_status(tmp_path: Path) -> None:
@@ -230,6 +269,13 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
             "lake: /data/lake\nvalidation: {docs: 's3a://docs'}",
             "validation.docs: s3a://docs is not a folder of this machine, the only place that data docs can be",
         ),
+        (
+            "lake: /data/lake",
+            "lake: /data/lake\nspool: 's3a://spool'",
+            "spool: s3a://spool is not a folder of this machine, the only place that a spool can be",
+        ),
+        ("lake: /data/lake", "lake: /data/lake\nspool: [a]", "spool is not a folder or URI"),
+        ("poll:\n", "poll:\n  Spool: /spool\n", "poll.Spool: it is a key of the file itself, beside poll"),
         ("lake: /data/lake", "lake: {catalog: main}", "checkpoints is missing"),
         ("lake: /data/lake", "lake: {catalogue: main}", "unknown key lake.catalogue; did you mean lake.catalog?"),
         ("lake: /data/lake", "lake: [3]", "lake is neither a folder or URI nor {catalog: NAME}"),

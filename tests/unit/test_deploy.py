@@ -225,6 +225,8 @@ def test_configurations_load(tmp_path: Path, name: str) -> None:
     config = load(str(file))
     assert set(config.clusters) == {"orders", "payments"}
     assert str(config.lake) == {"kubernetes": "/lake", "databricks": "catalog kafka_history"}[name]
+    # A volume may have files of its own, and a spool is a folder that has none.
+    assert config.spool.startswith({"kubernetes": "/spool/", "databricks": "/local_disk0/"}[name])
 
 
 @pytest.mark.parametrize("name", ["kubernetes", "databricks"])
@@ -660,7 +662,7 @@ def references(value: Any, kind: str = "") -> Iterator[tuple[str, str]]:
 def test_objects_that_are_referred_to_exist() -> None:
     found = [each for path in sorted((DEPLOY / "kubernetes").iterdir()) for each in documents(path)]
     there = {(each["kind"], each["metadata"]["name"]) for each in found}
-    assert len(there) == len(found) == 9
+    assert len(there) == len(found) == 10
     wanted = {*references(application()), *references(cron_job())}
     assert {kind for kind, _ in wanted} == {"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"}
     assert wanted <= there
@@ -695,8 +697,8 @@ def test_the_spark_application_is_what_a_cluster_needs() -> None:
         for line in (ROOT / "constraints.txt").read_text().splitlines()
         if line.startswith("pyspark==")
     )
-    for role in ("driver", "executor"):
-        assert [each["mountPath"] for each in spec[role]["volumeMounts"]] == ["/lake"]
+    mounted = {role: [each["mountPath"] for each in spec[role]["volumeMounts"]] for role in ("driver", "executor")}
+    assert mounted == {"driver": ["/lake", "/spool"], "executor": ["/lake"]}
 
 
 def entries_of_conf() -> list[str]:

@@ -284,7 +284,7 @@ def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
         return ask(address, question, deadline)
 
     cluster.ask = asking
-    late = "broker 0 (host:0): no answer in time (5.0 s, see enrichTimeout)"
+    late = "broker 0 (host:0): no answer in time (10.0 s, see enrichTimeout)"
     missing = f": 2 of 2 groups could not be described: {late}: 1; not_supported: 1"
     assert {name: group["error"] for name, group in groups(cluster, missing).items()} == {
         "a": f"failed: {late}",
@@ -393,20 +393,20 @@ def test_what_time_does_not_reach_could_not_be_told():
 
     def asking(address, question, deadline):
         if question.name == "ListGroupsRequest" and address[1] == 0:
-            time.sleep(0.5)
+            time.sleep(1.0)
         return ask(address, question, deadline)
 
     cluster.ask = asking
-    late = "broker 0 (host:0): no time was left to describe it (0.5 s, see enrichTimeout)"
+    late = "broker 0 (host:0): no time was left to describe it (1.0 s, see enrichTimeout)"
     described = groups(cluster, f": 1 of 1 groups could not be described: {late}")
     assert (described["a"]["error"], described["a"]["state"]) == (f"failed: {late}", "Stable")
 
 
-def test_groups_leave_half_of_the_time_to_what_comes_after():
+def test_groups_have_all_of_their_time():
     cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")], {"a": entry("a", "Empty")}), seconds=8.0)
     deadlines = []
     ask = cluster.ask
     cluster.ask = lambda address, question, deadline: deadlines.append(deadline) or ask(address, question, deadline)
     begin = time.monotonic()
     assert groups(cluster)["a"]["state"] == "Empty"
-    assert [round(deadline - begin) for deadline in deadlines] == [4, 4, 4, 4]
+    assert [round(deadline - begin) for deadline in deadlines] == [8, 8, 8, 8]

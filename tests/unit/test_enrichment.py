@@ -18,14 +18,14 @@ from kafka.protocol.admin import (
 )
 
 from metadata_source import connections, questions
-from metadata_source import poller as poller_module
+from metadata_source.asking import Asking
+from metadata_source.brokers import Brokers
 from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Rows, Subject, subject
 from metadata_source.errors import PollError
 from metadata_source.groups import Broker
 from metadata_source.options import TopicFilter, parse
 from metadata_source.options.readers import ENRICHMENTS
-from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.questions import MIN_ISR
 from tests.support.beside import answered
@@ -462,20 +462,21 @@ def test_what_the_broker_forwards_is_asked_last():
     assert sorted(subject(EVERY, metadata()).kinds) == sorted(EVERY)
 
 
-# When and over what: the poller.
+# When and over what: `asking`.
+
+
+ADDRESS = ("one", 9092)
 
 
 @pytest.fixture
-def poller(monkeypatch) -> Poller:
-    monkeypatch.setattr(poller_module, "_memories", {})
-    options = parse({"kafka.bootstrap.servers": "one:9092", "requestTimeout": "2s"})
-    return Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms)
+def asking() -> Asking:
+    cluster = parse({"kafka.bootstrap.servers": "one:9092"}).clusters[0]
+    return Asking(cluster, Brokers(cluster.bootstrap_servers), 1_000)
 
 
-def connect(poller: Poller, connection) -> None:
-    """Let a good poll have come over this connection."""
-    poller._answered = connection.address
-    poller._connections._kept[connection.address] = connection
+def connect(asking: Asking, connection) -> None:
+    """Let there be this connection."""
+    asking._connections._kept[connection.address] = connection
 
 
 class Connected(Answering):
@@ -501,8 +502,8 @@ class Connected(Answering):
 BEGAN = datetime.now(UTC)
 
 
-def enriched(poller: Poller, *kinds: str, seconds: float = 1.0):
-    answers = poller.ask_beside(Subject(kinds, [], []), time.monotonic() + seconds)
+def enriched(asking: Asking, *kinds: str):
+    answers = list(asking.answers(Subject(kinds, [], []), ADDRESS))
     for each in answers:
         assert (each.asked_at is None) == each.outcome.startswith("failed: put off")
         assert (each.answered_at is not None) == (each.rows is not None) == (each.outcome == "ok")
@@ -512,44 +513,18 @@ def enriched(poller: Poller, *kinds: str, seconds: float = 1.0):
     return {each.kind: each.outcome for each in answers}
 
 
-def test_a_kind_stays_due_until_it_is_asked(poller):
-    """A poll may fail with which it is due."""
-    kinds = ("quorum", "fenced")
-    assert poller.due(kinds, ["fenced"]) == ("fenced",)
-    assert poller.due(kinds, ["quorum"]) == kinds
-    connect(poller, Connected(quorum()))
-    assert enriched(poller, "quorum") == {"quorum": "ok"}
-    assert poller.due(kinds, []) == ("fenced",)
-    # Another poller of the same worker remembers.
-    again = Poller(poller._cluster, poller._filter, 1_000)
-    assert again.due(kinds, []) == ("fenced",)
-    assert again.due(("quorum",), []) == (), "the options have changed"
-
-
-def test_where_no_time_is_left_a_kind_stays_due(poller):
-    connect(poller, Connected())
-    poller.due(("quorum",), ["quorum"])
-    said = enriched(poller, "quorum", "fenced", seconds=0.01)
-    assert said == dict.fromkeys(("quorum", "fenced"), "failed: put off: no time is left before the next poll")
-    assert poller.due(("quorum",), []) == ("quorum",)
-    assert poller._answered in poller._connections
-
-
-def test_a_connection_that_is_lost_is_made_again_for_the_rest(poller, monkeypatch):
-    connect(poller, connection := Connected(PollError("protocol", "one:9092: ListGroupsResponse v4: groups: null")))
+def test_a_connection_that_is_lost_is_made_again_for_the_rest(asking, monkeypatch):
+    connect(asking, connection := Connected(PollError("protocol", "one:9092: ListGroupsResponse v4: groups: null")))
     monkeypatch.setattr(connections, "Connection", lambda *_: Connected(quorum()))
-    kinds = ("reassignments", "quorum")
-    assert poller.due(kinds, kinds) == kinds
-    assert enriched(poller, "reassignments", "quorum") == {
+    assert enriched(asking, "reassignments", "quorum") == {
         "reassignments": "failed: one:9092: ListGroupsResponse v4: groups: null",
         "quorum": "ok",
     }
     assert connection.closed
-    assert poller.due(kinds, []) == ()
 
 
-def test_a_kind_that_fails_each_time_is_not_in_the_way_of_the_others(poller, monkeypatch):
-    """One that gets no answer takes all of the time, poll after poll."""
+def test_each_kind_has_its_time_and_those_that_fail_come_last(asking, monkeypatch):
+    """One that gets no answer takes all of its time, time after time."""
 
     class Silent(Connected):
         def ask(self, request, deadline):
@@ -559,42 +534,45 @@ def test_a_kind_that_fails_each_time_is_not_in_the_way_of_the_others(poller, mon
             return super().ask(request, deadline)
 
     monkeypatch.setattr(connections, "Connection", lambda *_: Silent(fenced()))
-    connect(poller, Silent(fenced()))
-    kinds = ("fenced", "reassignments", "quorum")
-    assert poller.due(kinds, kinds) == kinds
-    timed_out, no_time = "failed: one:9092: no answer in time", "failed: put off: no time is left before the next poll"
-    for asked, left in (("reassignments", "quorum"), ("quorum", "reassignments")) * 2:
-        assert enriched(poller, *kinds, seconds=0.1) == {"fenced": "ok", asked: timed_out, left: no_time}
+    connect(asking, Silent(fenced()))
+    asking._timeout_s = 0.1
+    kinds, timed_out = ("reassignments", "fenced", "quorum"), "failed: one:9092: no answer in time"
+    for order in (kinds, ("fenced", "reassignments", "quorum"), ("fenced", "reassignments", "quorum")):
+        begin = time.monotonic()
+        asked = enriched(asking, *kinds)
+        assert list(asked) == list(order)
+        assert asked == {"fenced": "ok", "reassignments": timed_out, "quorum": timed_out}
+        assert 0.2 <= time.monotonic() - begin < 0.6
 
 
-def test_a_refusal_leaves_the_connection_to_the_next(poller):
-    connect(poller, connection := Connected(reassignments(31), quorum()))
-    assert enriched(poller, "reassignments", "quorum") == {"reassignments": "not_allowed", "quorum": "ok"}
+def test_a_refusal_leaves_the_connection_to_the_next(asking):
+    connect(asking, connection := Connected(reassignments(31), quorum()))
+    assert enriched(asking, "reassignments", "quorum") == {"reassignments": "not_allowed", "quorum": "ok"}
     connection.api_versions = {}
-    assert enriched(poller, "reassignments", "elr") == {"reassignments": "not_supported", "elr": "not_supported"}
+    assert enriched(asking, "reassignments", "elr") == {"reassignments": "not_supported", "elr": "not_supported"}
     assert not connection.closed
 
 
-def test_throttling_is_obeyed(poller):
+def test_throttling_is_obeyed(asking):
     throttled = fenced()
     throttled.throttle_time_ms = 200
-    connect(poller, Connected(throttled, quorum()))
+    connect(asking, Connected(throttled, quorum()))
     begin = time.monotonic()
-    assert enriched(poller, "fenced", "quorum") == {"fenced": "ok", "quorum": "ok"}
+    assert enriched(asking, "fenced", "quorum") == {"fenced": "ok", "quorum": "ok"}
     assert 0.2 <= time.monotonic() - begin < 0.6
-    poller._memory.throttled_until[("one", 9092)] = time.monotonic() + 5
-    (said,) = enriched(poller, "quorum").values()
+    asking._brokers.throttle(ADDRESS, 5_000)
+    (said,) = enriched(asking, "quorum").values()
     assert said.startswith("failed: put off: throttled by the broker for another ")
 
 
-def test_enrichments_take_no_longer_than_they_may(poller, monkeypatch):
-    poller._enrich_timeout_s = 2.0
-    connect(poller, connection := Connected(fenced()))
+def test_the_questions_of_a_kind_take_no_longer_than_they_may(asking, monkeypatch):
+    asking._timeout_s = 2.0
+    connect(asking, connection := Connected(fenced()))
     deadlines = []
     monkeypatch.setattr(
         questions.Question, "ask", lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace()
     )
     begin = time.monotonic()
-    poller.ask_beside(Subject(("fenced",), [], []), float("inf"))
+    list(asking.answers(Subject(("fenced",), [], []), ADDRESS))
     assert 1.9 < deadlines[0] - begin < 2.1
     assert not connection.closed

@@ -3,23 +3,21 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import pytest
 
 from benchmarks.far_cluster import HOST, FarCluster
-from metadata_source import poller as poller_module
+from metadata_source.asking import Asking
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.threads import side_by_side
+from metadata_source.transport import Address, Connection
 from tests.support.beside import Beside, beside
 
 FAR_S = 0.04
-
-
-@pytest.fixture(autouse=True)
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller_module, "_memories", {})
 
 
 @pytest.fixture
@@ -29,24 +27,36 @@ def near() -> Iterator[FarCluster]:
         yield cluster
 
 
-def poller_of(cluster: FarCluster) -> Poller:
+class Both(NamedTuple):
+    """What polls a cluster, and what asks it beside."""
+
+    poller: Poller
+    asking: Asking
+
+
+@contextmanager
+def both_of(cluster: FarCluster) -> Iterator[Both]:
     """Groups have 10 s, which a busy machine keeps too."""
-    options = parse(cluster.options | {"enrich": "groups", "enrichTimeout": "20s"})
-    return Poller(
-        options.clusters[0],
-        options.topic_filter,
-        options.request_timeout_ms,
-        enrich_timeout_ms=options.polling["default"].enrich_timeout_ms,
-    )
+    options = parse(cluster.options)
+    with (
+        Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller,
+        poller.asking(10_000) as asking,
+    ):
+        yield Both(poller, asking)
 
 
-def ask(poller: Poller, seconds: float | None = None) -> Beside:
+def ask(both: Both, seconds: float | None = None) -> Beside:
     """Poll, then ask for groups, in so many seconds."""
-    poll = poller.poll()
+    poll = both.poller.poll()
     assert poll.metadata is not None, poll.error
     if seconds is not None:
-        poller._enrich_timeout_s = 2 * seconds
-    return beside(poller.ask_beside(subject(("groups",), poll.metadata), float("inf")))
+        both.asking._timeout_s = seconds
+    return beside(both.asking.answers(subject(("groups",), poll.metadata), both.poller.answerer))
+
+
+def kept(both: Both) -> dict[Address, Connection]:
+    """The connections over which questions went."""
+    return dict(both.asking._connections._kept)
 
 
 def told(enrichment: Beside) -> dict[str, dict]:
@@ -68,47 +78,48 @@ def settle(cluster: FarCluster, counts: dict[int, int]) -> None:
 @pytest.mark.parametrize("is_secured", [False, True])
 def test_fifty_far_brokers_are_asked_in_time(is_secured: bool) -> None:
     """One after the other they take 14 s, and 29 s with TLS and SCRAM."""
-    with FarCluster(50, round_trip_s=FAR_S, is_secured=is_secured) as cluster, poller_of(cluster) as poller:
+    with FarCluster(50, round_trip_s=FAR_S, is_secured=is_secured) as cluster, both_of(cluster) as both:
         for _ in range(2):
-            asked = ask(poller)
+            asked = ask(both)
             assert asked.outcomes == {"groups": "ok"}
             assert len(told(asked)) == 200
             assert {group["state"] for group in told(asked).values()} == {"Empty"}
-        assert {broker.connections for broker in cluster.brokers} == {1}
+        assert max(broker.connections for broker in cluster.brokers) <= 2, "one for polls, one for questions"
 
 
 def test_connections_are_kept_between_polls_and_closed_at_the_end(near: FarCluster) -> None:
-    with poller_of(near) as poller:
-        for _ in range(3):
-            assert ask(poller).outcomes == {"groups": "ok"}
-        assert [broker.connections for broker in near.brokers] == [1] * 6
+    with both_of(near) as both:
+        assert ask(both).outcomes == {"groups": "ok"}
+        first = kept(both)
+        assert len(first) == 6
+        assert ask(both).outcomes == {"groups": "ok"}
+        assert kept(both) == first
         near.hang_up(4)
-        assert ask(poller).outcomes == {"groups": "ok"}, "a connection that was closed meanwhile is made again"
-        assert [broker.connections for broker in near.brokers] == [1, 1, 1, 1, 2, 1]
-        assert [near.connected(n) for n in range(6)] == [1] * 6
+        assert ask(both).outcomes == {"groups": "ok"}, "a connection that was closed meanwhile is made again"
+        assert [place for place, each in kept(both).items() if each != first[place]] == [(HOST, near.brokers[4].port)]
     settle(near, dict.fromkeys(range(6), 0))
 
 
 def test_a_broker_that_moves_gets_another_connection(near: FarCluster) -> None:
-    with poller_of(near) as poller:
-        assert ask(poller).outcomes == {"groups": "ok"}
-        before = near.brokers[5].port
+    with both_of(near) as both:
+        assert ask(both).outcomes == {"groups": "ok"}
+        first, before = kept(both), near.brokers[5].port
         near.start(5)
         assert near.brokers[5].port != before
-        assert ask(poller).outcomes == {"groups": "ok"}
-        assert [broker.connections for broker in near.brokers] == [1, 1, 1, 1, 1, 2]
-        assert len(told(ask(poller))) == 6
+        assert ask(both).outcomes == {"groups": "ok"}
+        assert kept(both).keys() - first.keys() == {(HOST, near.brokers[5].port)}
+        assert len(told(ask(both))) == 6
     settle(near, {5: 0})
 
 
 def test_brokers_that_list_nothing_are_named_with_what_they_lead(near: FarCluster) -> None:
-    with poller_of(near) as poller:
-        assert ask(poller).outcomes == {"groups": "ok"}
+    with both_of(near) as both:
+        assert ask(both).outcomes == {"groups": "ok"}
         near.stop(3)
         near.brokers[4].hangs_on = "ListGroupsRequest"
         near.hang_up(5)
         near.brokers[5].says = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-        asked = ask(poller, seconds=1.0)
+        asked = ask(both, seconds=1.0)
     assert asked.rows == {}, "what is not whole is not kept: groups that it does not list have not ended"
     assert asked.outcomes["groups"].split("; ") == [
         f"failed: broker {names(near, 3)}: connection refused",
@@ -121,8 +132,8 @@ def test_brokers_that_list_nothing_are_named_with_what_they_lead(near: FarCluste
 def test_brokers_of_one_trouble_are_named_together(near: FarCluster) -> None:
     for each in (2, 3, 5):
         near.stop(each)
-    with poller_of(near) as poller:
-        said = ask(poller).outcomes["groups"]
+    with both_of(near) as both:
+        said = ask(both).outcomes["groups"]
     assert said.startswith(
         f"failed: brokers {names(near, 2, 3, 5)}: connection refused; no broker that answered leads "
     )
@@ -131,17 +142,17 @@ def test_brokers_of_one_trouble_are_named_together(near: FarCluster) -> None:
 def test_a_broker_that_leads_none_of_the_log_is_not_missed(near: FarCluster) -> None:
     near.partitions = 5
     near.stop(5)
-    with poller_of(near) as poller:
-        asked = ask(poller)
+    with both_of(near) as both:
+        asked = ask(both)
     assert asked.outcomes == {"groups": "ok"}
     assert sorted(told(asked)) == [f"group-{n}-0" for n in range(5)]
 
 
 def test_groups_that_could_not_be_described_are_there_and_counted(near: FarCluster) -> None:
-    with poller_of(near) as poller:
-        assert ask(poller).outcomes == {"groups": "ok"}
+    with both_of(near) as both:
+        assert ask(both).outcomes == {"groups": "ok"}
         near.brokers[2].hangs_on = "DescribeGroupsRequest"
-        asked = ask(poller, seconds=1.0)
+        asked = ask(both, seconds=1.0)
     late = f"broker {names(near, 2)}: no answer in time (1.0 s, see enrichTimeout)"
     assert asked.outcomes == {"groups": f"ok: 1 of 6 groups could not be described: {late}"}
     assert {name: group["error"] for name, group in told(asked).items() if "error" in group} == {

@@ -54,6 +54,8 @@ def test_what_is_asked_for():
             "clusters": json.dumps({"a": BOOTSTRAP, "b": BOOTSTRAP | {"clusterId": "x"}}),
             "MAXRECORDSPERBATCH": "7",
             "requestTimeout": "5s",
+            "commitInterval": "30s",
+            "minCommitInterval": "500ms",
             "clientHashKey": "env:HASH_KEY",
             "groupsPattern": "orders.*",
         },
@@ -62,6 +64,9 @@ def test_what_is_asked_for():
     assert [cluster.alias for cluster in options.clusters] == ["a", "b"]
     assert (options.max_records, options.request_timeout_ms, options.client_hash_key) == (7, 5_000, "env:HASH_KEY")
     assert options.groups_pattern == r"\A(?:orders.*)\z"
+    assert (options.commit_interval_ms, options.min_commit_interval_ms) == (30_000, 500)
+    options = parse_group_log(BOOTSTRAP, "stream")
+    assert (options.commit_interval_ms, options.min_commit_interval_ms) == (60_000, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +86,8 @@ def test_what_is_asked_for():
         (None, BOOTSTRAP | {"clientHashKey": "hunter2"}, "clientHashKey: not a reference"),
         (None, BOOTSTRAP | {"groupsPattern": "a)|(b"}, "groupsPattern: 'a)|(b' is not a regular expression of RE2"),
         ("batch", BOOTSTRAP | {"resumeAt": "{}"}, "resumeAt: not in a batch read"),
+        ("batch", BOOTSTRAP | {"commitInterval": "5s"}, "commitInterval: not in a batch read"),
+        (None, BOOTSTRAP | {"commitInterval": "1ms"}, "commitInterval: '1ms' is not between 1000 ms and 24 hours"),
         *(
             (None, BOOTSTRAP | {"resumeAt": text}, 'resumeAt: not JSON such as {"alias": {"0": 42}}')
             for text in ("here", "[]", '{"a": 4}', '{"a": {"x": 4}}', '{"a": {"0": null}}')
@@ -314,10 +321,10 @@ def test_a_reader_goes_to_its_workers_without_secrets_and_connections(monkeypatc
     reader.prepareForTriggerAvailableNow()
     try:
         assert reader.latestOffset({}, None) == {}
-        assert reader._looks is not None
+        assert reader._watches is not None
         pickled = pickle.dumps(reader)
     finally:
         reader.stop()
     assert b"env:GROUP_LOG_PASSWORD" in pickled
     assert not [mark for mark in (b"passMk7Qz2Wn4", b"hashMk4Ns7Fd2") if mark in pickled]
-    assert pickle.loads(pickled)._looks is None  # noqa: S301 - our own bytes
+    assert pickle.loads(pickled)._watches is None  # noqa: S301 - our own bytes

@@ -42,7 +42,12 @@ def test_defaults():
         16777216,
         None,
     )
-    assert (options.entity, options.beat_ms, options.polls_per_batch) == ("polls", 30_000, 1)
+    assert (options.entity, options.spool, options.recorder) == ("polls", None, None)
+    assert (options.polling["default"].interval_ms, options.commit_interval_ms, options.min_commit_interval_ms) == (
+        30_000,
+        60_000,
+        1_000,
+    )
     assert options.topic_filter.to_json() is None
 
 
@@ -57,9 +62,21 @@ def test_the_kind_of_each_cluster():
 
 
 def test_keys_are_case_insensitive_as_spark_lowers_them():
-    given_keys = {"KAFKA.Bootstrap.Servers": "one:9092", "pollinterval": "5s", "POLLSPERBATCH": "12"}
+    given_keys = {"KAFKA.Bootstrap.Servers": "one:9092", "pollinterval": "5s", "COMMITINTERVAL": "12s"}
     options = parse(given_keys, "stream")
-    assert (options.beat_ms, options.polls_per_batch) == (5_000, 12)
+    assert (options.polling["default"].interval_ms, options.commit_interval_ms) == (5_000, 12_000)
+
+
+def test_what_the_jobs_say_of_the_lake_and_of_the_recorder():
+    own = {
+        "knownIds": '{"default": "abc"}',
+        "recorder": "run-1",
+        "spool": " /var/spool/kmh ",
+        "minCommitInterval": "2s",
+    }
+    options = parse(BOOTSTRAP | own, "stream")
+    assert (options.known_ids, options.recorder, options.spool) == ({"default": "abc"}, "run-1", "/var/spool/kmh")
+    assert options.min_commit_interval_ms == 2_000
 
 
 @pytest.mark.parametrize(
@@ -68,11 +85,11 @@ def test_keys_are_case_insensitive_as_spark_lowers_them():
         ({}, 10_000),
         ({"pollInterval": "2s"}, 2_000),
         ({"pollInterval": "200ms"}, 1_000),
-        ({"pollInterval": "1s", "pollsPerBatch": "30"}, 10_000),
         ({"pollInterval": "1s", "requestTimeout": "25s"}, 25_000),
+        ({"clusters": '{"a": {}, "b": {"pollInterval": "7s"}}'}, 7_000),
     ],
 )
-def test_request_timeout_is_at_most_the_batch_unless_it_is_given(given_options, timeout_ms):
+def test_request_timeout_is_the_shortest_interval_unless_it_is_given(given_options, timeout_ms):
     assert parse(BOOTSTRAP | given_options).request_timeout_ms == timeout_ms
 
 
@@ -90,9 +107,10 @@ def test_enrichments_take_5_s_and_no_longer_than_a_poll_unless_it_is_given(given
     assert parse(BOOTSTRAP | given_options, "stream").polling["default"].enrich_timeout_ms == timeout_ms
 
 
-def test_a_batch_read_has_no_next_poll_to_leave_time_for():
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_a_question_may_take_longer_than_the_time_between_two_polls(mode):
     given_options = {"enrich": "groups", "enrichTimeout": "1m"}
-    assert parse(BOOTSTRAP | given_options, "batch").polling["default"].enrich_timeout_ms == 60_000
+    assert parse(BOOTSTRAP | given_options, mode).polling["default"].enrich_timeout_ms == 60_000
 
 
 def test_clusters_differ_from_what_is_common():
@@ -115,19 +133,17 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         "usual": {},
         "quick": {"pollInterval": "5s", "enrich": "groups=10s"},
         "quiet": {"pollInterval": "10m", "enrich": "none", "enrichTimeout": "1s"},
+        "odd": {"pollInterval": "7s"},
     }
-    common = {"clusters": json.dumps(clusters), "enrich": "configs", "pollsPerBatch": "6", "enrichTimeout": "2500ms"}
+    common = {"clusters": json.dumps(clusters), "enrich": "configs", "enrichTimeout": "2500ms"}
     options = parse(BOOTSTRAP | common, "stream")
-    assert (options.beat_ms, options.request_timeout_ms) == (5_000, 10_000)
+    assert options.request_timeout_ms == 5_000
     assert options.polling == {
         "usual": Polling(30_000, {"configs": 300_000}, 2_500),
         "quick": Polling(5_000, {"groups": 10_000}, 2_500),
         "quiet": Polling(600_000, {}, 1_000),
+        "odd": Polling(7_000, {"configs": 300_000}, 2_500),
     }
-    longer = parse(
-        BOOTSTRAP | common | {"clusters": '{"a": {"pollInterval": "5s"}, "b": {"enrichTimeout": "15s"}}'}, "stream"
-    )
-    assert longer.polling["b"].enrich_timeout_ms == 15_000, "of a batch of 30 s it has the first poll"
 
 
 @pytest.mark.parametrize(
@@ -170,11 +186,6 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         (None, BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "5"}, "enrichTimeout: '5' is not a duration such as"),
         (None, BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "0s"}, "enrichTimeout: '0s' is not between 1 ms and 24"),
         (None, {"clusters": '{"a": {"requestTimeout": "5s"}}'}, "requestTimeout: one for the whole read"),
-        (
-            "stream",
-            BOOTSTRAP | {"enrich": "elr", "enrichTimeout": "16s", "pollInterval": "30s"},
-            "enrichTimeout: 16000 ms are more than half of 30000 ms, the time from a poll to the next one",
-        ),
         ("batch", BOOTSTRAP | {"enrich": "elr", "entity": "topics"}, "enrich: contradicts entity topics"),
         (
             "batch",
@@ -186,21 +197,6 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
             None,
             BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "5"}}'},
             "clusters['a']: pollInterval: '5' is not a dura",
-        ),
-        (
-            None,
-            BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "20s"}, "b": {}}'},
-            "['b']: pollInterval: 30000 ms are not a whole multiple of 20000 ms, the shortest pollInterval of all",
-        ),
-        (
-            None,
-            BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "5s"}, "b": {}}', "pollsPerBatch": "13"},
-            "pollsPerBatch: 13 polls every 5000 ms take longer than 60 s: at most 12 fit into a batch",
-        ),
-        (
-            "stream",
-            BOOTSTRAP | {"clusters": '{"a": {"pollInterval": "5s"}, "b": {"enrich": "elr", "enrichTimeout": "3s"}}'},
-            "clusters['b']: enrichTimeout: 3000 ms are more than half of 5000 ms, the time from a poll to the next one",
         ),
         (None, BOOTSTRAP | {"qqqqq": "1"}, "the options are kafka.bootstrap.servers, "),
         (None, BOOTSTRAP | {"topics": " "}, "topics: empty"),
@@ -220,11 +216,21 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
         ),
         (None, BOOTSTRAP | {"newestStream": "now"}, "newestStream: 'now' is not the name of a stream, such as 2026"),
         ("batch", BOOTSTRAP | {"pollInterval": "1s"}, "pollInterval: not in a batch read, which polls once"),
-        ("batch", BOOTSTRAP | {"pollsPerBatch": "2"}, "pollsPerBatch: not in a batch read"),
+        *(
+            ("batch", BOOTSTRAP | {name: "1"}, f"{name}: not in a batch read, which polls once")
+            for name in ("spool", "commitInterval", "minCommitInterval", "knownIds", "recorder")
+        ),
+        (None, BOOTSTRAP | {"pollsPerBatch": "2"}, "unknown option 'pollsPerBatch'"),
+        (None, BOOTSTRAP | {"commitInterval": "1s", "minCommitInterval": "2s"}, "minCommitInterval: 2000 ms are more"),
+        (None, BOOTSTRAP | {"commitInterval": "10ms"}, "commitInterval: '10ms' is not between 100 ms and 24 hours"),
+        (None, BOOTSTRAP | {"spool": " "}, "spool: empty"),
+        *(
+            (None, BOOTSTRAP | {"knownIds": text}, 'knownIds: not JSON such as {"alias": "id"}')
+            for text in ("{", "[]", '{"a": 1}', "[" * 100_000)
+        ),
+        (None, BOOTSTRAP | {"recorder": "a b"}, "recorder: 'a b' is not 1 to 64 letters, digits or '-'"),
         (None, BOOTSTRAP | {"pollInterval": "5"}, "pollInterval: '5' is not a duration such as 500ms, 30s or 5m"),
         (None, BOOTSTRAP | {"pollInterval": "10ms"}, "pollInterval: '10ms' is not between 100 ms and 24 hours"),
-        (None, BOOTSTRAP | {"pollInterval": "5s", "pollsPerBatch": "13"}, "at most 12 fit into a batch"),
-        (None, BOOTSTRAP | {"pollsPerBatch": "0"}, "pollsPerBatch: '0' is not a whole number from 1"),
         (None, BOOTSTRAP | {"metadataVersion": "14"}, "metadataVersion: '14' is not a whole number from 0 to 13"),
         (None, BOOTSTRAP | {"metadataVersion": "1", "clusterId": "x"}, "clusterId: contradicts metadataVersion 1"),
         (None, BOOTSTRAP | {"maxResponseBytes": "1e6"}, "maxResponseBytes: '1e6' is not a whole number"),

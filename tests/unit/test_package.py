@@ -55,27 +55,8 @@ def test_errors_cross_processes_whole(error):
 def test_readers_and_their_tasks_pickle():
     source = KafkaMetadataSource(OPTIONS)
     batch = source.reader(source.schema())
-    stream = source.streamReader(source.schema())
-    offset = stream.latestOffset(stream.initialOffset(), None)
-    (task,) = stream.partitions(stream.initialOffset(), offset)
-    for each in (batch, stream, task, *batch.partitions()):
+    for each in (batch, *batch.partitions()):
         assert vars(pickled(each)) == vars(each)
-
-
-def test_a_planned_batch_stays_as_it_was_planned():
-    source = KafkaMetadataSource(OPTIONS | {"clusters": '{"a": {}, "b": {}}', "pollsPerBatch": "2"})
-    stream = source.streamReader(source.schema())
-    offset = stream.latestOffset(stream.initialOffset(), None)
-    changed = KafkaMetadataSource({"kafka.bootstrap.servers": "two:9092", "pollInterval": "1s"})
-    (task,) = changed.streamReader(changed.schema()).partitions(stream.initialOffset(), offset)
-    assert [due.cluster.alias for due in task.due] == ["a", "b"]
-    assert (task.polls, task.beat_ms, task.topic_filter.pattern) == (2, 30_000, "a.*")
-    following = changed.streamReader(changed.schema())
-    following.prepareForTriggerAvailableNow()
-    planned = following.latestOffset(offset, None)
-    assert (planned["stream"], planned["first"], planned["next"]) == (offset["stream"], 2, 3)
-    assert following.latestOffset(planned, None) == planned  # one new batch, no more
-    assert following.partitions(planned, planned) == []
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (64, [64]), (65, [33, 32]), (130, [44, 43, 43])])
@@ -96,14 +77,20 @@ def test_another_schema_is_refused():
             make(other)
 
 
-def test_planning_does_not_sleep_on_after_its_driver():
-    """The child sleeps for the next poll, its parent (the driver) ends meanwhile, and the pipe closes
-    with the child.
-    """
-    script = (
-        "import os, time\nfrom metadata_source.datasource import _sleep\n_sleep(60) if os.fork() == 0 else "
-        "time.sleep(1)"
-    )
+def test_a_stream_does_not_wait_on_after_its_driver(tmp_path):
+    """The child waits for polls, its parent (the driver) ends meanwhile, and the pipe closes with the child."""
+    script = f"""
+import os, time
+from metadata_source.datasource import KafkaMetadataSource
+from tests.support.spools import opened
+source = KafkaMetadataSource({OPTIONS | {"recorder": "token"}!r} | {{"spool": {str(tmp_path / "spool")!r}}})
+reader = source.streamReader(source.schema())
+if os.fork():
+    time.sleep(1)
+else:
+    spool = opened({str(tmp_path / "spool")!r})
+    reader.latestOffset(reader.initialOffset(), None)
+"""
     begin = time.monotonic()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
     assert "RuntimeError: the Spark driver is gone" in done.stderr

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
@@ -155,24 +156,172 @@ def test_a_stream_that_had_got_somewhere_is_started_again(
     streams = Streams(CRASHED)
     assert not ended(streams, polls=polls, log=reading)
     assert streams.was_reset
+    assert not ended(Streams(outcome=False), polls=polls, log=reading)
     assert polls.query is following
     assert [record.getMessage() for record in caplog.records] == [
         "a stream ended: Python worker exited; it is started again"
     ]
     query_of(reading).lastProgress = object()
     query_of(reading).end(CRASHED)
-    assert not ended(Streams(CRASHED), polls=polls, log=reading)
+    for _ in range(2):
+        assert not ended(Streams(CRASHED), polls=polls, log=reading)
     assert (len(started), started[1].clusters) == (2, ["billing", "orders"])
 
 
+class Clock:
+    """Time that passes where somebody waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(streams, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep))
+        monkeypatch.setattr(streams, "_AGAIN_AFTER_S", 1.0)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def keep_on(stream: Running, clock: Clock) -> None:
+    """Until it has ended."""
+    while stream.keep():
+        clock.sleep(1)
+
+
+FAULTS = [
+    CRASHED,
+    StreamingQueryException("[STREAM_FAILED] Python worker failed to connect back."),
+    StreamingQueryException("[STREAM_FAILED] ExecutorLostFailure (executor 1 exited)"),
+    StreamingQueryException("[DELTA_CONCURRENT_APPEND] Files were added by a concurrent update"),
+    StreamingQueryException("[STREAM_FAILED] java.net.ConnectException: the storage is away"),
+    StreamingQueryException("[STREAM_FAILED] /lake/offsets/.7.tmp (Read-only file system)"),
+    StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers"),
+]
+
+
+@pytest.mark.parametrize("has_progress", [True, False])
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_that_may_pass_ends_no_stream_however_often_it_comes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception, *, has_progress: bool
+) -> None:
+    """Whether or not a query had got anywhere. It is tried again after ever longer, and logged once a minute."""
+    clock, times = Clock(monkeypatch), list[float]()
+    outcomes = iter(
+        [Query(fault, has_progress=has_progress), *[Query(fault), fault] * 10, Query(has_progress=True), Query()]
+    )
+
+    def start() -> Query:
+        times.append(clock.now)
+        if isinstance(found := next(outcomes), Exception):
+            raise found
+        return found
+
+    polls = Running(start)  # type: ignore[arg-type]
+    while not polls.query.isActive:
+        assert not ended(Streams(fault), polls=polls)
+        clock.sleep(0.25)
+    assert not ended(Streams(outcome=False), polls=polls)
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    expected = [1, 2, 4, 8, 16, *[30] * 16]
+    assert gaps == [pytest.approx(each, abs=0.5) for each in expected]
+    clock.sleep(60)
+    assert not ended(Streams(outcome=False), polls=polls)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0].endswith("; it is started again")
+    assert lines[-1] == "the stream polls works again, after it failed 21 times"
+    assert len(lines) <= 2 + clock.now / 60
+    query_of(polls).end(fault)
+    worked_at = clock.now
+    while not polls.query.isActive:
+        assert not ended(Streams(fault), polls=polls)
+        clock.sleep(0.25)
+    assert clock.now - worked_at < 2
+
+
+def test_a_query_that_fails_again_after_its_first_batch_is_started_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, times = Clock(monkeypatch), list[float]()
+
+    def start() -> Query:
+        times.append(clock.now)
+        return Query(CRASHED, has_progress=True)
+
+    polls = Running(start)  # type: ignore[arg-type]
+    while len(times) < 7:
+        assert polls.keep()
+        clock.sleep(0.25)
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert gaps == [pytest.approx(each, abs=0.5) for each in (1, 2, 4, 8, 16, 30)]
+
+
+def test_a_log_that_cannot_be_taken_back_at_once_ends_no_pipeline(
+    started: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = Reading(None, CONFIG, GROUP_LOG)  # type: ignore[arg-type]
+    query_of(reading).end(LOG_IS_AWAY)
+    assert not ended(Streams(LOG_IS_AWAY), log=reading)
+    reading._until = dict.fromkeys(reading._until, 0.0)
+
+    def fail(*_: object, **__: object) -> Query:
+        raise LakeError("lake: No space left on device")
+
+    monkeypatch.setattr(of_logs, "start", fail)
+    streams = Streams(outcome=False)
+    assert not ended(streams, log=reading)
+    assert streams.was_reset, "Spark would say that a query has ended, as if all were over"
+
+
+def test_a_query_that_waits_to_be_started_again_keeps_nobody_waiting(
+    started: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query(), Query())  # type: ignore[arg-type]
+    query_of(polls).end(CRASHED)
+    assert not ended(Streams(CRASHED), polls=polls, log=reading)
+    query_of(reading).end(LOG_IS_AWAY)
+    assert not ended(Streams(LOG_IS_AWAY), polls=polls, log=reading)
+    assert reading.query is started[1], "of the log, which does not wait"
+    assert (clock.now, polls.query.isActive) == (0.0, False)
+
+
 @pytest.mark.parametrize("of", [POLLS, LOG])
-def test_a_stream_that_got_nowhere_ends_the_pipeline(started: list[Query], of: str) -> None:
+@pytest.mark.parametrize(
+    "says",
+    [
+        "[KAFKA_METADATA_OPTIONS] pollInterval: 'often' is not a duration",
+        "[KAFKA_METADATA_SPOOL] /spool cannot be written",
+        "[KAFKA_METADATA_SPOOL] the checkpoint holds an offset of version 2, and this is version 3: remove it",
+        "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
+    ],
+)
+def test_what_a_person_has_to_mend_ends_the_pipeline(started: list[Query], of: str, says: str) -> None:
     streams = {POLLS: polling(Query()), LOG: Reading(None, CONFIG, GROUP_LOG)}  # type: ignore[arg-type]
-    query_of(streams[of]).end(CRASHED)
+    error = StreamingQueryException(says)
+    query_of(streams[of]).end(error)
     with pytest.raises(StreamingQueryException) as raised:
-        ended(Streams(CRASHED), **streams)
-    assert raised.value is CRASHED
+        ended(Streams(error), **streams)
+    assert raised.value is error
     assert len(started) == 1
+
+
+def test_a_secret_that_is_away_for_a_while_ends_no_stream_that_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, error = Clock(monkeypatch), StreamingQueryException("[KAFKA_METADATA_OPTIONS] file:/secret cannot be read")
+    polls = polling(Query(error, has_progress=True), Query())
+    assert polls.keep()
+    clock.sleep(1)
+    assert polls.keep()
+    assert polls.query.isActive
+
+
+def test_a_lake_that_cannot_be_continued_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint is an old copy, say, that was put back while the query was down."""
+    clock, queries = Clock(monkeypatch), iter([Query(CRASHED, has_progress=True), LakeError("an old copy")])
+
+    def start() -> Query:
+        if isinstance(found := next(queries), Exception):
+            raise found
+        return found
+
+    polls = Running(start)  # type: ignore[arg-type]
+    with pytest.raises(LakeError, match="an old copy"):
+        keep_on(polls, clock)
 
 
 BESIDE = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs")
@@ -180,17 +329,25 @@ BESIDE = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent upda
 
 def test_of_two_runs_with_one_checkpoint_the_one_that_began_first_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were it the other, neither would be left: history has been taken over already."""
-    first, second = polling(Query(BESIDE, has_progress=True)), polling(*[Query(BESIDE) for _ in range(3)])
+    clock = Clock(monkeypatch)
+    first, second = polling(Query(BESIDE, has_progress=True)), polling(*[Query(BESIDE) for _ in range(9)])
     with pytest.raises(
         OvertakenError, match=r"^another run has taken over the stream polls; nothing is lost, this one en"
     ):
-        first.outlast(BESIDE)
-    for _ in range(2):
-        second.outlast(BESIDE)
-    monkeypatch.setattr(second, "_takes_over_until", 0.0)  # no end of the first one is in sight
-    with pytest.raises(StreamingQueryException) as raised:
-        second.outlast(BESIDE)
+        first.keep()
+    while clock.now < streams._TAKEN_OVER_S:
+        assert second.keep()
+        clock.sleep(1)
+    with pytest.raises(StreamingQueryException) as raised:  # no end of the first one is in sight
+        keep_on(second, clock)
     assert raised.value is BESIDE
+
+
+def test_the_run_whose_recorder_another_one_has_ended_ends() -> None:
+    """Started again, its reader would end the other's."""
+    polls = polling(Query(StreamingQueryException("another run has taken over the spool /spool; nothing is lost")))
+    with pytest.raises(OvertakenError):
+        polls.keep()
 
 
 READ_ONLY = StreamingQueryException(
@@ -198,19 +355,8 @@ READ_ONLY = StreamingQueryException(
 )
 
 
-def test_a_stream_waits_as_long_as_nothing_can_be_written(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """First its queries end before they get anywhere, then none can be started. No line is logged twice a minute."""
-    clock, slept = [0.0], list[float]()
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        clock[0] += seconds
-
-    monkeypatch.setattr(streams, "_AGAIN_AFTER_S", 1.0)
-    monkeypatch.setattr(streams, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
-    ends = iter([*[Query(READ_ONLY) for _ in range(4)], *[LakeError(str(READ_ONLY))] * 3, Query(CRASHED), Query()])
+def test_a_lake_that_cannot_be_written_for_a_while_ends_no_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, ends = Clock(monkeypatch), iter([Query(READ_ONLY), *[LakeError(str(READ_ONLY))] * 3, Query()])
 
     def start() -> Query:
         if isinstance(found := next(ends), Exception):
@@ -219,17 +365,8 @@ def test_a_stream_waits_as_long_as_nothing_can_be_written(
 
     polls = Running(start)  # type: ignore[arg-type]
     while not polls.query.isActive:
-        assert not ended(Streams(READ_ONLY), polls=polls)
-    assert slept == [2.0, 4.0, 8.0, 16.0, *[30.0] * 4], "the last one had begun on what was left"
-    until = "; it is started again until its files can be written"
-    said = f"a stream ended: /lake/offsets/.7.tmp (Read-only file system){until}"
-    lines = [record.getMessage() for record in caplog.records]
-    assert lines == [said, lines[1], "a stream ended: Python worker exited; it is started again"]
-    assert lines[1].endswith(until)
-    query_of(polls).end(CRASHED)
-    clock[0] += streams._AFTERMATH_S
-    with pytest.raises(StreamingQueryException):
-        polls.outlast(CRASHED)
+        assert polls.keep()
+        clock.sleep(1)
 
 
 @pytest.mark.parametrize("once", [True, False])
@@ -247,24 +384,27 @@ def test_a_run_that_is_to_end_waits_for_no_disk(
     monkeypatch.setattr(of_logs, "start", start)
     query_of(reading).end(LOG_IS_AWAY)
     with nullcontext() if not once else pytest.raises(StreamingQueryException):
-        reading.outlast(LOG_IS_AWAY)
+        reading.keep()
+        reading.keep()
     assert (next(ends, None) is None) is not once
 
 
-def test_polls_that_ended_with_the_log_end_the_pipeline(started: list[Query]) -> None:
+def test_polls_that_are_mended_by_nobody_end_the_pipeline_beside_a_log_that_is_read(started: list[Query]) -> None:
     reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query())  # type: ignore[arg-type]
-    query_of(polls).end(CRASHED)
+    error = StreamingQueryException("[KAFKA_METADATA_OPTIONS] no")
+    query_of(polls).end(error)
     query_of(reading).end(LOG_IS_AWAY)
     with pytest.raises(StreamingQueryException) as raised:
         ended(Streams(LOG_IS_AWAY), log=reading, polls=polls)
-    assert raised.value is CRASHED
+    assert raised.value is error
 
 
 def test_the_job_of_polls_alone_starts_again_too() -> None:
-    polls = polling(Query(CRASHED, has_progress=True), Query(CRASHED, has_progress=True), Query(LOG_IS_AWAY))
+    final = StreamingQueryException("[KAFKA_METADATA_OPTIONS] no")
+    polls = polling(Query(CRASHED), Query(CRASHED), Query(final))
     with pytest.raises(StreamingQueryException) as raised:
-        polls.run(1)
-    assert raised.value is LOG_IS_AWAY
+        polls.run(0)
+    assert raised.value is final
 
 
 def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +439,7 @@ def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.
 
 
 def test_the_job_of_the_log_alone_starts_again_too(started: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
-    other = StreamingQueryException("[SOMETHING_ELSE] rows cannot be written")
+    other = StreamingQueryException("[KAFKA_METADATA_OPTIONS] rows cannot be written")
     queries = iter([Query(LOG_IS_AWAY), Query(LOG_IS_AWAY), Query(other)])
     monkeypatch.setattr(of_logs, "start", lambda *_, **__: next(queries))
     with pytest.raises(StreamingQueryException) as raised:

@@ -16,7 +16,7 @@ from metadata_source.columns.polls import OFFSETS, POLLS
 from metadata_source.enrichment import Answer, Rows
 from metadata_source.images import Image, filtered
 from metadata_source.options import TopicFilter
-from metadata_source.poller import OVERLAPPED, Poll
+from metadata_source.poll import OVERLAPPED, Poll
 from metadata_source.protocol.digest import topic_digests
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.pseudonyms import Pseudonyms
@@ -120,16 +120,48 @@ def test_a_key_frame_holds_every_topic():
     assert not {"cluster_id", "received_at", "poll_id"} & set(only_on_headers)
 
 
-def test_later_polls_of_a_batch_hold_what_changed_and_what_is_gone():
+def kept(batch: BatchRecords, n: int, poll: Poll, **more: bool) -> list[dict]:
+    found = rows(batch.rows(planned(n), poll, **more))
+    batch.kept()
+    return found
+
+
+def test_later_polls_hold_what_changed_and_what_is_gone():
     batch = BatchRecords(EVERY)
-    rows(batch.rows(planned(0), answer({"a": 1, "b": [1, 1], "c": 1})))
-    header, *topics = rows(batch.rows(planned(1), answer({"d": 1, "b": [1, 2], "a": 1})))
+    kept(batch, 0, answer({"a": 1, "b": [1, 1], "c": 1}))
+    header, *topics = kept(batch, 1, answer({"d": 1, "b": [1, 2], "a": 1}))
     assert (header["is_key_frame"], header["topic_count"]) == (False, 3)
     assert [(row["topic"], row["present"]) for row in topics] == [("d", True), ("b", True), ("c", False)]
     gone = topics[-1]
     assert gone["cluster_id"] == "the-cluster"
     assert {gone[name] for name in POLLS.names[POLLS.names.index("present") + 1 :]} == {None}
-    assert len(rows(batch.rows(planned(2), answer({"d": 1, "b": [1, 2], "a": 1})))) == 1
+    assert len(kept(batch, 2, answer({"d": 1, "b": [1, 2], "a": 1}))) == 1
+    header, *topics = kept(batch, 3, answer({"d": 1, "b": [1, 2]}), is_key_frame=True)
+    assert (header["is_key_frame"], [(row["topic"], row["present"]) for row in topics]) == (
+        True,
+        [("d", True), ("b", True)],
+    )
+    assert len(kept(batch, 4, answer({"d": 1, "b": [1, 2]}))) == 1
+
+
+def test_rows_that_were_not_kept_never_count_as_before():
+    """The spool had no room for them, say."""
+    batch = BatchRecords(EVERY)
+    assert rows(batch.rows(planned(0), answer({"a": 1})))[0]["is_key_frame"]
+    header, *_ = kept(batch, 1, answer({"a": 1, "b": 1}))
+    assert header["is_key_frame"], "the first one was not kept"
+    rows(batch.rows(planned(2), answer({"a": [2], "b": 1})))
+    rows(batch.rows(planned(3), OVERLAPPED))
+    batch.kept()
+    assert [row["topic"] for row in kept(batch, 4, answer({"a": [2], "b": 1}))[1:]] == ["a"]
+
+
+def test_another_cluster_is_recorded_whole():
+    batch = BatchRecords(EVERY)
+    kept(batch, 0, answer({"a": 1}))
+    other = answer({"a": 1})
+    other = replace(other, cluster_id="other", metadata=replace(other.metadata, cluster_id="other"))
+    assert [kept(batch, n, other)[0]["is_key_frame"] for n in (1, 2)] == [True, False]
 
 
 def test_a_failed_poll_is_its_header_and_leaves_the_key_frame_to_the_next():
@@ -165,7 +197,7 @@ def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
         told("elr", Rows([elr], ["a"])),
         told("fenced", Rows([[broker]])),
     ]
-    header, _, *others = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: answers))
+    header, _, *others = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), answers))
     values = {row["kind"]: row for row in others if row["record"] == "answer"}
     assert [(row["record"], row["topic"], row["chunk"], row[row["record"]]) for row in others if not row["kind"]] == [
         ("configs", "a", 0, [("min.insync.replicas", min_isr)]),
@@ -196,7 +228,7 @@ def test_groups_take_several_rows_and_their_clients_get_pseudonyms():
     chunks = [[{"group_id": "a", "members": [member]}, {"group_id": "b", "error": "not_allowed"}], [{"group_id": "c"}]]
     key = Pseudonyms("key")
     for pseudonyms, client in ((None, str), (key, key.of)):
-        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), lambda: [told("groups", Rows(chunks))])
+        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), [told("groups", Rows(chunks))])
         _, beside, *others = rows(batches)
         assert (beside["record"], beside["kind"]) == ("answer", "groups")
         assert [(row["record"], row["topic"], row["chunk"]) for row in others] == [
@@ -215,7 +247,7 @@ def test_offsets_have_rows_and_no_digest_and_the_headers_say_of_which_groups():
     values = pa.array([found[:2], found[2:]], OFFSETS)
     for key in (None, Pseudonyms("key")):
         records = BatchRecords(EVERY, key, "a.*")
-        header, beside, *others = rows(records.rows(planned(), answer({}), lambda: [told("offsets", Rows(values))]))
+        header, beside, *others = rows(records.rows(planned(), answer({}), [told("offsets", Rows(values))]))
         assert (beside["kind"], beside["outcome"], beside["digest"]) == ("offsets", "ok", None)
         assert header["groups_pattern"] == beside["groups_pattern"] == "a.*"
         assert [(row["record"], row["topic"], row["chunk"], row["offsets"]) for row in others] == [
@@ -223,17 +255,15 @@ def test_offsets_have_rows_and_no_digest_and_the_headers_say_of_which_groups():
         ]
 
 
-def test_a_question_that_was_refused_has_a_header_alone_and_none_is_asked_after_a_failed_poll():
+def test_a_question_that_was_refused_has_a_header_alone():
     refused = [Answer("elr", "not_allowed", ASKED), Answer("quorum", "failed: put off: no time is left")]
-    _, _, *beside = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), lambda: refused))
+    _, _, *beside = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), refused))
     names = ("record", "kind", "outcome", "asked_at", "answered_at", "digest")
     assert [tuple(row[name] for name in names) for row in beside] == [
         ("answer", "elr", "not_allowed", ASKED, None, None),
         ("answer", "quorum", "failed: put off: no time is left", None, None, None),
     ]
     assert {row["record"] for row in rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1})))} == {"poll", "topic"}
-    (header,) = rows(BatchRecords(EVERY).rows(planned(), OVERLAPPED, pytest.fail))
-    assert header["record"] == "poll"
 
 
 def digest_of(poll: Poll, topic_filter: TopicFilter = EVERY) -> bytes:
@@ -246,7 +276,7 @@ def test_a_header_has_the_same_digest_until_the_answer_says_something_else():
     quiet = answer({"a": 2, "b": [1, 2]})
     batch = BatchRecords(EVERY)
     polls = (quiet, replace(answer({"b": [1, 2], "a": 2}), sent_at=None, latency_ms=9.0, broker_id=3, attempts=2))
-    headers = [rows(batch.rows(planned(n), poll))[0] for n, poll in enumerate(polls)]
+    headers = [kept(batch, n, poll)[0] for n, poll in enumerate(polls)]
     assert [header["is_key_frame"] for header in headers] == [True, False]
     assert headers[0]["digest"] == headers[1]["digest"] == digest_of(quiet)
     others = [
@@ -265,7 +295,7 @@ def test_a_header_has_the_same_digest_until_the_answer_says_something_else():
 
 def test_the_digest_of_an_answer_beside_a_poll_is_that_of_the_rows_that_are_stored():
     def digest(kind: str, values: Rows, pseudonyms: Pseudonyms | None = None) -> bytes:
-        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), lambda: [told(kind, values)])
+        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), [told(kind, values)])
         (found,) = (row["digest"] for row in rows(batches) if row["record"] == "answer")
         return found
 
@@ -293,11 +323,11 @@ def test_an_answer_is_let_go_before_anything_is_asked_beside_it():
     def ask():
         gc.collect()
         held.append(watched() is not None)
-        return ()
+        yield from ()
 
     poll = answer({"a": 1})
     watched = weakref.ref(poll.metadata.partitions)
-    batches = BatchRecords(EVERY).rows(planned(), poll, ask)
+    batches = BatchRecords(EVERY).rows(planned(), poll, ask())
     del poll
     for _ in batches:
         pass
@@ -319,6 +349,7 @@ def test_the_polls_of_a_batch_add_up_to_what_was_answered(before, after):
         for n, counts in enumerate((before, after)):
             poll = answer({f"t{index}": count for index, count in enumerate(counts)})
             batches = list(batch.rows(planned(n), poll))
+            batch.kept()
             for each in batches[:-1]:
                 assert each.num_rows == 1 or sum(len(parts or ()) for parts in each["partitions"].to_pylist()) <= 5
                 assert each.num_rows <= 4

@@ -24,9 +24,8 @@ def at(hour: int, minute: int = 0) -> datetime:
     ("now", "needed_from", "cutoff"),
     [
         (at(12), None, date(2026, 11, 14)),
-        # The last batch of a day goes on for a minute.
-        (at(0), None, date(2026, 11, 13)),
-        (at(0, 1), None, date(2026, 11, 14)),
+        (at(0) - timedelta(minutes=1), None, date(2026, 11, 13)),
+        (at(0), None, date(2026, 11, 14)),
         (at(12), TODAY, date(2026, 11, 14)),
         (at(12), date(2026, 11, 14), date(2026, 11, 14)),
         (at(12), date(2026, 11, 13), date(2026, 11, 13)),

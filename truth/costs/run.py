@@ -37,7 +37,7 @@ def run(spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path
                 {
                     "lake": str(folder / "lake"),
                     "clusters": {"local": {"kafka.bootstrap.servers": cluster.bootstrap_servers}},
-                    "poll": {"pollInterval": "1s", "pollsPerBatch": "5", "enrich": {"offsets": "1s"}},
+                    "poll": {"pollInterval": "1s", "commitInterval": "5s", "enrich": {"offsets": "1s"}},
                     "groupLog": {},
                 }
             )

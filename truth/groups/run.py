@@ -30,7 +30,7 @@ NEWEST: Final = KAFKA_VERSION
 _INTERVAL_SECONDS: Final = 2
 _POLLED_SECONDS: Final = 1
 """Between two polls of groups: quiet moments are longer, so that most are polled."""
-_BATCH_SECONDS: Final = 10
+_COMMIT_SECONDS: Final = 10
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def read_history(spark: SparkSession, lake: Lake) -> History:
 
 def _config(folder: Path, bootstrap_servers: str, interval: int, poll: dict[str, str], **more: object) -> Config:
     clusters = {"local": {"kafka.bootstrap.servers": bootstrap_servers}}
-    poll = {"pollInterval": f"{interval}s", "pollsPerBatch": str(_BATCH_SECONDS // interval), **poll}
+    poll = {"pollInterval": f"{interval}s", "commitInterval": f"{_COMMIT_SECONDS}s", **poll}
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, **more}))

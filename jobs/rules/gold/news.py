@@ -5,7 +5,7 @@ A row is a dict by column names: lists for arrays, aware UTC datetimes, None for
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
@@ -23,6 +23,9 @@ SETTINGS = silver.TOPIC_CONFIGS.full_name
 REASSIGNMENTS = silver.REASSIGNMENTS.full_name
 PARTITIONS = silver.PARTITION_SNAPSHOTS.full_name
 PARTITION_ELR = silver.PARTITION_ELR.full_name
+
+_BESIDE = frozenset(table.full_name for table in silver.ENRICHMENTS.values())
+"""The tables that tell of answers beside polls, which have times of their own."""
 
 TIMES = "times"
 """Not a column: for how many partitions a row of silver.partition_snapshots stands, without 1. They were first seen by
@@ -44,7 +47,7 @@ class Poll:
     """The rows, by table, that began with a poll answered `at`, and those over by it: superseded, or ended.
 
     Within a poll, levels come first, then brokers, settings, reassignments, partitions, and ELR last. Settings,
-    reassignments and ELR are of the first answers that came after the poll's own, each with times of its own.
+    reassignments and ELR are of answers beside the poll, each with times of its own, mostly later ones.
     `is_migrating`: the cluster was on its way from ZooKeeper to KRaft.
     """
 
@@ -96,13 +99,10 @@ class News:
         found: dict[str, Poll] = {}
 
         def poll(poll_id: str, at: datetime) -> Poll:
-            known = found.get(poll_id)
-            # What answers beside a poll tell has a later time.
-            if known is None or at < known.at:
-                known = found[poll_id] = replace(known, at=at) if known else Poll(poll_id, at, self.is_migrating)
-            return known
+            return found.setdefault(poll_id, Poll(poll_id, at, self.is_migrating))
 
-        for table, rows in self.rows.items():
+        # A poll has the time of its own answer, where that told something.
+        for table, rows in sorted(self.rows.items(), key=lambda of_table: of_table[0] in _BESIDE):
             for row in rows:
                 first, last = row["first_poll"], row["superseded_poll"]
                 if first > self.done_poll:

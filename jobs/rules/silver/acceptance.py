@@ -18,7 +18,7 @@ from typing import Any
 
 from jobs.rules.silver.state import Header
 from jobs.rules.silver.topic_lives import Answer, TopicLives
-from metadata_source.options.reading import MAX_BATCH_MS
+from metadata_source.facts import KEY_FRAME_EVERY
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)
@@ -29,8 +29,6 @@ no time passes: a clock was ahead, and times of history do not fall.
 
 MOST_FAILED = 100
 """So many polls between answers that wait may fail, or be another cluster's: then the oldest answers are let go."""
-
-_LONGEST_BATCH = timedelta(milliseconds=MAX_BATCH_MS)
 
 ANSWERED, FAILED, REFUSED, STALE = "answered", "failed", "refused", "stale"
 
@@ -141,23 +139,22 @@ def let_go(waiting: Sequence[tuple[Header, bool]], accepted_at: datetime) -> int
     """How many of the first polls that wait need not wait any more, as those after them would be enough without them.
     `waiting`: each with whether it is an answer, in order of polling.
 
-    An answer that is no key frame tells only what differs from the polls before it in its batch: those that stay begin
-    with a key frame. If too many of them failed, those after a later one stay, or none once the next answer is sure to
-    be of another batch.
+    An answer that is no key frame tells only what differs from the polls before it: those that stay begin with a key
+    frame. If too many of them failed, those after a later one stay, or none once the next answer is sure to be one.
     """
     begins = [n for n, (header, is_answer) in enumerate(waiting) if is_answer and header["is_key_frame"]]
     answers = [(n, header) for n, (header, is_answer) in enumerate(waiting) if is_answer]
     gone = next((n for n in reversed(begins) if _have_lasted([h for m, h in answers if m >= n], accepted_at)), 0)
     while sum(not is_answer for _, is_answer in waiting[gone:]) > MOST_FAILED:
         if (later := next((n for n in begins if n > gone), None)) is None:
-            is_of_another = waiting[-1][0]["scheduled_at"] - answers[-1][1]["scheduled_at"] > _LONGEST_BATCH
-            return len(waiting) if is_of_another else gone
+            is_followed_by_one = waiting[-1][0]["scheduled_at"] - answers[-1][1]["scheduled_at"] > KEY_FRAME_EVERY
+            return len(waiting) if is_followed_by_one else gone
         gone = later
     return gone
 
 
-def claims(pairs: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Alias -> the cluster id that it stands for, one to one. `pairs`: alias, an id that it showed, since which poll.
+def claims(pairs: Iterable[tuple[str, str, datetime]]) -> dict[str, str]:
+    """Alias -> the cluster id that it stands for, one to one. `pairs`: alias, an id that it showed, since when.
 
     Whoever shows an id first has it, and the first id that an alias can have is its own for good.
     """

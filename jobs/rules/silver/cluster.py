@@ -268,7 +268,9 @@ class _Cluster:
             self._lives.forget(now)
         for kind, told_beside in _answers(header, by_log=self._by_log).items():
             earlier = state.enriched.get(kind)
-            answered = told_beside.following(earlier, poll)
+            # It may have come before this poll's own answer, and too late for the entry of the poll before.
+            is_of_before = told_beside.at < header["received_at"]
+            answered = told_beside.following(earlier, (last if is_of_before else None) or poll)
             if earlier is None or answered.digest is None or answered.digest != earlier.digest:
                 self._take_answer(kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier))
             state.enriched = {**state.enriched, kind: answered}

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kafka.protocol.admin import DescribeQuorumRequest
 
+from metadata_source import questions
 from metadata_source.connections import Connections
 from metadata_source.errors import ClusterLogError, PollError, Retry
 from metadata_source.lineage import NO_EPOCH
@@ -41,7 +42,7 @@ _UNKNOWN_SERVER_ERROR: Final = -1
 _SNAPSHOT_NOT_FOUND: Final = 98
 _INCONSISTENT_CLUSTER_ID: Final = 104
 _PAUSE_S: Final = 0.2
-_LEAST_S: Final = 1.0
+LEAST_S: Final = 1.0
 """The least time that one controller gets for its answer."""
 _ANSWER_BYTES: Final = 1 << 20
 
@@ -70,7 +71,7 @@ class Fetched:
 
 
 class Controllers:
-    """The controllers of one cluster. Keeps its connections. Of one thread at a time."""
+    """The controllers of one cluster. Keeps its connections. Of one thread at a time, but for `interrupt`."""
 
     def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
         """Ask nobody yet. `pace`: bounds bytes a second; None for looks, which take few."""
@@ -80,6 +81,14 @@ class Controllers:
         self._active: Address | None = None
         self._turn = 0
         self._epoch = 1
+        self._free_at: dict[Address, float] = {}
+        """Until when a controller that throttles is not asked (KIP-219)."""
+        self._is_over = False
+
+    def interrupt(self) -> None:
+        """End what is asked, from another thread: it fails, and so does all that is asked afterwards."""
+        self._is_over = True
+        self._connections.interrupt()
 
     def close(self) -> None:
         """Close the connections. More can be asked afterwards."""
@@ -98,21 +107,26 @@ class Controllers:
         """
         self._epoch = max(epoch, self._epoch)
 
-    def fetch(self, offset: int, last_epoch: int | None, deadline: float) -> Fetched:
+    def fetch(
+        self, offset: int, last_epoch: int | None, deadline: float, wait_s: float = questions.FETCH_WAIT_S
+    ) -> Fetched:
         """Return what the log has from an offset on, by `deadline` (of `time.monotonic`). Raises ClusterLogError.
 
         `last_epoch`: the leader epoch of the record before; None takes the leader's own, which any offset after the
-        log's first goes with.
+        log's first goes with. `wait_s`: how long the controller waits for a record that is not there yet.
         """
 
         def question() -> Question:
             before = self._epoch if last_epoch is None and offset > 0 else last_epoch or 0
+            # One attempt gets half of the time that is left.
+            held_s = min(wait_s, max(questions.FETCH_WAIT_S, (deadline - time.monotonic()) / 2 - LEAST_S))
             return fetch(
                 _TOPIC_ID,
                 [FetchFrom(0, offset, self._epoch, before)],
                 most_bytes=_ANSWER_BYTES,
                 partition_bytes=_ANSWER_BYTES,
                 cluster_id=self.cluster.cluster_id,
+                wait_s=held_s,
             )
 
         told = self._ask(question, "responses", deadline)
@@ -121,8 +135,8 @@ class Controllers:
             begin=told["log_start_offset"],
             high_watermark=told["high_watermark"],
             records=told["records"] or b"",
-            diverging=_told(told["diverging_epoch"], Diverging, "epoch", "end_offset"),
-            snapshot=_told(told["snapshot_id"], SnapshotId, "end_offset", "epoch"),
+            diverging=_named(told["diverging_epoch"], Diverging, "epoch", "end_offset"),
+            snapshot=_named(told["snapshot_id"], SnapshotId, "end_offset", "epoch"),
         )
 
     def snapshot(self, of: SnapshotId, position: int, deadline: float) -> tuple[bytes, int] | None:
@@ -193,9 +207,12 @@ class Controllers:
         raise ClusterLogError("no_leader", f"{where}: is not the active controller (error {code})")
 
     def _answer(self, address: Address, question: Question, deadline: float) -> dict[str, Any]:
+        if self._is_over:
+            raise ClusterLogError("options", "nobody is asked any more")
         left = deadline - time.monotonic()
         # One that hangs leaves time for another.
-        until = time.monotonic() + max(_LEAST_S, left / 2)
+        until = time.monotonic() + max(LEAST_S, left / 2)
+        self._obey_throttle(address, until)
         try:
             connection = self._connections.get(address, until)
             _check_listener(connection)
@@ -203,9 +220,19 @@ class Controllers:
         except PollError as error:
             self._connections.drop(address)
             raise ClusterLogError(error.kind, error.problem) from None
+        if answer["throttle_time_ms"]:
+            self._free_at[address] = time.monotonic() + answer["throttle_time_ms"] / 1000
         if self._pace is not None:
             self._pace.took(_size(answer))
         return answer
+
+    def _obey_throttle(self, address: Address, until: float) -> None:
+        wait = self._free_at.get(address, 0.0) - time.monotonic()
+        if wait > until - time.monotonic():
+            where = format_address(address)
+            raise ClusterLogError("timeout", f"{where}: throttled by the controller for another {wait:.1f} s")
+        if wait > 0:
+            time.sleep(wait)
 
 
 def _fetch_snapshot(cluster_id: str | None, of: SnapshotId, position: int, epoch: int) -> Question:
@@ -257,7 +284,8 @@ def _most_telling(failures: list[ClusterLogError]) -> ClusterLogError:
     return ClusterLogError(kind, "; ".join(f"{', '.join(where)}: {problem}" for problem, where in addresses.items()))
 
 
-def _told(values: dict[str, int] | None, kind: Callable[[int, int], Any], *names: str) -> Any:
+def _named(values: dict[str, int] | None, kind: Callable[[int, int], Any], *names: str) -> Any:
+    """Return those of an answer's values as a tuple of a kind; None where it has none."""
     return None if values is None or values["epoch"] == NO_EPOCH else kind(*(values[name] for name in names))
 
 

@@ -70,15 +70,14 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Log:
     """A log as its active controller tells of it: where it is to begin if it has no place or is cut off before it, the
-    offset after the last that is committed, and its newest leader epochs. `quiet`: a few NoOpRecords are all that came
-    after the place. `before`: of the record before the place its leader epoch and the offset after it, if no epoch is
-    known to both and the log has that record, or a snapshot that ends with it.
+    offset after the last that is committed, and its newest leader epochs. `before`: of the record before the place its
+    leader epoch and the offset after it, if no epoch is known to both and the log has that record, or a snapshot that
+    ends with it.
     """
 
     first: Place
     end: int
     epochs: Lineage
-    quiet: bool = False
     before: tuple[int, int] | None = None
 
     @property
@@ -124,7 +123,7 @@ def following(place: Place, log: Log) -> Place:
     offset = agreed(place, log)
     if offset < place.next:
         return replace(log.first, cut=offset)
-    if place.snapshot is None and (log.end == place.next or log.quiet):
+    if place.snapshot is None and log.end == place.next:
         return place
     epochs = kept(place.epochs, log.epochs, log.end)
     return replace(place, next=log.end, epochs=epochs, snapshot=None, cut=None)

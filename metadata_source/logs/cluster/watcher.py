@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.lineage import NO_EPOCH, OPEN, common, is_short, kept, older
 from metadata_source.logs.cluster.batches import up_to_bad
-from metadata_source.logs.cluster.controllers import Controllers
+from metadata_source.logs.cluster.controllers import LEAST_S, Controllers
 from metadata_source.logs.cluster.places import Log, Place, SnapshotId, agreed
 from metadata_source.logs.cluster.rows import are_no_ops
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import read_batches
+from metadata_source.questions import FETCH_WAIT_S
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
 _FAR: Final = 2**62
 """An offset that no log has."""
 _PAUSE_S: Final = 0.1
-_QUIET_OFFSETS: Final = 120
-"""So many NoOpRecords alone make no batch: a minute of them (`metadata.max.idle.interval.ms` is 500 ms)."""
+_UNCOMMITTED_S: Final = 0.02
+"""The pause before a record is asked for again that the other controllers do not have yet."""
+_LEAST_S: Final = 0.05
+"""With less time than this, nothing is waited for."""
 
 
 class LogWatcher:
-    """Looks at one cluster's log, again and again; keeps its connections. Of one thread at a time."""
+    """Looks at one cluster's log, again and again; keeps its connections. Of one thread at a time; any may
+    `interrupt`.
+    """
 
     def __init__(
         self,
@@ -58,11 +63,60 @@ class LogWatcher:
         self._lineage: Lineage = ()
         """Of the leader whose epoch is the last: it holds for as long as that leads."""
         self._end: int | None = None
+        self._last: Log | None = None
+        self._waits_from: Place | None = None
+        self._next = 0
 
     def look(self, place: Place | None) -> Log:
         """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
         `place`. Raises ClusterLogError.
         """
+        self._last = None
+        self._last = self._look(place)
+        return self._last
+
+    def wait(self, place: Place, seconds: float) -> Log | None:
+        """Return the log as it is once a record is committed that is no NoOpRecord, None once those alone came, or
+        nothing did for so long. Raises ClusterLogError, also where the log is to be looked at again.
+        """
+        if self._last is None:
+            raise ClusterLogError("no_leader", "no active controller is known")
+        if place != self._waits_from:
+            self._waits_from, self._next = place, place.next
+        until = time.monotonic() + seconds
+        pause_s = _UNCOMMITTED_S
+        while (left := until - time.monotonic()) > _LEAST_S:
+            answer = fetch(self._controllers, self._next, time.monotonic() + 2 * (left + LEAST_S), left)
+            is_other = answer.diverging is not None or answer.snapshot is not None or answer.high_watermark < 0
+            if is_other or answer.leader_epoch != self._last.epochs[-1][0]:
+                raise ClusterLogError("no_leader", "the log has moved on under another leader epoch")
+            found, problem = up_to_bad(answer.records)
+            news = [each for each in found if not are_no_ops(each)]
+            # Of a batch that cannot be read the reader says so: if waiting failed, it would never come to it.
+            if not news and problem is None:
+                if not any(map(len, found)):
+                    self._controllers.doubt()
+                    return None
+                self._next = max(each["offset"][-1].as_py() + 1 for each in found if len(each))
+                if self._next >= answer.high_watermark:
+                    return None
+                continue
+            if answer.high_watermark > (news[0]["offset"][-1].as_py() if news else self._next):
+                self._last = replace(self._last, end=max(self._last.end, answer.high_watermark))
+                return self._last
+            time.sleep(pause_s)
+            pause_s *= 2
+        return None
+
+    def interrupt(self) -> None:
+        """End `wait`, from another thread, and every one after it."""
+        self._controllers.interrupt()
+
+    def close(self) -> None:
+        """Close the connections. More can be asked afterwards."""
+        self._controllers.close()
+
+    def _look(self, place: Place | None) -> Log:
         cluster_id = self._cluster_id(place)
         if place is not None and place.cluster_id != cluster_id:
             problem = f"its place is in the log of cluster {place.cluster_id}, clusterId is {cluster_id}"
@@ -81,11 +135,7 @@ class LogWatcher:
         seen = Log(place, end, epochs, before=self._before(place, last, epochs, deadline))
         if agreed(place, seen) < place.next:
             return replace(seen, first=self._begin("snapshot", cluster_id, last, epochs, deadline))
-        return replace(seen, quiet=self._is_quiet(place, last, deadline))
-
-    def close(self) -> None:
-        """Close the connections. More can be asked afterwards."""
-        self._controllers.close()
+        return seen
 
     def _cluster_id(self, place: Place | None) -> str:
         """Return the id of the cluster: as it is given, as the place has it, or as brokers say it."""
@@ -142,14 +192,6 @@ class LogWatcher:
         epoch = records["leader_epoch"].filter(pc.equal(records["offset"], place.next - 1))
         return (epoch[0].as_py(), place.next) if len(epoch) else None
 
-    def _is_quiet(self, place: Place, last: Fetched, deadline: float) -> bool:
-        """Whether a few NoOpRecords are all that came."""
-        if not 0 < last.high_watermark - place.next <= _QUIET_OFFSETS:
-            return False
-        # Of a batch that cannot be read the reader says so: if looking failed, it would never come to it.
-        records, problem = up_to_bad(self._controllers.fetch(place.next, None, deadline).records)
-        return problem is None and any(map(len, records)) and all(map(are_no_ops, records))
-
 
 def _records(answer: Fetched) -> pa.RecordBatch:
     """Return the records of an answer. Raises ClusterLogError."""
@@ -185,13 +227,13 @@ def committed_end(controllers: Controllers, deadline: float) -> Fetched:
         time.sleep(_PAUSE_S)
 
 
-def fetch(controllers: Controllers, offset: int, deadline: float) -> Fetched:
-    """Return what the log has from an offset on, from its first one too, if it begins after 0. Raises
-    ClusterLogError.
+def fetch(controllers: Controllers, offset: int, deadline: float, wait_s: float = FETCH_WAIT_S) -> Fetched:
+    """Return what the log has from an offset on, from its first one too, if it begins after 0; `wait_s`: as of
+    `Controllers.fetch`. Raises ClusterLogError.
     """
-    answer = controllers.fetch(offset, None, deadline)
+    answer = controllers.fetch(offset, None, deadline, wait_s)
     if answer.snapshot is not None and answer.begin == offset > 0:
-        answer = controllers.fetch(offset, epoch_before(controllers, answer, deadline), deadline)
+        answer = controllers.fetch(offset, epoch_before(controllers, answer, deadline), deadline, wait_s)
     return answer
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import GroupLogError
 from metadata_source.kinds import REDPANDA
@@ -14,12 +17,11 @@ from metadata_source.logs.topic.log import TopicLog
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_records import decode_records
 from metadata_source.protocol.group_specs import REDPANDA_GROUP
+from metadata_source.protocol.offset_commits import are_commits
 from metadata_source.pseudonyms import Pseudonyms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pyarrow as pa
 
     from metadata_source.options import Cluster, GroupLogOptions, Mode
 
@@ -48,6 +50,13 @@ class GroupLog(TopicLog):
             return decode
         pseudonyms = Pseudonyms.of_reference(self.options.client_hash_key)
         return lambda keys, values: pseudonyms.of_records(decode(keys, values))
+
+    def has_news(self, records: pa.RecordBatch) -> bool:
+        """Return whether one of some records is neither an offset commit nor a marker of a transaction: lag and costs
+        of rebalances are made once a minute.
+        """
+        is_commit = pa.array(are_commits(records["key"]))
+        return not pc.all(pc.or_(records["is_control"], is_commit)).as_py()
 
     def aggregates(self) -> Commits:
         """Return what takes the offset commits."""

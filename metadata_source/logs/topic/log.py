@@ -51,12 +51,18 @@ class TopicLog(LogFormat):
         """Return what takes the records that have no row each."""
         raise NotImplementedError
 
+    def has_news(self, records: pa.RecordBatch) -> bool:
+        """Return whether one of some records (schema `record_batches.RECORDS`) is worth a batch: the others wait for
+        it, or until `commitInterval` is over.
+        """
+        raise NotImplementedError
+
     def watcher(self, cluster: Cluster) -> Beginning:
         """Return who looks at the log of a cluster, and finds where it is to begin."""
         return Beginning(
             self,
             f"cluster {cluster.alias}: topic {self.topic}",
-            LogWatcher(cluster, self.topic, self.options.request_timeout_ms),
+            LogWatcher(cluster, self.topic, self.options.request_timeout_ms, self.has_news),
             self.options.resume_at.get(cluster.alias),
         )
 
@@ -145,6 +151,14 @@ class Beginning:
         # A partition that was never read begins with its first record.
         known = self.resume_at or {}
         return replace(seen, first=found(seen, {each: known.get(each, offset) for each, offset in first.items()}))
+
+    def wait(self, place: Place, seconds: float) -> Log | None:
+        """Return the log as it is once it has news, None if it has none for so long. Raises LogError."""
+        return self.watcher.wait(place, seconds)
+
+    def interrupt(self) -> None:
+        """End `wait`, from another thread."""
+        self.watcher.interrupt()
 
     def close(self) -> None:
         """Close the connections."""

@@ -8,17 +8,21 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
+from metadata_source import questions
 from metadata_source.errors import LogError, PollError
 from metadata_source.facts import TRUSTED_EPOCHS_VERSION
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
+from metadata_source.logs.topic.long_fetch import LongFetch
 from metadata_source.logs.topic.places import Log
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import MOST_BYTES
 from metadata_source.questions import (
     CONSUMER,
     DENIED,
+    EARLIEST,
+    LATEST,
     FetchFrom,
     Question,
     TopicQuestion,
@@ -30,8 +34,10 @@ from metadata_source.threads import side_by_side
 from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
+
+    import pyarrow as pa
 
     from metadata_source.lineage import Lineage
     from metadata_source.logs.topic.places import Place
@@ -41,8 +47,6 @@ if TYPE_CHECKING:
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
 _NOT_TOLD: Final = -(2**31)
-_LAST_LIST_OFFSETS: Final = 9
-"""Later ones have no question that is asked here, and a field for tiered storage."""
 _FIRST_FOR_CONSUMERS: Final = 3
 """Before, OffsetForLeaderEpoch is answered as to a broker that debugs."""
 _PARTITION_BYTES: Final = 1 << 21
@@ -59,10 +63,23 @@ class Led(NamedTuple):
     epoch: int
 
 
-class LogWatcher:
-    """Asks one cluster about its log, again and again; keeps its connections. Of one thread at a time."""
+def _all_news(_: pa.RecordBatch) -> bool:
+    return True
 
-    def __init__(self, cluster: Cluster, topic: str, timeout_ms: int) -> None:
+
+class LogWatcher:
+    """Asks one cluster about its log, again and again; keeps its connections. Of one thread at a time, but for
+    `interrupt`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        timeout_ms: int,
+        has_news: Callable[[pa.RecordBatch], bool] = _all_news,
+    ) -> None:
+        """Ask nobody yet. `has_news`: of records, for `wait`."""
         self._topic = topic
         self._timeout_s = timeout_ms / 1000
         # `maxResponseBytes` bounds answers about metadata, this those of a log. As looks and reads have the same
@@ -74,17 +91,41 @@ class LogWatcher:
         self._topic_id: str | None = None
         self._lineages: dict[Led, Lineage] = {}
         """Answers of leaders about older epochs: they hold for as long as those brokers lead."""
+        self._last: Log | None = None
+        self._long_fetch = LongFetch(reached, topic, has_news)
 
     def look(self, place: Place | None = None) -> Log:
         """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
         `place`. Raises LogError.
         """
         deadline = time.monotonic() + self._timeout_s
+        self._last = None
         try:
-            return self._look({} if place is None else place.epochs, deadline)
+            self._last = self._look({} if place is None else place.epochs, deadline)
         except PollError as error:
-            self.close()
+            self._poller.close()
             raise _refused(error) from None
+        return self._last
+
+    def wait(self, place: Place, seconds: float) -> Log | None:
+        """Return the log as it is once something comes that is news, None if nothing like it came for so long. Raises
+        LogError where it is to be looked at again.
+        """
+        if self._last is None or not self._leaders:
+            raise LogError("no_leader", "no leader is known")
+        try:
+            found = self._long_fetch.news(self._leaders, place.next, seconds)
+        except PollError as error:
+            raise _refused(error) from None
+        # Where a leader has just changed, it may not know yet all that is committed.
+        ends = {each: max(end, self._last.ends.get(each, end)) for each, end in found.ends.items()}
+        begins = {**self._last.begins, **found.begins}
+        self._last = replace(self._last, begins=begins, ends={**self._last.ends, **ends})
+        return self._last if found.is_news else None
+
+    def interrupt(self) -> None:
+        """End `wait`, from another thread, and every one after it."""
+        self._long_fetch.wake()
 
     def leaders(self) -> Mapping[Address, list[Led]]:
         """Return which partitions each broker leads. Raises LogError."""
@@ -127,7 +168,8 @@ class LogWatcher:
         return {partition: end if offsets[partition] < 0 else offsets[partition] for partition, end in log.ends.items()}
 
     def close(self) -> None:
-        """Close the connections. More can be asked afterwards."""
+        """Close the connections."""
+        self._long_fetch.close()
         self._poller.close()
 
     def _look(self, ours: Mapping[int, Lineage], deadline: float) -> Log:
@@ -181,8 +223,8 @@ class LogWatcher:
 
         def ask(address: Address, led: list[Led]) -> None:
             try:
-                first = self._offsets(address, led, OffsetSpec.EARLIEST, deadline)
-                last = self._offsets(address, led, OffsetSpec.LATEST, deadline)
+                first = self._offsets(address, led, EARLIEST, deadline)
+                last = self._offsets(address, led, LATEST, deadline)
                 told = self._epochs(address, [each for each in led if each.partition in first], first, ours, deadline)
             except PollError as error:
                 failed.append(error)
@@ -199,20 +241,9 @@ class LogWatcher:
 
     def _offsets(self, address: Address, led: Iterable[Led], when: int, deadline: float) -> dict[int, int]:
         """Return the offset at a time, or at an end of the log, of the partitions of which this broker tells it."""
-        topic = ListOffsetsRequest.ListOffsetsTopic
-        partitions = [
-            topic.ListOffsetsPartition(
-                partition_index=each.partition, current_leader_epoch=each.epoch, timestamp=int(when)
-            )
-            for each in led
-        ]
-        fields = {
-            "replica_id": CONSUMER,
-            # An open transaction must not hide what coordinators write, which is never part of one.
-            "isolation_level": 0,
-            "topics": [topic(name=self._topic, partitions=partitions)],
-        }
-        answer = self._poller.visit(address, Question(ListOffsetsRequest, fields, 1, _LAST_LIST_OFFSETS), deadline)
+        # The latest is the high watermark: an open transaction must not hide what coordinators write, which is never
+        # part of one.
+        answer = self._poller.visit(address, questions.ends([(self._topic, led)], when), deadline).response
         # Another partition's leader may well answer: where there is an error, the offset is not known now. A new leader
         # does not say where its log ends before it knows (KIP-207).
         told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)

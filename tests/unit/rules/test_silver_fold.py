@@ -28,7 +28,8 @@ def histories(draw: st.DrawFn) -> list[Answer]:
     chance = draw(st.randoms(use_true_random=False))
     kinds = draw(st.sampled_from([(), ("configs", "groups", "quorum"), ("elr", "fenced", "reassignments")]))
     versions = draw(st.sampled_from([VERSIONS, VERSIONS_WITHOUT_IDS]))
-    return RandomCluster(ALIAS, chance, kinds=kinds, versions=versions).answers(draw(st.integers(1, 12)))
+    runs = draw(st.sampled_from([0.3, 0.0]))
+    return RandomCluster(ALIAS, chance, kinds=kinds, versions=versions).answers(draw(st.integers(1, 12)), runs=runs)
 
 
 def claimed(answers: list[Answer]) -> str | None:
@@ -101,14 +102,18 @@ def test_rounds_cut_anywhere_make_the_rows_of_the_plain_rules(answers: list[Answ
     check_state(lake, answers)
 
 
+@pytest.mark.parametrize("runs", [0.3, 0.02], ids=["key frames are common", "key frames are rare"])
 @pytest.mark.parametrize("narrowed", [False, True], ids=["whole", "narrowed"])
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=examples(5), phases=[Phase.generate])
-def test_long_histories_cut_anywhere_make_the_rows_of_the_plain_rules(*, narrowed: bool, seed: int) -> None:
+def test_long_histories_cut_anywhere_make_the_rows_of_the_plain_rules(
+    *, narrowed: bool, runs: float, seed: int
+) -> None:
+    """The plain rules know whole answers alone."""
     chance = random.Random(seed)
     versions, mistaken_for = chance.choice([VERSIONS, VERSIONS_WITHOUT_IDS]), chance.choice([None, "id-b"])
     cluster = RandomCluster(ALIAS, seed, mistaken_for, versions=versions)
-    answers = cluster.answers(chance.randint(20, 40))
+    answers = cluster.answers(chance.randint(20, 40), runs=runs)
     cuts = chance.sample(range(len(answers)), chance.choice([0, 1, 3, len(answers) - 1, len(answers)]))
     lake = folded(answers, cuts, narrowed=narrowed, repeats=chance.randint(0, 2))
     check_rows(lake, answers)

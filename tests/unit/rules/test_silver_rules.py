@@ -4,16 +4,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from jobs.rules.silver import State, fold, records_to_read
 from jobs.rules.silver.acceptance import MOST_FAILED, are_believed, claims, let_go
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.topic_lives import asked_for
+from metadata_source.facts import KEY_FRAME_EVERY
 from schemas import silver
 from tests.support.bronze_rows import bronze_rows
+from tests.support.examples import examples
 from tests.support.histories import START, UNTOLD, Answer, good_answer
 from tests.support.silver_rounds import PARTITIONS, TOPICS, Lake
 
@@ -181,22 +186,61 @@ def test_failed_polls_do_not_pile_up_behind_an_answer_that_waits() -> None:
     assert (none.waiting, none.failed_polls, none.stale_polls) == ((), MOST_FAILED + 1, 1)
 
 
-def test_an_answer_of_the_same_batch_is_not_read_without_the_one_before_it() -> None:
-    """Answers tell what differs from the one before in their batch; only a key frame can begin those that stay."""
+@given(
+    failed_for=st.lists(st.integers(0, 2 * MOST_FAILED), min_size=1, max_size=4),
+    interval_s=st.sampled_from([1, 2, 5]),
+    cuts=st.lists(st.floats(0, 1), max_size=5),
+)
+@settings(max_examples=examples(15))
+@example(failed_for=[MOST_FAILED + 20], interval_s=1, cuts=[0.5])
+@example(failed_for=[MOST_FAILED + 20], interval_s=5, cuts=[0.5])
+def test_answers_that_wait_among_failed_polls_make_the_same_however_rare_key_frames_are(
+    failed_for: list[int], interval_s: int, cuts: list[float]
+) -> None:
+    """An old answer shows another leader epoch of `t`, and beside it a topic that is new: the next one tells of that no
+    more, unless it is a key frame. Then so many polls fail, and what comes is good again.
+    """
+    more = shows(5) | {"new": shows(0, topic_id="N")["t"]}
+    shown: list[dict[str, Any] | None] = [shows(5)]
+    for failing in failed_for:
+        shown += [shows(4) | {"new": more["new"]}, *[None] * failing, more]
+    answers = []
+    last, run = START - KEY_FRAME_EVERY, 0
+    for n, topics in enumerate(shown):
+        at = START + timedelta(seconds=interval_s * n)
+        # As the recorder does: after so long the next good poll is one.
+        if topics is not None and at - last >= KEY_FRAME_EVERY:
+            last, run = at, run + 1
+        answer = good_answer(STREAM, n, at, {1: None}, {}, batch=run)
+        answer.topics, answer.cluster_id, answer.interval_ms = topics or {}, "id-c", 1_000 * interval_s
+        answers.append(failed(answer) if topics is None else answer)
+    whole = [replace(each, batch=n) for n, each in enumerate(answers)]
+    every = sorted({0, len(answers), *(int(cut * len(answers)) for cut in cuts)})
+    found, expected = Lake("c"), Lake("c")
+    bronze, of_whole = bronze_rows("c", answers), bronze_rows("c", whole)
+    for begin, end in pairwise(every):
+        found.take(bronze, [a.poll_id for a in answers[begin:end]], "id-c")
+    expected.take(of_whole, [a.poll_id for a in whole], "id-c")
+    assert found.rows == expected.rows
+
+
+def test_an_answer_is_not_read_without_those_before_it_up_to_a_key_frame() -> None:
+    """Answers tell what differs from the one before; only a key frame can begin those that stay."""
     header = {"broker_id": 0, "brokers": TWO, "interval_ms": 1_000}
     waiting = [
         (
-            header | {"received_at": at, "scheduled_at": at, "is_key_frame": n % 60 == 0},
+            header | {"received_at": at, "scheduled_at": at, "is_key_frame": n % 75 == 0},
             n == 0 or n > MOST_FAILED + 20,
         )
-        for n, at in ((n, START + timedelta(seconds=n)) for n in range(400))
+        for n, at in ((n, START + n * KEY_FRAME_EVERY / 75) for n in range(390))
     ]
     assert let_go(waiting[:1], START) == 0
     assert let_go(waiting[: MOST_FAILED + 1], START) == 0
-    assert let_go(waiting[: MOST_FAILED + 2], START) == MOST_FAILED + 2, "the next answer is of another batch"
+    assert let_go(waiting[: MOST_FAILED + 2], START) == MOST_FAILED + 2, "the next answer is a key frame"
     begins = let_go(waiting, START)
     assert begins == 300
-    soon = [(each | {"scheduled_at": START}, is_answer) for each, is_answer in waiting[: MOST_FAILED + 2]]
+    within = {"scheduled_at": START + KEY_FRAME_EVERY}
+    soon = [waiting[0], *((each | within, is_answer) for each, is_answer in waiting[1 : MOST_FAILED + 2])]
     assert let_go(soon, START) == 0
 
 
@@ -341,11 +385,11 @@ def test_without_an_id_of_its_own_an_alias_has_no_history() -> None:
 
 def test_an_alias_keeps_the_first_id_that_nobody_has() -> None:
     # `b` was pointed at a's cluster first, and then put right.
-    pairs = [("a", "X", "s/1"), ("b", "X", "s/2"), ("b", "Y", "s/4"), ("b", "Z", "s/5"), ("c", "Y", "s/3")]
+    shown = [("b", "Z", 5), ("b", "Y", 4), ("c", "Y", 3), ("b", "X", 2), ("a", "X", 1)]
+    pairs = [(alias, cluster_id, START + timedelta(seconds=at)) for alias, cluster_id, at in shown]
     assert claims(pairs) == {"a": "X", "c": "Y", "b": "Z"}
-    assert claims([("a", "X", ""), ("b", "X", "s/2"), ("b", "Y", "s/4")]) == {"a": "X", "b": "Y"}
-    # In one poll of both the alias decides, so that a round done again decides the same.
-    assert claims([("b", "X", "s/1"), ("a", "X", "s/1")]) == {"a": "X"}
+    # Of polls that are due at one moment the alias decides, so that a round done again decides the same.
+    assert claims([("b", "X", START), ("a", "X", START)]) == {"a": "X"}
 
 
 @pytest.mark.parametrize(

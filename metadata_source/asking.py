@@ -1,0 +1,141 @@
+"""Questions beside metadata, asked of one cluster's brokers after a good poll, over connections of their own.
+
+So a question that hangs is in the way of no poll. Throttling counts for both alike.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from metadata_source.connections import Connections
+from metadata_source.enrichment import Answer, answer
+from metadata_source.outcomes import FAILED, put_off
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from metadata_source.brokers import Brokers
+    from metadata_source.enrichment import Subject
+    from metadata_source.errors import PollError
+    from metadata_source.groups import Coordinated
+    from metadata_source.options import Cluster
+    from metadata_source.questions import Question
+    from metadata_source.transport import Address, Connection
+
+
+class Visitor:
+    """Asks brokers of one cluster, over connections that it keeps. Threads may ask different brokers at once."""
+
+    def __init__(self, connections: Connections, brokers: Brokers) -> None:
+        self._connections, self._brokers = connections, brokers
+
+    def require(self, address: Address, question: Question, deadline: float) -> None:
+        """Raise PollError unless a broker has such a request."""
+        question.version(self._connections.get(address, deadline))
+
+    def ask(self, address: Address, question: Question, deadline: float) -> Any:
+        """Ask a broker, once its throttling allows; the connection to it is kept. Raises PollError, and closes the
+        connection if it is of no use then.
+        """
+        return self._connections.use(address, deadline, lambda each: self._ask_over(each, question, deadline))
+
+    def _ask_over(self, connection: Connection, question: Question, deadline: float) -> Any:
+        question.version(connection)
+        self._brokers.obey_throttle(connection.address, deadline)
+        try:
+            response = question.ask(connection, deadline)
+        except BaseException:
+            self._connections.drop(connection.address)
+            raise
+        # DescribeQuorum has no such field.
+        self._brokers.throttle(connection.address, getattr(response, "throttle_time_ms", None))
+        return response
+
+
+class Asking:
+    """Asks one cluster what Metadata does not say. A context manager; of one thread at a time."""
+
+    def __init__(self, cluster: Cluster, brokers: Brokers, timeout_ms: int) -> None:
+        """Ask nobody yet. `timeout_ms` bounds the questions of one kind."""
+        self._timeout_s = timeout_ms / 1000
+        self._brokers = brokers
+        self._connections = Connections(cluster)
+        self.visitor = Visitor(self._connections, brokers)
+        self._failed_at: dict[str, float] = {}
+        """Kinds that failed when they were asked last, and when that was (of `time.monotonic`)."""
+        self._led: frozenset[tuple[int, int]] | None = None
+        """Partitions of the offsets topic, with leader epochs, when groups were asked for last."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. More can be asked afterwards."""
+        self._connections.close()
+
+    def answers(self, about: Subject, address: Address) -> Iterator[Answer]:
+        """Ask the broker at an address each kind of a subject, and yield the answers as they come; never raises.
+
+        Kinds that failed come last, the longest ago first: one that takes its time each time is not in the way of the
+        others. A kind that would have to wait for longer than it may take is put off.
+        """
+        asker = _Asker(self, address)
+        for kind in sorted(about.kinds, key=lambda kind: self._failed_at.get(kind, 0.0)):
+            asker.deadline = time.monotonic() + self._timeout_s
+            wait = self._brokers.throttled_s(address)
+            if wait > self._timeout_s:
+                yield Answer(kind, put_off(f"throttled by the broker for another {wait:.1f} s"))
+                continue
+            found = answer(kind, about, asker)
+            self._failed_at.pop(kind, None)
+            if found.outcome.startswith(FAILED):
+                self._failed_at[kind] = time.monotonic()
+            yield found
+
+    def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
+        """Whether one of these, partitions with leader epochs, was not there the last time; they are the next time's
+        last.
+        """
+        before, self._led = self._led, led
+        return before is not None and not led <= before
+
+
+@dataclass(slots=True)
+class _Asker:
+    """Asks one broker, each kind by a deadline of its own, after one poll."""
+
+    asking: Asking
+    address: Address
+    deadline: float = 0.0
+    coordinated: list[Coordinated] | PollError | None = None
+
+    def require(self, question: Question) -> None:
+        self.asking.visitor.require(self.address, question, self.deadline)
+
+    def ask(self, question: Question) -> Any:
+        return self.asking.visitor.ask(self.address, question, self.deadline)
+
+    def visits(self) -> _Visits:
+        return _Visits(self.asking, self.deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class _Visits:
+    """Asks any broker, by a deadline."""
+
+    asking: Asking
+    deadline: float
+
+    def ask(self, address: Address, question: Question, deadline: float) -> Any:
+        return self.asking.visitor.ask(address, question, deadline)
+
+    def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
+        return self.asking.has_moved(led)

@@ -1,0 +1,44 @@
+"""A stream whose query Spark itself ends by a fault."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from jobs.common import streams
+from jobs.common.streams import Running
+
+
+def test_a_query_whose_python_dies_before_it_gets_anywhere_is_started_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "_AGAIN_AFTER_S", 0.05)
+    deaths = tmp_path / "deaths"
+    deaths.mkdir()
+
+    def die_twice(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if (died := len(list(deaths.iterdir()))) < 2:
+            (deaths / str(died)).touch()
+            os._exit(1)
+        yield from batches
+
+    def start() -> StreamingQuery:
+        rows = spark.readStream.format("rate").option("rowsPerSecond", 50).load().coalesce(1)
+        writer = rows.mapInArrow(die_twice, "timestamp timestamp, value long").writeStream.format("noop")
+        return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+    running = Running(start)
+    try:
+        deadline = time.monotonic() + 120
+        while not (running.query.lastProgress and running.query.lastProgress.numInputRows):
+            assert time.monotonic() < deadline
+            assert running.keep()
+            time.sleep(0.05)
+    finally:
+        running.query.stop()
+    assert len(list(deaths.iterdir())) == 2
