@@ -67,7 +67,7 @@ def ensure_lake(spark: SparkSession, lake: Lake) -> None:
     if fits(spark, lake):
         return
     ensure_tables(spark, lake, TABLES)
-    row = {"history": _OF_LAKE, "cluster": "", "round": 0, "memory": _fingerprint()}
+    row = {"history": OF_LAKE, "cluster": "", "round": 0, "memory": _fingerprint()}
     columns = [column for column in STATE.columns if column.name in row]
     frame = spark.createDataFrame(
         [tuple(row[column.name] for column in columns)], ", ".join(f"{column.name} {column.type}" for column in columns)
@@ -79,7 +79,7 @@ def ensure_lake(spark: SparkSession, lake: Lake) -> None:
         writer.saveAsTable(lake.identifier(STATE))
 
 
-_OF_LAKE = "lake"
+OF_LAKE = "lake"
 """The rows of internal.state that say how the tables were made."""
 
 
@@ -91,7 +91,7 @@ def fits(spark: SparkSession, lake: Lake) -> bool:
     elif not table_exists(spark, lake, STATE):
         return False
     try:
-        rows = lake.read(spark, STATE).where(f"history = '{_OF_LAKE}' AND memory = '{_fingerprint()}'")
+        rows = lake.read(spark, STATE).where(f"history = '{OF_LAKE}' AND memory = '{_fingerprint()}'")
         return not rows.isEmpty()
     except AnalysisException:
         return False  # ensure_tables says what is wrong with it

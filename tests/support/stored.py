@@ -13,8 +13,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.common.stage import arrow_schema
+from jobs.rounds.stage import arrow_schema
 from schemas.in_duckdb import in_duckdb
+from schemas.in_spark import OF_LAKE
 from schemas.internal import STATE
 from schemas.lake import Lake
 from schemas.table import PART, Table
@@ -85,7 +86,8 @@ def _add(folder: Path, rows: pa.Table, partition: Row) -> Row:
 
 def newest_states(lake: Lake) -> list[Row]:
     """The rows of internal.states that count: those of the newest round, of clusters that were not taken out."""
-    rows = sorted(rows_of(lake, STATE), key=lambda row: row["round"])
+    of_histories = (row for row in rows_of(lake, STATE) if row["history"] != OF_LAKE)
+    rows = sorted(of_histories, key=lambda row: row["round"])
     newest = {(row["history"], row["cluster"]): row for row in rows}
     return [row for row in newest.values() if row["memory"] is not None]
 
