@@ -23,7 +23,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.common.config import Config
-from jobs.history import HISTORIES, History
+from jobs.histories.poll_rounds import OF_POLLS
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import Engine
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES, Lake
@@ -168,7 +170,7 @@ def main() -> None:
         lake = Lake(root=folder)
         ensure_tables(spark, lake, TABLES)
         config = Config(lake, "", {}, {}, None)  # type: ignore[arg-type]
-        history = History(spark, config)
+        history = Engine(spark, config, Polls())
         for n, (name, said) in enumerate(POLLS.items()):
             write_poll(spark, lake, n, given.topics, said, listed="x <> 7" if n == 2 else "true")
             rounds = 0
@@ -177,7 +179,7 @@ def main() -> None:
                 with measured(found, f"{name}, round {rounds}"):
                     more = history.round(datetime.now(UTC))
                 rounds += 1
-        for table in (t for of in HISTORIES.values() for t in of):
+        for table in (t for of in OF_POLLS.values() for t in of):
             print(table.full_name, lake.read(spark, table).count(), flush=True)
     spark.stop()
 

@@ -38,8 +38,8 @@ from benchmarks.rounds import product
 from benchmarks.rounds.lakes import made_up
 from benchmarks.rounds.made_up import MadeUpPoller
 from benchmarks.rounds.processes import resident_mb
-from jobs.common.commit import append_rows
 from jobs.common.questions import FILTERS, text_of
+from jobs.rounds.commit import append_rows
 from schemas import bronze, internal
 from schemas.in_spark import attach
 from schemas.lake import TABLES

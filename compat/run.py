@@ -16,7 +16,8 @@ from compat.script import BROKERS, LOG_PARTITIONS
 from compat.versions import Version
 from jobs import read_group_log, rebalance_history
 from jobs.common.config import Config, load
-from jobs.history import History
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import Engine
 from local_cluster import LocalCluster
 from schemas import bronze, gold, silver
 from schemas.in_spark import ensure_tables
@@ -55,7 +56,7 @@ def run(spark: SparkSession, version: Version, folder: Path, say: Say) -> list[C
         read_group_log.run(spark, config, True)
         say("polled to the end, the log is in bronze")
     ensure_tables(spark, config.lake, TABLES)
-    History(spark, config).catch_up(whole=True)
+    Engine(spark, config, Polls()).catch_up(whole=True)
     rebalance_history.run(spark, config, True)
     say("history is made")
     return list(_compared(spark, config.lake, version, windows, groups.kinds))

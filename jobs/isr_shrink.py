@@ -6,9 +6,12 @@ spark-submit jobs/isr_shrink.py --config FILE [--once | --again CLUSTER]
 """
 
 import sys
+from functools import partial
 
 from jobs.common.cli import run_job
-from jobs.history import making, making_again
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import again_of, job_of
 
 if __name__ == "__main__":
-    sys.exit(run_job("isr_shrink", __doc__, making("isr_shrink"), again=making_again("isr_shrink")))
+    history = partial(Polls, ["isr_shrink"])
+    sys.exit(run_job("isr_shrink", __doc__, job_of(history), again=again_of(history)))

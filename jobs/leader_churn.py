@@ -6,9 +6,12 @@ spark-submit jobs/leader_churn.py --config FILE [--once | --again CLUSTER]
 """
 
 import sys
+from functools import partial
 
 from jobs.common.cli import run_job
-from jobs.history import making, making_again
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import again_of, job_of
 
 if __name__ == "__main__":
-    sys.exit(run_job("leader_churn", __doc__, making("leader_churn"), again=making_again("leader_churn")))
+    history = partial(Polls, ["leader_churn"])
+    sys.exit(run_job("leader_churn", __doc__, job_of(history), again=again_of(history)))

@@ -9,11 +9,12 @@ run failed.
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event, Thread
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -24,19 +25,19 @@ from jobs.common.cli import one_line, run_job
 from jobs.common.config import Config
 from jobs.common.driver import JVM_IS_GONE, take_pool
 from jobs.common.lake_clock import ClockError
-from jobs.common.outages import Outages
 from jobs.common.reading import FollowedLog, Reading, follow
 from jobs.common.recording import recording
-from jobs.common.rounds import OvertakenError
 from jobs.common.status import CROSSED
 from jobs.common.streams import Running
 from jobs.common.upkeep import check_clock, keep_up, next_due
-from jobs.group_lag import JOB as GROUP_LAG
-from jobs.group_lag import GroupLag, take_what_is_left
-from jobs.history import History, believing
-from jobs.rebalance_cost import RebalanceCost
-from jobs.rebalance_history import RebalanceHistory
+from jobs.histories import HISTORIES
+from jobs.histories.polls import believing
+from jobs.rounds.engine import Engine
+from jobs.rounds.history import History, Run
+from jobs.rounds.plan import OvertakenError
+from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import ensure_lake
+from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.pipeline")
 
@@ -72,26 +73,14 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     log.info("recording %d cluster(s) into %s", len(config.clusters), config.lake)
     stop = Event()
     take_pool(spark, "polls")
-    streams: dict[str, Running] = {poll_metadata.QUERY: poll_metadata.polling(spark, config)}
-    streams |= {followed.query: Reading(spark, config, followed) for followed in _logs(config)}
-    groups = Lasting("rebalance_history", lambda: RebalanceHistory(spark, config).catch_up)
-    outages = Outages()
-    since = datetime.now(UTC)
-    history = Lasting(
-        "history", lambda: History(spark, config, outages=outages, since=since).catch_up, then=groups.wake
-    )
-    works = [history, groups, Lasting("upkeep", lambda: _upkeep(spark, config))]
-    # Nobody wakes these: commits that follow a rebalance take a while, and lag is a row a minute.
-    if config.group_log is not None:
-        works.append(Lasting("rebalance_cost", lambda: RebalanceCost(spark, config).catch_up))
-    if config.asked_for_offsets:
-        works.append(Lasting(GROUP_LAG, lambda: GroupLag(spark, config).catch_up))
+    streams: dict[Table, Running] = {METADATA_POLLS: poll_metadata.polling(spark, config)}
+    streams |= {followed.table: Reading(spark, config, followed) for followed in _logs(config)}
+    works = [*_histories(spark, config), Lasting("upkeep", lambda: _upkeep(spark, config))]
     threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
     for thread in threads:
         thread.start()
     try:
-        makers = {poll_metadata.QUERY: history, read_cluster_log.QUERY: history, read_group_log.QUERY: groups}
-        _watch(spark, streams, {query: maker for query, maker in makers.items() if query in streams}, works)
+        _watch(spark, streams, works)
     finally:
         stop.set()
         for each in works:
@@ -116,20 +105,32 @@ def _logs(config: Config) -> list[FollowedLog]:
     return [followed for followed, options in given if options is not None]
 
 
-def _watch(
-    spark: SparkSession, streams: Mapping[str, Running], takers: Mapping[str, "Lasting"], works: Iterable["Lasting"]
-) -> None:
+def _histories(spark: SparkSession, config: Config) -> list["Lasting"]:
+    """The work of each history, which wakes those that follow it."""
+    of_run = Run(since=datetime.now(UTC))
+
+    def lasting(history: type[History[Any]]) -> Lasting:
+        return Lasting(history.job, lambda: Engine(spark, config, history(), of_run).catch_up, history.woken_by)
+
+    made = {history(): lasting(history) for history in HISTORIES if history.wanted(config)}
+    for history, work in made.items():
+        work.then = [each.wake for later, each in made.items() if not set(later.follows).isdisjoint(history.names)]
+    return list(made.values())
+
+
+def _watch(spark: SparkSession, streams: Mapping[Table, Running], works: Collection["Lasting"]) -> None:
     """Until a stream ends, wake what takes its batches when it has committed one. Raises OvertakenError if another run
     has taken over one of `works`.
     """
-    seen: dict[str, int] = {}
+    seen: dict[Table, int] = {}
     while not _ended(spark, streams):
-        found = {name: streams[name].query.lastProgress for name in streams.keys() & takers.keys()}
-        batches = {name: progress.batchId for name, progress in found.items() if progress is not None}
-        for name, _ in batches.items() - seen.items():
-            takers[name].wake.set()
+        found = {table: stream.query.lastProgress for table, stream in streams.items()}
+        batches = {table: progress.batchId for table, progress in found.items() if progress is not None}
+        changed = {table for table, _ in batches.items() - seen.items()}
         seen = batches
         for each in works:
+            if not changed.isdisjoint(each.woken_by):
+                each.wake.set()
             if each.overtaken is not None:
                 raise each.overtaken
 
@@ -145,8 +146,9 @@ class Lasting:
     history can.
     """
 
-    def __init__(self, name: str, prepare: Callable[[], Callable[[], None]], *, then: Event | None = None) -> None:
-        self.name, self._prepare, self._then = name, prepare, then
+    def __init__(self, name: str, prepare: Callable[[], Callable[[], None]], woken_by: Collection[Table] = ()) -> None:
+        self.name, self._prepare, self.woken_by = name, prepare, woken_by
+        self.then: Sequence[Event] = ()
         self.wake = Event()
         self.overtaken: OvertakenError | None = None
         self._failed, self._failed_at = 0, 0.0
@@ -174,8 +176,8 @@ class Lasting:
                 stop.wait(backoff_s(AGAIN_AFTER_S, self._failed, PAUSE_S))
             else:
                 self._log_recovery()
-                if self._then is not None:
-                    self._then.set()
+                for wake in self.then:
+                    wake.set()
                 self.wake.wait(PAUSE_S)
 
     def _log_failure(self, error: Exception) -> None:
@@ -222,8 +224,7 @@ def _keep_up_when_due(spark: SparkSession, config: Config, *, waits: bool = Fals
         return False
     try:
         check_clock(spark, config.lake, now)
-        if not config.asked_for_offsets:
-            take_what_is_left(spark, config)
+        take_what_is_left(spark, config)
         keep_up(spark, config.lake, config.bronze_retention, config.kept, now)
     except ClockError as error:  # A later one will do.
         if not waits:
@@ -232,38 +233,34 @@ def _keep_up_when_due(spark: SparkSession, config: Config, *, waits: bool = Fals
     return False
 
 
+def take_what_is_left(spark: SparkSession, config: Config) -> None:
+    """Take what is left for histories that the configuration wants no more. Bronze keeps it until then."""
+    for history in HISTORIES:
+        if not history.wanted(config) and history().is_left(spark, config):
+            Engine(spark, config, history()).catch_up(whole=True)
+
+
 def _run_once(spark: SparkSession, config: Config) -> int:
     """One round of each job; returns the exit status. A log that cannot be read keeps nothing waiting that is history
     already.
     """
-    outages = Outages()
+    run = Run()
     with ThreadPoolExecutor(3, "once") as beside:
         # Polling mostly waits: meanwhile the logs are read, and what an earlier run has planned is finished.
         polled = beside.submit(poll_metadata.run, spark, config, True)
-        read = {each.query: beside.submit(follow, spark, config, each, once=True) for each in _logs(config)}
-        history, groups = History(spark, config, outages=outages), RebalanceHistory(spark, config)
+        read = {each.table: beside.submit(follow, spark, config, each, once=True) for each in _logs(config)}
+        engines = [Engine(spark, config, history(), run) for history in HISTORIES if history.wanted(config)]
         polled.result()
-        # The log comes before polls of the same time: where it is read, it tells.
-        wait([each for query, each in read.items() if query == read_cluster_log.QUERY])
-        history.catch_up(whole=True)
-        wait(read.values())
-        groups.catch_up(whole=True)
-    left_out = [*history.aside, *groups.aside]
-    if config.group_log is not None:
-        cost = RebalanceCost(spark, config)
-        cost.catch_up(whole=True)
-        left_out += cost.aside
-    if config.asked_for_offsets:
-        lag = GroupLag(spark, config)
-        lag.catch_up(whole=True)
-        left_out += lag.aside
+        for engine in engines:
+            wait([each for table, each in read.items() if table in engine.history.woken_by])
+            engine.catch_up(whole=True)
     _keep_up_when_due(spark, config)
     for each in read.values():
         each.result()
-    return CROSSED if outages.failing or left_out else 0
+    return CROSSED if run.outages.failing or any(engine.aside for engine in engines) else 0
 
 
-def _ended(spark: SparkSession, streams: Mapping[str, Running]) -> bool:
+def _ended(spark: SparkSession, streams: Mapping[Table, Running]) -> bool:
     """Wait a while, and say whether a stream has ended. One whose query has ended is started again where it can be."""
     with suppress(StreamingQueryException):  # Of which query, Spark does not say.
         if spark.streams.awaitAnyTermination(LOOK_EVERY_S):  # type: ignore[arg-type]  # fractions, too

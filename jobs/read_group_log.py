@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 from jobs.common.cli import run_job
 from jobs.common.config import Config
 from jobs.common.reading import FollowedLog, follow
+from jobs.histories.rebalances import JOB, Memory
+from jobs.rules.memory import loads
 from metadata_source.errors import GroupLogError
 from schemas import bronze
 from schemas.in_spark import read_view
@@ -35,10 +37,11 @@ def options(spark: SparkSession, config: Config, ids: Mapping[str, str]) -> dict
 
 def read_up_to(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> dict[str, dict[str, int]]:
     """By alias and partition, the offset up to which history has the log; of a place that a lost checkpoint had."""
-    places = "from_json(memory, 'places map<string, array<bigint>>').places"
-    states = read_view(spark, lake, STATE_NOW).where("history = 'rebalance_history'")
-    rows = states.where(F.col("cluster").isin(list(clusters))).selectExpr("cluster", f"{places} AS places").collect()
-    return {row.cluster: {p: offset for p, (_, offset) in row.places.items()} for row in rows if row.places}
+    states = (
+        read_view(spark, lake, STATE_NOW).where(F.col("history") == JOB).where(F.col("cluster").isin(list(clusters)))
+    )
+    found = {row.cluster: loads(Memory, row.memory).places for row in states.select("cluster", "memory").collect()}
+    return {cluster: {p: offset for p, (_, offset) in places.items()} for cluster, places in found.items() if places}
 
 
 GROUP_LOG = FollowedLog(

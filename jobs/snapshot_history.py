@@ -4,9 +4,12 @@ spark-submit jobs/snapshot_history.py --config FILE [--once | --again CLUSTER]
 """
 
 import sys
+from functools import partial
 
 from jobs.common.cli import run_job
-from jobs.history import making, making_again
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import again_of, job_of
 
 if __name__ == "__main__":
-    sys.exit(run_job("snapshot_history", __doc__, making("silver"), again=making_again("silver")))
+    history = partial(Polls, ["silver"])
+    sys.exit(run_job("snapshot_history", __doc__, job_of(history), again=again_of(history)))

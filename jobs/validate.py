@@ -16,11 +16,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.common.cli import parser_of, reported
-from jobs.common.commit import append_rows, replace_rows
 from jobs.common.config import Config, ConfigError, load
 from jobs.common.docs_folder import check_replaceable
 from jobs.common.session import spark_session
 from jobs.common.validity import Finding, batches, done, window_of
+from jobs.rounds.commit import append_rows, replace_rows
 from metadata_source.text import printable, text_table
 from schemas import bronze, gold, groups, quality, silver
 from schemas.in_spark import check_tables, ensure_tables, read_view

@@ -358,3 +358,12 @@ FROM (
 
 TABLES = (METADATA_POLLS, GROUP_LOG, CLUSTER_LOG)
 VIEWS = (OFFSET_COMMITS,)
+
+IS_VISIT = "record = 'answer' AND kind = 'offsets' AND outcome LIKE 'ok%' AND cluster_id IS NOT NULL"
+"""That a row of bronze is the header of an answer that tells the offsets of all groups."""
+
+NOT_TAKEN = """(places[string(log_partition)][1] IS NULL
+  OR coalesce(next_offset, offset + 1) > places[string(log_partition)][1]
+  -- Before a log was truncated it had offsets that it may not reach again for long.
+  AND (places[string(log_partition)][0] <= 0 OR read_at >= timestamp_micros(places[string(log_partition)][0])))"""
+"""That rebalances have not had a row, by `places` of their cluster's row of internal.state."""

@@ -377,8 +377,9 @@ TABLES = (
     REBALANCE_MEMBERS_TOLD,
     GROUP_EVENTS_TOLD,
     REBALANCE_STORMS_TOLD,
-    GROUP_LIVES,
     REBALANCE_BEGINS,
+    # The last to lose rows: from when on the log has a group, and what polls told is hidden, its lives say.
+    GROUP_LIVES,
 )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.common.config import Config
-from jobs.common.live import part_of
-from jobs.history import History
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import Engine
+from jobs.rounds.live import part_of
 from schemas import bronze
 from schemas.in_spark import ensure_lake
 from schemas.lake import TABLES, Lake
@@ -58,7 +59,7 @@ def _part_of(row: Row) -> int | None:
 def make_history(spark: SparkSession, lake: Lake) -> None:
     """Make history of all polls that are in bronze."""
     config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
-    History(spark, config).catch_up(whole=True)
+    Engine(spark, config, Polls()).catch_up(whole=True)
 
 
 def utc(value: Any) -> Any:

@@ -25,8 +25,6 @@ from pyspark.sql import SparkSession
 
 from jobs.common import questions, session
 from jobs.common.config import Config, Thresholds
-from jobs.history import History
-from jobs.rebalance_history import RebalanceHistory
 from jobs.rules import takes
 from jobs.rules.groups.lag import Visit
 from kafka_metadata_history.opened import without_spark
@@ -46,6 +44,22 @@ from tests.support.log_rounds import LogLake
 from tests.unit.rules import test_cost, test_group, test_lag
 from tests.worker import SMALL_JVM, worker_python
 from truth.session import ROOT, default_settings
+
+try:
+    from jobs.histories import polls as of_polls
+    from jobs.histories import rebalances
+    from jobs.rounds.engine import Engine
+
+    def history_of(spark: SparkSession, config: Config) -> Any:
+        """What makes history of polls."""
+        return Engine(spark, config, of_polls.Polls())
+
+    def groups_of(spark: SparkSession, config: Config) -> Any:
+        """What makes history of groups."""
+        return Engine(spark, config, rebalances.RebalanceHistory())
+except ImportError:
+    from jobs.history import History as history_of  # type: ignore[import-not-found, no-redef]  # noqa: N813 - as of above
+    from jobs.rebalance_history import RebalanceHistory as groups_of  # type: ignore[attr-defined, no-redef]  # noqa: N813 - as of above
 
 Row = dict[str, Any]
 Log = dict[int, list[tuple[int, bytes]]]
@@ -295,9 +309,9 @@ def keep(lake: Lake, inputs: Mapping[str, Any], aliases: str, since: int, until:
     stored.append(lake, METADATA_POLLS, [row for row in rows if since <= row["n"] < until])
 
 
-def make_all(spark: SparkSession, config: Config) -> History:
+def make_all(spark: SparkSession, config: Config) -> Any:
     """Make all that is new."""
-    history = History(spark, config)
+    history = history_of(spark, config)
     while history.round(LATER):
         pass
     return history
@@ -308,7 +322,7 @@ def killed(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None:
     config = Config(lake, "", {}, {}, timedelta(days=7))
     keep(lake, inputs, "ab", 0, 12)
     with suppress(KilledError), killed_at("plan", before=False):
-        History(spark, config).round(LATER)
+        history_of(spark, config).round(LATER)
     history = make_all(spark, config)
     keep(lake, inputs, "ab", 12, 99)
     with suppress(KilledError), killed_after(3):
@@ -334,7 +348,7 @@ def large(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None:
         keep(lake, inputs, "cde", since, until)
         with patch.object(takes, "PARTITIONS_A_PART", size):
             with suppress(KilledError), killed_at("done", before=True):
-                History(spark, config).round(LATER)
+                history_of(spark, config).round(LATER)
             make_all(spark, config)
 
 
@@ -346,7 +360,7 @@ def of_groups(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> Non
     config = Config(lake, "", {}, {}, thresholds=Thresholds(storm=3))
     for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
         stored.append(lake, GROUP_LOG, part)
-        RebalanceHistory(spark, config).catch_up(whole=True)
+        groups_of(spark, config).catch_up(whole=True)
 
 
 def of_lag(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None:

@@ -14,8 +14,9 @@ from pyspark.sql.streaming import StreamingQuery
 from jobs import poll_metadata
 from jobs.common.config import Config, load
 from jobs.common.reading import Reading, follow
-from jobs.history import History
+from jobs.histories.polls import Polls
 from jobs.read_cluster_log import CLUSTER_LOG
+from jobs.rounds.engine import Engine
 from local_cluster import LocalCluster
 from local_cluster.cluster import KAFKA_VERSION
 from schemas.in_spark import ensure_tables
@@ -146,7 +147,7 @@ def run(
         truth = read_truth(cluster)
     for config in (*configs.values(), log):
         ensure_tables(spark, config.lake, TABLES)
-        History(spark, config).catch_up(whole=True)
+        Engine(spark, config, Polls()).catch_up(whole=True)
     return Run(setup, configs, journal, truth, log)
 
 

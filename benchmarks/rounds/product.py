@@ -22,9 +22,10 @@ from jobs.common.reading import Reading
 from jobs.common.session import spark_session
 from jobs.common.status import CROSSED
 from jobs.common.upkeep import keep_up, next_due
-from jobs.group_lag import GroupLag
-from jobs.history import History
-from jobs.rebalance_history import RebalanceHistory
+from jobs.histories.lag import GroupLag
+from jobs.histories.polls import Polls
+from jobs.histories.rebalances import RebalanceHistory
+from jobs.rounds.engine import Engine
 from local_cluster.process import NodeProcess
 from schemas import bronze
 from schemas.in_spark import ensure_lake
@@ -89,7 +90,7 @@ def append_polls(spark: SparkSession, config: Config, rows: pa.Table, *, files: 
 def round_once(spark: SparkSession, config: Config) -> bool:
     """Make history of what bronze has more, one round of all of it; return whether anything was committed."""
     if str(config.lake) not in _HISTORIES:
-        _HISTORIES[str(config.lake)] = History(spark, config)
+        _HISTORIES[str(config.lake)] = Engine(spark, config, Polls())
     # By a clock of before the polls, so that those that say nothing new wait to be noted, as they do for a minute.
     return _HISTORIES[str(config.lake)].round(datetime.now(UTC) - timedelta(days=1))
 
@@ -97,12 +98,12 @@ def round_once(spark: SparkSession, config: Config) -> bool:
 def lag_once(spark: SparkSession, config: Config) -> None:
     """Make lag of the visits that bronze has more. That nothing moved is not noted: `status` may wait for that."""
     if str(config.lake) not in _LAGS:
-        _LAGS[str(config.lake)] = GroupLag(spark, config)
+        _LAGS[str(config.lake)] = Engine(spark, config, GroupLag())
     _LAGS[str(config.lake)].round(datetime.now(UTC) - timedelta(days=1))
 
 
-_HISTORIES: dict[str, History] = {}
-_LAGS: dict[str, GroupLag] = {}
+_HISTORIES: dict[str, Engine] = {}
+_LAGS: dict[str, Engine] = {}
 
 
 class Pipeline:
@@ -111,7 +112,7 @@ class Pipeline:
     def __init__(self, spark: SparkSession, config: Config) -> None:
         ensure_lake(spark, config.lake)
         self._spark, self._config = spark, config
-        self._history, self._groups = History(spark, config), RebalanceHistory(spark, config)
+        self._history, self._groups = Engine(spark, config, Polls()), Engine(spark, config, RebalanceHistory())
 
     def rounds(self, now: datetime) -> tuple[float, float]:
         """Make history of all that is new; return the seconds that rounds of polls took, and those of groups."""

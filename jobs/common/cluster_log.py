@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from jobs.common.appended import appended, upto
-from jobs.common.commit import newest_version
-from jobs.common.stage import as_stored
+from jobs.rounds.appended import appended, upto
+from jobs.rounds.commit import newest_version
+from jobs.rounds.stage import as_stored
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
 

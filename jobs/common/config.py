@@ -55,16 +55,6 @@ class Thresholds:
     crash_loop: int = 3
     crash_loop_window: timedelta = timedelta(minutes=10)
 
-    def to_json(self) -> dict[str, float]:
-        """As json.dumps takes them; windows are milliseconds."""
-        return {name: value / _MILLISECOND if name.endswith("window") else value for name, value in vars(self).items()}
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "Thresholds":
-        """Read the JSON that to_json wrote."""
-        given = plain.items()
-        return cls(**{name: value * _MILLISECOND if name.endswith("window") else value for name, value in given})
-
 
 @dataclass(frozen=True)
 class Config:

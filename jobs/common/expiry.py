@@ -10,11 +10,11 @@ from datetime import UTC, datetime, time, timedelta
 
 from pyspark.sql import SparkSession
 
-from jobs.common.commit import delete_matching, delete_rows, replace_rows
-from jobs.common.config import GROUP_LAG
-from jobs.common.rounds import State, states_of
-from jobs.rules.round import GOLD, SILVER
-from schemas import consumption, gold, groups, silver
+from jobs.histories import HISTORIES
+from jobs.rounds.commit import delete_matching, delete_rows, replace_rows
+from jobs.rounds.plan import State, kept_since, states_of
+from jobs.rules.round import SILVER
+from schemas import groups, silver
 from schemas.in_spark import table_exists
 from schemas.internal import STATE, retention_of
 from schemas.lake import Lake
@@ -22,21 +22,17 @@ from schemas.table import Table, sql_string
 
 log = logging.getLogger("kafka_metadata_history.upkeep")
 
-TABLES: Mapping[str, tuple[Table, ...]] = {
-    "silver": silver.TABLES,
-    # Lives of groups last: from when on the log has a group, and what polls told is hidden, they say.
-    "gold": (
-        *gold.TABLES,
-        *consumption.TABLES,
-        *(table for table in groups.TABLES if table is not groups.GROUP_LIVES),
-        groups.GROUP_LIVES,
-    ),
-    GROUP_LAG: consumption.LAG_TABLES,
-}
-"""The tables of each schema that has a retention, in the order in which rows go; those of lag have one of their own."""
 
-REBALANCES = "rebalance_history"
-_GOLD = tuple(sorted(GOLD))
+def _tables() -> dict[str, list[Table]]:
+    made = [(history().retention, table) for history in HISTORIES for table in history().tables if table.over]
+    found: dict[str, list[Table]] = {}
+    for key, table in made:
+        found.setdefault(key or table.schema, []).append(table)
+    return found
+
+
+TABLES = _tables()
+"""The tables that lose rows by each key of `retention`, in that order."""
 
 Held = Mapping[str, datetime | None]
 """Alias -> from when on rows of a cluster are kept, as some history has not had them; None: all of them."""
@@ -91,21 +87,15 @@ def cutoff_of(length: timedelta, now: datetime) -> datetime | None:
     return datetime.combine((now - length).astimezone(UTC).date(), time(), UTC)
 
 
-def kept_since(states: Mapping[tuple[str, str], State], schema: str) -> datetime | None:
-    """From when on the tables of a schema are whole; None where retention has dropped nothing."""
-    row = states.get((retention_of(schema), ""))
-    return None if row is None else row["done_at"]
-
-
 def held(states: Mapping[tuple[str, str], State], table: Table, cutoff: datetime) -> Held:
     """The clusters of which a history has not had all rows of silver that were over before `cutoff`, and from when on.
 
     Times of a cluster do not fall in the order of its polls, so what was over before the last poll that a history has
     had, it has had.
     """
-    if table.schema != "silver":
+    makers = [name for history in HISTORIES for name in history.reads.get(table, ())]
+    if not makers:
         return {}
-    makers = (*_GOLD, REBALANCES) if table is silver.GROUP_SNAPSHOTS else _GOLD
     found: dict[str, datetime | None] = {}
     for cluster in (cluster for history, cluster in states if history == SILVER):
         had = [states.get((maker, cluster), {}).get("done_at") for maker in makers]

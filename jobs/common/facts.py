@@ -10,19 +10,11 @@ from jobs.common.config import Config
 from jobs.common.markers import literal, with_values
 from jobs.common.status import Facts, Row, Size, clusters_of
 from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
+from schemas.bronze import IS_VISIT, NOT_TAKEN
 from schemas.internal import retention_of
 
 UPKEEP = "upkeep"
 """The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
-
-NOT_TAKEN = """(places[string(log_partition)][1] IS NULL
-  OR coalesce(next_offset, offset + 1) > places[string(log_partition)][1]
-  -- Before a log was truncated it had offsets that it may not reach again for long.
-  AND (places[string(log_partition)][0] <= 0 OR read_at >= timestamp_micros(places[string(log_partition)][0])))"""
-"""That rebalances have not had a row, by `places` of their cluster's row of internal.state."""
-
-IS_VISIT = "record = 'answer' AND kind = 'offsets' AND outcome LIKE 'ok%' AND cluster_id IS NOT NULL"
-"""That a row of bronze is the header of an answer that tells the offsets of all groups."""
 
 # All rows of a poll have the day on which it was due.
 _POLLS = f"""

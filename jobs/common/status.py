@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, takewhile
 from typing import Any
 
-from jobs.common.aside import ASIDE_OF
 from jobs.common.unanswered import Asked, asked_of
+from jobs.rounds.aside import ASIDE_OF
 from jobs.rules.ids import POLLS
 from metadata_source.text import printable
 

@@ -16,7 +16,7 @@ from jobs.common.checkpoints import check_checkpoint
 from jobs.common.cli import one_line
 from jobs.common.config import Config
 from jobs.common.driver import JAVA_ERRORS, java_causes, java_text
-from jobs.common.rounds import OvertakenError
+from jobs.rounds.plan import OvertakenError
 from metadata_source.errors import ClusterLogError, GroupLogError, LogError, PollError, TokenError
 from schemas.in_spark import ensure_lake, read_view
 from schemas.internal import STATE_NOW

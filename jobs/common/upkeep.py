@@ -9,13 +9,13 @@ from datetime import UTC, date, datetime, time, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.commit import delete_rows
 from jobs.common.driver import clean_log
 from jobs.common.expiry import correct_noted, expire_history, note
-from jobs.common.facts import IS_VISIT, NOT_TAKEN, UPKEEP
+from jobs.common.facts import UPKEEP
 from jobs.common.lake_clock import ClockError, last_polls, time_by_polls
+from jobs.histories import HISTORIES
+from jobs.rounds.commit import delete_rows
 from metadata_source.clock import CLOCK
-from schemas import bronze
 from schemas.in_spark import read_view, table_exists
 from schemas.internal import ROUNDS, STATE, STATE_NOW
 from schemas.lake import TABLES, Lake
@@ -104,15 +104,21 @@ def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: da
 
     They go whole: Delta takes their files out of the table unread, which no append of another day conflicts with.
     """
-    for table, needed in _NEEDED.items():
+    needed: dict[Table, list[str]] = {}
+    for history in HISTORIES:
+        for table, query in history.needed.items():
+            needed.setdefault(table, []).append(query)
+    for table, queries in needed.items():
         if not table_exists(spark, lake, table):
             continue
         rows = lake.read(spark, table)
         days = [row.day for row in rows.where(_closed(now)).select("day").distinct().collect()]
         if (old := droppable_days(days, retention, now, needed_from=None)) is None:
             continue
-        found = spark.sql(needed, rows=rows.where(F.col("day") < old), states=read_view(spark, lake, STATE_NOW))
-        if (cutoff := droppable_days(days, retention, now, needed_from=found.collect()[0][0])) is not None:
+        aged, states = rows.where(F.col("day") < old), read_view(spark, lake, STATE_NOW)
+        found = [spark.sql(query, rows=aged, states=states).collect()[0][0] for query in queries]
+        first = min((day for day in found if day is not None), default=None)
+        if (cutoff := droppable_days(days, retention, now, needed_from=first)) is not None:
             spark.sql(f"DELETE FROM {lake.identifier(table)} WHERE day < DATE'{cutoff}'")
             log.info("%s: the days before %s were dropped", table.full_name, cutoff)
 
@@ -140,38 +146,6 @@ def expire_rounds(spark: SparkSession, lake: Lake, retention: timedelta, now: da
     if not rows.where(old).isEmpty():
         delete_rows(spark, lake, ROUNDS, old)
         log.info("%s: the rounds before %s were dropped", ROUNDS.full_name, cutoff)
-
-
-_NEEDED = {
-    bronze.METADATA_POLLS: f"""
-        SELECT min(day) FROM {{rows}} LEFT JOIN (
-          SELECT cluster, from_json(memory, 'seen map<string, bigint>') AS of
-          FROM {{states}} WHERE history = 'silver'
-        ) USING (cluster) LEFT JOIN (
-          SELECT cluster, done_poll FROM {{states}} WHERE history = 'group_lag'
-        ) USING (cluster)
-        WHERE ({IS_VISIT} AND NOT coalesce(poll_id <= done_poll, false))
-          OR (record = 'poll' AND NOT (
-          -- Polls that wait were taken, too: of those that are as old as retention nothing is expected any more.
-          coalesce(n <= of.seen[stream], false)
-          -- Polls of an older stream that come after those of the newest are never taken.
-          OR coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false)))
-    """,
-    bronze.GROUP_LOG: f"""
-        SELECT min(day) FROM {{rows}} LEFT JOIN (
-          SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
-          FROM {{states}} WHERE history = 'rebalance_history'
-        ) USING (cluster)
-        WHERE {NOT_TAKEN}
-    """,
-    bronze.CLUSTER_LOG: """
-        SELECT min(day) FROM {rows} LEFT JOIN (
-          SELECT cluster, last_seen_at AS taken_at FROM {states} WHERE history = 'cluster_log'
-        ) USING (cluster)
-        WHERE NOT coalesce(read_at <= taken_at, false)
-    """,
-}
-"""Table of bronze -> the day of the oldest of its rows that some history still needs, by what that remembers."""
 
 
 def droppable_days(days: Iterable[date], retention: timedelta, now: datetime, needed_from: date | None) -> date | None:

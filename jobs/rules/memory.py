@@ -1,10 +1,21 @@
 """The memory of folds from round to round, as JSON: dataclasses, by the types of their fields."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
+
+
+def dumps(value: Any) -> str:
+    """`value` as the text that tables keep."""
+    return json.dumps(to_json(value), separators=(",", ":"))
+
+
+def loads(kind: Any, text: str) -> Any:
+    """The value of type `kind` that `dumps` was called with."""
+    return from_json(kind, json.loads(text))
 
 
 def to_json(value: Any) -> Any:
@@ -21,6 +32,8 @@ def to_json(value: Any) -> Any:
             return value.hex()
         case datetime():
             return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
         case tuple() | list():
             return [to_json(each) for each in value]
         case Mapping() if all(isinstance(key, str) for key in value):
@@ -41,6 +54,10 @@ def from_json(kind: Any, value: Any) -> Any:
         return bytes.fromhex(value)
     if kind is datetime:
         return datetime.fromisoformat(value)
+    if kind is timedelta:
+        return timedelta(seconds=value)
+    if isinstance(kind, type) and hasattr(kind, "_fields"):
+        return kind(*value)
     origin, of = get_origin(kind), get_args(kind)
     if origin is tuple:
         return tuple(value)

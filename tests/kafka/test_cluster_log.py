@@ -26,7 +26,8 @@ from pyspark.errors import AnalysisException
 
 from jobs import poll_metadata, read_cluster_log
 from jobs.common.config import load
-from jobs.history import History
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import Engine
 from kafka_metadata_history.check import checked_log
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
@@ -250,9 +251,9 @@ def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path
     file.write_text(yaml.safe_dump({"lake": str(tmp_path / "lake"), "clusters": clusters, "clusterLog": {}}))
     config = load(str(file))
     new_lake(spark, tmp_path / "lake")
-    history, heirs = History(spark, config), replace(config, hand_over=timedelta(0))
+    history, heirs = Engine(spark, config, Polls()), replace(config, hand_over=timedelta(0))
 
-    def told(history: History, name: str, *, by_log: bool) -> dict[str, Any]:
+    def told(history: Engine, name: str, *, by_log: bool) -> dict[str, Any]:
         """The first state of a partition of a new topic."""
         make_topic(quorum, name)
         if by_log:
@@ -274,10 +275,10 @@ def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path
     (record,) = records_of("by-the-log")
     assert (row["from_offset"], row["valid_from"]) == (record["offset"], record["timestamp"])
     assert row["prev_sent_at"] == row["valid_from"]
-    history = History(spark, heirs)
+    history = Engine(spark, heirs, Polls())
     row = told(history, "by-polls", by_log=False)
     assert (row["from_offset"], row["interval_ms"] > 0) == (None, True)
-    history = History(spark, config)
+    history = Engine(spark, config, Polls())
     assert told(history, "by-polls-still", by_log=False)["from_offset"] is None
     told(history, "seen-late", by_log=True)
     row = told(history, "by-the-log-again", by_log=True)

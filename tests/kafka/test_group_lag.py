@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition as Partition
 
-from jobs.group_lag import _SAID, _told
+from jobs.histories.lag import _SAID, _told
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.lag import Memory, Visit, fold
 from jobs.rules.groups.state import to_micros

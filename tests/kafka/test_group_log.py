@@ -28,10 +28,10 @@ from pyspark.errors import AnalysisException
 
 from jobs import read_group_log
 from jobs.common import reading
-from jobs.common.commit import replace_rows
 from jobs.common.config import load
 from jobs.common.reading import Reading
 from jobs.common.upkeep import expire_bronze
+from jobs.rounds.commit import replace_rows
 from jobs.rules.groups.partition import log_partition
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError

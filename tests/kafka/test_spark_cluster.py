@@ -72,9 +72,9 @@ from pyspark.sql import SparkSession
 def seen(batches):
     for _ in batches:
         pass
-    import jobs.history, metadata_source.poller, schemas.lake
+    import jobs.pipeline, metadata_source.poller, schemas.lake
     time.sleep(2)  # so that no executor has done all of it before another has begun
-    files = [module.__file__ for module in (jobs.history, metadata_source.poller, schemas.lake)]
+    files = [module.__file__ for module in (jobs.pipeline, metadata_source.poller, schemas.lake)]
     row = {"cwd": os.getcwd(), "python": sys.executable, "path": sys.path, "files": files, "prefix": sys.prefix}
     yield pa.RecordBatch.from_pydict({"row": [json.dumps(row)]})
 

@@ -15,7 +15,9 @@ from jobs import poll_metadata
 from jobs.common.config import load
 from jobs.common.outages import Outages
 from jobs.common.status import TO_DO
-from jobs.history import History
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import Engine
+from jobs.rounds.history import Run
 from kafka_metadata_history import command as installed
 from local_cluster import LocalCluster
 from tests.lakes import new_lake
@@ -61,7 +63,7 @@ def test_a_wrong_password_shows_within_one_poll(
         caplog.clear()
         with caplog.at_level(logging.INFO, "kafka_metadata_history"):
             poll_metadata.run(spark, config, True)
-            History(spark, config, outages=outages).catch_up(whole=True)
+            Engine(spark, config, Polls(), Run(outages)).catch_up(whole=True)
         return [(record.levelname, record.getMessage()) for record in caplog.records]
 
     def told() -> tuple[int, dict[str, Any], list[tuple[str | None, str]]]:

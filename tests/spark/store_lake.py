@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jobs.common.commit import append_rows
+from jobs.rounds.commit import append_rows
 from schemas import bronze
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES, Lake

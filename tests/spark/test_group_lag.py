@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import group_lag
 from jobs.common.config import Config
-from jobs.group_lag import JOB, TABLES, GroupLag, take_what_is_left
+from jobs.histories import lag as of_lag
+from jobs.histories.lag import JOB, GroupLag
+from jobs.pipeline import take_what_is_left
+from jobs.rounds.engine import Engine
 from metadata_source.schedule import poll_id
 from schemas import bronze, consumption, groups, internal
 from schemas.in_spark import read_view
@@ -101,13 +103,13 @@ def config_of(lake: Lake, enrich: str = "offsets") -> Config:
 
 
 def run(spark: SparkSession, lake: Lake) -> None:
-    GroupLag(spark, config_of(lake)).catch_up(whole=True)
+    Engine(spark, config_of(lake), GroupLag()).catch_up(whole=True)
 
 
 def in_order(spark: SparkSession, lake: Lake) -> dict[str, list[str]]:
     """Every row of the tables, without what differs from run to run."""
     found = {}
-    for table in TABLES:
+    for table in GroupLag.tables:
         rows = lake.read(spark, table).drop("updated_at").collect()
         plain = [{name: utc(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
         found[table.full_name] = sorted(map(repr, plain))
@@ -193,7 +195,7 @@ def test_runs_cut_and_cut_off_give_what_one_gives(
                 run(spark, lake)
     # Few polls a round, as after a long time off.
     few = Config(lake, "", config_of(lake).clusters, {"pollInterval": "30s"}, polls_per_round=2)
-    GroupLag(spark, few).catch_up(whole=True)
+    Engine(spark, few, GroupLag()).catch_up(whole=True)
     assert in_order(spark, lake) == in_order(spark, whole)
 
 
@@ -202,8 +204,8 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
     spark: SparkSession, empty: Lake, whole: Lake, tmp_path: Path
 ) -> None:
     lake, batches = a_copy(empty, tmp_path / "lake"), history()
-    lag = GroupLag(spark, config_of(lake))
-    with broken_for(group_lag, "alpha"):
+    lag = Engine(spark, config_of(lake), GroupLag())
+    with broken_for(of_lag, "alpha"):
         for part in (batches[:7], batches[7:]):
             stored.append(lake, bronze.METADATA_POLLS, [row for batch in part for row in batch])
             lag.catch_up()
@@ -219,15 +221,15 @@ def test_where_nothing_is_new_nothing_is_done_and_what_is_left_is_taken(
     spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = a_copy(whole, tmp_path / "lake")
-    lag = GroupLag(spark, config_of(lake))
+    lag = Engine(spark, config_of(lake), GroupLag())
     lag.catch_up()
-    before = {table: version(lake, table) for table in (*TABLES, internal.ROUNDS, internal.STATE)}
+    before = {table: version(lake, table) for table in (*GroupLag.tables, internal.ROUNDS, internal.STATE)}
 
     def is_nothing(*_: object, **__: object) -> None:
         raise AssertionError("bronze was read")
 
     with monkeypatch.context() as patch:
-        patch.setattr(GroupLag, "_news", is_nothing)
+        patch.setattr(of_lag, "_news", is_nothing)
         assert not lag.round(datetime.now(UTC))
     last = history()[-1]
     quiet = [row | {"n": 14, "poll_id": poll_id(STREAM, 14)} for row in last if row["cluster"] == "gamma"]
@@ -249,12 +251,11 @@ def test_numbers_of_one_cluster_say_nothing_of_another(spark: SparkSession, tmp_
     lake = new_lake(spark, tmp_path)
     said: Said = {"orders": {("t", 0): (1, 2)}}
     stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 1_000, said))
-    lag = GroupLag(spark, config_of(lake))
-    lag._version = version(lake, bronze.METADATA_POLLS)
+    lag = Engine(spark, config_of(lake), GroupLag())
+    lag.history._version = version(lake, bronze.METADATA_POLLS)
     stored.append(lake, bronze.METADATA_POLLS, [*polled("beta", 3, said), *polled("alpha", 1_001, None)])
-    news = lag._news(version(lake, bronze.METADATA_POLLS))
+    news = lag.history.look(lag.context(), datetime.now(UTC))
     assert {place: [each.poll[-4:] for each in visits] for place, visits in news.visits.items()} == {
         ("beta", "id-beta"): ["0003"]
     }
-    assert news.said is not None
-    assert news.said.count() == 1
+    assert [rows.count() for rows in news.rows] == [1]

@@ -15,7 +15,9 @@ from pyspark.sql import SparkSession
 
 from jobs.common import session
 from jobs.common.config import Config
-from jobs.history import HISTORIES, History
+from jobs.histories.poll_rounds import OF_POLLS
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import Engine
 from jobs.rules import takes
 from schemas.bronze import METADATA_POLLS
 from schemas.internal import STATE
@@ -33,7 +35,7 @@ POLLS = 24
 SEEDS = {"a": 9, "b": 3, "c": 1}
 KINDS = {"c": "redpanda"}
 LATER = START + timedelta(days=1)
-TABLES = {table.full_name: table for of_history in HISTORIES.values() for table in of_history}
+TABLES = {table.full_name: table for of_history in OF_POLLS.values() for table in of_history}
 
 
 @pytest.fixture
@@ -75,25 +77,25 @@ def test_large_clusters_have_the_history_of_small_ones(
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 3)
     bring(lake, histories, 0, grown)
     assert is_killed_before_done(spark, lake)
-    history = History(spark, config(lake))
+    history = Engine(spark, config(lake), Polls())
     with frames_let_go():
         assert history.round(LATER)
     # Plans are compiled at first; later it would cost more than it tells.
     monkeypatch.setattr(session, "COMPILED_FROM", 10**9)
     while is_killed_before_done(spark, lake):
         pass
-    History(spark, config(lake)).catch_up()
+    Engine(spark, config(lake), Polls()).catch_up()
     at_first = parts(lake)
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 1)
     bring(lake, histories, grown, POLLS)
     while is_killed_before_done(spark, lake):
         pass
-    History(spark, config(lake)).catch_up()
+    Engine(spark, config(lake), Polls()).catch_up()
     later = parts(lake)
     assert len({parts > 1 for parts in at_first.values()}) == 2, "at first some clusters are small"
     assert all(later[cluster] > parts for cluster, parts in at_first.items()), "later each is in more parts than before"
     check_parts(spark, lake)
-    History(spark, config(lake)).catch_up(whole=True)
+    Engine(spark, config(lake), Polls()).catch_up(whole=True)
     monkeypatch.undo()
     for table, rows in in_memory(polled(histories), KINDS).items():
         assert rows_of(lake, TABLES[table], without=OF_A_RUN) == rows, table
@@ -110,7 +112,7 @@ def is_killed_before_done(spark: SparkSession, lake: Lake) -> bool:
     """Make one round, and end before it is said to be done; whether there was one. Rounds that are not done are made
     again first.
     """
-    history = History(spark, config(lake))
+    history = Engine(spark, config(lake), Polls())
     with killed_at("done", before=True):
         try:
             history.catch_up()

@@ -12,7 +12,7 @@ LITTLE = "600m"
 START = "from pyspark.sql import SparkSession; spark = SparkSession.builder.master('local[2]').getOrCreate()\n"
 MANY_ROWS = """
 import pyarrow as pa
-from jobs.common.stage import frame_of
+from jobs.rounds.stage import frame_of
 rows = pa.table({"text": ["x" * 1000] * 200_000})
 assert frame_of(spark, rows).where("length(text) = 1000").count() == 200_000
 """

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import rebalance_cost
 from jobs.common.config import Config
-from jobs.rebalance_cost import LOOK_EVERY, RebalanceCost
+from jobs.histories import cost
+from jobs.histories.cost import LOOK_EVERY, RebalanceCost
+from jobs.rounds.engine import Engine
 from metadata_source.schedule import poll_id
 from schemas import bronze, groups
 from schemas.consumption import REBALANCE_COST
@@ -134,7 +135,7 @@ def note(lake: Lake, number: int, read_at: float, made_at: float) -> None:
 
 def catch_up(spark: SparkSession, lake: Lake, seconds: float = 100) -> None:
     config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
-    RebalanceCost(spark, config).round(at(seconds))
+    Engine(spark, config, RebalanceCost()).round(at(seconds))
 
 
 EXPECTED = {
@@ -200,14 +201,14 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSessi
     stored.append(lake, bronze.GROUP_LOG, [commits("others", 5, 50, 500, 58, **beta)])
     noted = next(row for row in stored.newest_states(lake) if row["history"] == "rebalance_history")
     stored.append(lake, STATE, [noted | beta])
-    maker = RebalanceCost(spark, config)
-    with broken_for(rebalance_cost, "alpha"):
+    maker = Engine(spark, config, RebalanceCost())
+    with broken_for(cost, "alpha"):
         assert maker._timed_round(at(100))
         while maker._timed_round(at(100)):
             pass
         assert [row["group_id"] for row in stored.rows_of(lake, REBALANCE_COST)] == ["others"]
     # Another run comes after it.
-    maker = RebalanceCost(spark, config)
+    maker = Engine(spark, config, RebalanceCost())
     while maker._timed_round(at(100)):
         pass
     rows = {row["group_id"]: row for row in stored.rows_of(lake, REBALANCE_COST)}
@@ -223,7 +224,7 @@ def test_where_nobody_rebalances_nothing_is_planned_nor_committed(spark: SparkSe
     news(lake, 0)
     news(lake, 1)
     config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
-    maker = RebalanceCost(spark, config)
+    maker = Engine(spark, config, RebalanceCost())
     now = at(100)
     assert maker.round(now)
     assert not maker.round(now)
@@ -241,7 +242,7 @@ def test_what_the_history_of_rebalances_has_not_had_is_left_to_a_later_round(
     lake = new_lake(spark, tmp_path)
     news(lake, 0)
     config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
-    maker = RebalanceCost(spark, config)
+    maker = Engine(spark, config, RebalanceCost())
     stored.append(lake, bronze.GROUP_LOG, [commits("orders", 75, 5, 480, 79)])
     stored.append(lake, bronze.METADATA_POLLS, visit(85, "orders", 690, 4_690))
     assert maker.round(at(100))

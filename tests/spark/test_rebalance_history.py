@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import rebalance_history
-from jobs.common import expiry, rounds
-from jobs.common.commit import replace_rows
+from jobs.common import expiry
 from jobs.common.config import Config, Thresholds
 from jobs.common.expiry import expire_history
-from jobs.common.live import part_of
-from jobs.common.rounds import OvertakenError
-from jobs.rebalance_history import JOB, TABLES, RebalanceHistory
+from jobs.histories import rebalances
+from jobs.histories.rebalances import JOB, RebalanceHistory
+from jobs.rounds import plan as rounds
+from jobs.rounds.commit import replace_rows
+from jobs.rounds.engine import Engine
+from jobs.rounds.live import part_of
+from jobs.rounds.plan import OvertakenError
 from jobs.rules.coordinators import coordinators
 from metadata_source.columns.polls import MEMBER
 from metadata_source.schedule import poll_id
@@ -296,9 +298,9 @@ def polled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lak
     return lake
 
 
-def history_of(spark: SparkSession, lake: Lake, thresholds: Thresholds = THRESHOLDS) -> RebalanceHistory:
+def history_of(spark: SparkSession, lake: Lake, thresholds: Thresholds = THRESHOLDS) -> Engine:
     config = Config(lake, "", {}, {}, timedelta(days=7), thresholds=thresholds)
-    return RebalanceHistory(spark, config)
+    return Engine(spark, config, RebalanceHistory())
 
 
 def run(spark: SparkSession, lake: Lake) -> None:
@@ -309,7 +311,7 @@ def run(spark: SparkSession, lake: Lake) -> None:
 def rows_of(spark: SparkSession, lake: Lake, name: str) -> list[Row]:
     """Every row of a table or view of a lake that changes no more, without what differs from run to run."""
     (frame,) = [
-        *(lake.read(spark, table) for table in TABLES if table.full_name == name),
+        *(lake.read(spark, table) for table in RebalanceHistory.tables if table.full_name == name),
         *(read_view(spark, lake, view) for view in VIEWS if view.full_name == name),
     ]
     rows = frame.drop("updated_at").collect()
@@ -408,7 +410,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
     lake = a_copy(polled, tmp_path / "lake")
     history, rows = history_of(spark, lake), alpha()
     gamma = [row | {"cluster": "gamma", "cluster_id": "id-gamma"} for row in rows]
-    with broken_for(rebalance_history, "alpha"):
+    with broken_for(rebalances, "alpha"):
         for end, since in ((20, 0), (len(rows), 20)):
             stored.append(lake, bronze.GROUP_LOG, [*rows[since:end], *gamma[since:end]])
             settle(spark, lake, 400)
@@ -421,7 +423,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
     else:
         history.aside.clock = lambda: time.monotonic() + 3_600
     history.catch_up(whole=True)
-    for table in TABLES:
+    for table in RebalanceHistory.tables:
         expected = stored.rows_of(whole, table)
         found = [row for row in stored.rows_of(lake, table) if row["cluster"] != "gamma"]
         assert as_text(found) == as_text(expected), table.full_name
@@ -468,7 +470,7 @@ def piecemeal(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPa
             with kill(), pytest.raises(KilledError):
                 run(spark, lake)
         if piece is pieces[-2]:
-            written = [table for table in TABLES if version(lake, table)]
+            written = [table for table in RebalanceHistory.tables if version(lake, table)]
             assert written, "nothing is compacted"
             for table in (bronze.GROUP_LOG, *written[:2]):
                 spark.sql(f"OPTIMIZE {lake.identifier(table)}")
@@ -481,7 +483,7 @@ def piecemeal(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPa
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", RebalanceHistory.tables, ids=lambda table: table.name)
 def test_runs_cut_and_cut_off_give_what_one_gives(piecemeal: Lake, whole: Lake, table: Table) -> None:
     rows = stored.rows_of(piecemeal, table)
     assert len(rows) == len({tuple(row[name] for name in table.key) for row in rows})

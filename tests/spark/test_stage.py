@@ -7,7 +7,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common.stage import broken_cluster, folded, packed_ddl
+from jobs.rounds.stage import broken_cluster, folded, packed_ddl
 from schemas import silver
 
 

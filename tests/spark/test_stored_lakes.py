@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import query
-from jobs.common.commit import append_rows
+from jobs.rounds.commit import append_rows
 from schemas import bronze, gold, internal, silver
 from schemas.in_spark import ensure_tables
 from schemas.lake import Lake, LakeError

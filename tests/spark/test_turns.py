@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 from jobs.common import session
 from jobs.common.config import Config
 from jobs.common.upkeep import expire_bronze
-from jobs.history import HISTORIES, History
+from jobs.histories.poll_rounds import OF_POLLS
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import Engine
 from jobs.rules import takes
 from schemas import bronze
 from schemas.lake import Lake, LakeError
@@ -23,14 +25,14 @@ from tests.support.stored import Row, append, as_text, newest_states, rows_of
 from tests.support.turns import ALIAS, HAND_OVER, Life, lived
 
 LATER = START + timedelta(days=1)
-TABLES = [table for tables in HISTORIES.values() for table in tables]
+TABLES = [table for tables in OF_POLLS.values() for table in tables]
 SEED, BATCHES, SILENCES = 5, 24, 1
 """Of a life in which the log tells, then polls, then the log again."""
 
 
-def history_of(spark: SparkSession, lake: Lake) -> History:
+def history_of(spark: SparkSession, lake: Lake) -> Engine:
     servers = {"kafka.controller.bootstrap.servers": "127.0.0.1:1"}
-    return History(spark, Config(lake, "", {ALIAS: servers}, {}, cluster_log={}, hand_over=HAND_OVER))
+    return Engine(spark, Config(lake, "", {ALIAS: servers}, {}, cluster_log={}, hand_over=HAND_OVER), Polls())
 
 
 class Bronze:
@@ -136,7 +138,7 @@ def test_gold_that_is_made_apart_is_the_same(spark: SparkSession, tmp_path: Path
     times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
     servers = {"kafka.controller.bootstrap.servers": "127.0.0.1:1"}
     config = Config(lake, "", {ALIAS: servers}, {}, cluster_log={}, hand_over=HAND_OVER)
-    made, gold = History(spark, config, ["silver"]), History(spark, config, ["isr_shrink", "leader_churn"])
+    made, gold = Engine(spark, config, Polls(["silver"])), Engine(spark, config, Polls(["isr_shrink", "leader_churn"]))
     for at in (*times[4::9], times[-1]):
         rows.keep(at)
         expected.round(at)

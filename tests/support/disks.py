@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs.common.commit import Commit
+from jobs.rounds.commit import Commit
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jobs.common.commit import Commit
-from jobs.common.rounds import Rounds, Step
+from jobs.rounds.commit import Commit
+from jobs.rounds.plan import Rounds, Step
 
 
 class KilledError(Exception):

@@ -1,4 +1,4 @@
-"""Rounds of one cluster in memory, held as one or, when it is large, with the little that jobs/common/large.py lets its
+"""Rounds of one cluster in memory, held as one or, when it is large, with the little that jobs/rounds/large.py lets its
 fold see.
 """
 
@@ -222,7 +222,7 @@ def _min_isr(settings: Any) -> dict[str, int]:
 
 
 def _summed(rows: list[Row], settings: list[Row]) -> list[Row]:
-    """As jobs.common.large.summed."""
+    """As jobs.rounds.large.summed."""
     min_isr = _min_isr(settings)
     same: dict[tuple, Row] = {}
     kept = []

@@ -2,19 +2,23 @@
 
 import json
 from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from jobs.common import maker as makers
-from jobs.common.aside import AGAIN_AFTER_S, AT_MOST_S, Aside
-from jobs.common.lost_rounds import LostRound
-from jobs.common.maker import Maker
-from jobs.common.rounds import Step
-from jobs.common.stage import FoldError, broken_cluster, failing_as
-from jobs.history import History
-from jobs.rebalance_history import News, RebalanceHistory
+from jobs.common.config import Thresholds
+from jobs.histories.polls import Polls, believe
+from jobs.histories.rebalances import GroupNews, GroupTakes, RebalanceHistory
+from jobs.rounds import engine as makers
+from jobs.rounds.aside import AGAIN_AFTER_S, AT_MOST_S, Aside
+from jobs.rounds.engine import Engine
+from jobs.rounds.history import Context, Made
+from jobs.rounds.lost_rounds import LostRound
+from jobs.rounds.plan import Step
+from jobs.rounds.stage import FoldError, broken_cluster, failing_as
+from jobs.rules.memory import dumps
 from jobs.rules.silver.state import State
 from schemas.lake import LakeError
 
@@ -53,7 +57,7 @@ def test_clusters_are_left_out_one_by_one() -> None:
 def test_an_error_of_a_fold_names_its_cluster_wherever_its_text_ends_up() -> None:
     with pytest.raises(FoldError) as raised, failing_as("eu-west.1_a"):
         {}["leader\nepoch"]
-    text = f"[STREAM_FAILED] at org.apache.spark\njobs.common.stage.FoldError: {raised.value}\n  at java.base\n"
+    text = f"[STREAM_FAILED] at org.apache.spark\njobs.rounds.stage.FoldError: {raised.value}\n  at java.base\n"
     found = broken_cluster(RuntimeError(text))
     assert found is not None
     cluster, why = found
@@ -68,16 +72,14 @@ def test_what_an_error_says_is_cut() -> None:
     assert len(str(raised.value)) < 700
 
 
-class Rounds(Maker):
-    """A maker whose rounds fail as long as they have one of `broken` in them."""
-
-    by = "topic"
-    _finish = None
+class Rounds(Engine):
+    """An engine whose rounds fail as long as they have one of `broken` in them."""
 
     def __init__(self, broken: set[str], clusters: set[str]) -> None:
         self.broken, self.clusters, self.made, self.planned = broken, clusters, [], 0
         self.aside, self._aside_rows, self._aside_of = Aside(clock=lambda: self.now), {}, "aside of silver"
-        self.now, self.gone_back, self.seconds, self._spark, self._lake = 0.0, 0, 0.0, None, None
+        self.now, self.gone_back, self.seconds, self._spark, self.lake = 0.0, 0, 0.0, None, None
+        self.history = SimpleNamespace(needed={"bronze": ""}, can_make_again=False)
         self.is_begun, self.quiet = False, set[str]()
         self._rounds = SimpleNamespace(histories={"silver", "isr_shrink"})
 
@@ -214,36 +216,25 @@ def test_only_an_error_that_comes_again_makes_a_loss_final(monkeypatch: pytest.M
             maker._make_again(step, lost)
 
 
-@pytest.mark.parametrize(("left_out", "memory"), [(["alpha"], {"version": 7, "held": 4}), ([], {"version": 7})])
+@pytest.mark.parametrize(("left_out", "memory"), [(("alpha",), {"version": 7, "held": 4}), ((), {"version": 7})])
 def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_was_killed(
-    left_out: list[str], memory: dict[str, int]
+    left_out: tuple[str, ...], memory: dict[str, int]
 ) -> None:
     """The run that finishes the round has nobody aside."""
-    maker, written = object.__new__(RebalanceHistory), {}
-    row = {"history": "rebalance_history", "cluster": "", "round": 8, "memory": '{"version": 4}'}
-    vars(maker).update(aside=Aside(), _states={("rebalance_history", ""): row})
-    maker._write = lambda *given, **_: written.update(given[3])  # type: ignore[method-assign]
-    plan = {"at": "2026-01-01T00:00:00+00:00", "aside": left_out}
-    live: Any = None
-    maker._make(News(versions=[5, 7]), plan, lambda: Step(9, "planned", frozenset(), "a"), live)
-    assert json.loads(written["rebalance_history", ""]["memory"]) == memory
-
-
-def test_a_round_of_other_histories_that_cannot_be_finished_leaves_those_of_the_job() -> None:
-    maker = object.__new__(History)
-    maker._histories = ["isr_shrink"]
-    maker._make_planned = lambda *_: (_ for _ in ()).throw(FoldError("x"))  # type: ignore[method-assign]
-    live: Any = None
-    with pytest.raises(FoldError):
-        maker._finish(Step(3, "planned", frozenset({"silver", "isr_shrink"}), "a"), live)
-    assert maker._histories == ["isr_shrink"]
+    row = {"history": "rebalance_history", "cluster": "", "round": 8, "memory": '{"version":4}'}
+    context: Any = Context(*[None] * 3, {("rebalance_history", ""): row}, None, Aside())  # type: ignore[arg-type]
+    takes = GroupTakes(datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out)
+    news = GroupNews(takes=takes, ends={}, read_at={}, waits=False)
+    (noted,) = RebalanceHistory().after(context, news, Made())
+    assert json.loads(noted["memory"]) == memory
 
 
 @pytest.mark.parametrize(("left_out", "why"), [(["prod"], "its fold fails, so "), ([], "no round took them")])
 def test_a_person_hears_where_nothing_was_believed(left_out: list[str], why: str) -> None:
-    maker = object.__new__(History)
-    vars(maker).update(_lake=None, aside=left_out, _headers={}, _believed=None)
-    maker.catch_up = maker.round = lambda *_: False  # type: ignore[method-assign]
-    maker._silver_state = lambda _: State(waiting=("s/1",))  # type: ignore[method-assign]
+    row = {"memory": dumps(State(waiting=("s/1",)))}
+    context: Any = Context(*[None] * 3, {("silver", "prod"): row}, None, Aside())  # type: ignore[arg-type]
+    engine: Any = SimpleNamespace(
+        lake=None, aside=left_out, catch_up=lambda: None, round=lambda _: False, context=lambda: context
+    )
     with pytest.raises(LakeError, match=rf"^nothing of cluster 'prod' was believed, and 1 poll\(s\) wait: {why}"):
-        maker.believe("prod")
+        believe(engine, Polls(), "prod")

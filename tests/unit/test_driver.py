@@ -66,7 +66,7 @@ for name in sys.argv[1:]:
     importlib.import_module(name)
 from pyspark.errors.exceptions.connect import EXCEPTION_CLASS_MAPPING as known
 from jobs.common import driver
-from jobs.common.commit import CONFLICTS
+from jobs.rounds.commit import CONFLICTS
 assert driver.JAVA_ERRORS == ()
 driver.know_conflicts(object())
 for each in CONFLICTS:

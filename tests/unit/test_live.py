@@ -6,8 +6,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from jobs.common import live
-from jobs.common.live import LiveRows
+from jobs.rounds import live
+from jobs.rounds.live import LiveRows
 from schemas import gold
 from schemas.table import PART
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.common.lost_rounds import LostRound, done_metadata, lost_rounds
+from jobs.rounds.lost_rounds import LostRound, done_metadata, lost_rounds
 from schemas import gold, silver
 from schemas.internal import STATE
 from schemas.lake import Lake

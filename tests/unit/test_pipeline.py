@@ -18,12 +18,14 @@ from jobs.common import reading as of_logs
 from jobs.common import streams
 from jobs.common.config import Config
 from jobs.common.lake_clock import ClockError
-from jobs.common.outages import Outages
 from jobs.common.reading import FollowedLog, Reading
-from jobs.common.rounds import OvertakenError
 from jobs.common.streams import Running
+from jobs.histories.lag import GroupLag
+from jobs.histories.polls import Polls
 from jobs.pipeline import Lasting, _ended, _run_once, _watch, join_within
 from jobs.read_group_log import GROUP_LOG
+from jobs.rounds.history import Run
+from jobs.rounds.plan import OvertakenError
 from schemas.lake import LakeError
 
 LOG_IS_AWAY = StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers")
@@ -411,7 +413,7 @@ def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.Monke
     """The newest batches of polls and of the log at each look, None before the first; then a query has ended."""
     looks = iter([(None, None), (0, None), (0, 0), (0, 0), (1, 2)])
     streams: Any = {name: SimpleNamespace(query=SimpleNamespace()) for name in (POLLS, LOG)}
-    takers = {name: Lasting(name, lambda: lambda: None) for name in streams}
+    takers = {name: Lasting(name, lambda: lambda: None, [name]) for name in streams}
     woken: list[list[str]] = []
 
     def look(*_: object) -> bool:
@@ -425,7 +427,7 @@ def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.Monke
         return False
 
     monkeypatch.setattr(pipeline, "_ended", look)
-    _watch(None, streams, takers, takers.values())  # type: ignore[arg-type]
+    _watch(None, streams, takers.values())  # type: ignore[arg-type]
     assert woken == [[], [], [POLLS], [LOG], [], [POLLS, LOG]]
 
 
@@ -434,7 +436,7 @@ def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.
     history, groups, lag = (Lasting(name, lambda: lambda: None) for name in ("history", "groups", "lag"))
     lag.overtaken = OvertakenError("another run makes it now")
     with pytest.raises(OvertakenError) as raised:
-        _watch(None, {}, {POLLS: history, LOG: groups}, [history, groups, lag])  # type: ignore[arg-type]
+        _watch(None, {}, [history, groups, lag])  # type: ignore[arg-type]
     assert raised.value is lag.overtaken
 
 
@@ -465,14 +467,16 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
     headers: list[Any] = []
     left_out: list[str] = []
 
-    def history(*_: object, outages: Outages) -> Any:
-        return SimpleNamespace(catch_up=lambda *, whole: list(outages.see(headers)) if whole else None, aside=left_out)
+    class Made:
+        def __init__(self, _: object, __: object, history: Polls, run: Run) -> None:
+            self.history, self.run, self.aside = history, run, left_out
+
+        def catch_up(self, *, whole: bool) -> None:
+            if whole and isinstance(self.history, Polls):
+                list(self.run.outages.see(headers))
 
     monkeypatch.setattr(poll_metadata, "run", lambda *_: None)
-    monkeypatch.setattr(pipeline, "History", history)
-    monkeypatch.setattr(
-        pipeline, "RebalanceHistory", lambda *_: SimpleNamespace(catch_up=lambda *, whole: whole, aside=[])
-    )
+    monkeypatch.setattr(pipeline, "Engine", Made)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: None)
     config: Any = SimpleNamespace(group_log=None, cluster_log=None, asked_for_offsets=frozenset())
     good = {"cluster": "orders", "poll_id": "s/1", "outcome": "ok", "scheduled_at": datetime.now(UTC)}
@@ -494,15 +498,13 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
         if is_away:
             raise LOG_IS_AWAY
 
-    def history(name: str) -> Callable[..., object]:
-        return lambda *_, **__: SimpleNamespace(catch_up=lambda *, whole: done.append(f"{name}, {whole}"), aside=[])
+    def engine(_: object, __: object, history: Any, ___: object) -> SimpleNamespace:
+        catch_up = lambda *, whole: done.append(f"{history.job}, {whole}")  # noqa: E731
+        return SimpleNamespace(catch_up=catch_up, aside=[], history=history)
 
     monkeypatch.setattr(poll_metadata, "run", lambda *_: done.append("polls"))
     monkeypatch.setattr(pipeline, "follow", read)
-    monkeypatch.setattr(pipeline, "History", history("history"))
-    monkeypatch.setattr(pipeline, "RebalanceHistory", history("rebalances"))
-    monkeypatch.setattr(pipeline, "RebalanceCost", history("cost"))
-    monkeypatch.setattr(pipeline, "GroupLag", history("lag"))
+    monkeypatch.setattr(pipeline, "Engine", engine)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: done.append("upkeep"))
     config: Any = SimpleNamespace(group_log={}, cluster_log=None, asked_for_offsets=frozenset({"orders"}))
     if is_away:
@@ -511,25 +513,41 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
         assert raised.value is LOG_IS_AWAY, "the exit status says so"
     else:
         _run_once(None, config)  # type: ignore[arg-type]
-    assert done.index("log") < done.index("rebalances, True")
+    assert done.index("log") < done.index("rebalance_history, True")
     done.remove("log")  # It is read while polls are made, or history of them.
-    assert done == ["polls", "history, True", "rebalances, True", "cost, True", "lag, True", "upkeep"]
+    assert done == [
+        "polls",
+        *(f"{name}, True" for name in ("history", "rebalance_history", "rebalance_cost", "group_lag")),
+        "upkeep",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("asked", "due_s", "done"),
-    [({"orders"}, -1, ["upkeep"]), (set(), -1, ["what is left", "upkeep"]), (set(), 60, [])],
+    ("is_wanted", "is_left", "due_s", "done"),
+    [
+        (True, True, -1, ["upkeep"]),
+        (False, True, -1, ["what is left", "upkeep"]),
+        (False, False, -1, ["upkeep"]),
+        (False, True, 60, []),
+    ],
 )
-def test_offsets_that_nobody_asks_for_any_more_are_taken_before_the_upkeep(
-    monkeypatch: pytest.MonkeyPatch, asked: set[str], due_s: int, done: list[str]
+def test_what_is_left_for_a_history_that_nobody_wants_any_more_is_taken_before_the_upkeep(
+    monkeypatch: pytest.MonkeyPatch, *, is_wanted: bool, is_left: bool, due_s: int, done: list[str]
 ) -> None:
+    class Left(GroupLag):
+        wanted = staticmethod(lambda _: is_wanted)
+
+        def is_left(self, *_: object) -> bool:
+            return is_left
+
     did: list[str] = []
+    made = SimpleNamespace(catch_up=lambda *, whole: did.append("what is left" if whole else "some"))
+    monkeypatch.setattr(pipeline, "HISTORIES", (Polls, Left))
+    monkeypatch.setattr(pipeline, "Engine", lambda *_: made)
     monkeypatch.setattr(pipeline, "next_due", lambda *_: datetime.now(UTC) + timedelta(seconds=due_s))
-    monkeypatch.setattr(pipeline, "take_what_is_left", lambda *_: did.append("what is left"))
     monkeypatch.setattr(pipeline, "check_clock", lambda *_: None)
     monkeypatch.setattr(pipeline, "keep_up", lambda *_: did.append("upkeep"))
-    names = ("lake", "bronze_retention", "kept")
-    config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets=frozenset(asked))
+    config: Any = SimpleNamespace(**dict.fromkeys(("lake", "bronze_retention", "kept")))
     pipeline._keep_up_when_due(None, config)  # type: ignore[arg-type]
     assert did == done
 

@@ -1,7 +1,7 @@
 """Whose a round is that was planned and not done, and who has to give way."""
 
-from jobs.common import rounds
-from jobs.common.rounds import Rounds, Step, overtaken_by, unfinished
+from jobs.rounds import plan as rounds
+from jobs.rounds.plan import Rounds, Step, overtaken_by, unfinished
 
 ALL = ("silver", "isr_shrink", "leader_churn")
 
@@ -86,7 +86,7 @@ def test_old_states_are_replaced_though_another_history_has_every_other_round(mo
     monkeypatch.setattr(rounds, "append_rows", lambda *_, **__: written["appended"].append(step.round))
     monkeypatch.setattr(rounds, "replace_rows", lambda *_, number, **__: written["whole"].append(number))
     of_polls = object.__new__(Rounds)
-    vars(of_polls).update(_spark=None, _lake=None, _done=1, histories=frozenset(ALL))
+    vars(of_polls).update(_spark=None, _lake=None, _done=1, _beside={}, histories=frozenset(ALL))
     for number in range(3, 101, 2):
         step = planned(number, "a")
         of_polls.done(step, [])

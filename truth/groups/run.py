@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from jobs import read_group_log, rebalance_history
 from jobs.common.config import Config, load
-from jobs.history import SILVER, making
+from jobs.histories.polls import Polls
+from jobs.rounds.engine import Engine
 from local_cluster import LocalCluster
 from local_cluster.cluster import KAFKA_VERSION
 from schemas import bronze, groups
@@ -74,7 +75,7 @@ def run(
         read_group_log.run(spark, config, True)
         say("the log is in bronze")
     for each in (config, polled):
-        making(SILVER)(spark, each, True)
+        Engine(spark, each, Polls(["silver"])).catch_up(whole=True)
         rebalance_history.run(spark, each, True)
     say("silver and gold are made")
     return Run(played, read_history(spark, config.lake), read_history(spark, polled.lake), _polls(spark, polled.lake))

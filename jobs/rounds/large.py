@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.common.live import PARTS, in_parts, part_of
-from jobs.common.stage import (
+from jobs.rounds.live import PARTS, in_parts, part_of
+from jobs.rounds.stage import (
     arrow_schema,
     as_frame,
     column_of,

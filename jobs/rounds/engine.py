@@ -1,34 +1,32 @@
-"""The maker of a history: it plans a round of news, folds it, commits its tables side by side and notes it as done."""
+"""The engine of histories: it plans a round of news, folds it, commits its tables side by side and notes it as done."""
 
 import json
 import logging
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from datetime import UTC, datetime, timedelta
-from typing import ClassVar
+from datetime import UTC, datetime
+from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common import commit
-from jobs.common.aside import ASIDE_OF, Aside
-from jobs.common.cli import Job, one_line
-from jobs.common.commit import Commit, delete_rows, replace_rows, version_of
+from jobs.common.cli import Job, OfCluster, one_line
 from jobs.common.config import Config
 from jobs.common.driver import JAVA_ERRORS, java_text
-from jobs.common.live import LiveRows, in_parts, parts_of, replaced
-from jobs.common.lost_rounds import LostRound
-from jobs.common.rounds import Rounds, State, Step, Takes, states_of
-from jobs.common.stage import FoldError, broken_cluster, frame_of
 from jobs.common.status import CROSSED
-from jobs.rules.takes import NOTED_AFTER
+from jobs.rounds import commit
+from jobs.rounds.aside import ASIDE_OF, Aside
+from jobs.rounds.commit import Commit, delete_rows, replace_rows, version_of
+from jobs.rounds.history import Context, History, Made, News, Run
+from jobs.rounds.live import LiveRows, in_parts, parts_of, replaced
+from jobs.rounds.lost_rounds import LostRound
+from jobs.rounds.plan import Rounds, State, States, Step, Takes, states_of
+from jobs.rounds.stage import FoldError, broken_cluster, frame_of
+from jobs.rules.memory import from_json, to_json
 from schemas.in_spark import ensure_lake
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import TABLES, LakeError
-from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.rounds")
 
@@ -42,63 +40,102 @@ LOOK_EVERY_S = 1.0
 """How often a job that runs alone looks for what is new."""
 
 
-class Maker(ABC):
-    """Makes histories in rounds. When it starts, it finishes those that an earlier run has planned.
+class Engine:
+    """Makes a history in rounds. When it starts, it finishes those that an earlier run has planned."""
 
-    `by`: the column by whose hash live rows of its tables are cut into parts.
-    """
-
-    by: ClassVar[str]
-    noted_after: ClassVar[timedelta] = NOTED_AFTER
-    """News that say nothing are noted once they have waited for so long."""
-    is_held_for: ClassVar[bool] = True
-    """Whether upkeep keeps rows of bronze until the history has taken them (`_NEEDED` of upkeep.py)."""
-    can_make_again: ClassVar[bool] = False
-    """Whether a person can have the history of a cluster computed again."""
-
-    def __init__(self, spark: SparkSession, config: Config, histories: Sequence[str]) -> None:
-        self._spark, self._lake, self._config = spark, config.lake, config
+    def __init__(self, spark: SparkSession, config: Config, history: History[Any], run: Run | None = None) -> None:
+        self._spark, self.lake, self._config, self.history = spark, config.lake, config, history
+        self._run = run or Run()
         self._replacing = commit.can_replace(spark)
         self._writers = ThreadPoolExecutor(4, "commits")
         self._live = LiveRows(spark, config.lake)
-        self._rounds = Rounds(spark, config.lake, histories)
+        self._rounds = Rounds(spark, config.lake, history.names, history.beside)
         self.aside = Aside()
         self._aside_rows: dict[str, State] = {}
         """By alias, the rows of internal.states of the clusters whose fold has failed."""
-        self._aside_of = f"{ASIDE_OF}{histories[0]}"
+        self._aside_of = f"{ASIDE_OF}{history.names[0]}"
         self._planning: Future[Step] | None = None
         self._in_round: Collection[str] = frozenset()
         """The clusters that the last round has folded."""
-        self._states: dict[tuple[str, str], State]
-        """By history and alias."""
+        self._states: States
+        """Those whose round is None say more than the last round has written."""
+        self._parsed: dict[tuple[str, str], tuple[str, Any]] = {}
         self._began_at = time.monotonic()
+        self._noted_at = datetime.now(UTC)
         for step, lost in self._rounds.lost:
             self._make_again(step, lost)
         broken: dict[str, str] = {}
         for step in self._rounds.to_finish:
             log.info("round %d was planned and not done: it is made again", step.round)
-            self._states = states_of(spark, self._lake, step.round)
+            self._states = states_of(spark, self.lake, step.round)
             try:
-                self._finish(step, LiveRows(spark, self._lake, step.round))
+                self._finish(step, LiveRows(spark, self.lake, step.round))
             except _FAILED as error:
                 # Of a round of which nothing is in the tables, later ones take what can be folded.
                 if (found := broken_cluster(error)) is None or self._is_begun(step):
                     raise
                 broken |= dict([found])
-        self._states = states_of(spark, self._lake)
+        self._states = states_of(spark, self.lake)
         self._aside_rows = {of: row for (history, of), row in self._states.items() if history == self._aside_of}
         self.aside.tried = dict.fromkeys(self._aside_rows, 1)
         for cluster, why in broken.items():
             self._set_aside(cluster, why)
         self._go_back()
 
-    @abstractmethod
     def round(self, now: datetime) -> bool:
-        """Make one round of what is new; whether there was anything to write."""
+        """Make one round of what is new; whether there was anything to write, or there is more."""
+        context = self.context()
+        news: News | None = self.history.look(context, now)
+        if news is None:
+            return False
+        self._in_round = news.clusters
+        step = self._plan(to_json(news.takes), now) if news.is_due else None
+        made = self.history.make(context, news)
+        if step is None and not made.rows:
+            states = self._with(self.history.after(context, news, None))
+            is_late = now - self._noted_at > self.history.noted_after
+            if not is_late or all(row["round"] is not None for row in states.values()):
+                self._states = states
+                return news.is_more
+        step = step or self._plan(to_json(news.takes), now)
+        self._write(step(), context, news, made)
+        self._noted_at = now
+        return True
 
-    @abstractmethod
     def _finish(self, step: Step, live: LiveRows) -> None:
         """Fold and commit again what an earlier run has planned and not done. `live`: of before the round."""
+        if "again" in step.takes:
+            self._forget(step)
+            return
+        context = self.context(live)
+        news = self.history.again(context, from_json(self.history.taken_type, step.takes))
+        self._write(step, context, news, self.history.make(context, news))
+
+    def again(self, cluster: str) -> None:
+        """Take a cluster out of the history: the next rounds make it again. Raises LakeError where that cannot be."""
+        if not any((history, cluster) in self._states for history in self.history.names):
+            raise LakeError(f"{self.lake} has no history of a cluster {cluster!r}; see the aliases in internal.state")
+        self.history.check_again(self.context(), cluster)
+        self._forget(self._rounds.plan({"again": cluster}, datetime.now(UTC)))
+
+    def _forget(self, step: Step) -> None:
+        """Take a cluster out of the histories of a step, and say that it is done."""
+        cluster = step.takes["again"]
+        for table in self.history.written_by(step.histories):
+            delete_rows(self._spark, self.lake, table, f"cluster = '{cluster}'")
+        keys = [(history, cluster) for history in step.histories]
+        gone = {key: {"history": key[0], "cluster": cluster, "round": step.round} for key in keys}
+        self._rounds.done(step, (self._states | gone).values())
+        self._states = {key: row for key, row in self._states.items() if key not in gone}
+        self.history.forget(cluster)
+        self._live.forget()
+
+    def context(self, live: LiveRows | None = None) -> Context:
+        """What the next round stands on; or one before which rows were live."""
+        return Context(self._spark, self._config, live or self._live, self._states, self._run, self.aside, self._parsed)
+
+    def _with(self, rows: Iterable[State]) -> States:
+        return self._states | {(row["history"], row["cluster"]): row for row in rows}
 
     def _make_again(self, step: Step, lost: LostRound) -> None:
         """Make a round again that is done, and that tables have lost; or say why it cannot be."""
@@ -106,8 +143,8 @@ class Maker(ABC):
         if lost.is_last:
             log.warning("%s lost round %d, which is done, as in a power cut: it is made again", tables, step.round)
             try:
-                self._states = states_of(self._spark, self._lake, step.round, lost.noted_in - 1)
-                self._finish(step, LiveRows(self._spark, self._lake, step.round, are_later=True))
+                self._states = states_of(self._spark, self.lake, step.round, lost.noted_in - 1)
+                self._finish(step, LiveRows(self._spark, self.lake, step.round, are_later=True))
             except Exception as error:
                 # History must continue, whatever is lost; of another error the next run may get further.
                 if not _is_final(error):
@@ -115,7 +152,7 @@ class Maker(ABC):
                 why = one_line(error)
             else:
                 return
-        todo = "; `--again CLUSTER` computes the history again" if self.can_make_again else ""
+        todo = "; `--again CLUSTER` computes the history again" if self.history.can_make_again else ""
         log.error(
             "%s lost round %d, which is done, as in a power cut, and it cannot be made again: %s. Rows of that round "
             "are missing there%s",
@@ -128,7 +165,7 @@ class Maker(ABC):
         while self._timed_round(datetime.now(UTC)):
             pass
         if whole:
-            self._timed_round(datetime.now(UTC) + self.noted_after)
+            self._timed_round(datetime.now(UTC) + self.history.noted_after)
 
     def _timed_round(self, now: datetime) -> bool:
         """One round; without a cluster whose fold fails in it, of which nothing is taken then."""
@@ -158,8 +195,9 @@ class Maker(ABC):
         self._planning = self._writers.submit(self._rounds.plan, takes, now)
         return self._planning.result
 
-    def _go_back(self) -> None:  # noqa: B027 - most have nothing to do
+    def _go_back(self) -> None:
         """Look again for what was passed over of clusters that were left out. Some of them are to be tried again."""
+        self._states = self._with(self.history.go_back(self.context()))
 
     def _set_aside(self, cluster: str, why: str) -> None:
         """Leave a cluster out of rounds for a while, and let `status` say so."""
@@ -172,15 +210,21 @@ class Maker(ABC):
         log.error(
             "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s. Bronze keeps what was "
             "not taken%s; upgrade the program, or report this line",
-            *(cluster, self._names, seconds, why, "" if self.is_held_for else ", until it is as old as its retention"),
+            *(
+                cluster,
+                self._names,
+                seconds,
+                why,
+                "" if self.history.needed else ", until it is as old as its retention",
+            ),
         )
 
     def _note_aside(self, rows: dict[str, State]) -> None:
         where = f"history = '{self._aside_of}'"
         if rows:
-            replace_rows(self._spark, self._lake, STATE, rows.values(), where)
+            replace_rows(self._spark, self.lake, STATE, rows.values(), where)
         elif self._aside_rows:
-            delete_rows(self._spark, self._lake, STATE, where)
+            delete_rows(self._spark, self.lake, STATE, where)
         self._aside_rows = rows
 
     @property
@@ -194,46 +238,39 @@ class Maker(ABC):
     def _is_begun(self, step: Step) -> bool:
         """Whether a table has the commit of a planned round."""
         made = (table for table in TABLES if table.schema != "bronze" and table not in (ROUNDS, STATE))
-        return any(version_of(self._spark, self._lake, table, step.round) is not None for table in made)
+        return any(version_of(self._spark, self.lake, table, step.round) is not None for table in made)
 
-    def _write(
-        self,
-        step: Step,
-        made: Mapping[Table, pa.Table],
-        live: LiveRows,
-        states: dict[tuple[str, str], State],
-        others: Collection[Commit] = (),
-        *,
-        of: str,
-    ) -> None:
-        """Commit changed rows of tables, and `others`, side by side, and say that the round is done.
+    def _write(self, step: Step, context: Context, news: News, made: Made) -> None:
+        """Commit what a round has made, its tables side by side, and say that the round is done.
 
-        Each changed row takes the place of the live row with its key, or is appended. `states`: after the round. `of`:
-        the clusters of the round, for the log line.
+        Each changed row takes the place of the live row with its key, or is appended.
         """
-        commits, kept = list(others), []
-        for table, changed in made.items():
+        commits, kept = list(made.others), []
+        for table, changed in made.rows.items():
             if table.live is None:
                 commits.append(Commit(table, frame_of(self._spark, changed)))
                 continue
-            parts = set(parts_of(changed[self.by]).to_pylist())
-            rows = replaced(table, live.of([table], parts)[table], changed, self.by)
+            parts = set(parts_of(changed[self.history.by]).to_pylist())
+            rows = replaced(table, context.live.of([table], parts)[table], changed, self.history.by)
             commits.append(Commit(table, frame_of(self._spark, rows), in_parts(parts)))
             kept.append((table, parts, rows))
         written = [
-            self._writers.submit(each.write, self._lake, step.round, replacing=self._replacing) for each in commits
+            self._writers.submit(each.write, self.lake, step.round, replacing=self._replacing) for each in commits
         ]
         wait(written)  # If one fails, the round is made again: its commits must not meet these.
         for each in written:
             each.result()  # Raises what the first of them raised that failed.
+        states = self._with((*made.states, *self.history.after(context, news, made)))
+        states = {key: row | {"round": step.round} if row["round"] is None else row for key, row in states.items()}
         self._rounds.done(step, states.values(), [each.table for each in commits])
         self._states = states
         for table, parts, rows in kept:
-            live.put(table, parts, rows)
+            context.live.put(table, parts, rows)
+        self.history.done(self.context(), news)
         # Nobody has counted the rows of other commits: they never were on the driver.
-        more = f", and those of {len(others)} large table(s)" if others else ""
-        count, seconds = sum(map(len, made.values())), time.monotonic() - self._began_at
-        log.info("round %d: %s; %d row(s)%s in %.1f s", step.round, of, count, more, seconds)
+        more = f", and those of {len(made.others)} large table(s)" if made.others else ""
+        count, seconds = sum(map(len, made.rows.values())), time.monotonic() - self._began_at
+        log.info("round %d: %s; %d row(s)%s in %.1f s", step.round, news.says, count, more, seconds)
 
 
 def _is_final(error: Exception) -> bool:
@@ -243,18 +280,30 @@ def _is_final(error: Exception) -> bool:
     return is_fold or is_gone or isinstance(error, LakeError)
 
 
-def job_of(maker: Callable[[SparkSession, Config], Maker]) -> Job:
-    """A job that makes histories alone: until nothing is new, or on and on. Its exit status says whether a cluster was
+def job_of(history: Callable[[], History[Any]]) -> Job:
+    """A job that makes a history alone: until nothing is new, or on and on. Its exit status says whether a cluster was
     left out.
     """
 
     def run(spark: SparkSession, config: Config, once: bool) -> int:
         ensure_lake(spark, config.lake)
-        history = maker(spark, config)
-        history.catch_up(whole=once)
+        engine = Engine(spark, config, history())
+        engine.catch_up(whole=once)
         while not once:
             time.sleep(LOOK_EVERY_S)
-            history.catch_up()
-        return CROSSED if list(history.aside) else 0
+            engine.catch_up()
+        return CROSSED if engine.aside else 0
+
+    return run
+
+
+def again_of(history: Callable[[], History[Any]]) -> OfCluster:
+    """Computes the history of a cluster again."""
+
+    def run(spark: SparkSession, config: Config, cluster: str) -> None:
+        ensure_lake(spark, config.lake)
+        engine = Engine(spark, config, history())
+        engine.again(cluster)
+        engine.catch_up(whole=True)
 
     return run

@@ -32,6 +32,9 @@ class Aside:
         """Whether a cluster is left out now."""
         return cluster in self._until
 
+    def __len__(self) -> int:
+        return len(self._until)
+
     def __iter__(self) -> Iterator[str]:
         """The clusters that are left out now, sorted."""
         return iter(sorted(self._until))

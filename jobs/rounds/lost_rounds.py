@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from jobs.common.commit import MARK
+from jobs.rounds.commit import MARK
 from schemas.internal import STATE
 from schemas.lake import TABLES, Lake
 from schemas.lost_commits import commits_of

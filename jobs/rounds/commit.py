@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.stage import ddl
+from jobs.rounds.stage import ddl
 from schemas.lake import Lake
 from schemas.table import Table
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.common.commit import newest_version, version_of
-from jobs.common.stage import arrow_schema, as_stored
+from jobs.rounds.commit import newest_version, version_of
+from jobs.rounds.stage import arrow_schema, as_stored
 from schemas.lake import Lake
 from schemas.table import PART, Table
 

@@ -21,9 +21,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.commit import CONFLICTS, append_rows, replace_rows
-from jobs.common.lost_rounds import done_metadata, lost_rounds
-from schemas.internal import ROUNDS, STATE
+from jobs.rounds.commit import CONFLICTS, append_rows, replace_rows
+from jobs.rounds.lost_rounds import done_metadata, lost_rounds
+from schemas.internal import ROUNDS, STATE, retention_of
 from schemas.lake import Lake, LakeError
 from schemas.table import Table
 
@@ -33,14 +33,16 @@ Takes = dict[str, Any]
 State = dict[str, Any]
 """A row of internal.states."""
 
+States = dict[tuple[str, str], State]
+"""By history and alias."""
+
 ALL_STATES_EVERY = 20
 """The first round of a history after so many, of all histories, writes the states of all clusters in the place of all
 rows before, of which an append would leave ever more.
 """
 
 
-BESIDE: Mapping[str, Collection[str]] = {"silver": ("cluster_log",)}
-"""History -> other rows of internal.states that its rounds write."""
+_NO_OTHERS: Mapping[str, Collection[str]] = {}
 
 
 class OvertakenError(LakeError):
@@ -93,12 +95,18 @@ def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str])
 class Rounds:
     """The rounds of one job, which is the writer of `histories` from now on.
 
-    `to_finish`: rounds that an earlier run has planned and not done. `lost`: those that are done, and that tables have
-    lost since.
+    `beside`: history -> other rows of internal.states that its rounds write. `to_finish`: rounds that an earlier run
+    has planned and not done. `lost`: those that are done, and that tables have lost since.
     """
 
-    def __init__(self, spark: SparkSession, lake: Lake, histories: Sequence[str]) -> None:
-        self._spark, self._lake = spark, lake
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        histories: Sequence[str],
+        beside: Mapping[str, Collection[str]] = _NO_OTHERS,
+    ) -> None:
+        self._spark, self._lake, self._beside = spark, lake, beside
         self.histories = frozenset(histories)
         self.writer = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
         self._last = self._read().agg(F.max("round")).collect()[0][0] or 0
@@ -128,7 +136,7 @@ class Rounds:
         """Say that a planned round is in the tables. `states`: the rows of the histories after it. `tables`: those that
         it has written.
         """
-        written = step.histories.union(*(BESIDE.get(history, ()) for history in step.histories))
+        written = step.histories.union(*(self._beside.get(history, ()) for history in step.histories))
         rows = [row for row in states if row["history"] in written]
         # Histories share the numbers, and one may never have a round with a certain remainder.
         is_whole = step.round // ALL_STATES_EVERY > self._done // ALL_STATES_EVERY
@@ -168,9 +176,7 @@ def _steps(rows: DataFrame) -> list[Step]:
     ]
 
 
-def states_of(
-    spark: SparkSession, lake: Lake, before: int | None = None, version: int | None = None
-) -> dict[tuple[str, str], State]:
+def states_of(spark: SparkSession, lake: Lake, before: int | None = None, version: int | None = None) -> States:
     """The state of each history and alias, as in internal.state; or as it was before a round, which the run that
     planned it may be about to end. `version`: of internal.states; None: the newest one.
     """
@@ -179,3 +185,9 @@ def states_of(
     newest = F.max_by(F.struct(*STATE.column_names), "round").alias("row")
     found = rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
     return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}
+
+
+def kept_since(states: States, schema: str) -> datetime | None:
+    """From when on the tables of a schema are whole; None where retention has dropped nothing."""
+    row = states.get((retention_of(schema), ""))
+    return None if row is None else row["done_at"]

@@ -8,18 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.common.maker import Maker
+from jobs.rounds.engine import Engine
+from jobs.rounds.history import Made, News
 
 
-class Idle(Maker):
-    """A maker without Spark, which only writes what it is given."""
-
-    by = "topic"
+class Idle(Engine):
+    """An engine without Spark, which only writes what it is given."""
 
     def __init__(self) -> None:
-        self._lake, self._replacing, self._writers = None, True, ThreadPoolExecutor(2)
-
-    round = _finish = None
+        self.lake, self._replacing, self._writers = None, True, ThreadPoolExecutor(2)
 
 
 def commit(write: Callable[[], object]) -> SimpleNamespace:
@@ -40,5 +37,5 @@ def test_no_commit_is_under_way_when_a_round_has_failed() -> None:
         written.set()
 
     with pytest.raises(OSError, match="no space left"):
-        Idle()._write(SimpleNamespace(round=1), {}, None, {}, [commit(fail), commit(write)], of="test")
+        Idle()._write(SimpleNamespace(round=1), None, News(takes=None), Made({}, [commit(fail), commit(write)]))
     assert written.is_set()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.commit import newest_version
+from jobs.rounds.commit import newest_version
 from schemas.lake import Lake
 from schemas.table import Table
 
