@@ -123,7 +123,7 @@ def packed_in_arrow(
     the column in which rows travel; None: all columns that writers give values for, which asks Spark.
     """
     types = types or {column_of(table): struct_of(table) for table in rows}
-    parts = []
+    parts = [pa.table({key: pa.array([], pa.string())})] if not rows else []
     for table, of_table in rows.items():
         type_ = types[column_of(table)]
         arrays = [of_table[field.name].combine_chunks().cast(field.type) for field in type_]
