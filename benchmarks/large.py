@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.config import Config
+from jobs.configuration.config import Config
 from jobs.histories.poll_rounds import OF_POLLS
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine

@@ -38,8 +38,8 @@ from benchmarks.rounds import product
 from benchmarks.rounds.lakes import made_up
 from benchmarks.rounds.made_up import MadeUpPoller
 from benchmarks.rounds.processes import resident_mb
-from jobs.common.questions import FILTERS, text_of
 from jobs.rounds.commit import append_rows
+from kafka_metadata_history.answers.questions import FILTERS, text_of
 from schemas import bronze, internal
 from schemas.in_spark import attach
 from schemas.lake import TABLES
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from benchmarks.rounds.made_up import MadeUpCluster
-    from jobs.common.config import Config
+    from jobs.configuration.config import Config
 
 CLUSTERS: Final = 10
 TOPICS, PARTITIONS, BROKERS = 20, 50, 6

@@ -15,7 +15,7 @@ from compat.play import PROPERTIES, Say, play, prepared
 from compat.script import BROKERS, LOG_PARTITIONS
 from compat.versions import Version
 from jobs import read_group_log, rebalance_history
-from jobs.common.config import Config, load
+from jobs.configuration.config import Config, load
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from local_cluster import LocalCluster

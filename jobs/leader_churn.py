@@ -8,9 +8,9 @@ spark-submit jobs/leader_churn.py --config FILE [--once | --again CLUSTER]
 import sys
 from functools import partial
 
-from jobs.common.cli import run_job
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import again_of, job_of
+from jobs.run.cli import run_job
 
 if __name__ == "__main__":
     history = partial(Polls, ["leader_churn"])

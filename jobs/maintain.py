@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from jobs.common.cli import parser_of, reported
-from jobs.common.config import load
-from jobs.common.session import spark_session
-from jobs.common.upkeep import keep_up
+from jobs.configuration.config import load
+from jobs.run.cli import parser_of, reported
+from jobs.run.session import spark_session
+from jobs.upkeep.upkeep import keep_up
 from schemas.in_spark import check_tables
 from schemas.internal import STATE
 

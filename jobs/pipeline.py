@@ -20,21 +20,21 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from jobs import poll_metadata, read_cluster_log, read_group_log
-from jobs.common.backoff import backoff_s
-from jobs.common.cli import one_line, run_job
-from jobs.common.config import Config
-from jobs.common.driver import JVM_IS_GONE, take_pool
-from jobs.common.lake_clock import ClockError
-from jobs.common.reading import FollowedLog, Reading, follow
-from jobs.common.recording import recording
-from jobs.common.status import CROSSED
-from jobs.common.streams import Running
-from jobs.common.upkeep import check_clock, keep_up, next_due
+from jobs.configuration.config import Config
+from jobs.configuration.limits import CROSSED
 from jobs.histories import HISTORIES
 from jobs.histories.polls import believing
 from jobs.rounds.engine import Engine
 from jobs.rounds.history import History, Run
 from jobs.rounds.plan import OvertakenError
+from jobs.run.backoff import backoff_s
+from jobs.run.cli import one_line, run_job
+from jobs.run.driver import JVM_IS_GONE, take_pool
+from jobs.run.reading import FollowedLog, Reading, follow
+from jobs.run.recording import recording
+from jobs.run.streams import Running
+from jobs.upkeep.lake_clock import ClockError
+from jobs.upkeep.upkeep import check_clock, keep_up, next_due
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import ensure_lake
 from schemas.table import Table

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.common.cli import run_job
-from jobs.common.config import Config
-from jobs.common.lake_clock import last_polls
-from jobs.common.recording import TOKEN, claim_spool, recording
-from jobs.common.streams import Running, append_stream
+from jobs.configuration.config import Config
+from jobs.run.cli import run_job
+from jobs.run.recording import TOKEN, claim_spool, recording
+from jobs.run.streams import Running, append_stream
+from jobs.upkeep.lake_clock import last_polls
 from schemas import bronze
 from schemas.in_spark import read_view
 from schemas.internal import STATE_NOW

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.common.answers import FORMS, written
-from jobs.common.cli import one_line, parser_of, reported
-from jobs.common.config import load
-from jobs.common.driver import plans
-from jobs.common.questions import FILTERS, QueryError, check_filters, names, option, question, reach
-from jobs.common.session import spark_session
+from jobs.configuration.config import load
+from jobs.run.cli import one_line, parser_of, reported
+from jobs.run.driver import plans
+from jobs.run.session import spark_session
+from kafka_metadata_history.answers.questions import FILTERS, QueryError, check_filters, names, option, question, reach
+from kafka_metadata_history.answers.text import FORMS, written
 from metadata_source.text import counted
 from schemas.in_spark import attach
 from schemas.lake import Lake

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.cli import run_job
-from jobs.common.config import Config
-from jobs.common.reading import FollowedLog, follow
+from jobs.configuration.config import Config
 from jobs.histories.rebalances import JOB, Memory
 from jobs.rules.memory import loads
+from jobs.run.cli import run_job
+from jobs.run.reading import FollowedLog, follow
 from metadata_source.errors import GroupLogError
 from schemas import bronze
 from schemas.in_spark import read_view

@@ -7,9 +7,9 @@ spark-submit jobs/rebalance_cost.py --config FILE [--once]
 import sys
 from collections.abc import Sequence
 
-from jobs.common.cli import run_job
 from jobs.histories.cost import RebalanceCost
 from jobs.rounds.engine import job_of
+from jobs.run.cli import run_job
 
 run = job_of(RebalanceCost)
 """Keeps it up with what is new; with `once`, until nothing is."""

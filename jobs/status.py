@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from jobs.common.cli import parser_of, reported
-from jobs.common.config import Config, load
-from jobs.common.driver import folder_bytes
-from jobs.common.facts import facts_of
-from jobs.common.session import spark_session
-from jobs.common.status import CROSSED, Facts, Size, judge
-from jobs.common.status_text import FORMS
+from jobs.configuration.config import Config, load
+from jobs.configuration.limits import CROSSED
+from jobs.run.cli import parser_of, reported
+from jobs.run.driver import folder_bytes
+from jobs.run.session import spark_session
+from kafka_metadata_history.answers.status import Facts, Size, judge
+from kafka_metadata_history.answers.status_sql import facts_of
+from kafka_metadata_history.answers.status_text import FORMS
 from schemas import bronze, silver
 from schemas.in_spark import check_tables, read_sql, table_exists
 from schemas.internal import STATE

@@ -1,4 +1,4 @@
-"""Hold what is new in bronze, in silver and of rebalances against the rules of jobs/common/validity.yaml.
+"""Hold what is new in bronze, in silver and of rebalances against the rules of jobs/validation/validity.yaml.
 
 spark-submit jobs/validate.py --config FILE
 
@@ -15,12 +15,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.common.cli import parser_of, reported
-from jobs.common.config import Config, ConfigError, load
-from jobs.common.docs_folder import check_replaceable
-from jobs.common.session import spark_session
-from jobs.common.validity import Finding, batches, done, window_of
+from jobs.configuration.config import Config, ConfigError, load
 from jobs.rounds.commit import append_rows, replace_rows
+from jobs.run.cli import parser_of, reported
+from jobs.run.session import spark_session
+from jobs.validation.docs_folder import check_replaceable
+from jobs.validation.validity import Finding, batches, done, window_of
 from metadata_source.text import printable, text_table
 from schemas import bronze, gold, groups, quality, silver
 from schemas.in_spark import check_tables, ensure_tables, read_view
@@ -64,7 +64,7 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
     docs = Path(config.docs)
     check_replaceable(docs)
     try:
-        from jobs.common.expectations import validate  # noqa: PLC0415 - takes seconds, and needs an extra
+        from jobs.validation.expectations import validate  # noqa: PLC0415 - takes seconds, and needs an extra
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"{error.name} is missing: install the extra, `pip install 'kafka-metadata-history[validation]'`"

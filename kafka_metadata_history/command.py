@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
-from jobs.common.answers import FORMS, WIDTH
-from jobs.common.answers import written as answered
-from jobs.common.config import ConfigError, load, parsed
-from jobs.common.questions import (
+from jobs.configuration.config import ConfigError, load, parsed
+from jobs.configuration.limits import CROSSED
+from kafka_metadata_history.answers.questions import (
     FILTERS,
     FREE,
     QueryError,
@@ -27,8 +26,10 @@ from jobs.common.questions import (
     question,
     reach,
 )
-from jobs.common.status import CROSSED, judge
-from jobs.common.status_text import FORMS as STATUS_FORMS
+from kafka_metadata_history.answers.status import judge
+from kafka_metadata_history.answers.status_text import FORMS as STATUS_FORMS
+from kafka_metadata_history.answers.text import FORMS, WIDTH
+from kafka_metadata_history.answers.text import written as answered
 from kafka_metadata_history.opened import MEMORY, Opened, facts_without_spark, has_folder, opened
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import parse, parse_cluster_log
@@ -368,7 +369,7 @@ def demo(*, folder: Path) -> int:
 
 def in_spark(job: str, *arguments: str, memory: str = MEMORY) -> int:
     """Run a job in a session of its own and return its exit status."""
-    from jobs.common.session import SessionError  # noqa: PLC0415 - PySpark takes seconds
+    from jobs.run.session import SessionError  # noqa: PLC0415 - PySpark takes seconds
     from kafka_metadata_history.spark import run_job  # noqa: PLC0415
 
     try:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 import pyarrow as pa
 
-from jobs.common.facts import facts_of
-from jobs.common.questions import QueryError
-from jobs.common.status import Size
+from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.answers.status import Size
+from kafka_metadata_history.answers.status_sql import facts_of
 from metadata_source.text import did_you_mean
 from schemas.in_duckdb import (
     NoQueryError,
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from jobs.common.config import Config
-    from jobs.common.questions import Ask
-    from jobs.common.status import Facts
+    from jobs.configuration.config import Config
+    from kafka_metadata_history.answers.questions import Ask
+    from kafka_metadata_history.answers.status import Facts
     from schemas.lake import Lake
 
 
@@ -202,7 +202,7 @@ def has_folder(lake: Lake) -> bool:
 def with_spark(lake: Lake) -> Ask:
     """Return what answers Spark's SQL about any lake, in a session of Spark that this starts. It raises the same."""
     # PySpark takes seconds to import.
-    from jobs.common.session import SessionError, spark_session  # noqa: PLC0415
+    from jobs.run.session import SessionError, spark_session  # noqa: PLC0415
     from kafka_metadata_history.spark import prepare  # noqa: PLC0415
 
     try:
@@ -218,9 +218,9 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - takes seconds
 
-    from jobs.common.cli import one_line  # noqa: PLC0415
-    from jobs.common.driver import JAVA_ERRORS  # noqa: PLC0415
     from jobs.query import answer, rows_of  # noqa: PLC0415
+    from jobs.run.cli import one_line  # noqa: PLC0415
+    from jobs.run.driver import JAVA_ERRORS  # noqa: PLC0415
 
     tried: set[str] = set()
 

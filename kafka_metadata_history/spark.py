@@ -13,8 +13,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from jobs.common.driver import exit_on
-from jobs.common.session import SessionError
+from jobs.run.driver import exit_on
+from jobs.run.session import SessionError
 from kafka_metadata_history import delta_jars
 from kafka_metadata_history.scratch import scratch_folder
 from local_cluster.errors import LocalClusterError

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from metadata_source.text import printable
+
 if TYPE_CHECKING:
     from metadata_source.errors import PollError
 
@@ -46,3 +48,23 @@ def outcome_of(error: PollError) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+TO_DO: Final = {
+    "authentication": "correct the credentials that the configuration names; the next poll reads them again",
+    "authorization": "grant the user DESCRIBE on the topics (docs/permissions.md)",
+    "options": "correct the options of this cluster in the configuration",
+    "tls": "check kafka.ssl.* of this cluster, and its brokers' certificates",
+    "too_large": "raise maxResponseBytes",
+    "too_many_files": "raise the limit of open files (ulimit -n; LimitNOFILE of a systemd unit)",
+    "unsupported_version": "remove metadataVersion from the configuration, or upgrade the brokers",
+    "no_cluster_id": "nothing of this cluster is recorded before",
+    "wrong_cluster": "correct kafka.bootstrap.servers; a cluster that was rebuilt needs a new alias",
+}
+"""Why polls fail that no later poll mends -> what a person has to do."""
+
+
+def reason(kind: str | None, error: str | None) -> str:
+    """A failed poll's error in one printable line, with what to do where no later poll mends it."""
+    said = printable(f"{kind}: {error}" if error else str(kind))
+    return f"{said}; {TO_DO[kind]}" if kind in TO_DO else said

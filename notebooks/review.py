@@ -17,10 +17,10 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from jobs.common.config import load
-from jobs.common.markers import with_values
-from jobs.common.questions import Ask, moment, text_of
-from jobs.common.session import spark_session
+from jobs.configuration.config import load
+from jobs.run.session import spark_session
+from kafka_metadata_history.answers.markers import with_values
+from kafka_metadata_history.answers.questions import Ask, moment, text_of
 from kafka_metadata_history.opened import asking
 from kafka_metadata_history.report.made import made
 from kafka_metadata_history.report.queries import CLUSTERS, SECTIONS

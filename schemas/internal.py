@@ -11,6 +11,9 @@ def retention_of(schema: str) -> str:
     return f"retention of {schema}"
 
 
+UPKEEP = "upkeep"
+"""The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
+
 ROUNDS = Table(
     schema="internal",
     name="rounds",

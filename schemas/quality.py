@@ -1,4 +1,4 @@
-"""Quality: what validation found. Its rules are in jobs/common/validity.yaml."""
+"""Quality: what validation found. Its rules are in jobs/validation/validity.yaml."""
 
 from schemas.table import Column, Table
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.common.config import Config
+from jobs.configuration.config import Config
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.rounds.live import part_of

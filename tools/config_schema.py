@@ -1,6 +1,6 @@
 """Write conf/schema.json, by which editors check a configuration: ``python -m tools.config_schema``.
 
-Made of the options of the data sources, and of the keys that jobs/common/config.py reads.
+Made of the options of the data sources, and of the keys that jobs/configuration/config.py reads.
 """
 
 import json
@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from jobs.common.config import FILE, MIGRATING, REQUIRED, Config, Thresholds
-from jobs.common.status import Limits
+from jobs.configuration.config import FILE, MIGRATING, REQUIRED, Config, Thresholds
+from jobs.configuration.limits import Limits
 from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.options.table import (

@@ -11,8 +11,8 @@ from benchmarks.rounds.lakes import MadeUpLake, broker_goes_or_comes, made_up
 from benchmarks.rounds.made_up import MadeUpPoller
 from benchmarks.rounds.product import config_file
 from jobs import pipeline
-from jobs.common.session import spark_session
-from jobs.common.status import CROSSED
+from jobs.configuration.limits import CROSSED
+from jobs.run.session import spark_session
 
 
 def main(folder: Path) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import sqlglot
 
-from jobs.common.config import FILE, REQUIRED
-from jobs.common.questions import about, filters_of, names, option
+from jobs.configuration.config import FILE, REQUIRED
+from kafka_metadata_history.answers.questions import about, filters_of, names, option
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
 from schemas.in_duckdb import in_duckdb
 from schemas.known_sql import ELAPSED, EXTRACTED, FUNCTIONS, PATTERNS, TRIED, TRUNCATED, TYPES

@@ -23,8 +23,6 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from pyspark.sql import SparkSession
 
-from jobs.common import questions, session
-from jobs.common.config import Config, Thresholds
 from jobs.rules import takes
 from jobs.rules.groups.lag import Visit
 from kafka_metadata_history.opened import without_spark
@@ -46,9 +44,12 @@ from tests.worker import SMALL_JVM, worker_python
 from truth.session import ROOT, default_settings
 
 try:
+    from jobs.configuration.config import Config, Thresholds
     from jobs.histories import polls as of_polls
     from jobs.histories import rebalances
     from jobs.rounds.engine import Engine
+    from jobs.run import session
+    from kafka_metadata_history.answers import questions
 
     def history_of(spark: SparkSession, config: Config) -> Any:
         """What makes history of polls."""
@@ -58,6 +59,8 @@ try:
         """What makes history of groups."""
         return Engine(spark, config, rebalances.RebalanceHistory())
 except ImportError:
+    from jobs.common import questions, session  # type: ignore[import-not-found, no-redef]
+    from jobs.common.config import Config, Thresholds  # type: ignore[import-not-found, no-redef]
     from jobs.history import History as history_of  # type: ignore[import-not-found, no-redef]  # noqa: N813 - as of above
     from jobs.rebalance_history import RebalanceHistory as groups_of  # type: ignore[attr-defined, no-redef]  # noqa: N813 - as of above
 

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from jobs import poll_metadata
-from jobs.common.config import Config, load
-from jobs.common.reading import Reading, follow
+from jobs.configuration.config import Config, load
 from jobs.histories.polls import Polls
 from jobs.read_cluster_log import CLUSTER_LOG
 from jobs.rounds.engine import Engine
+from jobs.run.reading import Reading, follow
 from local_cluster import LocalCluster
 from local_cluster.cluster import KAFKA_VERSION
 from schemas.in_spark import ensure_tables

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.common.session import spark_session
+from jobs.run.session import spark_session
 
 ROOT = Path(__file__).resolve().parent.parent
 

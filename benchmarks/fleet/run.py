@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from benchmarks.fleet.made_up import Member
     from benchmarks.rounds.product import Process
-    from jobs.common.config import Config
+    from jobs.configuration.config import Config
 
 MASTER: Final = "local[2]"
 HEAP: Final = "1g"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from jobs.common.config import Config
+    from jobs.configuration.config import Config
 
     Say = Callable[[str], None]
     Header = Mapping[str, Any]

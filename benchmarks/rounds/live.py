@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from jobs.common.config import Config
+    from jobs.configuration.config import Config
 
     Say = Callable[[str], None]
 

@@ -17,15 +17,15 @@ import psutil
 import yaml
 
 from jobs import poll_metadata, read_group_log
-from jobs.common.config import Config, load
-from jobs.common.reading import Reading
-from jobs.common.session import spark_session
-from jobs.common.status import CROSSED
-from jobs.common.upkeep import keep_up, next_due
+from jobs.configuration.config import Config, load
+from jobs.configuration.limits import CROSSED
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
 from jobs.histories.rebalances import RebalanceHistory
 from jobs.rounds.engine import Engine
+from jobs.run.reading import Reading
+from jobs.run.session import spark_session
+from jobs.upkeep.upkeep import keep_up, next_due
 from local_cluster.process import NodeProcess
 from schemas import bronze
 from schemas.in_spark import ensure_lake

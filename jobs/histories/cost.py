@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.common.config import Config
+from jobs.configuration.config import Config
 from jobs.histories.rebalances import JOB as REBALANCES
 from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.config import Config
+from jobs.configuration.config import Config
 from jobs.rounds.appended import appended
 from jobs.rounds.commit import newest_version
 from jobs.rounds.history import KEY, Context, History, Made, News

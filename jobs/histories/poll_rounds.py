@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.config import Thresholds
-from jobs.common.session import COMPILED_FROM, session_for
+from jobs.configuration.config import Thresholds
 from jobs.histories.poll_headers import IS_HEADER, Headers, place_of, silver_state
 from jobs.rounds import large
 from jobs.rounds.commit import Commit
@@ -47,6 +46,7 @@ from jobs.rules.silver.cluster import BROKERS, WITNESSES
 from jobs.rules.silver.compare import narrowed_rows
 from jobs.rules.silver.state import Row
 from jobs.rules.takes import Take
+from jobs.run.session import COMPILED_FROM, session_for
 from metadata_source.facts import OFFSETS_TOPIC
 from schemas import bronze, gold, silver
 from schemas.bronze import METADATA_POLLS

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.cluster_log import NewRecords, has_news, has_snapshot, read, read_at
-from jobs.common.config import Config
+from jobs.configuration.config import Config
+from jobs.histories.cluster_log import NewRecords, has_news, has_snapshot, read, read_at
 from jobs.histories.poll_headers import NEVER, Headers, silver_state
 from jobs.histories.poll_rounds import (
     OF_POLLS,

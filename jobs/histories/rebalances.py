@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.common.config import Thresholds
-from jobs.common.group_log import COLUMNS, PLACE, Places, new_rows
+from jobs.configuration.config import Thresholds
+from jobs.histories.group_log import COLUMNS, PLACE, Places, new_rows
 from jobs.rounds.appended import VERSIONS_A_ROUND, appended, upto
 from jobs.rounds.commit import newest_version
 from jobs.rounds.history import KEY, Context, History, Made, News

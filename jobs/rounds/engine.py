@@ -11,10 +11,8 @@ from typing import Any
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common.cli import Job, OfCluster, one_line
-from jobs.common.config import Config
-from jobs.common.driver import JAVA_ERRORS, java_text
-from jobs.common.status import CROSSED
+from jobs.configuration.config import Config
+from jobs.configuration.limits import CROSSED
 from jobs.rounds import commit
 from jobs.rounds.aside import ASIDE_OF, Aside
 from jobs.rounds.commit import Commit, delete_rows, replace_rows, version_of
@@ -24,6 +22,8 @@ from jobs.rounds.lost_rounds import LostRound
 from jobs.rounds.plan import Rounds, State, States, Step, Takes, states_of
 from jobs.rounds.stage import FoldError, broken_cluster, frame_of
 from jobs.rules.memory import from_json, to_json
+from jobs.run.cli import Job, OfCluster, one_line
+from jobs.run.driver import JAVA_ERRORS, java_text
 from schemas.in_spark import ensure_lake
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import TABLES, LakeError

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.common.config import Config
-from jobs.common.outages import Outages
+from jobs.configuration.config import Config
 from jobs.rounds.aside import Aside
 from jobs.rounds.commit import Commit
 from jobs.rounds.live import LiveRows
@@ -22,6 +21,7 @@ from jobs.rounds.plan import State, States
 from jobs.rounds.stage import Fold, folded, frame_of, packed_in_arrow, side_by_side
 from jobs.rules.memory import loads
 from jobs.rules.takes import NOTED_AFTER
+from jobs.run.outages import Outages
 from schemas.lake import Lake
 from schemas.table import PART, Table
 

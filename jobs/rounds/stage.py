@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from jobs.common.driver import java_text
-from jobs.common.session import session_for
 from jobs.rules.arrow import rows_of
+from jobs.run.driver import java_text
+from jobs.run.session import session_for
 from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import LONGEST, printable
 from schemas.table import Table

@@ -12,7 +12,7 @@ from typing import Self
 import psutil
 import yaml
 
-from jobs.common.questions import QueryError
+from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.opened import without_spark
 from local_cluster.process import NodeProcess
 from metadata_source.errors import KafkaMetadataHistoryError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from jobs.common.markers import with_values
-from jobs.common.questions import FILTERS, QueryError, check_filters, question, reach
+from kafka_metadata_history.answers.markers import with_values
+from kafka_metadata_history.answers.questions import FILTERS, QueryError, check_filters, question, reach
 from kafka_metadata_history.report import queries
 from kafka_metadata_history.report.marks import Drawn, Window, drawn, shown
 from kafka_metadata_history.report.moments import ms
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from jobs.common.questions import Ask, Question
+    from kafka_metadata_history.answers.questions import Ask, Question
 
 LARGEST: Final = 10
 
@@ -70,7 +70,7 @@ def facts(
     *,
     sections: Sequence[queries.Section] = queries.SECTIONS,
 ) -> Facts:
-    """Ask the lake. Times and filters as `jobs.common.questions.question` takes them.
+    """Ask the lake. Times and filters as `kafka_metadata_history.answers.questions.question` takes them.
 
     Raises QueryError for a time or a filter that cannot be meant so.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.common.questions import QueryError
+from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.report.facts import facts
 from kafka_metadata_history.report.page import page
 from kafka_metadata_history.report.queries import SECTIONS
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from jobs.common.questions import Ask
+    from kafka_metadata_history.answers.questions import Ask
     from kafka_metadata_history.report.queries import Section
 
 
@@ -37,7 +37,7 @@ def made(
     *,
     sections: Sequence[Section] = SECTIONS,
 ) -> Report:
-    """Make a report. Times and filters as `jobs.common.questions.question` takes them; it raises the same."""
+    """Make a report. Times and filters as `question` of answers/questions.py takes them; it raises the same."""
     found = facts(ask, since, until, filters, now, sections=sections)
     return Report(page(found), found.rows)
 

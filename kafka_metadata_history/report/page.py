@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bokeh.document import Document
 from bokeh.resources import Resources
 
-from jobs.common.questions import FILTERS
-from jobs.common.questions import shown as time_shown
+from kafka_metadata_history.answers.questions import FILTERS
+from kafka_metadata_history.answers.questions import shown as time_shown
 from kafka_metadata_history.report import figures
 from kafka_metadata_history.report.legends import legend
 from kafka_metadata_history.report.marks import shown

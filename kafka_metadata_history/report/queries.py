@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs.common.markers import with_values
+from kafka_metadata_history.answers.markers import with_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 from pyspark.errors import AnalysisException
 
 from jobs import poll_metadata, read_cluster_log
-from jobs.common.config import load
+from jobs.configuration.config import load
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from kafka_metadata_history.check import checked_log

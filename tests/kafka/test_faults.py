@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
-from jobs.common.config import load
+from jobs.configuration.config import load
 from local_cluster import LocalCluster
 from schemas import bronze, silver
 from tests.support import stored

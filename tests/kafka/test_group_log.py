@@ -27,12 +27,12 @@ from confluent_kafka.admin import (
 from pyspark.errors import AnalysisException
 
 from jobs import read_group_log
-from jobs.common import reading
-from jobs.common.config import load
-from jobs.common.reading import Reading
-from jobs.common.upkeep import expire_bronze
+from jobs.configuration.config import load
 from jobs.rounds.commit import replace_rows
 from jobs.rules.groups.partition import log_partition
+from jobs.run import reading
+from jobs.run.reading import Reading
+from jobs.upkeep.upkeep import expire_bronze
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError
 from metadata_source.facts import OFFSETS_TOPIC as TOPIC

@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs import pipeline, validate
-from jobs.common.config import load
-from jobs.common.upkeep import expire_bronze, keep_up
+from jobs.configuration.config import load
 from jobs.rounds.commit import append_rows
+from jobs.upkeep.upkeep import expire_bronze, keep_up
 from local_cluster import LocalCluster
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.common.status import CROSSED
+from jobs.configuration.limits import CROSSED
 from kafka_metadata_history.command import exit_status
 from kafka_metadata_history.opened import asking, without_spark
 from local_cluster import LocalCluster

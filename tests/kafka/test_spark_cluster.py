@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from jobs.common.config import load
+from jobs.configuration.config import load
 from jobs.poll_metadata import QUERY
 from kafka_metadata_history.opened import without_spark
 from local_cluster import LocalCluster

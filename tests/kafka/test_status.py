@@ -12,14 +12,14 @@ import yaml
 from pyspark.sql import SparkSession
 
 from jobs import poll_metadata
-from jobs.common.config import load
-from jobs.common.outages import Outages
-from jobs.common.status import TO_DO
+from jobs.configuration.config import load
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.rounds.history import Run
+from jobs.run.outages import Outages
 from kafka_metadata_history import command as installed
 from local_cluster import LocalCluster
+from metadata_source.outcomes import TO_DO
 from tests.lakes import new_lake
 from tests.support.pipelines import ROOT, command, environment, running, wait_for
 

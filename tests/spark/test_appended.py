@@ -8,8 +8,8 @@ from typing import Any
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.common.driver import clean_log
 from jobs.rounds.appended import READ_WITHIN, appended, upto
+from jobs.run.driver import clean_log
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
 from tests.cluster_logs import span

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import poll_metadata, read_cluster_log
-from jobs.common.config import Config, load
+from jobs.configuration.config import Config, load
 from jobs.read_group_log import read_up_to
 from schemas import bronze
 from schemas.internal import STATE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.common.config import Config
+from jobs.configuration.config import Config
 from jobs.histories import lag as of_lag
 from jobs.histories.lag import JOB, GroupLag
 from jobs.pipeline import take_what_is_left

@@ -17,10 +17,7 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common import expiry
-from jobs.common.cli import one_line
-from jobs.common.config import Config, Thresholds
-from jobs.common.expiry import expire_history
+from jobs.configuration.config import Config, Thresholds
 from jobs.histories import poll_rounds
 from jobs.histories.poll_rounds import OF_POLLS
 from jobs.histories.polls import Polls, believe
@@ -30,6 +27,9 @@ from jobs.rounds.commit import delete_rows, version_of
 from jobs.rounds.engine import Engine
 from jobs.rounds.lost_rounds import lost_rounds
 from jobs.rounds.plan import OvertakenError, Rounds
+from jobs.run.cli import one_line
+from jobs.upkeep import expiry
+from jobs.upkeep.expiry import expire_history
 from schemas import gold, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import read_view

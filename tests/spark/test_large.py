@@ -13,12 +13,12 @@ import pytest
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from jobs.common import session
-from jobs.common.config import Config
+from jobs.configuration.config import Config
 from jobs.histories.poll_rounds import OF_POLLS
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.rules import takes
+from jobs.run import session
 from schemas.bronze import METADATA_POLLS
 from schemas.internal import STATE
 from schemas.lake import Lake

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.common.markers import with_values
 from jobs.poll_metadata import newest_stream
+from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.opened import without_spark
 from schemas import bronze, internal, silver
 from schemas.in_spark import attach

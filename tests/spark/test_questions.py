@@ -12,8 +12,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from jobs import query
-from jobs.common.markers import with_values
-from jobs.common.questions import names, text_of
+from kafka_metadata_history.answers.markers import with_values
+from kafka_metadata_history.answers.questions import names, text_of
 from kafka_metadata_history.command import exit_status
 from kafka_metadata_history.opened import asking, without_spark
 from kafka_metadata_history.report.facts import facts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.common.config import Config
+from jobs.configuration.config import Config
 from jobs.histories import cost
 from jobs.histories.cost import LOOK_EVERY, RebalanceCost
 from jobs.rounds.engine import Engine

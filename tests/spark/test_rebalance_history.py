@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.common import expiry
-from jobs.common.config import Config, Thresholds
-from jobs.common.expiry import expire_history
+from jobs.configuration.config import Config, Thresholds
 from jobs.histories import rebalances
 from jobs.histories.rebalances import JOB, RebalanceHistory
 from jobs.rounds import plan as rounds
@@ -24,6 +22,8 @@ from jobs.rounds.engine import Engine
 from jobs.rounds.live import part_of
 from jobs.rounds.plan import OvertakenError
 from jobs.rules.coordinators import coordinators
+from jobs.upkeep import expiry
+from jobs.upkeep.expiry import expire_history
 from metadata_source.columns.polls import MEMBER
 from metadata_source.schedule import poll_id
 from schemas import bronze, groups, internal, silver

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import rebalance_history, validate
-from jobs.common.config import Config, load
+from jobs.configuration.config import Config, load
 from schemas import bronze, silver
 from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY

@@ -6,7 +6,7 @@ from typing import Any
 import psutil
 from pyspark.sql import SparkSession
 
-from jobs.common.session import COMPILED_FROM, session_for, spark_session
+from jobs.run.session import COMPILED_FROM, session_for, spark_session
 
 
 def test_a_session_with_delta_is_taken_as_it_is(spark: SparkSession) -> None:

@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
 from jobs import status
-from jobs.common.config import load
-from jobs.common.status import Cluster, ClusterLog, Facts, Lag, Log, Polls
-from jobs.common.unanswered import Asked
+from jobs.configuration.config import load
+from jobs.run.unanswered import Asked
+from kafka_metadata_history.answers.status import Cluster, ClusterLog, Facts, Lag, Log, Polls
 from kafka_metadata_history.opened import facts_without_spark
 from schemas import bronze, silver
 from schemas.groups import REBALANCES_TOLD

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.common import streams
-from jobs.common.streams import Running
+from jobs.run import streams
+from jobs.run.streams import Running
 
 
 def test_a_query_whose_python_dies_before_it_gets_anywhere_is_started_again(

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.common import session
-from jobs.common.config import Config
-from jobs.common.upkeep import expire_bronze
+from jobs.configuration.config import Config
 from jobs.histories.poll_rounds import OF_POLLS
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.rules import takes
+from jobs.run import session
+from jobs.upkeep.upkeep import expire_bronze
 from schemas import bronze
 from schemas.lake import Lake, LakeError
 from tests.cluster_logs import span

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common.answers import as_json, plain_rows
+from kafka_metadata_history.answers.text import as_json, plain_rows
 from schemas.in_duckdb import connected, in_duckdb
 from schemas.known_sql import FUNCTIONS
 from schemas.own_sql import own_in_duckdb, prepare

@@ -14,12 +14,12 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common import upkeep
-from jobs.common.expiry import expire_history, kept_since
-from jobs.common.lake_clock import ClockError, LastPolls, last_polls, time_by_polls
-from jobs.common.upkeep import expire_bronze, expire_rounds, keep_up, next_due
 from jobs.rounds.commit import replace_rows
 from jobs.rounds.plan import OvertakenError, Rounds, states_of
+from jobs.upkeep import upkeep
+from jobs.upkeep.expiry import expire_history, kept_since
+from jobs.upkeep.lake_clock import ClockError, LastPolls, last_polls, time_by_polls
+from jobs.upkeep.upkeep import expire_bronze, expire_rounds, keep_up, next_due
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
 from schemas.table import Table

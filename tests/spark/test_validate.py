@@ -11,9 +11,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 from jobs import validate
-from jobs.common import validity
-from jobs.common.config import Config, load
-from jobs.common.validity import Batch, Finding, Rule
+from jobs.configuration.config import Config, load
+from jobs.validation import validity
+from jobs.validation.validity import Batch, Finding, Rule
 from schemas import bronze, groups, internal, quality, silver
 from tests.lakes import keep, make_history, new_lake
 from tests.support import stored
@@ -300,7 +300,7 @@ def test_what_was_found_is_there_as_data_docs(planted: list[Finding], config: Co
 
 
 def test_a_rule_that_cannot_be_tried_is_an_error_and_leaves_the_docs(spark: SparkSession, tmp_path: Path) -> None:
-    from jobs.common import expectations  # takes seconds, of each process that collects tests
+    from jobs.validation import expectations  # takes seconds, of each process that collects tests
 
     rows = spark.createDataFrame([(1,)], "x int")
     fine, wrong = (Rule(name, "critical", f"x is {name}.", f"{name} > 1", ("x",)) for name in ("x", "y"))

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from jobs.common.markers import with_values
+from kafka_metadata_history.answers.markers import with_values
 from schemas.in_duckdb import in_duckdb
 from schemas.lake import TABLES, VIEWS
 from schemas.table import Table, View

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jobs import pipeline, query, validate
-from jobs.common.session import spark_session
+from jobs.run.session import spark_session
 
 PAGES = ("environment", "jobs", "stages", "executors", "SQL", "StreamingQuery")
 ANSWERS = {"environment": "environment", "sql": "sql?details=true&planDescription=true&length=10000", "jobs": "jobs"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.common.config import Thresholds
+from jobs.configuration.config import Thresholds
 from jobs.rules.gold.isr_shrink import fold
 from jobs.rules.gold.news import Folded, Memory, News, as_of
 from tests.support.gold_oracle import FLAP_WINDOW, FLAPS

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.common.config import Thresholds
+from jobs.configuration.config import Thresholds
 from jobs.rules import round as rules
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, Plan, Taken

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from jobs.common.config import load
+from jobs.configuration.config import load
 from jobs.poll_metadata import QUERY
 from local_cluster import LocalCluster
 from metadata_source.recorder.folder import last_owner

@@ -8,7 +8,7 @@ import nbformat
 import pyarrow as pa
 import pytest
 
-from jobs.common.questions import QueryError
+from kafka_metadata_history.answers.questions import QueryError
 from notebooks import render, review
 from schemas.in_duckdb import in_duckdb
 from schemas.lake import TABLES, VIEWS, named_in

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jobs.common.answers import COLUMNS, LONGEST, as_csv, as_json, as_table
-from jobs.common.questions import QueryError
+from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.answers.text import COLUMNS, LONGEST, as_csv, as_json, as_table
 
 AT = datetime(2026, 11, 1, 12, 0, 3, 250_000, tzinfo=UTC)
 EARLIER = datetime(2026, 11, 1, 11, 59, 58, tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.common.config import Thresholds
+from jobs.configuration.config import Thresholds
 from jobs.histories.polls import Polls, believe
 from jobs.histories.rebalances import GroupNews, GroupTakes, RebalanceHistory
 from jobs.rounds import engine as makers

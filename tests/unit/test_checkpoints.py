@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobs.common import checkpoints
-from jobs.common.checkpoints import check_checkpoint, files_to_remove, is_whole
+from jobs.run import checkpoints
+from jobs.run.checkpoints import check_checkpoint, files_to_remove, is_whole
 from schemas import bronze
 from schemas.lake import Lake, LakeError
 

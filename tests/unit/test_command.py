@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from jobs.common.config import ConfigError, load
-from jobs.common.questions import names
-from jobs.common.session import SessionError
+from jobs.configuration.config import ConfigError, load
+from jobs.run.session import SessionError
 from kafka_metadata_history import check, command, spark
+from kafka_metadata_history.answers.questions import names
 from kafka_metadata_history.command import FAILED, NAME, USAGE, app, exit_status
 from local_cluster import ivy
 from metadata_source.errors import PollError

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.common.cli import one_line, run_job
-from jobs.common.config import Config, ConfigError, Thresholds, exposures, load, spool_beside
-from jobs.common.status import Limits
+from jobs.configuration.config import Config, ConfigError, Thresholds, exposures, load, spool_beside
+from jobs.configuration.limits import Limits
+from jobs.run.cli import one_line, run_job
 from metadata_source.options import parse, parse_cluster_log, parse_group_log
 
 GOOD = """

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from jobs.common.config import ConfigError, load
+from jobs.configuration.config import ConfigError, load
 from tools import config_schema
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

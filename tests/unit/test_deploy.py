@@ -22,11 +22,23 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.common.cli import parser_of
-from jobs.common.config import load
-from jobs.common.status import OF_CLUSTER, OF_LAKE, Cluster, ClusterLog, Facts, Lag, Limits, Log, Polls, Size, judge
-from jobs.common.status_text import PREFIX, as_prometheus
-from jobs.common.unanswered import Asked
+from jobs.configuration.config import load
+from jobs.configuration.limits import Limits
+from jobs.run.cli import parser_of
+from jobs.run.unanswered import Asked
+from kafka_metadata_history.answers.status import (
+    OF_CLUSTER,
+    OF_LAKE,
+    Cluster,
+    ClusterLog,
+    Facts,
+    Lag,
+    Log,
+    Polls,
+    Size,
+    judge,
+)
+from kafka_metadata_history.answers.status_text import PREFIX, as_prometheus
 from kafka_metadata_history.command import NAME, app
 from metadata_source.references import DEFAULT_FOLDERS, DEFAULT_PREFIXES
 

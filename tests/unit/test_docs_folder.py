@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from jobs import validate
-from jobs.common.config import Config, ConfigError
-from jobs.common.docs_folder import check_replaceable, replace_docs
+from jobs.configuration.config import Config, ConfigError
+from jobs.validation.docs_folder import check_replaceable, replace_docs
 from schemas.lake import Lake
 
 

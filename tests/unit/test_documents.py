@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from jobs.common.config import load
-from jobs.common.questions import about, names, question
+from jobs.configuration.config import load
+from kafka_metadata_history.answers.questions import about, names, question
 from kafka_metadata_history.command import app
 from local_cluster import __main__ as local_cluster
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS

@@ -15,9 +15,9 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError
 
-from jobs.common import driver
-from jobs.common.markers import with_values
-from jobs.common.session import COMPILED_FROM, session_for, setting
+from jobs.run import driver
+from jobs.run.session import COMPILED_FROM, session_for, setting
+from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.delta_jars import DELTA, JARS
 from kafka_metadata_history.spark import settings
 from truth.session import settings_of
@@ -49,11 +49,11 @@ def test_one_module_reaches_for_the_jvm() -> None:
     asking = {file.relative_to(ROOT).as_posix(): names_in(file) & OF_THE_JVM for file in PRODUCT}
     asking = {file: names for file, names in asking.items() if names}
     # A name of a logger is no import.
-    assert asking.pop("jobs/common/cli.py") == asking.pop("jobs/validate.py") == {"py4j"}
+    assert asking.pop("jobs/run/cli.py") == asking.pop("jobs/validate.py") == {"py4j"}
     # delta-rs has a class of the same name as Spark's plugin.
     assert asking.pop("schemas/in_duckdb.py") == {"DeltaTable"}
     of_the_session = {"_jvm", "_jsc", "_jsparkSession", "_jdf", "sparkContext", "newSession"}
-    assert asking == {"jobs/common/driver.py": {*of_the_session, "py4j", "DeltaTable"}}
+    assert asking == {"jobs/run/driver.py": {*of_the_session, "py4j", "DeltaTable"}}
 
 
 IMPORTED = """
@@ -65,7 +65,7 @@ import importlib
 for name in sys.argv[1:]:
     importlib.import_module(name)
 from pyspark.errors.exceptions.connect import EXCEPTION_CLASS_MAPPING as known
-from jobs.common import driver
+from jobs.run import driver
 from jobs.rounds.commit import CONFLICTS
 assert driver.JAVA_ERRORS == ()
 driver.know_conflicts(object())

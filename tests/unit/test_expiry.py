@@ -7,12 +7,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from jobs.common.config import Thresholds
-from jobs.common.expiry import TABLES, cutoff_of, held, over_before
+from jobs.configuration.config import Thresholds
 from jobs.histories.rebalances import GroupTake, forgets_before
 from jobs.histories.rebalances import _fold as fold_part
 from jobs.rounds.live import replaced
 from jobs.rules.groups.group import Group
+from jobs.upkeep.expiry import TABLES, cutoff_of, held, over_before
 from schemas import consumption, gold, groups, silver
 from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
 from schemas.silver import REACH

@@ -10,7 +10,7 @@ from schemas.lake import TABLES
 
 ROOT = Path(__file__).parents[2]
 READERS = (
-    *("jobs/pipeline.py", "jobs/common/upkeep.py", "jobs/common/expiry.py"),
+    *("jobs/pipeline.py", "jobs/upkeep/upkeep.py", "jobs/upkeep/expiry.py"),
     *(str(file.relative_to(ROOT)) for file in sorted((ROOT / "jobs/rounds").glob("*.py"))),
 )
 SCHEMAS = {table.schema for table in TABLES}

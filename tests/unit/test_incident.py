@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.common import questions
+from kafka_metadata_history.answers import questions
 from schemas import groups
 from tests.support import incident_questions
 from tests.support.duckdb_lake import asking

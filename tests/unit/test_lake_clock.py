@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.common.lake_clock import LastPolls
+from jobs.upkeep.lake_clock import LastPolls
 
 NOW = datetime(2027, 12, 31, 10, 0, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from jobs.common.status import CROSSED
+from jobs.configuration.limits import CROSSED
 from kafka_metadata_history.command import FAILED, exit_status
 from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY

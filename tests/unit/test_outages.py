@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.common.outages import Outages
-from jobs.common.status import TO_DO
+from jobs.run.outages import Outages
+from metadata_source.outcomes import TO_DO
 from tests.support.examples import examples
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ import re
 import duckdb
 import pytest
 
-from jobs.common.markers import with_values
+from kafka_metadata_history.answers.markers import with_values
 from schemas.in_duckdb import NoQueryError, connected, in_duckdb
 from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
 from tests.support.documents import blocks

@@ -14,18 +14,18 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from jobs import pipeline, poll_metadata, read_group_log
-from jobs.common import reading as of_logs
-from jobs.common import streams
-from jobs.common.config import Config
-from jobs.common.lake_clock import ClockError
-from jobs.common.reading import FollowedLog, Reading
-from jobs.common.streams import Running
+from jobs.configuration.config import Config
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
 from jobs.pipeline import Lasting, _ended, _run_once, _watch, join_within
 from jobs.read_group_log import GROUP_LOG
 from jobs.rounds.history import Run
 from jobs.rounds.plan import OvertakenError
+from jobs.run import reading as of_logs
+from jobs.run import streams
+from jobs.run.reading import FollowedLog, Reading
+from jobs.run.streams import Running
+from jobs.upkeep.lake_clock import ClockError
 from schemas.lake import LakeError
 
 LOG_IS_AWAY = StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from jobs.common.questions import question, reach
+from kafka_metadata_history.answers.questions import question, reach
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 KNOWN = pa.table({"cluster": ["prod"], "since": [NOON - timedelta(days=2)], "until": [NOON]})

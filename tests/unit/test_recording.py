@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from jobs import poll_metadata
-from jobs.common import cli, recording
-from jobs.common.config import Config
-from jobs.common.lake_clock import LastPolls
+from jobs.configuration.config import Config
+from jobs.run import cli, recording
+from jobs.upkeep.lake_clock import LastPolls
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.recorder import folder
 from metadata_source.recorder.folder import SpoolError, began_s

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 from bs4 import BeautifulSoup
 
-from jobs.common import questions
-from jobs.common.markers import with_values
-from jobs.common.questions import QueryError
+from kafka_metadata_history.answers import questions
+from kafka_metadata_history.answers.markers import with_values
+from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.report import looks, queries
 from kafka_metadata_history.report.figures import LABEL, labels
 from kafka_metadata_history.report.made import kept, made

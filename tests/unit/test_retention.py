@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.common.upkeep import droppable_days
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
+from jobs.upkeep.upkeep import droppable_days
 from schemas import bronze, internal
 from tests.support.duckdb_lake import ask, duckdb_lake
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.common.session import COMPILED_FROM, SessionError, check_server, session_for
+from jobs.run.session import COMPILED_FROM, SessionError, check_server, session_for
 
 
 class Settings(dict[str, str]):

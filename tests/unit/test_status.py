@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.common.config import FILE
-from jobs.common.status import (
+from jobs.configuration.config import FILE
+from jobs.configuration.limits import Limits
+from jobs.run.unanswered import Asked
+from kafka_metadata_history.answers.status import (
     OF_CLUSTER,
     OF_LAKE,
-    TO_DO,
     Cluster,
     ClusterLog,
     Crossed,
     Facts,
     Lag,
     LeftOut,
-    Limits,
     Log,
     Polls,
     Size,
@@ -32,8 +32,8 @@ from jobs.common.status import (
     judge,
     span,
 )
-from jobs.common.status_text import as_json, as_prometheus, as_table
-from jobs.common.unanswered import Asked
+from kafka_metadata_history.answers.status_text import as_json, as_prometheus, as_table
+from metadata_source.outcomes import TO_DO
 from tests.support.examples import examples
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -581,9 +581,8 @@ def test_prometheus_reads_any_alias(aliases: list[str], late: int) -> None:
 
 
 def test_who_asks_without_spark_needs_none() -> None:
-    script = (
-        "import sys, jobs.common.status_text\nprint(*(m for m in ('pyspark', 'pyarrow', 'kafka') if m in sys.modules))"
-    )
+    found = "print(*(m for m in ('pyspark', 'pyarrow', 'kafka') if m in sys.modules))"
+    script = f"import sys, kafka_metadata_history.answers.status_text\n{found}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.common.markers import with_values
-from jobs.common.questions import text_of
+from kafka_metadata_history.answers.markers import with_values
+from kafka_metadata_history.answers.questions import text_of
 from schemas import gold, internal, silver
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.incident_questions import PARAMETERS

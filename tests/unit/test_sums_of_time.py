@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.common.markers import with_values
-from jobs.common.questions import names, text_of
+from kafka_metadata_history.answers.markers import with_values
+from kafka_metadata_history.answers.questions import names, text_of
 from schemas import consumption, gold, groups, internal, silver
 from schemas.table import Table
 from tests.support import duckdb_lake

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from jobs.common.cli import one_line
+from jobs.run.cli import one_line
 from metadata_source.text import let_write_all, printable, text_table
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.common.config import Thresholds
+from jobs.configuration.config import Thresholds
 from jobs.rules.gold import isr_shrink, leaders
 from jobs.rules.gold.news import News
 from schemas import gold, silver

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.common.unanswered import AGAIN, Asked, Unanswered
+from jobs.run.unanswered import AGAIN, Asked, Unanswered
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 SINCE = "since 2026-11-01T12:00:0"

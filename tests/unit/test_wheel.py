@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.common import validity
+from jobs.validation import validity
 from schemas.lake import VIEWS
 from tests.support.standalone import packing
 
@@ -21,8 +21,8 @@ SHOW = """
 import contextlib, io, json, runpy, sys
 site, *jobs = sys.argv[1:]
 sys.path.insert(0, site)
-from jobs.common import validity
-from jobs.common.questions import names
+from jobs.validation import validity
+from kafka_metadata_history.answers.questions import names
 from schemas.lake import VIEWS
 shown = {"from": validity.__file__, "queries": names(), "views": len(VIEWS), "subjects": [*validity.SUBJECTS]}
 shown["jobs"] = {}
@@ -102,7 +102,7 @@ def test_its_jobs_are_commands_with_all_that_they_read(wheel: Path, tmp_path: Pa
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
-    assert shown["from"] == str(site / "jobs" / "common" / "validity.py")
+    assert shown["from"] == str(site / "jobs" / "validation" / "validity.py")
     assert shown["queries"] == sorted(file.stem for file in (ROOT / "schemas" / "queries").glob("*.sql"))
     assert (shown["views"], shown["subjects"]) == (len(VIEWS), list(validity.SUBJECTS))
     assert sorted(shown["jobs"]) == JOBS

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import group_lag, read_group_log, rebalance_cost, rebalance_history
-from jobs.common.config import load
+from jobs.configuration.config import load
 from local_cluster import LocalCluster
 from schemas.bronze import METADATA_POLLS
 from schemas.consumption import GROUP_LAG, REBALANCE_COST

@@ -11,7 +11,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from jobs import read_group_log, rebalance_history
-from jobs.common.config import Config, load
+from jobs.configuration.config import Config, load
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from local_cluster import LocalCluster

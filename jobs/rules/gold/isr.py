@@ -34,7 +34,7 @@ _EPISODE = NOT_ENDED | {"end_reason": None, "brokers_out": [], "min_isr": None, 
 
 
 class Thresholds(Protocol):
-    """A broker that leaves an ISR `flaps` times within `flap_window` is flapping (jobs.common.config.Thresholds)."""
+    """A broker that leaves an ISR `flaps` times within `flap_window` is flapping (Thresholds of a configuration)."""
 
     flaps: int
     flap_window: timedelta

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.common.config import Thresholds
+from jobs.configuration.config import Thresholds
 from jobs.rules.groups.group import is_over, settled
 from schemas import groups
 from tests.epoch_group_simulator import ConsumerGroup, ShareGroup

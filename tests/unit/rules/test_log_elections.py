@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.common.config import Thresholds
+from jobs.configuration.config import Thresholds
 from jobs.rules.gold import isr_shrink, leaders
 from jobs.rules.gold.news import BROKERS, EVIDENCE, News
 from jobs.rules.log.evidence import with_evidence

@@ -26,7 +26,10 @@ def test_spark_is_known_to_the_entry_points_and_what_they_share() -> None:
     knowing = {
         file.parent.relative_to(ROOT) for file in (ROOT / "jobs").rglob("*.py") if imported.search(file.read_text())
     }
-    assert knowing == {Path("jobs"), *(Path("jobs") / name for name in ("common", "rounds", "histories"))}
+    assert knowing == {
+        Path("jobs"),
+        *(Path("jobs") / name for name in ("histories", "rounds", "run", "upkeep", "validation")),
+    }
 
 
 def test_commits_of_history_stand_in_one_file() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from jobs.common.config import Thresholds
+from jobs.configuration.config import Thresholds
 from jobs.rules.round import GOLD, SILVER, STATE, Plan, Row, Taken, fold
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.common.config import Thresholds
+from jobs.configuration.config import Thresholds
 from jobs.rules.groups.partition import log_partition
 from jobs.rules.groups.rows import MEMBER_ROWS
 from jobs.rules.groups.storms import Chain, Chains, chained, stormed

@@ -9,61 +9,18 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, takewhile
 from typing import Any
 
-from jobs.common.unanswered import Asked, asked_of
+from jobs.configuration.limits import Limits
 from jobs.rounds.aside import ASIDE_OF
 from jobs.rules.ids import POLLS
+from jobs.run.unanswered import Asked, asked_of
+from metadata_source.outcomes import TO_DO, reason
 from metadata_source.text import printable
 
 Row = Mapping[str, Any]
 """One row of a table, by column names; times are aware."""
 
-POLLS_AT_LEAST = 10
-"""The window has room for so many polls, whatever the configuration says."""
-
-CROSSED = 3
-"""The exit status if a threshold is crossed."""
-
 AHEAD = timedelta(minutes=2)
 """Clocks of two machines may be so far apart."""
-
-TO_DO = {
-    "authentication": "correct the credentials that the configuration names; the next poll reads them again",
-    "authorization": "grant the user DESCRIBE on the topics (docs/permissions.md)",
-    "options": "correct the options of this cluster in the configuration",
-    "tls": "check kafka.ssl.* of this cluster, and its brokers' certificates",
-    "too_large": "raise maxResponseBytes",
-    "too_many_files": "raise the limit of open files (ulimit -n; LimitNOFILE of a systemd unit)",
-    "unsupported_version": "remove metadataVersion from the configuration, or upgrade the brokers",
-    "no_cluster_id": "nothing of this cluster is recorded before",
-    "wrong_cluster": "correct kafka.bootstrap.servers; a cluster that was rebuilt needs a new alias",
-}
-"""Why polls fail that no later poll mends -> what a person has to do."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The thresholds, and the time before now whose polls and gaps are counted.
-
-    `last_good_poll` None: two intervals and two minutes, since a batch may hold a minute of polls and takes some
-    seconds to commit. `lake_bytes` None: any size.
-    """
-
-    window: timedelta = timedelta(hours=1)
-    last_good_poll: timedelta | None = None
-    failures: int = 3
-    unanswered: int = 3
-    failed_percent: int = 20
-    late_percent: int = 10
-    gaps: int = 0
-    lost_offsets: int = 0
-    behind: timedelta = timedelta(minutes=5)
-    upkeep: timedelta = timedelta(hours=13)
-    lake_bytes: int | None = None
-
-    def window_of(self, interval: timedelta) -> timedelta:
-        """The window, with room for some polls. `interval`: between two polls of a cluster, the longest."""
-        return max(self.window, POLLS_AT_LEAST * interval)
-
 
 # --- facts ---
 
@@ -481,12 +438,6 @@ def kinds(polls: Polls) -> str:
 def why(polls: Polls) -> str:
     """Why the last poll failed and, where no later poll mends that, what to do; one printable line."""
     return reason(polls.error_kind, polls.error)
-
-
-def reason(kind: str | None, error: str | None) -> str:
-    """A failed poll's error in one printable line, with what to do where no later poll mends it."""
-    said = printable(f"{kind}: {error}" if error else str(kind))
-    return f"{said}; {TO_DO[kind]}" if kind in TO_DO else said
 
 
 def span(time: timedelta) -> str:

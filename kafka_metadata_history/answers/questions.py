@@ -12,8 +12,8 @@ from textwrap import wrap
 
 import pyarrow as pa
 
-from jobs.common.config import duration
-from jobs.common.markers import markers_of, with_values
+from jobs.configuration.config import duration
+from kafka_metadata_history.answers.markers import markers_of, with_values
 from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import did_you_mean, printable
 from schemas import table

@@ -6,7 +6,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.common.status import (
+from jobs.rules.ids import LOG, POLLS
+from kafka_metadata_history.answers.status import (
     OF_CLUSTER,
     OF_LAKE,
     Cluster,
@@ -20,7 +21,6 @@ from jobs.common.status import (
     waits,
     why,
 )
-from jobs.rules.ids import LOG, POLLS
 from metadata_source.text import printable, text_table
 
 PREFIX = "kafka_metadata_history"

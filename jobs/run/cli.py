@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common.config import Config, exposures, load
-from jobs.common.driver import JAVA_ERRORS, JVM_IS_GONE, end_with_process, java_cause, java_text
-from jobs.common.session import spark_session
+from jobs.configuration.config import Config, exposures, load
+from jobs.run.driver import JAVA_ERRORS, JVM_IS_GONE, end_with_process, java_cause, java_text
+from jobs.run.session import spark_session
 from metadata_source.text import let_write_all, printable
 
 log = logging.getLogger("kafka_metadata_history")

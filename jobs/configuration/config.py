@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from jobs.common.status import Limits
+from jobs.configuration.limits import Limits
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import Cluster, parse, parse_cluster_log, parse_group_log
 from metadata_source.options.cluster import field_of

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from jobs.common.config import ConfigError
+from jobs.configuration.config import ConfigError
 
 MARKER = ".kafka-metadata-history-data-docs"
 """The file in a folder of data docs that says that all of it may be replaced."""

@@ -9,10 +9,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.common.cli import one_line
-from jobs.common.config import Config
-from jobs.common.driver import forget_planned
-from jobs.common.streams import Running, append_stream
+from jobs.configuration.config import Config
+from jobs.run.cli import one_line
+from jobs.run.driver import forget_planned
+from jobs.run.streams import Running, append_stream
 from metadata_source.errors import LogError
 from schemas.table import Table
 

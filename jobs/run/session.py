@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.common import driver
+from jobs.run import driver
 from metadata_source.errors import KafkaMetadataHistoryError
 
 log = logging.getLogger("kafka_metadata_history")

@@ -13,7 +13,7 @@ from json import loads
 
 from pyspark.sql import Row, SparkSession
 
-from jobs.common.driver import Checkpoint
+from jobs.run.driver import Checkpoint
 from schemas import bronze
 from schemas.lake import Lake, LakeError
 from schemas.table import Table

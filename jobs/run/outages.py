@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
-from jobs.common.status import TO_DO, reason
-from jobs.common.unanswered import Unanswered
+from jobs.run.unanswered import Unanswered
+from metadata_source.outcomes import TO_DO, reason
 from metadata_source.text import printable
 
 Header = Mapping[str, Any]

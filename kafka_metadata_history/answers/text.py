@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jobs.common.questions import QueryError
+from kafka_metadata_history.answers.questions import QueryError
 from metadata_source.text import LONGEST, escaped, printable
 
 COLUMNS = 8

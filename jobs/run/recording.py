@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.common.config import Config, spool_beside
+from jobs.configuration.config import Config, spool_beside
 
 TOKEN = secrets.token_hex(8)
 """Tells a recorder, and the readers of its spool, whose they are: this process's."""

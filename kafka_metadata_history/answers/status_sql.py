@@ -6,15 +6,12 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from jobs.common.config import Config
-from jobs.common.markers import literal, with_values
-from jobs.common.status import Facts, Row, Size, clusters_of
+from jobs.configuration.config import Config
+from kafka_metadata_history.answers.markers import literal, with_values
+from kafka_metadata_history.answers.status import Facts, Row, Size, clusters_of
 from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
 from schemas.bronze import IS_VISIT, NOT_TAKEN
-from schemas.internal import retention_of
-
-UPKEEP = "upkeep"
-"""The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
+from schemas.internal import UPKEEP, retention_of
 
 # All rows of a poll have the day on which it was due.
 _POLLS = f"""

@@ -9,15 +9,14 @@ from datetime import UTC, date, datetime, time, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.common.driver import clean_log
-from jobs.common.expiry import correct_noted, expire_history, note
-from jobs.common.facts import UPKEEP
-from jobs.common.lake_clock import ClockError, last_polls, time_by_polls
 from jobs.histories import HISTORIES
 from jobs.rounds.commit import delete_rows
+from jobs.run.driver import clean_log
+from jobs.upkeep.expiry import correct_noted, expire_history, note
+from jobs.upkeep.lake_clock import ClockError, last_polls, time_by_polls
 from metadata_source.clock import CLOCK
 from schemas.in_spark import read_view, table_exists
-from schemas.internal import ROUNDS, STATE, STATE_NOW
+from schemas.internal import ROUNDS, STATE, STATE_NOW, UPKEEP
 from schemas.lake import TABLES, Lake
 from schemas.table import Table
 

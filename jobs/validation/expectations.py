@@ -15,8 +15,8 @@ try:
 except ModuleNotFoundError as error:
     raise RuntimeError(f"{error.name} is not installed: pip install 'kafka-metadata-history[validation]'") from error
 
-from jobs.common.docs_folder import replace_docs
-from jobs.common.validity import Batch, Finding, Rule
+from jobs.validation.docs_folder import replace_docs
+from jobs.validation.validity import Batch, Finding, Rule
 from metadata_source.errors import KafkaMetadataHistoryError
 
 SITE = "data_docs"

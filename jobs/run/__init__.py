@@ -1,0 +1,1 @@
+"""A job's session, command line and streams, whatever it makes."""

@@ -1,0 +1,1 @@
+"""Validation of new rows by Great Expectations."""
