@@ -7,7 +7,7 @@ from truth.report import Verdict
 def check_verdict(verdict: Verdict, *, claims: int, transitions: int, decided: int) -> None:
     """No fault, and more than so much to be compared."""
     print(verdict)
-    assert verdict.faults == []
+    assert not verdict.faults, "\n".join(verdict.faults)
     # Polls that found nothing, or a log in which nothing happened, would agree too.
     assert verdict.states.claims > claims
     assert verdict.epochs.transitions > transitions
