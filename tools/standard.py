@@ -41,6 +41,7 @@ LEFT_OUT = {
     "part": "where a row lies is no rule of history",
     "internal.rounds.at": "when a round was planned",
     "internal.rounds.writer": "random",
+    "internal.rounds.takes": "a plan has a type, and its JSON lacks fields that have their default",
     "internal.states.at": "when a log was read",
     "internal.state.at": "the same, in the view",
     "contradictions": "the signs by which a cluster is guessed to be of another maker are deleted",
