@@ -83,7 +83,7 @@ class Engine:
         self._go_back()
 
     def round(self, now: datetime) -> bool:
-        """Make one round of what is new; whether there was anything to write, or there is more."""
+        """Make one round of what is new; whether there is more, as far as it is known."""
         context = self.context()
         news: News | None = self.history.look(context, now)
         if news is None:
@@ -96,11 +96,11 @@ class Engine:
             is_late = now - self._noted_at > self.history.noted_after
             if not is_late or all(row["round"] is not None for row in states.values()):
                 self._states = states
-                return news.is_more
+                return news.is_more is True
         step = step or self._plan(to_json(news.takes), now)
         self._write(step(), context, news, made)
         self._noted_at = now
-        return True
+        return news.is_more is not False
 
     def _finish(self, step: Step, live: LiveRows) -> None:
         """Fold and commit again what an earlier run has planned and not done. `live`: of before the round."""

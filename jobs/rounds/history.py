@@ -79,7 +79,8 @@ class News:
 
     `takes`: what its plan says, so that it can be made again. `rows`: packed, beside KEY. `places`: of the live rows
     that the fold has to see. `fold`: makes rows of both. `clusters`: that are folded. `is_due`: the round is made
-    though its fold may change nothing. `is_more`: something is left for the next round. `says`: for the log.
+    though its fold may change nothing. `is_more`: whether something is left for the next round; None: nobody has
+    looked. `says`: for the log.
     """
 
     takes: Any
@@ -88,7 +89,7 @@ class News:
     fold: Fold | None = None
     clusters: Collection[str] = ()
     is_due: bool = False
-    is_more: bool = False
+    is_more: bool | None = None
     says: str = ""
 
 
