@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.rounds.appended import is_kept, is_kept_since
@@ -83,17 +83,20 @@ class Headers:
         self._looked = -1
         self.of.pop(cluster, None)
 
-    def versions(self, takes: Iterable[Take]) -> tuple[int, int] | None:
-        """The first and the last version that has appended what takes take; None where this process cannot say."""
+    def versions(self, context: Context, takes: Iterable[Take]) -> tuple[int, int] | None:
+        """The first and the last version that appended what takes take. None where this process cannot say, or where
+        files of these versions may be gone.
+        """
         seen = [self.of.get(each.cluster, {}).get(poll_id) for each in takes for poll_id in each.polls]
         found = [header[VERSION] for header in seen if header is not None and header[VERSION] is not None]
-        return (min(found), max(found)) if found and len(found) == len(seen) else None
+        is_known = bool(found) and len(found) == len(seen)
+        return (min(found), max(found)) if is_known and self._is_kept(context, min(found)) else None
 
-    def is_kept(self, spark: SparkSession, context: Context, first: int) -> bool:
+    def _is_kept(self, context: Context, first: int) -> bool:
         """`is_kept` of bronze.metadata_polls, which Delta need not be asked of what the last look has read."""
         looked_from, since = self._looked_from
         is_new = first >= looked_from and is_kept_since(METADATA_POLLS, since)
-        return is_new or is_kept(spark, context.lake, METADATA_POLLS, first)
+        return is_new or is_kept(context.spark, context.lake, METADATA_POLLS, first)
 
 
 def _not_taken(context: Context) -> DataFrame:

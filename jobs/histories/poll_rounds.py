@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Thresholds
-from jobs.histories.poll_headers import IS_HEADER, Headers, place_of, silver_state
+from jobs.histories.poll_headers import IS_HEADER, place_of, silver_state
 from jobs.rounds import large
 from jobs.rounds.commit import Commit
 from jobs.rounds.history import Context, Made, News
@@ -113,7 +113,7 @@ class PollTakes:
 @dataclass(kw_only=True)
 class PollNews(News):
     """`records`: by alias, rows of the controllers' log. `versions`: the first and the last of bronze.metadata_polls
-    that have the polls; None where that is not known.
+    that appended the polls; None where that is not known, or their files may be gone.
     """
 
     takes: PollTakes
@@ -150,7 +150,7 @@ def _is_cut_anew(context: Context, take: Take) -> bool:
     return (SILVER, take.cluster) in context.states and parts_of(context, take.cluster) != take.parts
 
 
-def made_of(context: Context, news: PollNews, headers: Headers) -> Made:
+def made_of(context: Context, news: PollNews) -> Made:
     """The rows that the folds make of what a round takes."""
     takes, plan, records = [*news.takes.clusters.values()], news.takes.plan, news.records
     tables, partitions = _tables_read(context, plan, takes), None
@@ -169,7 +169,7 @@ def made_of(context: Context, news: PollNews, headers: Headers) -> Made:
     brought[STATE] = pa.Table.from_pylist(states, arrow_schema(STATE))
     sides = [frame_of(context.spark, packed_in_arrow(brought, "cluster", lambda _, rows: rows["cluster"]))]
     many = COMPILED_FROM if partitions is not None else sum(map(len, brought.values()))
-    said, first = _said(session_for(context.spark, many), context, takes, headers, news.versions), None
+    said, first = _said(session_for(context.spark, many), context, takes, news.versions), None
     if partitions is not None:
         said, sides[0], seen, first = large.narrowed(
             said,
@@ -287,30 +287,28 @@ def _partitions_of_log(
     return [packed(rows, _PARTITIONS)]
 
 
-def _said(
-    spark: SparkSession, context: Context, takes: Sequence[Take], headers: Headers, versions: tuple[int, int] | None
-) -> DataFrame:
+def _said(spark: SparkSession, context: Context, takes: Sequence[Take], versions: tuple[int, int] | None) -> DataFrame:
     """The rows of bronze that the round reads."""
     polls = [(each.cluster, poll_id, list(records)) for each in takes for poll_id, records in each.polls.items()]
     wanted = spark.createDataFrame(polls, "cluster string, poll_id string, _records array<string>")
     if not polls:
         return context.lake.read(spark, METADATA_POLLS).where("false")
     return (
-        _rows_of(spark, context, takes, headers, versions)
+        _rows_of(spark, context, takes, versions)
         .join(F.broadcast(wanted), ["cluster", "poll_id"])
         .where(f"{IS_HEADER} OR array_contains(_records, record)")
     )
 
 
 def _rows_of(
-    spark: SparkSession, context: Context, takes: Sequence[Take], headers: Headers, versions: tuple[int, int] | None
+    spark: SparkSession, context: Context, takes: Sequence[Take], versions: tuple[int, int] | None
 ) -> DataFrame:
     """Rows of bronze, those of the polls that a round takes among them, in as few files as can be.
 
     Those are the files of the versions that this job has seen the polls in. Where it has not, their numbers may
     leave many files to be read: each cluster has numbers of its own, and a file has polls of all.
     """
-    if versions is not None and headers.is_kept(spark, context, versions[0]):
+    if versions is not None:
         return context.lake.read_appended(spark, METADATA_POLLS, *versions)
     numbers = [place_of(poll_id)[1] for each in takes for poll_id in each.polls]
     days = sorted({day for each in takes for day in each.days})

@@ -116,7 +116,7 @@ class Polls(History[PollNews]):
         if news is None:
             return None
         of_log = {each.cluster: records.rows[each.cluster] for each in takes if each.log}
-        return replace(news, records=of_log, versions=self._headers.versions(takes))
+        return replace(news, records=of_log, versions=self._headers.versions(context, takes))
 
     def again(self, context: Context, taken: PollTakes) -> PollNews:
         """What a planned round takes."""
@@ -130,7 +130,7 @@ class Polls(History[PollNews]):
         """Fold polls and records of each cluster."""
         rows = {(SILVER, cluster): done.row(cluster) for cluster, done in news.takes.silver.items()}
         context = replace(context, states=context.states | rows)
-        return made_of(context, news, self._headers)
+        return made_of(context, news)
 
     def after(self, context: Context, news: PollNews, made: Made | None) -> Iterable[State]:  # noqa: ARG002
         """The row that says up to which version the log was taken: no further than all rows were."""

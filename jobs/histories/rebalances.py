@@ -98,21 +98,12 @@ class LogMemory:
     held: int | None = None
 
 
-@dataclass(kw_only=True)
-class GroupNews(News):
-    """The news of groups. `ends`: by alias, up to where the log was read; `read_at`: when its last rows were. `waits`:
-    whether there are rows of a cluster whose id nobody knows yet.
-    """
-
-    takes: GroupTakes
-    ends: Mapping[str, Places]
-    read_at: Mapping[str, datetime]
-    waits: bool
-
-
 @dataclass
-class _Read:
-    """What is read of what is new: packed rows, and whose groups they are about. The rest is as of GroupNews."""
+class Read:
+    """Packed rows of the log and of silver, and the places of their groups. `ids`: of the clusters whose log has rows.
+    `ends`: by alias, up to where the log was read; `read_at`: when its last rows were. `waits`: whether there are rows
+    of a cluster whose id nobody knows yet.
+    """
 
     rows: list[DataFrame] = field(default_factory=list)
     places: set[str] = field(default_factory=set)
@@ -120,6 +111,14 @@ class _Read:
     ends: dict[str, Places] = field(default_factory=lambda: defaultdict(dict))
     read_at: dict[str, datetime] = field(default_factory=dict)
     waits: bool = False
+
+
+@dataclass(kw_only=True)
+class GroupNews(News):
+    """The news of groups, as they were read."""
+
+    takes: GroupTakes
+    read: Read
 
 
 class RebalanceHistory(History[GroupNews]):
@@ -165,23 +164,23 @@ class RebalanceHistory(History[GroupNews]):
             self._noted = last = -1  # The table was made again.
         end = upto(context.spark, context.lake, GROUP_LOG, last + 1, newest) if newest > max(last, 0) else last
         versions = (self._noted + 1, end) if end > self._noted else None
-        read, ids = _Read(), {cluster: row["cluster_id"] for cluster, row in of_silver.items()}
+        read, aside = Read(), tuple(context.aside)
         if end > last:
-            _read_log(context, read, (last + 1, end), ids, tuple(context.aside))
+            ids = {cluster: row["cluster_id"] for cluster, row in of_silver.items()}
+            _read_log(context, read, (last + 1, end), ids, aside)
         _read_polls(context, read, takes)
         takes = {cluster: GroupTake(id_) for cluster, id_ in read.ids.items()} | takes
         is_full = versions is not None and versions[1] - versions[0] + 1 >= VERSIONS_A_ROUND
         is_due = bool(read.places) or (is_full and bool(read.ends or unnoted))
         if not is_due:
             self._looked |= {cluster: each.until for cluster, each in takes.items() if each.until is not None}
-        retention, aside = context.config.bronze_retention, tuple(context.aside)
-        limits = context.config.thresholds
+        limits, retention = context.config.thresholds, context.config.bronze_retention
         taken = GroupTakes(now, limits, takes, versions, self._kept_since, retention, aside)
         return _news(taken, read, is_due=is_due)
 
     def again(self, context: Context, taken: GroupTakes) -> GroupNews:
         """What a planned round takes."""
-        read = _Read()
+        read = Read()
         if taken.versions is not None:
             ids = {cluster: each.cluster_id for cluster, each in taken.clusters.items()}
             _read_log(context, read, taken.versions, ids, taken.aside, planned=taken.at)
@@ -191,11 +190,11 @@ class RebalanceHistory(History[GroupNews]):
     def after(self, context: Context, news: GroupNews, made: Made | None) -> Iterable[State]:
         """How far each cluster is, and the log of all."""
         for cluster, each in news.takes.clusters.items():
-            if made is None and cluster not in news.ends:
+            if made is None and cluster not in news.read.ends:
                 continue
             before, memory = context.states.get((JOB, cluster), {}), _memory(context, cluster)
             until, until_at = (each.until, each.until_at) if made is not None else (None, None)
-            ends = {str(partition): place for partition, place in news.ends.get(cluster, {}).items()}
+            ends = {str(partition): place for partition, place in news.read.ends.get(cluster, {}).items()}
             yield {
                 "history": JOB,
                 "cluster": cluster,
@@ -203,11 +202,11 @@ class RebalanceHistory(History[GroupNews]):
                 "round": None,
                 "done_poll": until or before.get("done_poll"),
                 "done_at": until_at or before.get("done_at"),
-                "last_seen_at": news.read_at.get(cluster, before.get("last_seen_at")),
+                "last_seen_at": news.read.read_at.get(cluster, before.get("last_seen_at")),
                 "memory": dumps(Memory(memory.places | ends, memory.at if made is None else news.takes.at)),
             }
         # Rows of a cluster whose id is not known yet are read again.
-        if news.takes.versions is not None and not news.waits:
+        if news.takes.versions is not None and not news.read.waits:
             held = None
             if news.takes.aside:
                 # What others have had from there on is passed over by their places.
@@ -251,7 +250,7 @@ class RebalanceHistory(History[GroupNews]):
 
 def _read_log(
     context: Context,
-    read: _Read,
+    read: Read,
     versions: tuple[int, int],
     ids: Mapping[str, str],
     aside: Sequence[str],
@@ -289,7 +288,7 @@ def _read_log(
     read.rows.append(said.select(_key(F.col(PART)).alias(KEY), columns))
 
 
-def _read_polls(context: Context, read: _Read, takes: Mapping[str, GroupTake]) -> None:
+def _read_polls(context: Context, read: Read, takes: Mapping[str, GroupTake]) -> None:
     """Read the states of groups that began, or ended, in the polls that are taken."""
     taken = [(alias, each.since or "", each.until) for alias, each in takes.items() if each.until is not None]
     if not taken:
@@ -305,10 +304,11 @@ def _read_polls(context: Context, read: _Read, takes: Mapping[str, GroupTake]) -
     read.rows.append(packed(keyed, GROUP_SNAPSHOTS, (KEY,)))
 
 
-def _news(taken: GroupTakes, read: _Read, *, is_due: bool = False) -> GroupNews:
+def _news(taken: GroupTakes, read: Read, *, is_due: bool = False) -> GroupNews:
     forgets = partial(forgets_before, remembered=taken.remembered, kept_since=taken.kept_since)
     return GroupNews(
         takes=taken,
+        read=read,
         rows=read.rows,
         places=read.places,
         fold=partial(
@@ -317,9 +317,6 @@ def _news(taken: GroupTakes, read: _Read, *, is_due: bool = False) -> GroupNews:
         clusters={place.rpartition("/")[0] for place in read.places},
         is_due=is_due,
         says=f"groups of {len(taken.clusters)} cluster(s)",
-        ends=read.ends,
-        read_at=read.read_at,
-        waits=read.waits,
     )
 
 

@@ -24,10 +24,11 @@ log = logging.getLogger("kafka_metadata_history.upkeep")
 
 
 def _tables() -> dict[str, list[Table]]:
-    made = [(history().retention, table) for history in HISTORIES for table in history().tables if table.over]
     found: dict[str, list[Table]] = {}
-    for key, table in made:
-        found.setdefault(key or table.schema, []).append(table)
+    for history in HISTORIES:
+        for table in history().tables:
+            if table.over:
+                found.setdefault(history.retention or table.schema, []).append(table)
     return found
 
 
