@@ -13,6 +13,7 @@ import os
 import statistics
 import tempfile
 import time
+from contextlib import closing
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -78,7 +79,7 @@ def asked(given: dict[str, str], kind: str) -> list[Asked]:
     times = []
     with (
         Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller,
-        poller.asking(options.polling["default"].enrich_timeout_ms) as asking,
+        closing(poller.asking(options.polling["default"].enrich_timeout_ms)) as asking,
     ):
         for _ in range(1 + LATER):
             poll = poller.poll()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from metadata_source.connections import Connections
 from metadata_source.enrichment import Answer, answer
@@ -15,7 +15,6 @@ from metadata_source.outcomes import FAILED, put_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from metadata_source.brokers import Brokers
     from metadata_source.enrichment import Subject
@@ -56,7 +55,7 @@ class Visitor:
 
 
 class Asking:
-    """Asks one cluster what Metadata does not say. A context manager; of one thread at a time."""
+    """Asks one cluster what Metadata does not say. For one thread at a time, and to be closed."""
 
     def __init__(self, cluster: Cluster, brokers: Brokers, timeout_ms: int) -> None:
         """Ask nobody yet. `timeout_ms` bounds the questions of one kind."""
@@ -68,14 +67,6 @@ class Asking:
         """Kinds that failed when they were asked last, and when that was (of `time.monotonic`)."""
         self._led: frozenset[tuple[int, int]] | None = None
         """Partitions of the offsets topic, with leader epochs, when groups were asked for last."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close all connections. More can be asked afterwards."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -163,7 +164,7 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
             del poll  # only its rows are held, and its place among the decoders goes to another after them
             yield from rows
             poller.let_go()
-            with poller.asking(due.polling.enrich_timeout_ms) as asking:
+            with closing(poller.asking(due.polling.enrich_timeout_ms)) as asking:
                 yield from records.beside(asking.answers(about, poller.answerer))
 
     yield from in_threads(task.due, poll_once, threading.Event())

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,5 +43,5 @@ def answered(kind: str, about: Subject, asker: Asker) -> tuple[str, Rows | None]
 
 def ask_beside(poller: Poller, about: Subject, timeout_ms: int = 5_000) -> Beside:
     """Ask all kinds of a subject after a good poll, over connections that end with it."""
-    with poller.asking(timeout_ms) as asking:
+    with closing(poller.asking(timeout_ms)) as asking:
         return beside(asking.answers(about, poller.answerer))

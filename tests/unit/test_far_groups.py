@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -40,7 +40,7 @@ def both_of(cluster: FarCluster) -> Iterator[Both]:
     options = parse(cluster.options)
     with (
         Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller,
-        poller.asking(10_000) as asking,
+        closing(poller.asking(10_000)) as asking,
     ):
         yield Both(poller, asking)
 
