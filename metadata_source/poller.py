@@ -131,7 +131,8 @@ class Poller:
     def poll(self) -> Poll:
         """Ask for the metadata once, within the request timeout with all retries.
 
-        What is new since the poll before is checked with other brokers. Nobody is asked while the clock is in doubt.
+        If the answer differs from that of the poll before, other brokers are asked, too. While the clock is in doubt,
+        no broker is asked.
         """
         self.let_go()
         doubt = CLOCK.doubt(self._doubted_clock)

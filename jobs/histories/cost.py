@@ -198,7 +198,7 @@ def _new(context: Context, after: datetime, until: datetime = _EVER) -> list[Row
 
 
 def _news(context: Context, take: CostTakes, new: Sequence[Row]) -> News:
-    """What is known around rebalances. `new`: some of which may have rows, as they were told once more."""
+    """The rows of bronze around rebalances. `new`: some of these may have a cost already, as gold has them again."""
     kept = _kept(context)
     kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(take.aside, pa.string()))))
     new = [row for row in new if row["cluster"] not in take.aside]

@@ -119,7 +119,7 @@ class Polls(History[PollNews]):
         return replace(news, records=of_log, versions=self._headers.versions(context, takes))
 
     def again(self, context: Context, taken: PollTakes) -> PollNews:
-        """What a planned round takes."""
+        """The polls and the records that a planned round takes."""
         takes, records = list(taken.clusters.values()), {}
         if taken.log is not None:
             records = read(context.spark, context.lake, *taken.log, planned=taken.at)

@@ -152,7 +152,7 @@ class RebalanceHistory(History[GroupNews]):
         self._kept_since: datetime | None = None
 
     def look(self, context: Context, now: datetime) -> GroupNews:
-        """What is new of the log, and of groups in silver."""
+        """New rows of the log, and new states of groups in silver."""
         of_silver = self._silver(context)
         unnoted = [row for (of, _), row in context.states.items() if of == JOB and row["round"] is None]
         takes = {row["cluster"]: GroupTake(row["cluster_id"]) for row in unnoted if row["cluster"] != _LOG}
@@ -179,7 +179,7 @@ class RebalanceHistory(History[GroupNews]):
         return _news(taken, read, is_due=is_due)
 
     def again(self, context: Context, taken: GroupTakes) -> GroupNews:
-        """What a planned round takes."""
+        """The rows of the log and of silver that a planned round takes."""
         read = Read()
         if taken.versions is not None:
             ids = {cluster: each.cluster_id for cluster, each in taken.clusters.items()}

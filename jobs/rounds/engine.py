@@ -131,7 +131,7 @@ class Engine:
         self._live.forget()
 
     def context(self, live: LiveRows | None = None) -> Context:
-        """What the next round stands on; or one before which rows were live."""
+        """The input of the next round. `live`: the live rows before a round that is made again."""
         return Context(self._spark, self._config, live or self._live, self._states, self._run, self.aside, self._parsed)
 
     def _with(self, rows: Iterable[State]) -> States:

@@ -1,4 +1,4 @@
-"""The contract of a history: what it takes of what is new, how that is folded, and how far it has come then.
+"""The contract of a history: which new rows it takes, how they are folded, and how far the history has come then.
 
 One engine (engine.py) makes all histories. A new one is a class in jobs/histories/, and a line in the registry there.
 """
@@ -43,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Context:
-    """What a round of a history stands on.
+    """The lake and the states before a round of a history.
 
     `states`: rows of internal.states by history and alias; those whose round is None are not written yet. `live`: the
     live rows before the round. `aside`: the clusters that are left out, as their fold fails.
@@ -64,7 +64,7 @@ class Context:
         return self.config.lake
 
     def memory(self, history: str, cluster: str, of: type[_T]) -> _T | None:
-        """What a history remembers of a cluster; None before its first round."""
+        """The memory that a history has of a cluster; None before its first round."""
         if (row := self.states.get((history, cluster))) is None:
             return None
         if self.parsed.get((history, cluster), ("",))[0] != row["memory"]:
@@ -75,9 +75,9 @@ class Context:
 
 @dataclass(kw_only=True)
 class News:
-    """What a round takes, of what is new.
+    """The new rows that a round takes.
 
-    `takes`: what its plan says, so that it can be made again. `rows`: packed, beside KEY. `places`: of the live rows
+    `takes`: the plan of the round, to make it again. `rows`: packed, beside KEY. `places`: of the live rows
     that the fold has to see. `fold`: makes rows of both. `clusters`: that are folded. `is_due`: the round is made
     though its fold may change nothing. `is_more`: whether something is left for the next round; None: nobody has
     looked. `says`: for the log.
@@ -125,7 +125,7 @@ class History(ABC, Generic[N]):
     by: ClassVar[str] = "group_id"
     """The column by whose hash live rows of its tables are cut into parts."""
     taken_type: ClassVar[type]
-    """What a plan holds: a dataclass."""
+    """The dataclass of a plan."""
     noted_after: ClassVar[timedelta] = NOTED_AFTER
     """News that say nothing are noted once they have waited for so long."""
     beside: ClassVar[Mapping[str, Collection[str]]] = {}
@@ -148,11 +148,11 @@ class History(ABC, Generic[N]):
 
     @abstractmethod
     def look(self, context: Context, now: datetime) -> N | None:
-        """What is new; None where nothing is."""
+        """The news of the next round; None if there are none."""
 
     @abstractmethod
     def again(self, context: Context, taken: Any) -> N:
-        """The news of a round that was planned, and not done. `taken`: what its plan says."""
+        """The news of a round that was planned, and not done. `taken`: its plan."""
 
     @abstractmethod
     def after(self, context: Context, news: N, made: Made | None) -> Iterable[State]:

@@ -66,7 +66,7 @@ class Attended:
 
     @property
     def spooled(self) -> Spooled | None:
-        """What is in the spool; None where no recorder has made one yet. Another one, once somebody has removed it."""
+        """The spool of now, which may have replaced an earlier one; None if no recorder has made one yet."""
         if self._spooled is None or self._spooled.id is None or self._spooled.id != spool_id(self.folder):
             self._spooled = Spooled(self.folder)
         return None if self._spooled.id is None else self._spooled

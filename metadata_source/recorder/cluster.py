@@ -58,7 +58,7 @@ class Keeps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the clusters of one process share."""
+    """The options, and the objects that all clusters of one process use."""
 
     options: Options
     keeps: Keeps
