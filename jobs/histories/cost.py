@@ -72,7 +72,7 @@ Times = Mapping[str, datetime]
 
 
 @dataclass(frozen=True)
-class CostTakes:
+class CostInput:
     """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and, for rows that are live,
     what there was from when the log was read last but one (`read_after`) up to then (`read_until`). `at`: of the round.
     `aside`: the clusters that are left out; `held`: nothing of these was taken that was told later.
@@ -95,7 +95,7 @@ class CostTakes:
 @dataclass(frozen=True)
 class Memory:
     """When the last rebalance was told that was taken, and by alias, when the log was read that was looked at. `held`:
-    as of CostTakes.
+    as of CostInput.
     """
 
     told: datetime
@@ -110,7 +110,7 @@ class RebalanceCost(History[News]):
     names = (JOB,)
     tables = (REBALANCE_COST,)
     live = (REBALANCE_COST,)
-    taken_type = CostTakes
+    input_type = CostInput
 
     def __init__(self) -> None:
         self._told_version, self._looked_at = -1, _NEVER
@@ -131,10 +131,10 @@ class RebalanceCost(History[News]):
             return None
         memory = context.memory(JOB, "", Memory) or Memory(_NEVER)
         noted_at, read_until = _told_up_to(context)
-        told = [] if version == self._told_version else _new(context, memory.told)
-        told = [row for row in told if row["cluster"] not in context.aside]
+        fresh = [] if version == self._told_version else _new(context, memory.told)
+        fresh = [row for row in fresh if row["cluster"] not in context.aside]
         # The rows of a round are there before it is noted how far that had the log.
-        new = [row for row in told if row["updated_at"] <= noted_at]
+        new = [row for row in fresh if row["updated_at"] <= noted_at]
         later = [row["updated_at"] for row in new if row["updated_at"] > memory.told]
         if len(later) > REBALANCES_A_ROUND:
             new = [row for row in new if row["updated_at"] <= later[REBALANCES_A_ROUND - 1]]
@@ -142,21 +142,21 @@ class RebalanceCost(History[News]):
         read_after = {**memory.read, **self._read}
         read_until = read_after | {alias: at for alias, at in read_until.items() if alias not in context.aside}
         held = memory.held or memory.told if context.aside else None
-        take = CostTakes(now, memory.told, told_until, read_after, read_until, tuple(context.aside), held)
+        take = CostInput(now, memory.told, told_until, read_after, read_until, tuple(context.aside), held)
         self._looked_at, self._read = now, read_until
         is_due = told_until > memory.told
         if not is_due:
-            self._told_version = version if len(new) == len(told) else -1
+            self._told_version = version if len(new) == len(fresh) else -1
         return replace(_news(context, take, new), is_due=is_due)
 
-    def again(self, context: Context, taken: CostTakes) -> News:
+    def again(self, context: Context, taken: CostInput) -> News:
         """The history has one table: that has the round, or the round is made of what there is now."""
         return _news(context, taken, _new(context, taken.told_after, taken.told_until))
 
     def after(self, context: Context, news: News, made: Made | None) -> Iterable[State]:  # noqa: ARG002
         """How far it is with all clusters."""
         if made is not None:
-            take: CostTakes = news.takes
+            take: CostInput = news.takes
             memory = dumps(Memory(take.told_until, take.read_until, take.held))
             yield {"history": JOB, "cluster": "", "round": None, "memory": memory}
 
@@ -183,21 +183,21 @@ def _kept(context: Context) -> pa.Table:
     return context.live.of([REBALANCE_COST], range(PARTS))[REBALANCE_COST]
 
 
-def _told(context: Context) -> DataFrame:
+def _rebalances(context: Context) -> DataFrame:
     """Rebalances that may have a cost: share groups commit no offsets."""
-    told = context.lake.read(context.spark, REBALANCES_TOLD).where("source = 'log' AND group_type <> 'share'")
-    return told.select(*_TOLD, "updated_at")
+    rebalances = context.lake.read(context.spark, REBALANCES_TOLD).where("source = 'log' AND group_type <> 'share'")
+    return rebalances.select(*_TOLD, "updated_at")
 
 
 def _new(context: Context, after: datetime, until: datetime = _EVER) -> list[Row]:
     """Rebalances that are over and were told after a time, up to another."""
     since = max(after - CLOCK_BACK, _NEVER)
-    told = _told(context).where(F.col("ended_before").isNotNull() & (F.col("updated_at") > F.lit(since)))
-    found = sorted(told.toArrow().to_pylist(), key=itemgetter("updated_at"))
+    over = _rebalances(context).where(F.col("ended_before").isNotNull() & (F.col("updated_at") > F.lit(since)))
+    found = sorted(over.toArrow().to_pylist(), key=itemgetter("updated_at"))
     return [row for row in found if row["updated_at"] <= until]
 
 
-def _news(context: Context, take: CostTakes, new: Sequence[Row]) -> News:
+def _news(context: Context, take: CostInput, new: Sequence[Row]) -> News:
     """The rows of bronze around rebalances. `new`: some of these may have a cost already, as gold has them again."""
     kept = _kept(context)
     kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(take.aside, pa.string()))))
@@ -213,9 +213,9 @@ def _news(context: Context, take: CostTakes, new: Sequence[Row]) -> News:
     groups = set(zip(kept["cluster"].to_pylist(), kept["group_id"].to_pylist(), strict=True))
     groups |= {(row["cluster"], row["group_id"]) for row in new}
     begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
-    told = _told(context).where(F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM))
+    near = _rebalances(context).where(F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM))
     wanted = F.broadcast(context.spark.createDataFrame(sorted(groups), "cluster string, group_id string"))
-    found = told.join(wanted, ["cluster", "group_id"]).toArrow().to_pylist()
+    found = near.join(wanted, ["cluster", "group_id"]).toArrow().to_pylist()
     # One that comes with a later round is as one that lasts: those before it end where it began.
     ids = {*kept["rebalance_id"].to_pylist(), *(row["id"] for row in new)}
     of_groups = [

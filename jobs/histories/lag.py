@@ -70,7 +70,7 @@ _Memory = dict[str, Visit]
 
 
 @dataclass(frozen=True)
-class LagTakes:
+class LagInput:
     """The polls whose visits a round takes, by alias. `at`: of the round."""
 
     at: datetime
@@ -91,7 +91,7 @@ class GroupLag(History[Visits]):
     names = (JOB,)
     tables = (*LAG_TABLES, LAG_STATES)
     live = (GROUP_LAG, LAG_STATES)
-    taken_type = LagTakes
+    input_type = LagInput
     retention = JOB
     needed: ClassVar[Mapping[Table, str]] = {
         METADATA_POLLS: f"""
@@ -117,7 +117,7 @@ class GroupLag(History[Visits]):
         """The visits that no round has taken, of each cluster up to so many."""
         version = newest_version(context.spark, context.lake, METADATA_POLLS)
         if version == self._version:
-            return Visits(takes=LagTakes(now, {}), visits={})
+            return Visits(takes=LagInput(now, {}), visits={})
         polls = self._polls(context, version)
         headers = _headers(polls.where(_is_not_taken(context.states)), context.aside)
         taken = [header for of_alias in headers.values() for header in of_alias[: context.config.polls_per_round]]
@@ -126,7 +126,7 @@ class GroupLag(History[Visits]):
             self._version = version
         return _news(context, polls, taken, now, is_more=is_more)
 
-    def again(self, context: Context, taken: LagTakes) -> Visits:
+    def again(self, context: Context, taken: LagInput) -> Visits:
         """The visits of planned polls."""
         polls = context.lake.read(context.spark, METADATA_POLLS)
         headers = _headers(polls.where(_is_planned(taken.polls)))
@@ -182,7 +182,7 @@ def _headers(polls: DataFrame, aside: Container[str] = ()) -> dict[str, list[Row
 
 def _news(context: Context, polls: DataFrame, headers: Sequence[Row], at: datetime, *, is_more: bool = False) -> Visits:
     """The visits of these headers, and what they tell of groups."""
-    taken = LagTakes(at, {})
+    taken = LagInput(at, {})
     for header in headers:
         taken.polls.setdefault(header["cluster"], []).append(header["poll_id"])
     if not headers:

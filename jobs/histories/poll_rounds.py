@@ -88,7 +88,7 @@ class DoneSilver:
 
 
 @dataclass(frozen=True)
-class PollTakes:
+class PollInput:
     """All that a round takes. `at`: of the round. `log`: first and last version of bronze.cluster_log that no round has
     noted, and `is_rest`: no cluster's records of these are left. `silver`: where gold is made alone.
     """
@@ -116,7 +116,7 @@ class PollNews(News):
     that appended the polls; None where that is not known, or their files may be gone.
     """
 
-    takes: PollTakes
+    takes: PollInput
     records: Mapping[str, pa.Table] = field(default_factory=dict)
     versions: tuple[int, int] | None = None
 

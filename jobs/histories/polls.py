@@ -20,8 +20,8 @@ from jobs.histories.poll_headers import NEVER, Headers, silver_state
 from jobs.histories.poll_rounds import (
     OF_POLLS,
     DoneSilver,
+    PollInput,
     PollNews,
-    PollTakes,
     gold_behind,
     lacks_gold,
     made_of,
@@ -64,7 +64,7 @@ class Polls(History[PollNews]):
     job = "history"
     by = "cluster_id"
     woken_by = (METADATA_POLLS, bronze.CLUSTER_LOG)
-    taken_type = PollTakes
+    input_type = PollInput
     can_make_again = True
     beside: ClassVar[Mapping[str, Collection[str]]] = {SILVER: (CLUSTER_LOG,)}
     reads: ClassVar[Mapping[Table, Collection[str]]] = dict.fromkeys(silver.TABLES, tuple(GOLD))
@@ -118,7 +118,7 @@ class Polls(History[PollNews]):
         of_log = {each.cluster: records.rows[each.cluster] for each in takes if each.log}
         return replace(news, records=of_log, versions=self._headers.versions(context, takes))
 
-    def again(self, context: Context, taken: PollTakes) -> PollNews:
+    def again(self, context: Context, taken: PollInput) -> PollNews:
         """The polls and the records that a planned round takes."""
         takes, records = list(taken.clusters.values()), {}
         if taken.log is not None:
@@ -204,7 +204,7 @@ class Polls(History[PollNews]):
             return None
         config, clusters = context.config, {each.cluster: each for each in takes}
         migrating, names = tuple(sorted(config.migrating)), tuple(self.names)
-        taken = PollTakes(
+        taken = PollInput(
             now, names, config.thresholds, migrating, config.topic_filter, clusters, log, is_rest, dict(done or {})
         )
         return PollNews(takes=taken, clusters=clusters.keys(), is_due=True, says=self._says(context, takes))

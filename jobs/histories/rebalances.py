@@ -52,7 +52,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class GroupTake:
+class ClusterInput:
     """The part of a cluster that a round takes: new rows of its log, and polls of groups after `since` (None: all)
     up to `until`.
 
@@ -67,7 +67,7 @@ class GroupTake:
 
 
 @dataclass(frozen=True)
-class GroupTakes:
+class GroupInput:
     """All that a round takes. `at`: of the round. `clusters`: by alias. `versions`: first and last of bronze.group_log
     that no round has noted. `kept_since`: from when on retention has left gold whole. `remembered`: for how long groups
     are that are gone. `aside`: the clusters that were left out when the log was read.
@@ -75,7 +75,7 @@ class GroupTakes:
 
     at: datetime
     thresholds: Thresholds
-    clusters: dict[str, GroupTake]
+    clusters: dict[str, ClusterInput]
     versions: tuple[int, int] | None
     kept_since: datetime | None
     remembered: timedelta
@@ -117,7 +117,7 @@ class Read:
 class GroupNews(News):
     """The news of groups, as they were read."""
 
-    takes: GroupTakes
+    takes: GroupInput
     read: Read
 
 
@@ -140,7 +140,7 @@ class RebalanceHistory(History[GroupNews]):
     }
     tables = (*groups.TABLES, GROUP_STATES)
     live = tables
-    taken_type = GroupTakes
+    input_type = GroupInput
 
     def __init__(self) -> None:
         self._looked: dict[str, str] = {}
@@ -155,7 +155,7 @@ class RebalanceHistory(History[GroupNews]):
         """New rows of the log, and new states of groups in silver."""
         of_silver = self._silver(context)
         unnoted = [row for (of, _), row in context.states.items() if of == JOB and row["round"] is None]
-        takes = {row["cluster"]: GroupTake(row["cluster_id"]) for row in unnoted if row["cluster"] != _LOG}
+        takes = {row["cluster"]: ClusterInput(row["cluster_id"]) for row in unnoted if row["cluster"] != _LOG}
         takes |= self._new_polls(context, of_silver)
         newest, last = newest_version(context.spark, context.lake, GROUP_LOG), _last_version(context)
         if all(row["cluster"] != _LOG for row in unnoted):
@@ -169,16 +169,16 @@ class RebalanceHistory(History[GroupNews]):
             ids = {cluster: row["cluster_id"] for cluster, row in of_silver.items()}
             _read_log(context, read, (last + 1, end), ids, aside)
         _read_polls(context, read, takes)
-        takes = {cluster: GroupTake(id_) for cluster, id_ in read.ids.items()} | takes
+        takes = {cluster: ClusterInput(id_) for cluster, id_ in read.ids.items()} | takes
         is_full = versions is not None and versions[1] - versions[0] + 1 >= VERSIONS_A_ROUND
         is_due = bool(read.places) or (is_full and bool(read.ends or unnoted))
         if not is_due:
             self._looked |= {cluster: each.until for cluster, each in takes.items() if each.until is not None}
         limits, retention = context.config.thresholds, context.config.bronze_retention
-        taken = GroupTakes(now, limits, takes, versions, self._kept_since, retention, aside)
+        taken = GroupInput(now, limits, takes, versions, self._kept_since, retention, aside)
         return _news(taken, read, is_due=is_due)
 
-    def again(self, context: Context, taken: GroupTakes) -> GroupNews:
+    def again(self, context: Context, taken: GroupInput) -> GroupNews:
         """The rows of the log and of silver that a planned round takes."""
         read = Read()
         if taken.versions is not None:
@@ -232,7 +232,7 @@ class RebalanceHistory(History[GroupNews]):
             self._silver_version = version
         return self._of_silver
 
-    def _new_polls(self, context: Context, of_silver: Mapping[str, State]) -> dict[str, GroupTake]:
+    def _new_polls(self, context: Context, of_silver: Mapping[str, State]) -> dict[str, ClusterInput]:
         """The clusters of which groups are polled, and silver has changed since."""
         takes = {}
         for cluster, row in of_silver.items():
@@ -240,7 +240,7 @@ class RebalanceHistory(History[GroupNews]):
             looked = max(done or "", self._looked.get(cluster, ""))
             is_new = looked < (row["done_poll"] or "") and looked < (row["changed_poll"] or "")
             if cluster not in context.aside and is_new and "groups" in json.loads(row["memory"]).get("enriched", {}):
-                takes[cluster] = GroupTake(row["cluster_id"], done, row["done_poll"], row["done_at"])
+                takes[cluster] = ClusterInput(row["cluster_id"], done, row["done_poll"], row["done_at"])
         if takes:
             rows = context.lake.read(context.spark, COORDINATORS).where(F.col("cluster").isin(*takes))
             for cluster, last in rows.groupBy("cluster").agg(F.max("log_partition")).collect():
@@ -288,7 +288,7 @@ def _read_log(
     read.rows.append(said.select(_key(F.col(PART)).alias(KEY), columns))
 
 
-def _read_polls(context: Context, read: Read, takes: Mapping[str, GroupTake]) -> None:
+def _read_polls(context: Context, read: Read, takes: Mapping[str, ClusterInput]) -> None:
     """Read the states of groups that began, or ended, in the polls that are taken."""
     taken = [(alias, each.since or "", each.until) for alias, each in takes.items() if each.until is not None]
     if not taken:
@@ -304,7 +304,7 @@ def _read_polls(context: Context, read: Read, takes: Mapping[str, GroupTake]) ->
     read.rows.append(packed(keyed, GROUP_SNAPSHOTS, (KEY,)))
 
 
-def _news(taken: GroupTakes, read: Read, *, is_due: bool = False) -> GroupNews:
+def _news(taken: GroupInput, read: Read, *, is_due: bool = False) -> GroupNews:
     forgets = partial(forgets_before, remembered=taken.remembered, kept_since=taken.kept_since)
     return GroupNews(
         takes=taken,
@@ -351,7 +351,7 @@ def _fold(
     said: Mapping[str, pa.Table],
     live: Mapping[str, pa.Table],
     *,
-    takes: Mapping[str, GroupTake],
+    takes: Mapping[str, ClusterInput],
     ends: Mapping[str, Places],
     limits: Thresholds,
     at: datetime,

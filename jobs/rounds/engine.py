@@ -108,7 +108,7 @@ class Engine:
             self._forget(step)
             return
         context = self.context(live)
-        news = self.history.again(context, from_json(self.history.taken_type, step.takes))
+        news = self.history.again(context, from_json(self.history.input_type, step.takes))
         self._write(step, context, news, self.history.make(context, news))
 
     def again(self, cluster: str) -> None:

@@ -124,7 +124,7 @@ class History(ABC, Generic[N]):
     """Those of which its folds see live rows."""
     by: ClassVar[str] = "group_id"
     """The column by whose hash live rows of its tables are cut into parts."""
-    taken_type: ClassVar[type]
+    input_type: ClassVar[type]
     """The dataclass of a plan."""
     noted_after: ClassVar[timedelta] = NOTED_AFTER
     """News that say nothing are noted once they have waited for so long."""

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.configuration.config import Thresholds
 from jobs.histories.polls import Polls, believe
-from jobs.histories.rebalances import GroupNews, GroupTakes, Read, RebalanceHistory
+from jobs.histories.rebalances import GroupInput, GroupNews, Read, RebalanceHistory
 from jobs.rounds import engine as makers
 from jobs.rounds.aside import AGAIN_AFTER_S, AT_MOST_S, Aside
 from jobs.rounds.engine import Engine
@@ -223,7 +223,7 @@ def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_w
     """The run that finishes the round has nobody aside."""
     row = {"history": "rebalance_history", "cluster": "", "round": 8, "memory": '{"version":4}'}
     context: Any = Context(*[None] * 3, {("rebalance_history", ""): row}, None, Aside())  # type: ignore[arg-type]
-    takes = GroupTakes(datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out)
+    takes = GroupInput(datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out)
     news = GroupNews(takes=takes, read=Read())
     (noted,) = RebalanceHistory().after(context, news, Made())
     assert json.loads(noted["memory"]) == memory

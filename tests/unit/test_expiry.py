@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.configuration.config import Thresholds
-from jobs.histories.rebalances import GroupTake, forgets_before
+from jobs.histories.rebalances import ClusterInput, forgets_before
 from jobs.histories.rebalances import _fold as fold_part
 from jobs.rounds.live import replaced
 from jobs.rules.groups.group import Group
@@ -226,7 +226,7 @@ def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept()
     }
 
     def folded(since: datetime) -> dict[str, list]:
-        takes, at = {"prod": GroupTake("id-prod")}, group_records.at(99)
+        takes, at = {"prod": ClusterInput("id-prod")}, group_records.at(99)
         made = fold_part("prod/3", {}, live, takes=takes, ends={}, limits=Thresholds(), at=at, forgets=lambda _: since)
         return {name: rows for name, rows in made.items() if rows}
 
