@@ -1,5 +1,5 @@
-"""``python -m benchmarks [--quick]``: every benchmark, one after the other; if it is to be quick, of the rounds
-the first alone, and no fleet.
+"""``python -m benchmarks [--quick]``: every benchmark, one after the other; if it is to be quick,
+of the rounds the first alone, and no fleet.
 """
 
 import subprocess
@@ -26,7 +26,9 @@ if __name__ == "__main__":
     lag.main()
     print()
     # In a process of its own: this one has a Spark session without Delta by now.
-    failed = subprocess.run([sys.executable, "-m", "benchmarks.views", *sys.argv[1:]], check=False).returncode
+    failed = subprocess.run(
+        [sys.executable, "-m", "benchmarks.views", *sys.argv[1:]], check=False
+    ).returncode
     if "--quick" not in sys.argv:
         print()
         failed |= subprocess.run([sys.executable, "-m", "benchmarks.fleet"], check=False).returncode

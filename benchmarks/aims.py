@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 
-def aim(what: str, value: float, relation: Literal[">=", "<="], wanted: float, unit: str = "x") -> str:
-    """Return the line of one aim, such as `aim: >= 15x, measured 51x: met (kafka-python all in sync)`."""
+def aim(
+    what: str, value: float, relation: Literal[">=", "<="], wanted: float, unit: str = "x"
+) -> str:
+    """Return the line of one aim, such as `aim: >= 15x, measured 51x: met (kafka-python all in
+    sync)`.
+    """
     met = value >= wanted if relation == ">=" else value <= wanted
-    return f"aim: {relation} {wanted:g}{unit}, measured {value:.3g}{unit}: {'met' if met else 'MISSED'} ({what})"
+    return (
+        f"aim: {relation} {wanted:g}{unit}, measured {value:.3g}{unit}: "
+        f"{'met' if met else 'MISSED'} ({what})"
+    )

@@ -1,5 +1,5 @@
-"""Metadata responses as a cluster of some size would send them, made with NumPy since large ones are wanted in a
-moment.
+"""Metadata responses as a cluster of some size would send them, made with NumPy since large ones
+are wanted in a moment.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def metadata_response(
     seed: int = 1,
     addresses: Sequence[tuple[str, int]] = (),
 ) -> bytes:
-    """Return the body of a response (versions 5 to 13) in which a `shrunk` share of all partitions has lost one replica
-    of its ISR.
+    """Return the body of a response (versions 5 to 13) in which a `shrunk` share of all partitions
+    has lost one replica of its ISR.
 
     `addresses`: hosts and ports that brokers have in turn, where they should be reached.
     """
@@ -43,7 +43,16 @@ def metadata_response(
     for index, end in enumerate(topic_ends):
         name = f"orders.region-{index % 7}.events-{index}".encode()
         topic_id = random.bytes(16) if version >= 10 else b""
-        parts += [b"\0\0", _string_length(version, len(name)), name, topic_id, b"\0", count, rows[start:end], tail]
+        parts += [
+            b"\0\0",
+            _string_length(version, len(name)),
+            name,
+            topic_id,
+            b"\0",
+            count,
+            rows[start:end],
+            tail,
+        ]
         start = end
     empty = write_message(
         METADATA_RESPONSE,

@@ -1,7 +1,9 @@
-"""How much of Delta's log are checksums (.crc), and what commits and reads cost without them or a part of them.
+"""How much of Delta's log are checksums (.crc), and what commits and reads cost without them or a
+part of them.
 
-``python -m benchmarks.checksums [--commits N]``. N polls, a commit each, into bronze.metadata_polls with the settings
-of the jobs, each followed by a read of the newest version; bytes of the log, and medians.
+``python -m benchmarks.checksums [--commits N]``. N polls, a commit each, into bronze.metadata_polls
+with the settings of the jobs, each followed by a read of the newest version; bytes of the log, and
+medians.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ def measured(spark: SparkSession, folder: str, commits: int) -> str:
     lake, took, read = Lake(root=folder), [], []
     ensure_tables(spark, lake, [METADATA_POLLS])
     for n in range(commits):
-        row = spark.sql(f"SELECT 's/{n:012}' poll_id, 's' stream, {n}L n, 'c' cluster, 'poll' record, 0 chunk, "
+        row = spark.sql(f"SELECT 's/{n:012}' poll_id, 's' stream, {n}L n, 'c' cluster, 'poll' record, 0 "
+"chunk, "
                         "current_date() day, 'ok' outcome")  # fmt: skip
         start = time.perf_counter()
         row.write.format("delta").mode("append").save(lake.path(METADATA_POLLS))
@@ -44,9 +47,13 @@ def measured(spark: SparkSession, folder: str, commits: int) -> str:
         spark.sql(f"SELECT max(n) FROM {lake.identifier(METADATA_POLLS)}").collect()
         read.append(time.perf_counter() - start - took[-1])
     log = Path(lake.path(METADATA_POLLS)) / "_delta_log"
-    size = {ending: sum(file.stat().st_size for file in log.glob(f"0*.{ending}")) for ending in ("json", "crc")}
+    size = {
+        ending: sum(file.stat().st_size for file in log.glob(f"0*.{ending}"))
+        for ending in ("json", "crc")
+    }
     seconds = ", ".join(
-        f"{name} {statistics.median(each[_WARM:]):.2f} s" for name, each in (("commit", took), ("read", read))
+        f"{name} {statistics.median(each[_WARM:]):.2f} s"
+        for name, each in (("commit", took), ("read", read))
     )
     return f"json {size['json']:,} B, crc {size['crc']:,} B; {seconds}"
 

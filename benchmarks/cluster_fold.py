@@ -1,8 +1,9 @@
-"""History of the controllers' log on one core: a cluster of 100,000 partitions loses a broker, a replica of each.
+"""History of the controllers' log on one core: a cluster of 100,000 partitions loses a broker, a
+replica of each.
 
-``python -m benchmarks.cluster_fold [--quick]``. The broker leads a third of the partitions. Measured are the fold of
-the log into silver, and the folds of gold on what that gives, each without reading and writing, as in a round without
-the cycle collector. Time is the processor's.
+``python -m benchmarks.cluster_fold [--quick]``. The broker leads a third of the partitions.
+Measured are the fold of the log into silver, and the folds of gold on what that gives, each without
+reading and writing, as in a round without the cycle collector. Time is the processor's.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class _Thresholds:
 def main() -> None:
     """Print how long each fold took, then the aim and what was reached."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_TOPICS * PARTITIONS_OF_A_TOPIC:,} partitions")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_TOPICS * PARTITIONS_OF_A_TOPIC:,} partitions"
+    )
     topics = QUICK_TOPICS if parser.parse_args().quick else TOPICS
     count = topics * PARTITIONS_OF_A_TOPIC
     gc.disable()
@@ -68,8 +71,19 @@ def main() -> None:
     news, _ = _timed("lost: evidence", lambda: _news(lost.rows, live, made.state, lost.state))
     for name, of_gold in (("leaders", leaders.fold), ("ISRs", isr_shrink.fold)):
         known = of_gold(None, {}, first, _Thresholds())
-        _timed(f"lost: silver to {name}", lambda: of_gold(known.memory, _open(known.rows), news, _Thresholds()))  # noqa: B023
-    print(aim(f"seconds for {len(records):,} records of the log to silver", seconds, "<=", AIM_SECONDS, " s"))
+        _timed(
+            f"lost: silver to {name}",
+            lambda: of_gold(known.memory, _open(known.rows), news, _Thresholds()),  # noqa: B023
+        )
+    print(
+        aim(
+            f"seconds for {len(records):,} records of the log to silver",
+            seconds,
+            "<=",
+            AIM_SECONDS,
+            " s",
+        )
+    )
 
 
 def _timed(what: str, work: Callable[[], Result]) -> tuple[Result, float]:
@@ -83,15 +97,25 @@ def _timed(what: str, work: Callable[[], Result]) -> tuple[Result, float]:
 def _open(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     live = {"gold.isr_changes", "gold.isr_episodes", "gold.broker_incidents"}
     return {
-        table: [row for row in of if (row["is_live"] if table in live else row.get("valid_to", of) is None)]
+        table: [
+            row
+            for row in of
+            if (row["is_live"] if table in live else row.get("valid_to", of) is None)
+        ]
         for table, of in rows.items()
     }
 
 
-def _news(rows: Mapping[str, list[Row]], live: Mapping[str, list[Row]], done: State | None, state: State) -> News:
+def _news(
+    rows: Mapping[str, list[Row]], live: Mapping[str, list[Row]], done: State | None, state: State
+) -> News:
     if state.last is None:
         raise RuntimeError("nothing was folded")
-    both = {table: [*live.get(table, ()), *rows.get(table, ())] for table in {*rows, *live} if table[0] == "s"}
+    both = {
+        table: [*live.get(table, ()), *rows.get(table, ())]
+        for table in {*rows, *live}
+        if table[0] == "s"
+    }
     found = {**rows, PARTITIONS: with_evidence({**both, PARTITIONS: rows[PARTITIONS]})}
     return News.of(found, done and done.last and done.last.id, state.last.id, state.last.at)
 
@@ -99,7 +123,13 @@ def _news(rows: Mapping[str, list[Row]], live: Mapping[str, list[Row]], done: St
 def _making(topics: int) -> list[Row]:
     records = [{"type": 12, "feature": {"name": "metadata.version", "level": 25}}]
     for broker in range(BROKERS):
-        of_broker = {"broker_id": broker, "broker_epoch": 0, "incarnation_id": "i", "rack": None, "fenced": False}
+        of_broker = {
+            "broker_id": broker,
+            "broker_epoch": 0,
+            "incarnation_id": "i",
+            "rack": None,
+            "fenced": False,
+        }
         of_broker |= {"in_controlled_shutdown": False, "log_dirs": [f"d{broker}"]}
         records.append({"type": 0, "broker": of_broker})
     for topic in range(topics):
@@ -119,7 +149,11 @@ def _partition(topic: int, number: int) -> Row:
         "adding_replicas": [],
         "removing_replicas": [],
     }
-    placed = {"topic_id": f"i{topic}", "partition": number, "directories": [f"d{broker}" for broker in replicas]}
+    placed = {
+        "topic_id": f"i{topic}",
+        "partition": number,
+        "directories": [f"d{broker}" for broker in replicas],
+    }
     epochs = {"leader_epoch": 0, "partition_epoch": 0, "leader_recovery_state": 0}
     return {"type": 3, "partition": {**_CHANGE, **told, **placed, **epochs}}
 
@@ -136,7 +170,10 @@ def _losing(partitions: Sequence[Row], offset: int) -> list[Row]:
 
 
 def _rows(records: Sequence[Row], offset: int, at: datetime) -> list[Row]:
-    return [{**_NONE, **each, "offset": offset + place, "timestamp": at} for place, each in enumerate(records)]
+    return [
+        {**_NONE, **each, "offset": offset + place, "timestamp": at}
+        for place, each in enumerate(records)
+    ]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Decoding the controllers' log on one core, beside DumpLogSegments, of the same segment in the same run.
+"""Decoding the controllers' log on one core, beside DumpLogSegments, of the same segment in the
+same run.
 
-``python -m benchmarks.cluster_log [--quick]``. A segment holds PartitionChangeRecords of version 2: of brokers that
-fail, in batches of 1,000 (ISRs shrink, half of the partitions get another leader), and of what leaders report, in small
-ones. Ours reads bytes (headers, CRC, records) and decodes them to columns; the rate is that of the median run.
-DumpLogSegments, Kafka's own tool, is run once for each segment and prints to nowhere; its rate is without the time that
-an empty segment takes. Time is the processor's, of all threads: what else the machine does counts little.
+``python -m benchmarks.cluster_log [--quick]``. A segment holds PartitionChangeRecords of version 2:
+of brokers that fail, in batches of 1,000 (ISRs shrink, half of the partitions get another leader),
+and of what leaders report, in small ones. Ours reads bytes (headers, CRC, records) and decodes them
+to columns; the rate is that of the median run. DumpLogSegments, Kafka's own tool, is run once for
+each segment and prints to nowhere; its rate is without the time that an empty segment takes. Time
+is the processor's, of all threads: what else the machine does counts little.
 """
 
 from __future__ import annotations
@@ -45,11 +47,15 @@ _NEW_LEADER: Final = 0.5
 def main() -> None:
     """Print the table, then the aims and what was reached."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_RECORDS:,} records and {QUICK_RUNS} runs")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_RECORDS:,} records and {QUICK_RUNS} runs"
+    )
     quick = parser.parse_args().quick
     count, runs = (QUICK_RECORDS, QUICK_RUNS) if quick else (RECORDS, RUNS)
     values = partition_changes(count)
-    print(f"records a second of processor time, {count:,} PartitionChangeRecords, medians of {runs}")
+    print(
+        f"records a second of processor time, {count:,} PartitionChangeRecords, medians of {runs}"
+    )
     print(f"{'a batch':>8} {'bytes a record':>15} {'ours':>12} {'DumpLogSegments':>16}")
     rates = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -61,9 +67,20 @@ def main() -> None:
             data = file.read_bytes()
             rates[size] = count / statistics.median(_decode(data, count) for _ in range(runs))
             theirs = count / (_dump(file) - start)
-            print(f"{size:>8,} {len(data) / count:>15.0f} {rates[size]:>12,.0f} {theirs:>16,.0f}", flush=True)
+            print(
+                f"{size:>8,} {len(data) / count:>15.0f} {rates[size]:>12,.0f} {theirs:>16,.0f}",
+                flush=True,
+            )
     for size in BATCHES[:-1]:
-        print(aim(f"PartitionChangeRecords a second on one core, {size:,} a batch", rates[size], ">=", AIM, ""))
+        print(
+            aim(
+                f"PartitionChangeRecords a second on one core, {size:,} a batch",
+                rates[size],
+                ">=",
+                AIM,
+                "",
+            )
+        )
 
 
 def partition_changes(count: int) -> list[bytes]:

@@ -1,10 +1,10 @@
-"""Decoding Metadata responses, side by side: this decoder to Arrow, kafka-python, aiokafka, and Kafka's own Java
-classes.
+"""Decoding Metadata responses, side by side: this decoder to Arrow, kafka-python, aiokafka, and
+Kafka's own Java classes.
 
-``python -m benchmarks.decode [--quick]``. Each figure is the best of as many runs as its row says, as many for each
-decoder; only of 1,000,000 partitions the pure Python ones are run once. All on one machine in one process, Java's
-measured inside its JVM, after runs that warm it up. Ratios are how many times as long as this decoder the other one
-takes.
+``python -m benchmarks.decode [--quick]``. Each figure is the best of as many runs as its row says,
+as many for each decoder; only of 1,000,000 partitions the pure Python ones are run once. All on one
+machine in one process, Java's measured inside its JVM, after runs that warm it up. Ratios are how
+many times as long as this decoder the other one takes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ public class Timer {
 
 @dataclass(frozen=True)
 class Figures:
-    """Milliseconds of each decoder for one response, the best of `runs`, the pure Python ones' of `slow_runs`."""
+    """Milliseconds of each decoder for one response, the best of `runs`, the pure Python ones' of
+    `slow_runs`.
+    """
 
     topics: int
     partitions: int
@@ -97,7 +99,9 @@ def main() -> None:
         all_figures = []
         for topics, partitions in shapes:
             for shrunk in SHARES:
-                all_figures.append(measured(java, file, topics, partitions, shrunk, runs=runs, slow_runs=runs))
+                all_figures.append(
+                    measured(java, file, topics, partitions, shrunk, runs=runs, slow_runs=runs)
+                )
                 print(line(all_figures[-1]), flush=True)
         if not quick:
             all_figures.append(measured(java, file, *MILLION, 0.0, runs=runs, slow_runs=1))
@@ -112,8 +116,10 @@ def main() -> None:
 
 
 HEADER = (
-    "ms, best of the runs (how many times ours); runs: of each, or: of ours and Java / of kafka-python and aiokafka\n"
-    f"{'topics x partitions':>20} {'shrunk':>6} {'body':>8} {'runs':>6} {'ours':>7} {'kafka-python':>16} "
+    "ms, best of the runs (how many times ours); runs: of each, or: of ours and Java / of "
+    "kafka-python and aiokafka\n"
+    f"{'topics x partitions':>20} {'shrunk':>6} {'body':>8} {'runs':>6} {'ours':>7} "
+    f"{'kafka-python':>16} "
     f"{'Java, warm':>15}"
     f" {'ours v5':>8} {'aiokafka v5':>16}"
 )
@@ -121,7 +127,11 @@ HEADER = (
 
 def line(figures: Figures) -> str:
     """Return a row of the table."""
-    runs = f"{figures.runs}" if figures.runs == figures.slow_runs else f"{figures.runs} / {figures.slow_runs}"
+    runs = (
+        f"{figures.runs}"
+        if figures.runs == figures.slow_runs
+        else f"{figures.runs} / {figures.slow_runs}"
+    )
     return (
         f"{f'{figures.topics:,} x {figures.partitions:,}':>20} {figures.shrunk:>6.0%} "
         f"{figures.body_bytes / 1e6:>5.1f} MB"
@@ -145,8 +155,8 @@ def measured(
     runs: int,
     slow_runs: int,
 ) -> Figures:
-    """Return what each decoder takes. `slow_runs`: of the pure Python ones, which take seconds for very large
-    responses.
+    """Return what each decoder takes. `slow_runs`: of the pure Python ones, which take seconds for
+    very large responses.
     """
     body = metadata_response(VERSION, topics, partitions, shrunk=shrunk)
     body_v5 = metadata_response(AIOKAFKA_VERSION, topics, partitions, shrunk=shrunk)
@@ -178,8 +188,8 @@ def best(call: Callable[[], object], runs: int) -> float:
 
 @contextmanager
 def java_timer() -> Iterator[Callable[[Path, int], list[float]]]:
-    """Give a function (file, times) -> milliseconds of each decode of that file by Kafka's classes, in a JVM of its
-    own.
+    """Give a function (file, times) -> milliseconds of each decode of that file by Kafka's classes,
+    in a JVM of its own.
     """
     gateway: Any = JavaGateway.launch_gateway(
         jarpath=str(next(SPARK_JARS.glob("py4j-*.jar"))),
@@ -199,13 +209,17 @@ def java_timer() -> Iterator[Callable[[Path, int], list[float]]]:
 
 
 def peak_memory(file: Path) -> int:
-    """Return the most bytes that decoding this file takes, without the file itself, in a process of its own."""
+    """Return the most bytes that decoding this file takes, without the file itself, in a process of
+    its own.
+    """
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_peak_memory_here, (file,))
 
 
 def _peak_memory_here(file: Path) -> int:
-    """Return NumPy's and Python's peak and Arrow's: together not less than the most there was at any time."""
+    """Return NumPy's and Python's peak and Arrow's: together not less than the most there was at
+    any time.
+    """
     body = file.read_bytes()
     decode_response(
         metadata_response(VERSION, 10, 100), VERSION
@@ -221,7 +235,9 @@ def aims(all_figures: list[Figures]) -> Iterator[str]:
     half = min(each.kafka_python / each.ours for each in all_figures if each.shrunk == max(SHARES))
     java = all_figures[0].ours / all_figures[0].java_warm
     yield aim("kafka-python's time, all in sync, least of all shapes", in_sync, ">=", 15)
-    yield aim("kafka-python's time, half of the partitions shrunk, least of all shapes", half, ">=", 3)
+    yield aim(
+        "kafka-python's time, half of the partitions shrunk, least of all shapes", half, ">=", 3
+    )
     yield aim("of warm Java's time, 1,000 x 100 in sync", java, "<=", 5)
 
 

@@ -1,8 +1,10 @@
-"""Brokers that are far away: they speak Kafka's protocol over sockets, and each byte takes half of a round trip.
+"""Brokers that are far away: they speak Kafka's protocol over sockets, and each byte takes half of
+a round trip.
 
-All listeners of a `FarCluster` run in one thread; `far_process` puts them into a process of their own. The kernel
-connects sockets of one machine at once. The round trip that this takes from afar is added to the first bytes of a
-connection: what is asked over it waits for as many round trips as it would in truth, those of TLS and SASL too.
+All listeners of a `FarCluster` run in one thread; `far_process` puts them into a process of their
+own. The kernel connects sockets of one machine at once. The round trip that this takes from afar is
+added to the first bytes of a connection: what is asked over it waits for as many round trips as it
+would in truth, those of TLS and SASL too.
 """
 
 from __future__ import annotations
@@ -21,8 +23,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse, ListGroupsRequest, ListGroupsResponse
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse, OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.admin import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
@@ -101,8 +113,9 @@ class FarBroker:
 
 
 class FarCluster:
-    """Brokers 0 to `brokers` - 1. Each coordinates `groups` groups without members, and leads some `partitions` of
-    __consumer_offsets, and `consumed` of the topic TOPIC. Of that, each group has committed all offsets.
+    """Brokers 0 to `brokers` - 1. Each coordinates `groups` groups without members, and leads some
+    `partitions` of __consumer_offsets, and `consumed` of the topic TOPIC. Of that, each group has
+    committed all offsets.
 
     A context manager. `is_secured`: its listeners are SASL_SSL with SCRAM-SHA-512, or PLAINTEXT.
     """
@@ -117,7 +130,9 @@ class FarCluster:
         consumed: int = 100,
         is_secured: bool = False,
     ) -> None:
-        self.brokers = [FarBroker(n, [f"group-{n}-{each}" for each in range(groups)]) for n in range(brokers)]
+        self.brokers = [
+            FarBroker(n, [f"group-{n}-{each}" for each in range(groups)]) for n in range(brokers)
+        ]
         self.partitions, self.consumed = partitions, consumed
         self.round_trip_s = round_trip_s
         self._is_secured = is_secured
@@ -126,7 +141,9 @@ class FarCluster:
         self._open: dict[int, set[_Far]] = {broker.broker_id: set() for broker in self.brokers}
 
     def __enter__(self) -> Self:
-        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="far-cluster-")))
+        self._folder = Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="far-cluster-"))
+        )
         self._tls = self._secure() if self._is_secured else None
         self._loop = asyncio.new_event_loop()
         self._stack.callback(self._loop.close)
@@ -140,14 +157,21 @@ class FarCluster:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._stack.close()
 
     @property
     def options(self) -> dict[str, str]:
         """The options of `kafka_metadata` that reach it."""
-        servers = {"kafka.bootstrap.servers": ",".join(f"{HOST}:{broker.port}" for broker in self.brokers[:3])}
+        servers = {
+            "kafka.bootstrap.servers": ",".join(
+                f"{HOST}:{broker.port}" for broker in self.brokers[:3]
+            )
+        }
         if not self._is_secured:
             return servers
         return servers | {
@@ -199,7 +223,12 @@ class FarCluster:
     async def _listen(self, broker: FarBroker) -> None:
         def connected() -> _Far:
             broker.connections += 1
-            return _Far(self._loop, self.round_trip_s, _Session(self, broker, self._tls), self._open[broker.broker_id])
+            return _Far(
+                self._loop,
+                self.round_trip_s,
+                _Session(self, broker, self._tls),
+                self._open[broker.broker_id],
+            )
 
         listener = await self._loop.create_server(connected, HOST, 0, backlog=512)
         self._listeners[broker.broker_id] = listener
@@ -212,7 +241,11 @@ class _Far(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, round_trip_s: float, session: _Session, open_: set[_Far]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        round_trip_s: float,
+        session: _Session,
+        open_: set[_Far],
     ) -> None:
         self._loop, self._session, self._open = loop, session, open_
         self._one_way_s = round_trip_s / 2
@@ -229,7 +262,9 @@ class _Far(asyncio.Protocol):
         self._open.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what the client sent, when it has come so far: in order, which timers of one time would not keep."""
+        """Hand on what the client sent, when it has come so far: in order, which timers of one time
+        would not keep.
+        """
         self._last = max(self._loop.time(), self._last + 1e-6)
         self._loop.call_at(self._last + self._one_way_s, self._arrived, data)
 
@@ -250,7 +285,9 @@ class _Session:
     def __init__(self, cluster: FarCluster, broker: FarBroker, tls: ssl.SSLContext | None) -> None:
         self._cluster, self._broker = cluster, broker
         self._coming, self._going = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = tls.wrap_bio(self._coming, self._going, server_side=True) if tls is not None else None
+        self._tls = (
+            tls.wrap_bio(self._coming, self._going, server_side=True) if tls is not None else None
+        )
         self._scram = _Scram()
         self._unread = b""
 
@@ -270,7 +307,9 @@ class _Session:
     def _answers(self, data: bytes) -> bytes:
         self._unread += data
         answers = b""
-        while len(self._unread) >= 4 and len(self._unread) >= 4 + (size := struct.unpack_from(">i", self._unread)[0]):
+        while len(self._unread) >= 4 and len(self._unread) >= 4 + (
+            size := struct.unpack_from(">i", self._unread)[0]
+        ):
             frame, self._unread = self._unread[4 : 4 + size], self._unread[4 + size :]
             answers += self._answer(frame)
         return answers
@@ -291,7 +330,9 @@ class _Session:
         else:
             fields = self._fields(name, request.decode(frame[at + is_flexible :], version=version))
             fields = {"throttle_time_ms": 0, "error_code": 0} | fields
-            out = response._struct.encode(fields, version=version, compact=is_flexible, tagged=is_flexible)  # noqa: SLF001
+            out = response._struct.encode(  # noqa: SLF001
+                fields, version=version, compact=is_flexible, tagged=is_flexible
+            )
             is_flexible &= api_key != ApiVersionsRequest.API_KEY
         head = struct.pack(">i", correlation_id) + b"\0" * is_flexible
         return struct.pack(">i", len(head) + len(out)) + head + out
@@ -299,7 +340,10 @@ class _Session:
     def _fields(self, name: str, asked: Any) -> dict[str, Any]:
         match name:
             case "ApiVersionsRequest":
-                keys = [{"api_key": each, "min_version": 0, "max_version": last} for each, last in _VERSIONS.items()]
+                keys = [
+                    {"api_key": each, "min_version": 0, "max_version": last}
+                    for each, last in _VERSIONS.items()
+                ]
                 return {"api_keys": keys}
             case "SaslHandshakeRequest":
                 return {"mechanisms": [_MECHANISM]}
@@ -326,7 +370,10 @@ class _Session:
         ]
         return {
             "throttle_time_ms": 0,
-            "brokers": [{"node_id": b.broker_id, "host": HOST, "port": b.port, "rack": None} for b in brokers],
+            "brokers": [
+                {"node_id": b.broker_id, "host": HOST, "port": b.port, "rack": None}
+                for b in brokers
+            ],
             "cluster_id": "far",
             "controller_id": 0,
             "topics": topics,
@@ -350,9 +397,18 @@ class _Session:
         return topic | {"partitions": partitions, "topic_authorized_operations": 0}
 
     def _committed(self, group: str) -> dict[str, Any]:
-        offset = {"committed_offset": COMMITTED, "committed_leader_epoch": _EPOCH, "metadata": "", "error_code": 0}
+        offset = {
+            "committed_offset": COMMITTED,
+            "committed_leader_epoch": _EPOCH,
+            "metadata": "",
+            "error_code": 0,
+        }
         partitions = [{"partition_index": n, **offset} for n in range(self._cluster.consumed)]
-        return {"group_id": group, "topics": [{"name": TOPIC, "partitions": partitions}], "error_code": 0}
+        return {
+            "group_id": group,
+            "topics": [{"name": TOPIC, "partitions": partitions}],
+            "error_code": 0,
+        }
 
 
 def _end(topic: Any) -> dict[str, Any]:
@@ -370,7 +426,12 @@ def _end(topic: Any) -> dict[str, Any]:
 
 
 def _listed(group: str) -> dict[str, Any]:
-    return {"group_id": group, "protocol_type": "consumer", "group_state": "Empty", "group_type": "classic"}
+    return {
+        "group_id": group,
+        "protocol_type": "consumer",
+        "group_state": "Empty",
+        "group_type": "classic",
+    }
 
 
 def _described(group: str) -> dict[str, Any]:
@@ -379,7 +440,9 @@ def _described(group: str) -> dict[str, Any]:
 
 
 class _Scram:
-    """The server's side of SCRAM-SHA-512 (RFC 5802): what it says next. Like a broker it does not hash the password."""
+    """The server's side of SCRAM-SHA-512 (RFC 5802): what it says next. Like a broker it does not
+    hash the password.
+    """
 
     def __init__(self) -> None:
         self._first = b""
@@ -388,14 +451,20 @@ class _Scram:
         """Return the answer to a client's message. Raises ValueError for a wrong password."""
         if not self._first:
             bare = said.removeprefix(b"n,,")
-            nonce = dict(part.split(b"=", 1) for part in bare.split(b","))[b"r"] + secrets.token_hex(8).encode()
+            nonce = (
+                dict(part.split(b"=", 1) for part in bare.split(b","))[b"r"]
+                + secrets.token_hex(8).encode()
+            )
             answer = b"r=%b,s=%b,i=%d" % (nonce, base64.b64encode(_SALT), _ITERATIONS)
             self._first = bare + b"," + answer
             return answer
         without_proof, _, proof = said.rpartition(b",p=")
         message = self._first + b"," + without_proof
         signature = hmac.digest(hashlib.sha512(_CLIENT_KEY).digest(), message, "sha512")
-        if bytes(a ^ b for a, b in zip(base64.b64decode(proof), signature, strict=True)) != _CLIENT_KEY:
+        if (
+            bytes(a ^ b for a, b in zip(base64.b64decode(proof), signature, strict=True))
+            != _CLIENT_KEY
+        ):
             raise ValueError("wrong password")
         return b"v=" + base64.b64encode(hmac.digest(_SERVER_KEY, message, "sha512"))
 
@@ -404,12 +473,16 @@ class _Scram:
 def far_process(
     brokers: int, *, round_trip_s: float, is_secured: bool, consumed: int = 100
 ) -> Iterator[dict[str, str]]:
-    """Give the options that reach such a cluster, whose brokers are in another process, and end it."""
+    """Give the options that reach such a cluster, whose brokers are in another process, and end
+    it.
+    """
     with in_process(_serve, brokers, round_trip_s, is_secured, consumed) as options:
         yield options
 
 
-def _serve(parent: Connection, brokers: int, round_trip_s: float, is_secured: bool, consumed: int) -> None:
+def _serve(
+    parent: Connection, brokers: int, round_trip_s: float, is_secured: bool, consumed: int
+) -> None:
     far = FarCluster(brokers, round_trip_s=round_trip_s, is_secured=is_secured, consumed=consumed)
     with far as cluster, suppress(EOFError):
         parent.send(cluster.options)

@@ -1,14 +1,15 @@
-"""Reading the coordinators' log, side by side: this source on one core and through Spark, and plain confluent-kafka
-loops.
+"""Reading the coordinators' log, side by side: this source on one core and through Spark, and plain
+confluent-kafka loops.
 
-``python -m benchmarks.group_log [--quick]``. Topics in the layout of `__consumer_offsets` on a real broker hold offset
-commits of 50 groups to 8 partitions each and, among them, records of another group: a classic group of three members, a
-KIP-848 group's epoch and what a member has, in turn. Ours decodes every commit too, to aggregates; the plain loops pass
-over commits by the first two bytes of the key. kafka-python has no classes for these records, so the plain loops decode
-the rest with the struct module; ours decodes every type and version, to Arrow. Rates are records read a second, commits
-included, medians of the runs; ratios are to the faster of the two loops as they come. The tuned one fetches without
-pauses and takes 10,000 messages at once: what is left to gain in Python. The last line says what an aggregate takes in
-a Parquet file of its own batch.
+``python -m benchmarks.group_log [--quick]``. Topics in the layout of `__consumer_offsets` on a real
+broker hold offset commits of 50 groups to 8 partitions each and, among them, records of another
+group: a classic group of three members, a KIP-848 group's epoch and what a member has, in turn.
+Ours decodes every commit too, to aggregates; the plain loops pass over commits by the first two
+bytes of the key. kafka-python has no classes for these records, so the plain loops decode the rest
+with the struct module; ours decodes every type and version, to Arrow. Rates are records read a
+second, commits included, medians of the runs; ratios are to the faster of the two loops as they
+come. The tuned one fetches without pauses and takes 10,000 messages at once: what is left to gain
+in Python. The last line says what an aggregate takes in a Parquet file of its own batch.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ QUICK_RECORDS: Final = 100_000
 PARTITIONS: Final = 2
 RUNS: Final = 3
 _TUNED: Final = {"fetch.queue.backoff.ms": 1}
-"""By default a full queue stops fetching for a second, six times as long as it takes to empty it."""
+"""By default a full queue stops fetching for a second, six times as long as it takes to empty
+it.
+"""
 WAYS: Final = ("ours, one core", "ours, Spark", "poll()", "consume(500)", "consume, tuned")
 TIMEOUT_MS: Final = 30_000
 
@@ -72,11 +75,18 @@ class _Source(KafkaGroupLogSource):
 def main() -> None:
     """Print the table, then the aims and what was reached."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_RECORDS:,} records and one run of each")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_RECORDS:,} records and one run of each"
+    )
     quick = parser.parse_args().quick
     count, runs = (QUICK_RECORDS, 1) if quick else (RECORDS, RUNS)
-    print(f"records a second, {count:,} records, medians of {runs}; times the faster of poll() and consume(500)")
-    print(f"{'groups':>7}" + "".join(f"{way:>16}" for way in WAYS) + f"{'one core':>10}{'Spark':>8}")
+    print(
+        f"records a second, {count:,} records, medians of {runs}; times the faster of poll() and "
+        "consume(500)"
+    )
+    print(
+        f"{'groups':>7}" + "".join(f"{way:>16}" for way in WAYS) + f"{'one core':>10}{'Spark':>8}"
+    )
     ratios = []
     with LocalCluster(brokers=1) as kafka:
         (cluster,) = parse_group_log({"kafka.bootstrap.servers": kafka.bootstrap_servers}).clusters
@@ -89,7 +99,10 @@ def main() -> None:
             ours, through_spark, *plain, _ = rates
             ratios.append((share, ours / max(plain)))
             figures = "".join(f"{rate:>16,.0f}" for rate in rates)
-            print(f"{share:>7.1%}{figures}{ours / max(plain):>9.1f}x{through_spark / max(plain):>7.1f}x", flush=True)
+            print(
+                f"{share:>7.1%}{figures}{ours / max(plain):>9.1f}x{through_spark / max(plain):>7.1f}x",
+                flush=True,
+            )
         size, aggregates = _bytes_of_commits(cluster, f"log-{SHARES[0]}")
         spark.stop()
     print(f"{size / aggregates:.0f} bytes an aggregate of commits, {aggregates:,} of them")
@@ -126,7 +139,11 @@ def _session() -> Any:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
     return SparkSession.builder.master(f"local[{PARTITIONS}]").config(map=settings).getOrCreate()
 
 
@@ -136,11 +153,16 @@ def _session() -> Any:
 def _fill(servers: str, topic: str, share: float, count: int) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": count})
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": count}
+    )
     groups = _group_records()
     every = round(1 / share)
     for at in range(count):
-        commit = COMMIT_KEYS[at % len(COMMIT_KEYS)], struct.pack(">hqihq", 3, at, 7, 0, 1_763_802_000_000)
+        commit = (
+            COMMIT_KEYS[at % len(COMMIT_KEYS)],
+            struct.pack(">hqihq", 3, at, 7, 0, 1_763_802_000_000),
+        )
         key, value = groups[at // every % len(groups)] if at % every == 0 else commit
         producer.produce(topic, value, key, partition=at * PARTITIONS // count)
         if at % 10_000 == 0:
@@ -159,7 +181,10 @@ def _group_records() -> list[tuple[bytes, bytes]]:
         "generation_id": 4,
         "rack_id": None,
     }
-    assignment = {"assigned_partitions": [{"topic": "orders", "partitions": list(range(8))}], "user_data": None}
+    assignment = {
+        "assigned_partitions": [{"topic": "orders", "partitions": list(range(8))}],
+        "user_data": None,
+    }
     members = [
         {
             "member_id": f"payments-{number}-{UUID(int=number)}",
@@ -185,7 +210,9 @@ def _group_records() -> list[tuple[bytes, bytes]]:
         "member_epoch": 5,
         "previous_member_epoch": 4,
         "state": 0,
-        "assigned_partitions": [{"topic_id": topic_id, "partitions": list(range(8)), "assignment_epochs": None}],
+        "assigned_partitions": [
+            {"topic_id": topic_id, "partitions": list(range(8)), "assignment_epochs": None}
+        ],
         "partitions_pending_revocation": [],
     }
     return [
@@ -195,7 +222,9 @@ def _group_records() -> list[tuple[bytes, bytes]]:
     ]
 
 
-def _record(number: int, version: int, key: dict[str, Any], value: dict[str, Any]) -> tuple[bytes, bytes]:
+def _record(
+    number: int, version: int, key: dict[str, Any], value: dict[str, Any]
+) -> tuple[bytes, bytes]:
     record_type = RECORD_TYPES[number]
     return (
         struct.pack(">h", number) + write_message(record_type.key, 0, key),
@@ -207,7 +236,10 @@ def _record(number: int, version: int, key: dict[str, Any], value: dict[str, Any
 
 
 def _ours(cluster: Cluster, topic: str) -> int:
-    return sum(sum(record == "record" for record in batch["record"].to_pylist()) for batch in _batches(cluster, topic))
+    return sum(
+        sum(record == "record" for record in batch["record"].to_pylist())
+        for batch in _batches(cluster, topic)
+    )
 
 
 def _bytes_of_commits(cluster: Cluster, topic: str) -> tuple[int, int]:
@@ -225,8 +257,13 @@ def _bytes_of_commits(cluster: Cluster, topic: str) -> tuple[int, int]:
 def _batches(cluster: Cluster, topic: str) -> Iterator[pa.RecordBatch]:
     with closing(LogWatcher(cluster, topic, TIMEOUT_MS)) as watcher:
         seen = watcher.look()
-    spans = [Span("c", seen.cluster_id, seen.topic_id, partition, 0, end) for partition, end in seen.ends.items()]
-    options = parse_group_log({"kafka.bootstrap.servers": "not-asked:1", "requestTimeout": f"{TIMEOUT_MS}ms"})
+    spans = [
+        Span("c", seen.cluster_id, seen.topic_id, partition, 0, end)
+        for partition, end in seen.ends.items()
+    ]
+    options = parse_group_log(
+        {"kafka.bootstrap.servers": "not-asked:1", "requestTimeout": f"{TIMEOUT_MS}ms"}
+    )
     return GroupLog(options, topic).rows(cluster, spans, datetime.now(UTC), time.sleep)
 
 
@@ -380,7 +417,14 @@ def _current(key: bytes, value: bytes) -> dict[str, Any]:
             topics.append((topic_id, struct.unpack_from(f">{length}i", value, at + 17)))
             at += 17 + 4 * length + 1
         lists.append(topics)
-    return {"group": group, "member": member, "epoch": epoch, "previous": previous, "state": state, "lists": lists}
+    return {
+        "group": group,
+        "member": member,
+        "epoch": epoch,
+        "previous": previous,
+        "state": state,
+        "lists": lists,
+    }
 
 
 _DECODERS: Final = {CLASSIC: _classic, EPOCH: _epoch, CURRENT: _current}

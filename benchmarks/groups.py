@@ -1,9 +1,10 @@
-"""Groups of a cluster that is large and far away, and their offsets: 50 brokers at a round trip of 40 ms, asked within
-the time that `enrichTimeout` gives them unless told. Each of 200 groups has committed the offsets of 100 partitions.
+"""Groups of a cluster that is large and far away, and their offsets: 50 brokers at a round trip of
+40 ms, asked within the time that `enrichTimeout` gives them unless told. Each of 200 groups has
+committed the offsets of 100 partitions.
 
 ``python -m benchmarks.groups [--quick]``. The brokers are made up and in a process of their own
-(`benchmarks.far_cluster`); bytes, connections, TLS and SCRAM are real. The first asking of a poller makes the
-connections, later ones find them kept. Processor time is that of the poller's process.
+(`benchmarks.far_cluster`); bytes, connections, TLS and SCRAM are real. The first asking of a poller
+makes the connections, later ones find them kept. Processor time is that of the poller's process.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from metadata_source.references import FOLDERS
 BROKERS: Final = 50
 GROUPS_A_BROKER: Final = 4
 PARTITIONS: Final = 100
-WHOLE: Final = {"groups": BROKERS * GROUPS_A_BROKER, "offsets": BROKERS * GROUPS_A_BROKER * PARTITIONS}
+WHOLE: Final = {
+    "groups": BROKERS * GROUPS_A_BROKER,
+    "offsets": BROKERS * GROUPS_A_BROKER * PARTITIONS,
+}
 """Question -> of how many groups, or commits, the whole answer is."""
 ROUND_TRIP_S: Final = 0.04
 BUDGET_S: Final = {"groups": 2.5, "offsets": 5.0}
@@ -36,7 +40,9 @@ LATER: Final = 4
 
 
 class Asked(NamedTuple):
-    """The time and the processor time that one asking took, s, and whether all groups were described."""
+    """The time and the processor time that one asking took, s, and whether all groups were
+    described.
+    """
 
     seconds: float
     processor: float
@@ -61,13 +67,19 @@ def main() -> None:
         first, later = [each[0] for each in askings], [one for each in askings for one in each[1:]]
         for what, times in (("connections to be made", first), ("connections kept", later)):
             seconds = [each.seconds for each in times]
-            median, processor = statistics.median(seconds), statistics.median(each.processor for each in times)
+            median, processor = (
+                statistics.median(seconds),
+                statistics.median(each.processor for each in times),
+            )
             print(
-                f"{f'{security}, {what}':<57} {min(seconds):>8.2f} {median:>8.2f} {max(seconds):>8.2f} "
+                f"{f'{security}, {what}':<57} {min(seconds):>8.2f} {median:>8.2f} "
+                f"{max(seconds):>8.2f} "
                 f"{processor:>10.2f} {sum(each.is_whole for each in times):>5}/{len(times)}",
                 flush=True,
             )
-            aims.append(aim(f"{security}, {what}, the worst", max(seconds), "<=", BUDGET_S[kind], " s"))
+            aims.append(
+                aim(f"{security}, {what}, the worst", max(seconds), "<=", BUDGET_S[kind], " s")
+            )
             if not all(each.is_whole for each in times):
                 aims.append(f"aim MISSED: every answer is whole ({security}, {what})")
     print("\n".join(aims))

@@ -40,21 +40,33 @@ def main() -> None:
         told = {}
         for group_id, of_group in offsets.items():
             of_group[:] = [offset + pick.randrange(5_000) for offset in of_group]
-            commits = [Commit("topic", n, offset, offset + pick.randrange(3_000)) for n, offset in enumerate(of_group)]
+            commits = [
+                Commit("topic", n, offset, offset + pick.randrange(3_000))
+                for n, offset in enumerate(of_group)
+            ]
             told[group_id] = {this.poll: Told(this.due + 2_000_000, False, commits)}
         rows = []
         began = time.process_time()
         for group_id in ids:
-            memory = Memory.from_json(json.loads(memories[group_id])) if group_id in memories else None
+            memory = (
+                Memory.from_json(json.loads(memories[group_id])) if group_id in memories else None
+            )
             group = Group("id", "cluster", group_id)
-            kept, made = fold(group, memory, live.get(group_id), [this], told=told[group_id], before=before)
+            kept, made = fold(
+                group, memory, live.get(group_id), [this], told=told[group_id], before=before
+            )
             if kept is not None:
                 memories[group_id] = json.dumps(kept.to_json(), separators=(",", ":"))
             rows += made.lag
             live[group_id] = next(row for row in made.lag if row["valid_to"] is None)
         seconds = time.process_time() - began
-    print(f"{GROUPS} groups of {PARTITIONS} partitions, all of which move, a visit with a full window")
-    print(f"fold {seconds:.2f} s, {len(rows)} rows {size(pa.Table.from_pylist(rows)) / 1e3:.0f} kB", end=", ")
+    print(
+        f"{GROUPS} groups of {PARTITIONS} partitions, all of which move, a visit with a full window"
+    )
+    print(
+        f"fold {seconds:.2f} s, {len(rows)} rows {size(pa.Table.from_pylist(rows)) / 1e3:.0f} kB",
+        end=", ",
+    )
     print(f"memory {size(pa.table({'memory': list(memories.values())})) / 1e6:.2f} MB")
 
 

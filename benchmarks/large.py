@@ -1,9 +1,10 @@
-"""Rounds of one large cluster: its first poll, ten changes, a broker that is gone. Prints JSON: seconds, CPU seconds,
-peak memory.
+"""Rounds of one large cluster: its first poll, ten changes, a broker that is gone. Prints JSON:
+seconds, CPU seconds, peak memory.
 
     python -m benchmarks.large [--topics 100000] [--memory 2g]
 
-Each topic has ten partitions on three of thirty brokers, and each poll is a key frame: all topics are in bronze again.
+Each topic has ten partitions on three of thirty brokers, and each poll is a key frame: all topics
+are in bronze again.
 """
 
 import argparse
@@ -48,11 +49,15 @@ POLLS = {
 }
 
 
-def write_poll(spark: SparkSession, lake: Lake, n: int, topics: int, said: dict[str, str], *, listed: str) -> None:
+def write_poll(
+    spark: SparkSession, lake: Lake, n: int, topics: int, said: dict[str, str], *, listed: str
+) -> None:
     """A key frame of bronze. `listed`: a condition on the brokers' ids."""
     partitions = (
-        f"transform(sequence(0, 9), p -> named_struct('partition', p, 'error_code', 0, 'leader', {said['leader']}, "
-        f"'leader_epoch', {said['epoch']}, 'replicas', {ALL}, 'isr', {said['isr']}, 'offline_replicas', "
+        "transform(sequence(0, 9), p -> named_struct('partition', p, 'error_code', 0, 'leader', "
+        f"{said['leader']}, "
+        f"'leader_epoch', {said['epoch']}, 'replicas', {ALL}, 'isr', {said['isr']}, "
+        "'offline_replicas', "
         f"{said['offline']}))"
     )
     at = f"timestamp '2026-11-01T00:{n:02d}:00Z'"
@@ -91,11 +96,14 @@ def write_poll(spark: SparkSession, lake: Lake, n: int, topics: int, said: dict[
         "digest": f"unhex(md5('{n}'))",
         "partition_count": str(topics * 10),
         "topic_count": str(topics),
-        "brokers": f"transform(filter(sequence(0, 29), x -> {listed}), x -> named_struct('broker_id', x, 'host', "
+        "brokers": f"transform(filter(sequence(0, 29), x -> {listed}), x -> named_struct('broker_id', x, "
+        "'host', "
         "'h', 'port', 9092, 'rack', 'a'))",
     }
     frames = [
-        spark.range(topics).withColumn("_partitions", F.expr(partitions)).selectExpr(*_columns(key | topic)),
+        spark.range(topics)
+        .withColumn("_partitions", F.expr(partitions))
+        .selectExpr(*_columns(key | topic)),
         spark.range(1).selectExpr(*_columns(key | header)),
     ]
     rows = frames[0].coalesce(2).unionByName(frames[1])
@@ -103,12 +111,15 @@ def write_poll(spark: SparkSession, lake: Lake, n: int, topics: int, said: dict[
 
 
 def _columns(given: dict[str, str]) -> list[str]:
-    return [f"CAST({given.get(c.name, 'NULL')} AS {c.type}) AS `{c.name}`" for c in METADATA_POLLS.columns]
+    return [
+        f"CAST({given.get(c.name, 'NULL')} AS {c.type}) AS `{c.name}`"
+        for c in METADATA_POLLS.columns
+    ]
 
 
 def usage(pid: int) -> tuple[float, int]:
-    """CPU seconds and resident bytes of a process and all below it that are alive; those that have ended count by their
-    parents.
+    """CPU seconds and resident bytes of a process and all below it that are alive; those that have
+    ended count by their parents.
     """
     cpu, resident = 0.0, 0
     tick, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")

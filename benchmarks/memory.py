@@ -1,8 +1,8 @@
 """The most memory that the recorder holds: many clusters, all of which answer at once.
 
-``python -m benchmarks.memory [--quick]``. Each cluster answers with 1,000 x 100 partitions (`benchmarks.replay`) and is
-polled once, into a spool. Measured is the growth of a fresh process; beside it what it would be without a bound on
-decoded answers.
+``python -m benchmarks.memory [--quick]``. Each cluster answers with 1,000 x 100 partitions
+(`benchmarks.replay`) and is polled once, into a spool. Measured is the growth of a fresh process;
+beside it what it would be without a bound on decoded answers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="16 clusters")
     clusters = 16 if parser.parse_args().quick else CLUSTERS
-    print(f"a recorder of {clusters} clusters, {TOPICS:,} x {PARTITIONS} partitions each, MB at most")
+    print(
+        f"a recorder of {clusters} clusters, {TOPICS:,} x {PARTITIONS} partitions each, MB at most"
+    )
     with replayed(TOPICS, PARTITIONS) as address:
         for decoders in (fleet._DECODERS, clusters):  # noqa: SLF001 - what is measured
             with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -55,7 +57,9 @@ def grown(address: tuple[str, int], clusters: int, decoders: int) -> float:
 
 
 def most_resident() -> int:
-    """Return the most bytes that this process had resident; `ru_maxrss` begins with what the parent had."""
+    """Return the most bytes that this process had resident; `ru_maxrss` begins with what the parent
+    had.
+    """
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
@@ -63,8 +67,12 @@ def most_resident() -> int:
 def options(address: tuple[str, int], clusters: int) -> Options:
     """Return the options of so many clusters, all due at nearly the same time."""
     host, port = address
-    aliases = {f"cluster-{n}": {"kafka.bootstrap.servers": f"{host}:{port}"} for n in range(clusters)}
-    return parse({"clusters": json.dumps(aliases), "pollInterval": "1s", "requestTimeout": "60s"}, "stream")
+    aliases = {
+        f"cluster-{n}": {"kafka.bootstrap.servers": f"{host}:{port}"} for n in range(clusters)
+    }
+    return parse(
+        {"clusters": json.dumps(aliases), "pollInterval": "1s", "requestTimeout": "60s"}, "stream"
+    )
 
 
 def record(what: Options) -> None:

@@ -1,10 +1,10 @@
-"""A poll from end to end, socket to columns, side by side: this poller, confluent-kafka's list_topics, kafka-python's
-describe_topics.
+"""A poll from end to end, socket to columns, side by side: this poller, confluent-kafka's
+list_topics, kafka-python's describe_topics.
 
-``python -m benchmarks.poll [--quick]``. Each client keeps its connection and asks a process that replays one answer of
-1,000 x 100 partitions (`benchmarks.replay`), so that nobody waits for a broker's work. All are warm and run equally
-often. Ratios are how many times as long as this poller the other one takes, by medians. The last rows say what this
-poller's time is made of.
+``python -m benchmarks.poll [--quick]``. Each client keeps its connection and asks a process that
+replays one answer of 1,000 x 100 partitions (`benchmarks.replay`), so that nobody waits for a
+broker's work. All are warm and run equally often. Ratios are how many times as long as this poller
+the other one takes, by medians. The last rows say what this poller's time is made of.
 """
 
 from __future__ import annotations
@@ -50,12 +50,16 @@ def main() -> None:
     with replayed(TOPICS, PARTITIONS) as address:
         ours, others, parts = measured(address, runs=3 if quick else 15)
     print(
-        f"a poll end to end, {TOPICS:,} x {PARTITIONS} partitions, ms {'best':>24} {'median':>8} {'runs':>5} "
+        f"a poll end to end, {TOPICS:,} x {PARTITIONS} partitions, ms {'best':>24} {'median':>8} "
+        f"{'runs':>5} "
         f"{'times ours':>11}"
     )
     for times in (ours, *others, *parts):
         ratio = f"{times.median / ours.median:10.2f}x"
-        print(f"{times.what:<56} {times.best:>12.1f} {times.median:>8.1f} {times.runs:>5} {ratio}", flush=True)
+        print(
+            f"{times.what:<56} {times.best:>12.1f} {times.median:>8.1f} {times.runs:>5} {ratio}",
+            flush=True,
+        )
     print(aim("list_topics, end to end, medians", others[0].median / ours.median, ">=", 10))
 
 
@@ -69,10 +73,14 @@ def measured(address: tuple[str, int], *, runs: int) -> tuple[Times, list[Times]
     confluent = AdminClient({"bootstrap.servers": bootstrap})
     others = [timed("confluent-kafka: list_topics, to objects", lambda: listed(confluent), runs)]
     kafka_python = KafkaAdminClient(
-        bootstrap_servers=bootstrap, receive_message_max_bytes=100_000_000, request_timeout_ms=TIMEOUT_S * 1000
+        bootstrap_servers=bootstrap,
+        receive_message_max_bytes=100_000_000,
+        request_timeout_ms=TIMEOUT_S * 1000,
     )
     try:
-        others.append(timed("kafka-python: describe_topics, to dicts", lambda: described(kafka_python), runs))
+        others.append(
+            timed("kafka-python: describe_topics, to dicts", lambda: described(kafka_python), runs)
+        )
     finally:
         kafka_python.close()
     with socket.create_connection(address) as sock:

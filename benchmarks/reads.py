@@ -36,11 +36,11 @@ def counted_session(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def counted(spark: SparkSession) -> Iterator[dict[str, Read]]:
-    """Count what is read while this is open, by any session made by counted_session; filled in at the end, by
-    `schema.table`.
+    """Count what is read while this is open, by any session made by counted_session; filled in at
+    the end, by `schema.table`.
 
-    Tables of which no file was opened are not there. A file counts as often as it is scanned; Delta's logs do not
-    count.
+    Tables of which no file was opened are not there. A file counts as often as it is scanned;
+    Delta's logs do not count.
     """
     found: dict[str, Read] = {}
     context = spark.sparkContext._jsc.sc()  # noqa: SLF001
@@ -59,8 +59,14 @@ def counted(spark: SparkSession) -> Iterator[dict[str, Read]]:
                 place = _PLACE.search(node.desc())
                 if place is None:
                     raise RuntimeError(f"a scan of an unknown place: {node.desc()}")
-                metrics = {metric.name(): values.get(metric.accumulatorId()) for metric in _each(node.metrics())}
-                read = Read(_number(metrics["number of files read"]), _number(metrics["number of output rows"]))
+                metrics = {
+                    metric.name(): values.get(metric.accumulatorId())
+                    for metric in _each(node.metrics())
+                }
+                read = Read(
+                    _number(metrics["number of files read"]),
+                    _number(metrics["number of output rows"]),
+                )
                 table = f"{place[1]}.{place[2]}"
                 reads[table] = reads[table].plus(read)
     found.update({table: read for table, read in sorted(reads.items()) if read.files})

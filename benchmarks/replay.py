@@ -1,5 +1,5 @@
-"""A process that answers ApiVersions and Metadata requests with bytes that were made before: a broker
-without its work.
+"""A process that answers ApiVersions and Metadata requests with bytes that were made before: a
+broker without its work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def _serve(parent: Connection, topics: int, partitions: int) -> None:
     with Server(("127.0.0.1", 0), _Answers) as server:
         host, port = server.server_address[:2]
         server.bodies = {
-            METADATA: metadata_response(VERSION, topics, partitions, addresses=[(str(host), int(port))]),
+            METADATA: metadata_response(
+                VERSION, topics, partitions, addresses=[(str(host), int(port))]
+            ),
             **{API_VERSIONS | version << 16: _api_versions(version) for version in range(5)},
         }
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -55,7 +57,9 @@ def _serve(parent: Connection, topics: int, partitions: int) -> None:
 
 
 class _Answers(socketserver.BaseRequestHandler):
-    """One connection: each request is answered with the recorded body under its own correlation id."""
+    """One connection: each request is answered with the recorded body under its own correlation
+    id.
+    """
 
     def handle(self) -> None:
         """Answer until the client hangs up."""
@@ -89,5 +93,7 @@ def _api_versions(version: int) -> bytes:
         Key(api_key=API_VERSIONS, min_version=0, max_version=4),
     ]
     return bytes(
-        ApiVersionsResponse(version=version, error_code=0, api_keys=keys, throttle_time_ms=0).encode(version=version)
+        ApiVersionsResponse(
+            version=version, error_code=0, api_keys=keys, throttle_time_ms=0
+        ).encode(version=version)
     )

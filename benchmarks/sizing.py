@@ -1,10 +1,12 @@
-"""``python -m benchmarks.sizing [--clusters N ...] [--seconds S]``: what recording takes, by the number of clusters.
+"""``python -m benchmarks.sizing [--clusters N ...] [--seconds S]``: what recording takes, by the
+number of clusters.
 
-The pipeline polls clusters of 1,000 partitions and three brokers every 30 seconds, and makes history. In each cluster
-a partition gets another leader each minute. One line for each number of clusters: memory at most, processors kept busy,
-bytes of a day before anything is compacted, and how long after the poll that showed it a change of a leader is in gold.
-Processors and bytes count from the first such change on, when nothing is there for the first time. The processes that
-answer for the clusters share the machine and are not counted.
+The pipeline polls clusters of 1,000 partitions and three brokers every 30 seconds, and makes
+history. In each cluster a partition gets another leader each minute. One line for each number of
+clusters: memory at most, processors kept busy, bytes of a day before anything is compacted, and how
+long after the poll that showed it a change of a leader is in gold. Processors and bytes count from
+the first such change on, when nothing is there for the first time. The processes that answer for
+the clusters share the machine and are not counted.
 """
 
 from __future__ import annotations
@@ -43,22 +45,31 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Print a line for each number of clusters."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizing", description=__doc__)
     parser.add_argument("--clusters", type=int, nargs="+", default=CLUSTERS)
-    parser.add_argument("--seconds", type=float, default=240.0, help="of each run (default %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=240.0, help="of each run (default %(default)s)"
+    )
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that everything that was started is ended
     print(_LINE.format(*_COLUMNS))
     for count in arguments.clusters:
         print(_LINE.format(*_measured(count, arguments.seconds)), flush=True)
 
 
 def _measured(count: int, seconds: float) -> Iterator[object]:
-    with tempfile.TemporaryDirectory(prefix="sizing-") as home, answering(["moving"] * count) as servers:
+    with (
+        tempfile.TemporaryDirectory(prefix="sizing-") as home,
+        answering(["moving"] * count) as servers,
+    ):
         everyone = fleet(["moving"] * count, servers, beat_ms=USUAL_MS)
         lake = Path(home) / "lake"
         changes = lake / "gold" / "leader_changes"
         with polling(Path(home), everyone, "pipeline") as (process, _, found):
             # From then on nothing is there for the first time.
-            await_that("a change of a leader", process, Path(home), lambda: any(commits(changes)), FIRST_S)
+            await_that(
+                "a change of a leader", process, Path(home), lambda: any(commits(changes)), FIRST_S
+            )
             begun, used = time.monotonic(), cpu_seconds(process.family)
             before = [_bytes(lake, *schemas) for schemas in _SCHEMAS]
             time.sleep(seconds)
@@ -66,9 +77,16 @@ def _measured(count: int, seconds: float) -> Iterator[object]:
             busy = (cpu_seconds(process.family) - used) / took
             after = [_bytes(lake, *schemas) for schemas in _SCHEMAS]
         java = found.memory["driver, Java"].one
-        yield from (count, f"{java:,.0f}", f"{sum(each.all for each in found.memory.values()) - java:,.0f}")
+        yield from (
+            count,
+            f"{java:,.0f}",
+            f"{sum(each.all for each in found.memory.values()) - java:,.0f}",
+        )
         yield f"{busy:.2f}"
-        yield from (f"{(more - less) / 1e6 * DAY_S / took:,.1f}" for less, more in zip(before, after, strict=True))
+        yield from (
+            f"{(more - less) / 1e6 * DAY_S / took:,.1f}"
+            for less, more in zip(before, after, strict=True)
+        )
         of_each = first_commits(changes, "id", "began_before")
         delays = [(at - row["began_before"]).total_seconds() for at, row in of_each]
         yield from (f"{percentile(delays, share):.1f}" for share in (50, 95))

@@ -1,8 +1,9 @@
 """How long it takes to ask for a day of rebalances, among a year of many.
 
-``python -m benchmarks.views [--quick]``. A year of one cluster: 1,000,000 rebalances of 200 groups, half of them
-classic, with 100,000 moves of the 50 partitions of the coordinators' log, and what polls saw of begins. Each question
-is asked of the views with the settings of the jobs, once to warm up and then RUNS times; medians.
+``python -m benchmarks.views [--quick]``. A year of one cluster: 1,000,000 rebalances of 200 groups,
+half of them classic, with 100,000 moves of the 50 partitions of the coordinators' log, and what
+polls saw of begins. Each question is asked of the views with the settings of the jobs, once to warm
+up and then RUNS times; medians.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def main() -> int:
         ensure_tables(spark, lake, TABLES)
         fill(spark, lake, REBALANCES // part, MOVES // part)
         attach(spark, lake)
-        print(f"seconds, of {REBALANCES // part:,} rebalances and {MOVES // part:,} moves, medians of {RUNS}")
+        print(
+            f"seconds, of {REBALANCES // part:,} rebalances and {MOVES // part:,} moves, medians "
+            f"of {RUNS}"
+        )
         took = {}
         for what, sql in QUESTIONS.items():
             took[what] = ask(spark, sql)
@@ -74,7 +78,9 @@ def main() -> int:
 
 
 def ask(spark: SparkSession, sql: str) -> float:
-    """Return how long it takes until all rows of the answer were there, without handing them over."""
+    """Return how long it takes until all rows of the answer were there, without handing them
+    over.
+    """
     times = []
     for _ in range(RUNS + 1):
         begin = time.monotonic()
@@ -84,10 +90,17 @@ def ask(spark: SparkSession, sql: str) -> float:
 
 
 def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
-    """Write a year of rebalances and moves, each table in the order of time, as rounds do and OPTIMIZE leaves it."""
+    """Write a year of rebalances and moves, each table in the order of time, as rounds do and
+    OPTIMIZE leaves it.
+    """
     began = _at(f"id * {_YEAR_S / rebalances!r}D")
     group = f"concat('group-', id % {GROUPS})"
-    of_each = {**_PLACE, "group_id": group, "source": "'log'", "log_partition": f"CAST(id % {PARTITIONS} AS INT)"}
+    of_each = {
+        **_PLACE,
+        "group_id": group,
+        "source": "'log'",
+        "log_partition": f"CAST(id % {PARTITIONS} AS INT)",
+    }
     topic = f"concat('topic-', id % {GROUPS})"
     told = {
         **of_each,
@@ -101,14 +114,16 @@ def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
         "members": "3",
         "subscribed": f"array({topic})",
         "assigned": (
-            f"array(named_struct('topic', CAST(NULL AS STRING), 'topic_id', concat('id-', {topic}), 'partitions', 5))"
+            "array(named_struct('topic', CAST(NULL AS STRING), 'topic_id', concat('id-', "
+            f"{topic}), 'partitions', 5))"
         ),
         "since_previous_ms": "60000",
         "is_live": "false",
     }
     _write(spark, lake, groups.REBALANCES_TOLD, rebalances, told)
     had = (
-        f"array(named_struct('topic', CAST(NULL AS STRING), 'topic_id', concat('id-', {topic}), 'partitions', "
+        f"array(named_struct('topic', CAST(NULL AS STRING), 'topic_id', concat('id-', {topic}), "
+        "'partitions', "
         f"array(0, 1)))"
     )
     members = {
@@ -142,7 +157,13 @@ def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
         "followed_until": f"{moved} + INTERVAL 20 SECONDS",
     }
     _write(spark, lake, silver.COORDINATORS, moves, leaders)
-    _write(spark, lake, groups.GROUP_LIVES, GROUPS, {**of_each, "valid_from": _BEGIN, "is_live": "true"})
+    _write(
+        spark,
+        lake,
+        groups.GROUP_LIVES,
+        GROUPS,
+        {**of_each, "valid_from": _BEGIN, "is_live": "true"},
+    )
     seen = {
         **_PLACE,
         "topic": topic,
@@ -152,7 +173,13 @@ def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
         "valid_from": _BEGIN,
     }
     _write(spark, lake, silver.TOPIC_SNAPSHOTS, GROUPS, seen)
-    state = {**_PLACE, "history": "'silver'", "memory": "'{}'", "round": "1", "done_at": _at(f"{_YEAR_S}D")}
+    state = {
+        **_PLACE,
+        "history": "'silver'",
+        "memory": "'{}'",
+        "round": "1",
+        "done_at": _at(f"{_YEAR_S}D"),
+    }
     _write(spark, lake, internal.STATE, 1, state)
 
 
@@ -161,13 +188,23 @@ def _at(seconds: str) -> str:
 
 
 def _write(
-    spark: SparkSession, lake: Lake, table: Table, count: int, values: Mapping[str, str], *, where: str = "true"
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    count: int,
+    values: Mapping[str, str],
+    *,
+    where: str = "true",
 ) -> None:
-    """Append what `values` say (SQL of `id`, a number), something where a value must be, and null elsewhere."""
+    """Append what `values` say (SQL of `id`, a number), something where a value must be, and null
+    elsewhere.
+    """
     some = {"string": "''", "int": "0", "bigint": "0", "timestamp": _BEGIN}
     columns = []
     for column in (column for column in table.columns if column.generated_as is None):
-        value = values.get(column.name, "NULL" if column.nullable else some.get(column.type, "NULL"))
+        value = values.get(
+            column.name, "NULL" if column.nullable else some.get(column.type, "NULL")
+        )
         columns.append(f"CAST({value} AS {column.type}) AS `{column.name}`")
     rows = spark.range(0, count, 1, FILES if count > FILES else 1).where(where).selectExpr(*columns)
     rows.write.format("delta").mode("append").save(lake.path(table))

@@ -1,18 +1,22 @@
-"""Whether anything grows in a year: a lake that lives through one by a test clock, with upkeep as the pipeline does it.
+"""Whether anything grows in a year: a lake that lives through one by a test clock, with upkeep as
+the pipeline does it.
 
-``python -m benchmarks.year [--days N] [--steps N] [--commits N] [--period N] [--silver AGE] [--gold AGE]
-[--json FILE]``. Ten clusters of 1,000 partitions. A day has six polls, and before each something happens: brokers go
-and come back, leaders move, topics are deleted and made again, and groups come, rebalance and go. One round makes
-history of 60 polls. `--steps 1` makes a round of each, to the same rows, which takes a day and more. Upkeep comes after
-each third round (production has hundreds between two). Then one day of 2,880 commits of polls, one after the other
-without waiting; each 60 of them become history in a round, and upkeep comes each six hours, as in production. In that
-day groups are remembered for six hours after they are gone (`retention.bronze`), not for a week, which would not be
-full. A line for each period says what a commit of polls, a round, an upkeep and a question take, how many files and log
-entries there are, and how much memory is in use. The last lines compare the last five periods with the five before.
+``python -m benchmarks.year [--days N] [--steps N] [--commits N] [--period N] [--silver AGE] [--gold
+AGE] [--json FILE]``. Ten clusters of 1,000 partitions. A day has six polls, and before each
+something happens: brokers go and come back, leaders move, topics are deleted and made again, and
+groups come, rebalance and go. One round makes history of 60 polls. `--steps 1` makes a round of
+each, to the same rows, which takes a day and more. Upkeep comes after each third round (production
+has hundreds between two). Then one day of 2,880 commits of polls, one after the other without
+waiting; each 60 of them become history in a round, and upkeep comes each six hours, as in
+production. In that day groups are remembered for six hours after they are gone
+(`retention.bronze`), not for a week, which would not be full. A line for each period says what a
+commit of polls, a round, an upkeep and a question take, how many files and log entries there are,
+and how much memory is in use. The last lines compare the last five periods with the five before.
 
-Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of the machine, so after
-each round the files of the lake are made older. When a file was replaced stands in Delta's log and cannot be made
-older: here every table keeps replaced files for KEPT_S seconds.
+Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of
+the machine, so after each round the files of the lake are made older. When a file was replaced
+stands in Delta's log and cannot be made older: here every table keeps replaced files for KEPT_S
+seconds.
 """
 
 from __future__ import annotations
@@ -62,23 +66,34 @@ COMMITS_A_ROUND: Final = 60
 """Half an hour of polls: with a round for each of them the day would take longer than a day."""
 GROUPS_KEPT: Final = {"bronze": "6h"}
 KEPT_S: Final = 900
-"""Delta reads no commits that are older: the rounds that read what was appended have to come before."""
+"""Delta reads no commits that are older: the rounds that read what was appended have to come
+before.
+"""
 A_DAY_OF_COMMITS: Final = 2_880
 CYCLE: Final = 5
-"""Periods. Delta cleans a log with each tenth commit, and keeps a week of most: with rounds of ten days these logs are
-at their longest each 150 days.
+"""Periods. Delta cleans a log with each tenth commit, and keeps a week of most: with rounds of ten
+days these logs are at their longest each 150 days.
 """
 MOST: Final = 1.3
 """The last cycle may have so many times as much as the one before, at most."""
 
 TIMED: Final = ("commit", "round", "groups", "upkeep")
-QUESTIONS: Final = ("broker_incidents", "leader_churn", "time_at_level", "timeline", "rebalances", "health")
+QUESTIONS: Final = (
+    "broker_incidents",
+    "leader_churn",
+    "time_at_level",
+    "timeline",
+    "rebalances",
+    "health",
+)
 """Asked of the last day."""
 
 
 @dataclass
 class Period:
-    """Measurements of some days, or commits: medians of seconds; counts and MB at the end, of logs the most."""
+    """Measurements of some days, or commits: medians of seconds; counts and MB at the end, of logs
+    the most.
+    """
 
     until: float
     commit_s: float
@@ -112,7 +127,11 @@ class Faults:
         if place == 0 and self.chance.random() < 0.3:
             self.out[cluster.alias] = self.chance.randrange(1, BROKERS)
             cluster.stop(self.out[cluster.alias])
-        elif place in {1, 3} and cluster.alias in self.out and (place == 3 or self.chance.random() < 0.5):
+        elif (
+            place in {1, 3}
+            and cluster.alias in self.out
+            and (place == 3 or self.chance.random() < 0.5)
+        ):
             cluster.start(self.out.pop(cluster.alias))
         elif place == 2:
             cluster.change(10)
@@ -123,7 +142,9 @@ class Faults:
             cluster.make_again(self.deleted.pop(cluster.alias))
 
     def group_log(self, cluster: str, at: datetime, number: int) -> Iterator[dict[str, Any]]:
-        """Yield what the coordinators write in a step: two groups that last rebalance, one comes and goes."""
+        """Yield what the coordinators write in a step: two groups that last rebalance, one comes
+        and goes.
+        """
         for group in ("orders", "billing"):
             self.groups[cluster, group] = self.groups.get((cluster, group), 0) + 1
             yield self._record(cluster, group, at, self.groups[cluster, group], members=2)
@@ -132,7 +153,9 @@ class Faults:
         yield self._record(cluster, passing, at + timedelta(minutes=5), 2, members=0)
         yield self._record(cluster, passing, at + timedelta(minutes=15), None, members=0)
 
-    def _record(self, cluster: str, group: str, at: datetime, generation: int | None, members: int) -> dict[str, Any]:
+    def _record(
+        self, cluster: str, group: str, at: datetime, generation: int | None, members: int
+    ) -> dict[str, Any]:
         self.offsets[cluster] = offset = self.offsets.get(cluster, -1) + 1
         read_at = at + timedelta(minutes=20)
         row = dict.fromkeys(bronze.GROUP_LOG.column_names) | {
@@ -169,7 +192,12 @@ def _member(number: int, generation: int) -> dict[str, Any]:
         "member_id": f"m{number}",
         "client_id": "app",
         "client_host": "/10.0.0.1",
-        "subscription": {"version": 1, "topics": ["topic-00000"], "owned_partitions": [], "generation": generation},
+        "subscription": {
+            "version": 1,
+            "topics": ["topic-00000"],
+            "owned_partitions": [],
+            "generation": generation,
+        },
         "assignment": {"version": 1, "partitions": topics},
     }
 
@@ -191,7 +219,9 @@ class Life:
         self.pipeline = product.Pipeline(spark, self.config)
         for table in TABLES:
             kept = f"'delta.deletedFileRetentionDuration' = 'interval {KEPT_S} seconds'"
-            spark.sql(f"ALTER TABLE {self.config.lake.identifier(table)} SET TBLPROPERTIES ({kept})")
+            spark.sql(
+                f"ALTER TABLE {self.config.lake.identifier(table)} SET TBLPROPERTIES ({kept})"
+            )
         self.faults = Faults(random.Random(7), {}, {}, {}, {})
         self.number = 0
         self.took = defaultdict[str, list[float]](list)
@@ -243,7 +273,8 @@ class Life:
     def measured(self, until: float) -> Period:
         """Measure the lake now, and the medians since the last measurement."""
         took, self.took = self.took, defaultdict(list)
-        # Delta removes files of a log with each tenth commit of the table: at its end a period may have few, or many.
+        # Delta removes files of a log with each tenth commit of the table: at its end a period may
+        # have few, or many.
         log_entries, log_mb = map(max, zip(*self.logs, strict=True))
         self.logs.clear()
         attach(self.spark, self.config.lake)
@@ -292,13 +323,27 @@ def make_older(folder: Path, by: timedelta) -> None:
 
 
 def a_year(
-    spark: SparkSession, folder: Path, days: int, period: int, *, steps: int, retention: Mapping[str, str]
+    spark: SparkSession,
+    folder: Path,
+    days: int,
+    period: int,
+    *,
+    steps: int,
+    retention: Mapping[str, str],
 ) -> Iterator[Period]:
-    """Live through so many days, in rounds of so many steps; yield the measurements of each period of days."""
+    """Live through so many days, in rounds of so many steps; yield the measurements of each period
+    of days.
+    """
     began_at = datetime.now(UTC).replace(microsecond=0) - days * DAY
     between = DAY / STEPS_A_DAY
     life = Life(
-        spark, folder, began_at=began_at, between=between, polls=steps, polls_per_round=steps, retention=retention
+        spark,
+        folder,
+        began_at=began_at,
+        between=between,
+        polls=steps,
+        polls_per_round=steps,
+        retention=retention,
     )
     for number in range(1, days * STEPS_A_DAY // steps + 1):
         began = life.now
@@ -313,8 +358,8 @@ def a_year(
 
 
 def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Iterator[Period]:
-    """Poll so many times, each time with news and a commit, by a clock on which a day has A_DAY_OF_COMMITS of them;
-    yield the measurements of each period of commits.
+    """Poll so many times, each time with news and a commit, by a clock on which a day has
+    A_DAY_OF_COMMITS of them; yield the measurements of each period of commits.
     """
     between = DAY / A_DAY_OF_COMMITS
     began_at = datetime.now(UTC).replace(microsecond=0) - DAY
@@ -352,12 +397,14 @@ def line(period: Period) -> str:
 
 def heading() -> str:
     """Return the heading of the table."""
-    return "".join([*(f"{name:>10}" for name in COLUMNS), *(f"{name[:6]:>7}" for name in QUESTIONS)])
+    return "".join(
+        [*(f"{name:>10}" for name in COLUMNS), *(f"{name[:6]:>7}" for name in QUESTIONS)]
+    )
 
 
 def grown(periods: Sequence[Period]) -> dict[str, float]:
-    """Return what the last cycle of periods has of the one before, by name: what has to stay flat. Of counts it is the
-    most of a cycle, of all else the median.
+    """Return what the last cycle of periods has of the one before, by name: what has to stay flat.
+    Of counts it is the most of a cycle, of all else the median.
     """
     before, after = periods[-2 * CYCLE : -CYCLE], periods[-CYCLE:]
     counts: dict[str, Callable[[Period], float]] = {
@@ -377,7 +424,8 @@ def grown(periods: Sequence[Period]) -> dict[str, float]:
     }
     found = {name: (max(map(of, before)), max(map(of, after))) for name, of in counts.items()}
     found |= {
-        name: (statistics.median(map(of, before)), statistics.median(map(of, after))) for name, of in others.items()
+        name: (statistics.median(map(of, before)), statistics.median(map(of, after)))
+        for name, of in others.items()
     }
     return {name: last / first if first else 1.0 for name, (first, last) in found.items()}
 
@@ -386,16 +434,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print what was measured; the exit status is 1 if something has grown too much."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--days", type=int, default=365)
-    parser.add_argument("--steps", type=int, default=60, help="of which a round makes history (default %(default)s)")
-    parser.add_argument("--commits", type=int, default=A_DAY_OF_COMMITS, help="of the day of commits")
-    parser.add_argument("--period", type=int, default=30, help="days of which a line is printed (default 30)")
+    parser.add_argument(
+        "--steps", type=int, default=60, help="of which a round makes history (default %(default)s)"
+    )
+    parser.add_argument(
+        "--commits", type=int, default=A_DAY_OF_COMMITS, help="of the day of commits"
+    )
+    parser.add_argument(
+        "--period", type=int, default=30, help="days of which a line is printed (default 30)"
+    )
     parser.add_argument("--silver", help="retention of silver (default: none)")
     parser.add_argument("--gold", help="retention of gold (default: none)")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args(argv)
-    kept = {name: getattr(arguments, name) for name in ("silver", "gold") if getattr(arguments, name)}
+    kept = {
+        name: getattr(arguments, name) for name in ("silver", "gold") if getattr(arguments, name)
+    }
     spark, results, too_much = product.session(), {}, []
-    for what, count, period in (("days", arguments.days, arguments.period), ("commits", arguments.commits, 0)):
+    for what, count, period in (
+        ("days", arguments.days, arguments.period),
+        ("commits", arguments.commits, 0),
+    ):
         if not count:
             continue
         print(f"{what}\n{heading()}", flush=True)

@@ -1,6 +1,6 @@
-"""``python -m compat``: the same script on real versions of Kafka, and whether history is what must come of it; and
-whether the tables of messages and records are the definitions of the newest of them; and what is said of odd answers of
-a server that is not Kafka.
+"""``python -m compat``: the same script on real versions of Kafka, and whether history is what must
+come of it; and whether the tables of messages and records are the definitions of the newest of
+them; and what is said of odd answers of a server that is not Kafka.
 
 Exit status 1 when it is not.
 """
@@ -33,8 +33,14 @@ _SLOTS: Final = 3
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the versions that are asked for; the exit status is 0 when everything agrees."""
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
-    wanted = [version for version in VERSIONS if arguments.versions is None or version.name in arguments.versions]
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that everything that was started is ended
+    wanted = [
+        version
+        for version in VERSIONS
+        if arguments.versions is None or version.name in arguments.versions
+    ]
     started = time.monotonic()
     faults = [f"{KAFKA_VERSION}: definitions: {each}" for each in differences(KAFKA_VERSION)]
     rows: list[tuple[object, ...]] = [
@@ -83,9 +89,17 @@ def _foreign(faults: list[str]) -> tuple[object, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m compat", description="The same script on real versions of Kafka.")
+    parser = argparse.ArgumentParser(
+        prog="python -m compat", description="The same script on real versions of Kafka."
+    )
     names = [version.name for version in VERSIONS]
-    parser.add_argument("--versions", nargs="+", choices=names, metavar="NAME", help=f"these alone: {', '.join(names)}")
+    parser.add_argument(
+        "--versions",
+        nargs="+",
+        choices=names,
+        metavar="NAME",
+        help=f"these alone: {', '.join(names)}",
+    )
     return parser
 
 

@@ -13,16 +13,26 @@ from typing import Any, Final
 
 from local_cluster.ivy import kafka_jars
 from metadata_source.protocol import cluster_specs, group_specs
-from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE, Array, Message, Struct
+from metadata_source.protocol.spec import (
+    METADATA_REQUEST,
+    METADATA_RESPONSE,
+    Array,
+    Message,
+    Struct,
+)
 
 Definition = dict[str, Any]
 
 NOT_READ: Final = {"LegacyOffsetCommitKey", "LegacyOffsetCommitValue"}
 """Records of type 0: they are read as those of type 1, which have the same fields."""
 LATER: Final = {"StreamsGroupTargetAssignmentResolvedTopicIds"}
-"""Records of groups that no released Kafka writes yet; once one does, they are compared like all others."""
+"""Records of groups that no released Kafka writes yet; once one does, they are compared like all
+others.
+"""
 _HOLDERS: Final = ("kafka-clients-", "kafka-metadata-", "kafka-group-coordinator-", "kafka-raft-")
-"""The coordinators of shares and of transactions have record types of their own, with the same numbers."""
+"""The coordinators of shares and of transactions have record types of their own, with the same
+numbers.
+"""
 _UNBOUNDED: Final = 2**15
 _EMPTY: Final = {"string": "", "bytes": b"", "uuid": bytes(16), "bool": False}
 
@@ -42,7 +52,9 @@ METADATA: Final = (METADATA_REQUEST, METADATA_RESPONSE)
 
 
 def differences(kafka_version: str) -> list[str]:
-    """Return how the tables differ from a version's definitions, a line each. Raises LocalClusterError (no jars)."""
+    """Return how the tables differ from a version's definitions, a line each. Raises
+    LocalClusterError (no jars).
+    """
     return compare(definitions(kafka_jars(kafka_version)))
 
 
@@ -63,7 +75,9 @@ def definitions(jars: Iterable[Path]) -> dict[str, Definition]:
 
 
 def compare(kafka: Mapping[str, Definition]) -> list[str]:
-    """Return how the tables differ from definitions by name: keys, versions, and each field of each version."""
+    """Return how the tables differ from definitions by name: keys, versions, and each field of each
+    version.
+    """
     return [
         *chain.from_iterable(_record(each, kafka) for each in RECORDS),
         *chain.from_iterable(_metadata(each, kafka[each.name]) for each in METADATA),
@@ -72,8 +86,8 @@ def compare(kafka: Mapping[str, Definition]) -> list[str]:
 
 
 def fields_of(definition: Definition, version: int) -> dict[str, str]:
-    """Return the fields that Kafka's definition has in a version, by path: place, type, whether null is allowed; of
-    tagged ones tag and default.
+    """Return the fields that Kafka's definition has in a version, by path: place, type, whether
+    null is allowed; of tagged ones tag and default.
     """
     common = {each["name"]: each["fields"] for each in definition.get("commonStructs", ())}
     return dict(_of_kafka(definition["fields"], version, common))
@@ -104,14 +118,18 @@ def _metadata(message: Message, definition: Definition) -> Iterator[str]:
 
 
 def _message(message: Message, definition: Definition) -> Iterator[str]:
-    # Of what the quorum writes for itself the type is not in the definition; -1 is of what has no number.
+    # Of what the quorum writes for itself the type is not in the definition; -1 is of what has no
+    # number.
     if definition.get("apiKey", message.api_key) != message.api_key:
         yield f"{message.name}: key {message.api_key} here, {definition['apiKey']} in Kafka"
     first, last = versions_of(definition)
     for version in range(first, min(last, message.last_version) + 1):
         is_flexible = _within(version, versions_of(definition, "flexibleVersions"))
         if message.flexible(version) != is_flexible:
-            yield f"{message.name} v{version}: flexible {message.flexible(version)} here, {is_flexible} in Kafka"
+            yield (
+                f"{message.name} v{version}: flexible {message.flexible(version)} here, "
+                f"{is_flexible} in Kafka"
+            )
         ours = dict(_of_table(message.body, version))
         for path, here, there in different(ours, fields_of(definition, version)):
             yield f"{message.name} v{version}: {path} is {here} here, {there} in Kafka"
@@ -129,7 +147,10 @@ def _types(kafka: Mapping[str, Definition]) -> Iterator[str]:
     """Yield Kafka's types of records that the product does not know."""
     known = {each.name for each in RECORDS} | {*cluster_specs.COUNTED.values()} | NOT_READ
     for name, each in kafka.items():
-        if each["type"] in {"metadata", "coordinator-key", "coordinator-value"} and name not in known:
+        if (
+            each["type"] in {"metadata", "coordinator-key", "coordinator-value"}
+            and name not in known
+        ):
             yield f"{name}: type {each['apiKey']} in Kafka, unknown here"
 
 
@@ -139,18 +160,26 @@ def _of_table(struct: Struct, version: int, path: str = "") -> Iterator[tuple[st
         inner, array = (each.type.of, "[]") if isinstance(each.type, Array) else (each.type, "")
         here = f"{path}{each.name.replace('_', '')}{array}"
         name = "struct" if isinstance(inner, Struct) else inner.value
-        yield here, _words(place, each.tag, name, each.default, is_nullable=each.nullable_in(version))
+        yield (
+            here,
+            _words(place, each.tag, name, each.default, is_nullable=each.nullable_in(version)),
+        )
         if isinstance(inner, Struct):
             yield from _of_table(inner, version, f"{here}.")
 
 
 def _of_kafka(
-    fields: Iterable[Definition], version: int, common: Mapping[str, list[Definition]], path: str = ""
+    fields: Iterable[Definition],
+    version: int,
+    common: Mapping[str, list[Definition]],
+    path: str = "",
 ) -> Iterator[tuple[str, str]]:
     places = count()
     for each in fields:
         # A tagged field may say nothing else of its versions.
-        if not _within(version, versions_of(each, "versions" if "versions" in each else "taggedVersions")):
+        if not _within(
+            version, versions_of(each, "versions" if "versions" in each else "taggedVersions")
+        ):
             continue
         inner, array = each["type"].removeprefix("[]"), "[]" * each["type"].startswith("[]")
         here = f"{path}{each['name'].lower()}{array}"
@@ -161,19 +190,31 @@ def _of_kafka(
         default = _default(each, common, version) if is_tagged else None
         yield (
             here,
-            _words("tag" if is_tagged else next(places), each.get("tag"), name, default, is_nullable=is_nullable),
+            _words(
+                "tag" if is_tagged else next(places),
+                each.get("tag"),
+                name,
+                default,
+                is_nullable=is_nullable,
+            ),
         )
         if inside:
             yield from _of_kafka(inside, version, common, f"{here}.")
 
 
-def _words(place: int | str, tag: int | None, name: str, default: object, *, is_nullable: bool) -> str:
+def _words(
+    place: int | str, tag: int | None, name: str, default: object, *, is_nullable: bool
+) -> str:
     null = " or null" if is_nullable else ""
-    return f"tag {tag} {name}{null}, else {default!r}" if place == "tag" else f"{place} {name}{null}"
+    return (
+        f"tag {tag} {name}{null}, else {default!r}" if place == "tag" else f"{place} {name}{null}"
+    )
 
 
 def _default(field: Definition, common: Mapping[str, list[Definition]], version: int) -> Any:
-    """Return the value of a field that is absent (``FieldSpec.fieldDefault`` of Kafka's generator)."""
+    """Return the value of a field that is absent (``FieldSpec.fieldDefault`` of Kafka's
+    generator).
+    """
     told, kind = field.get("default"), field["type"]
     if told == "null":
         return None
@@ -181,7 +222,9 @@ def _default(field: Definition, common: Mapping[str, list[Definition]], version:
         return []
     inside = field.get("fields") or common.get(kind)
     if inside:
-        there = {each["name"]: each for each in inside if _within(version, versions_of(each, "versions"))}
+        there = {
+            each["name"]: each for each in inside if _within(version, versions_of(each, "versions"))
+        }
         return {_snake_case(name): _default(each, common, version) for name, each in there.items()}
     if kind in _EMPTY:
         return _EMPTY[kind] if told is None else {"true": True, "false": False}.get(str(told), told)

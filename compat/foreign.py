@@ -1,4 +1,5 @@
-"""franz-go's fake of Kafka (kfake/main.go), checked as it is and with odd answers: a server of another maker.
+"""franz-go's fake of Kafka (kfake/main.go), checked as it is and with odd answers: a server of
+another maker.
 
 It is a Go module: where there is no Go it is not tried, and that is said.
 """
@@ -42,7 +43,9 @@ ODD: Final = {
     "configs 3": "unknown for 4 partitions: their topics are gone",
     "configs 29": "missing: DESCRIBE_CONFIGS on 1 of 1 topics",
 }
-"""Line to kfake -> what `check` says of the cluster then. No other of them names a missing permission."""
+"""Line to kfake -> what `check` says of the cluster then. No other of them names a missing
+permission.
+"""
 
 
 def go() -> str | None:
@@ -51,7 +54,9 @@ def go() -> str | None:
 
 
 def faults(go_command: str, folder: Path) -> Iterator[str]:
-    """Yield what `check` says otherwise than in ODD. Raises CalledProcessError if kfake cannot be built."""
+    """Yield what `check` says otherwise than in ODD. Raises CalledProcessError if kfake cannot be
+    built.
+    """
     with _kfake(go_command, folder) as (process, servers):
         assert process.stdin is not None  # noqa: S101 - a pipe
         assert process.stdout is not None  # noqa: S101
@@ -61,7 +66,9 @@ def faults(go_command: str, folder: Path) -> Iterator[str]:
             if process.stdout.readline() != "ok\n":
                 yield f"{line}: kfake has ended"
                 return
-            options = parse({"clusters": json.dumps({NAME: {"kafka.bootstrap.servers": servers}})}, "stream")
+            options = parse(
+                {"clusters": json.dumps({NAME: {"kafka.bootstrap.servers": servers}})}, "stream"
+            )
             (found,) = checked(options, reads_log=False)
             told = "\n".join(lines(found, whole=True))
             if says not in told:
@@ -72,11 +79,15 @@ def faults(go_command: str, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _kfake(go_command: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Build kfake and run it; yields the process and its bootstrap servers. go.sum has the checksums of all modules."""
+    """Build kfake and run it; yields the process and its bootstrap servers. go.sum has the
+    checksums of all modules.
+    """
     program = folder / NAME
     build = [go_command, "build", "-mod=readonly", "-o", str(program), "."]
     subprocess.run(build, cwd=_SOURCE, check=True, timeout=_BUILD_S)
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None  # noqa: S101
         try:
             yield process, process.stdout.readline().strip()

@@ -1,4 +1,6 @@
-"""The effect of each step of the script on a partition, by Kafka's documented rules and by no answer of a cluster."""
+"""The effect of each step of the script on a partition, by Kafka's documented rules and by no
+answer of a cluster.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -45,10 +47,11 @@ class Move:
 class Turn:
     """The effect of a step on a partition.
 
-    `raised`: by how much the leader epoch rises, at least and at most. `is_exact`: whether that counts changes.
-    `reason`: of a rise under the same leader. `shows_none`: whether polls may see the leader gone before another one
-    is elected. With ZooKeeper brokers show a leader that is not alive as none in its epoch (MetadataCache), and a
-    controller that has just taken over takes dead leaders away in an epoch of their own (ReplicaStateMachine.startup).
+    `raised`: by how much the leader epoch rises, at least and at most. `is_exact`: whether that
+    counts changes. `reason`: of a rise under the same leader. `shows_none`: whether polls may see
+    the leader gone before another one is elected. With ZooKeeper brokers show a leader that is not
+    alive as none in its epoch (MetadataCache), and a controller that has just taken over takes dead
+    leaders away in an epoch of their own (ReplicaStateMachine.startup).
     """
 
     move: Move | None = None
@@ -95,23 +98,35 @@ def first_states() -> dict[Key, State]:
     """All partitions before the script."""
     states: dict[Key, State] = {}
     for topic in TOPICS:
-        states |= _made(topic.name, topic.replicas, is_unclean="unclean.leader.election.enable" in dict(topic.config))
+        states |= _made(
+            topic.name,
+            topic.replicas,
+            is_unclean="unclean.leader.election.enable" in dict(topic.config),
+        )
     return states
 
 
-def _made(topic: str, replicas: Iterable[tuple[int, ...]], *, is_unclean: bool = False) -> dict[Key, State]:
-    return {(topic, number): _state(each, is_unclean=is_unclean) for number, each in enumerate(replicas)}
+def _made(
+    topic: str, replicas: Iterable[tuple[int, ...]], *, is_unclean: bool = False
+) -> dict[Key, State]:
+    return {
+        (topic, number): _state(each, is_unclean=is_unclean) for number, each in enumerate(replicas)
+    }
 
 
 def _state(replicas: tuple[int, ...], *, is_unclean: bool = False) -> State:
     return State(replicas, replicas[0], frozenset(replicas), is_unclean)
 
 
-def _turn(step: Step, key: Key, state: State, down: set[int], version: Version) -> tuple[State, Turn]:
+def _turn(
+    step: Step, key: Key, state: State, down: set[int], version: Version
+) -> tuple[State, Turn]:
     if step.action in ("stop", "kill"):
         after, turn = _gone(step, state, version)
         # One that is stopped hands over what it leads before it goes.
-        return after, replace(turn, shows_none=version.zookeeper and step.action == "kill" and turn.move is not None)
+        return after, replace(
+            turn, shows_none=version.zookeeper and step.action == "kill" and turn.move is not None
+        )
     if step.action == "start":
         return _back(step.broker, state, down, version)
     if step.action == "elect":
@@ -123,12 +138,15 @@ def _turn(step: Step, key: Key, state: State, down: set[int], version: Version) 
 
 
 def _gone(step: Step, state: State, version: Version) -> tuple[State, Turn]:
-    """A broker goes. The first replica in sync that is left leads; the last one in sync stays in the ISR, or in ELR.
+    """A broker goes. The first replica in sync that is left leads; the last one in sync stays in
+    the ISR, or in ELR.
 
-    If the broker was ZooKeeper's controller, the next one takes dead leaders away before it elects others, and raises
-    the epochs of partitions without a leader too (KafkaController.onControllerFailover). If a broker stops, KRaft
-    takes it out of the ISR when it wants to stop and again when it is fenced: where a shrink raises the epoch, the last
-    one in sync raises it twice (ReplicationControlManager, PartitionChangeBuilder.triggerLeaderEpochBumpIfNeeded).
+    If the broker was ZooKeeper's controller, the next one takes dead leaders away before it elects
+    others, and raises the epochs of partitions without a leader too
+    (KafkaController.onControllerFailover). If a broker stops, KRaft takes it out of the ISR when it
+    wants to stop and again when it is fenced: where a shrink raises the epoch, the last one in sync
+    raises it twice (ReplicationControlManager,
+    PartitionChangeBuilder.triggerLeaderEpochBumpIfNeeded).
     """
     broker, twice = step.broker, int(version.zookeeper)
     if state.leader == NO_LEADER:
@@ -140,9 +158,12 @@ def _gone(step: Step, state: State, version: Version) -> tuple[State, Turn]:
     if broker != state.leader:
         raised = int(version.shrinks_raise)
         why = "isr_shrink" if raised else "unknown"
-        # With ZooKeeper its leader may take it back before it is gone, and the controller take it out once more.
+        # With ZooKeeper its leader may take it back before it is gone, and the controller take it
+        # out once more.
         again = int(version.zookeeper and step.action == "stop")
-        return replace(state, isr=frozenset(rest)), Turn(None, (raised, raised + again), version.is_exact, left, why)
+        return replace(state, isr=frozenset(rest)), Turn(
+            None, (raised, raised + again), version.is_exact, left, why
+        )
     leader = rest[0] if rest else NO_LEADER
     move = Move(broker, leader, "failover" if rest else "offline")
     isr, eligible = frozenset(rest), frozenset[int]()
@@ -156,25 +177,32 @@ def _gone(step: Step, state: State, version: Version) -> tuple[State, Turn]:
 
 
 def _back(broker: int, state: State, down: set[int], version: Version) -> tuple[State, Turn]:
-    """A broker is back: it comes into ISRs, and leads a partition that has no leader if it was in sync, or may be
-    elected unclean. Then those that were back before can follow it. `down`: brokers that are not back.
+    """A broker is back: it comes into ISRs, and leads a partition that has no leader if it was in
+    sync, or may be elected unclean. Then those that were back before can follow it. `down`: brokers
+    that are not back.
     """
     if broker not in state.replicas:
         return state, Turn()
     if state.leader != NO_LEADER:
-        return replace(state, isr=state.isr | {broker}), Turn(isr=frozenset({(broker, "rejoined", None)}))
+        return replace(state, isr=state.isr | {broker}), Turn(
+            isr=frozenset({(broker, "rejoined", None)})
+        )
     is_clean = broker in state.isr | state.eligible
     if not is_clean and not (state.is_unclean and version.elects_unclean):
         return state, Turn()
-    # With ELR clean elections come from a list that polls read a moment later: nothing is proven by it.
+    # With ELR clean elections come from a list that polls read a moment later: nothing is proven by
+    # it.
     unclean: set[str | None] = {"no"} if is_clean else {"proven"}
     if version.has_elr:
-        # One that was killed is taken out of ELR when it registers again, and elected as the last known leader
-        # (ReplicationControlManager.handleUncleanBrokerShutdown): polls may see it, or cannot tell.
+        # One that was killed is taken out of ELR when it registers again, and elected as the last
+        # known leader (ReplicationControlManager.handleUncleanBrokerShutdown): polls may see it, or
+        # cannot tell.
         unclean = {None} if is_clean else {"suspected"}
         unclean |= {"suspected"} if broker == KILLED else set()
     move = Move(NO_LEADER, broker, "recovery", unclean=frozenset(unclean))
-    after = replace(state, leader=broker, isr=frozenset(state.replicas) - down, eligible=frozenset())
+    after = replace(
+        state, leader=broker, isr=frozenset(state.replicas) - down, eligible=frozenset()
+    )
     changes = {(replica, "left", "broker_down") for replica in state.isr - after.isr}
     changes |= {(replica, "rejoined", None) for replica in after.isr - state.isr}
     return after, Turn(move, (1, 1), version.is_exact, frozenset(changes))
@@ -184,20 +212,28 @@ def _preferred(state: State, version: Version) -> tuple[State, Turn]:
     first = state.replicas[0]
     if state.leader == first:
         return state, Turn()
-    return replace(state, leader=first), Turn(Move(state.leader, first, "preferred"), (1, 1), version.is_exact)
+    return replace(state, leader=first), Turn(
+        Move(state.leader, first, "preferred"), (1, 1), version.is_exact
+    )
 
 
 def _reassigned(replicas: tuple[int, ...], state: State, version: Version) -> tuple[State, Turn]:
-    """Other replicas: the leader stays where it can. Another list of replicas makes any count a bound.
+    """Other replicas: the leader stays where it can. Another list of replicas makes any count a
+    bound.
 
-    The new one comes into the ISR and leads within a moment: polls seldom see it in sync before it leads. With
-    ZooKeeper the epoch rises by more than one, so that another election between two polls cannot be excluded.
+    The new one comes into the ISR and leads within a moment: polls seldom see it in sync before it
+    leads. With ZooKeeper the epoch rises by more than one, so that another election between two
+    polls cannot be excluded.
     """
-    unseen = {None} if version.has_elr else {"suspected", None} if version.zookeeper else {"suspected"}
+    unseen = (
+        {None} if version.has_elr else {"suspected", None} if version.zookeeper else {"suspected"}
+    )
     leader = state.leader if state.leader in replicas else replicas[0]
     move = None
     if leader != state.leader:
-        move = Move(state.leader, leader, "reassignment", version.zookeeper, frozenset({"no", *unseen}))
+        move = Move(
+            state.leader, leader, "reassignment", version.zookeeper, frozenset({"no", *unseen})
+        )
     changes = {(replica, "joined", None) for replica in set(replicas) - state.isr}
     changes |= {(replica, "left", "reassignment") for replica in state.isr - set(replicas)}
     after = replace(state, replicas=replicas, leader=leader, isr=frozenset(replicas))
@@ -206,7 +242,9 @@ def _reassigned(replicas: tuple[int, ...], state: State, version: Version) -> tu
 
 @dataclass(frozen=True)
 class Outage:
-    """A broker that ISRs lacked for a while: how many partitions did, and how bad these may have looked meanwhile."""
+    """A broker that ISRs lacked for a while: how many partitions did, and how bad these may have
+    looked meanwhile.
+    """
 
     broker_id: int
     partitions: int
@@ -215,7 +253,9 @@ class Outage:
 
 
 def outages(steps: Iterable[Expected]) -> list[Outage]:
-    """The brokers that went. min.insync.replicas is 1, so that a partition with a leader is at it or above."""
+    """The brokers that went. min.insync.replicas is 1, so that a partition with a leader is at it
+    or above.
+    """
     lacked: dict[int, set[Key]] = {}
     levels: dict[int, set[int]] = {}
     seen_gone: set[int] = set()
@@ -230,7 +270,9 @@ def outages(steps: Iterable[Expected]) -> list[Outage]:
             broker,
             len(keys),
             ("broker_down",),
-            frozenset({LEVELS[max(levels[broker])], *(("offline",) if broker in seen_gone else ())}),
+            frozenset(
+                {LEVELS[max(levels[broker])], *(("offline",) if broker in seen_gone else ())}
+            ),
         )
         for broker, keys in sorted(lacked.items())
     ]

@@ -1,4 +1,6 @@
-"""The script is done to a cluster and two groups; each step is over when every broker shows what it must come to."""
+"""The script is done to a cluster and two groups; each step is over when every broker shows what it
+must come to.
+"""
 
 import contextlib
 import time
@@ -9,7 +11,18 @@ from typing import Final
 
 from compat.compare import Window
 from compat.model import Expected, Key, State, first_states
-from compat.script import BEFORE, CLASSIC_GROUP, CONSUMER_GROUP, GROUP_TOPIC, GROWN, MOVES, REBORN, THIRD, TOPICS, Step
+from compat.script import (
+    BEFORE,
+    CLASSIC_GROUP,
+    CONSUMER_GROUP,
+    GROUP_TOPIC,
+    GROWN,
+    MOVES,
+    REBORN,
+    THIRD,
+    TOPICS,
+    Step,
+)
 from compat.versions import Version
 from local_cluster import LocalCluster, probe
 from local_cluster.members import Member, Members
@@ -34,7 +47,9 @@ PROPERTIES: Final = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 PAUSE_SECONDS: Final = 6.0
-"""Between a step's end and the next step: some polls, and the commit of a batch of them, in which nobody polls."""
+"""Between a step's end and the next step: some polls, and the commit of a batch of them, in which
+nobody polls.
+"""
 _LATEST_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2
 
@@ -44,8 +59,12 @@ Say = Callable[[str], None]
 class Groups:
     """The two groups, or the classic one alone where the version has no other."""
 
-    def __init__(self, version: Version, members: Members, describers: Mapping[Kind, Describer]) -> None:
-        self.kinds = {CLASSIC_GROUP: RANGE} | ({CONSUMER_GROUP: CONSUMER} if version.has_consumer_groups else {})
+    def __init__(
+        self, version: Version, members: Members, describers: Mapping[Kind, Describer]
+    ) -> None:
+        self.kinds = {CLASSIC_GROUP: RANGE} | (
+            {CONSUMER_GROUP: CONSUMER} if version.has_consumer_groups else {}
+        )
         self._members = members
         self._describers = describers
         self._live: dict[tuple[str, str], Member] = {}
@@ -64,7 +83,9 @@ class Groups:
             self._partitions += len(GROWN)
 
     def await_quiet(self) -> None:
-        """Wait until each coordinator describes its group as the script wants it. Raises AdministrationError."""
+        """Wait until each coordinator describes its group as the script wants it. Raises
+        AdministrationError.
+        """
         for group, kind in self.kinds.items():
             live = sorted(member for of_group, member in self._live if of_group == group)
             _await(partial(self._unquiet, group, kind, live))
@@ -99,7 +120,9 @@ def prepared(cluster: LocalCluster, version: Version) -> Iterator[Groups]:
     await_states(cluster, first_states())
     servers = cluster.bootstrap_servers
     with contextlib.ExitStack() as started:
-        describers = {kind: started.enter_context(describer(kind, servers)) for kind in (RANGE, CONSUMER)}
+        describers = {
+            kind: started.enter_context(describer(kind, servers)) for kind in (RANGE, CONSUMER)
+        }
         groups = Groups(version, started.enter_context(Members(servers)), describers)
         groups.do(BEFORE)
         groups.await_quiet()
@@ -107,7 +130,9 @@ def prepared(cluster: LocalCluster, version: Version) -> Iterator[Groups]:
 
 
 def play(cluster: LocalCluster, groups: Groups, steps: list[Expected], say: Say) -> list[Window]:
-    """Do the steps. Raises AdministrationError if the cluster, or a group, does not come to what the model says."""
+    """Do the steps. Raises AdministrationError if the cluster, or a group, does not come to what
+    the model says.
+    """
     administration = Administration(cluster)
     windows: list[Window] = []
     for each in steps:
@@ -151,7 +176,9 @@ def _uncreated(administration: Administration) -> str:
 
 
 def await_states(cluster: LocalCluster, states: Mapping[Key, State]) -> None:
-    """Wait until every broker that runs shows these states of these partitions, and no other partition."""
+    """Wait until every broker that runs shows these states of these partitions, and no other
+    partition.
+    """
     for node_id, node in cluster.nodes.items():
         if node.is_broker and cluster.is_running(node_id):
             _await(partial(_unlike, node.ports[PLAINTEXT], states))
@@ -163,7 +190,11 @@ def _unlike(port: int, states: Mapping[Key, State]) -> str:
     except OSError as error:
         return str(error)
     shown = {
-        (topic.name, each.partition_index): (tuple(each.replica_nodes), each.leader_id, frozenset(each.isr_nodes))
+        (topic.name, each.partition_index): (
+            tuple(each.replica_nodes),
+            each.leader_id,
+            frozenset(each.isr_nodes),
+        )
         for topic in answer.topics
         for each in topic.partitions
     }
@@ -179,5 +210,7 @@ def _await(missing: Callable[[], str]) -> None:
     deadline = time.monotonic() + _LATEST_SECONDS
     while why := missing():
         if time.monotonic() > deadline:
-            raise AdministrationError(f"not as the script wants it after {_LATEST_SECONDS:.0f} s: {why}")
+            raise AdministrationError(
+                f"not as the script wants it after {_LATEST_SECONDS:.0f} s: {why}"
+            )
         time.sleep(_LOOK_SECONDS)

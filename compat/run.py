@@ -1,4 +1,6 @@
-"""One version: its cluster, the script, the product's polls and log meanwhile, and the history that is made of them."""
+"""One version: its cluster, the script, the product's polls and log meanwhile, and the history that
+is made of them.
+"""
 
 import time
 from collections import defaultdict
@@ -34,10 +36,11 @@ _LOOK_AHEAD_SECONDS: Final = 16.0
 
 
 def run(spark: SparkSession, version: Version, folder: Path, say: Say) -> list[Compared]:
-    """Do the script to a cluster of a version and compare. Everything that was started has ended when this returns.
+    """Do the script to a cluster of a version and compare. Everything that was started has ended
+    when this returns.
 
-    Raises LocalClusterError if the version does not start, AdministrationError if it does not do what was asked,
-    TruthError if polls do not come.
+    Raises LocalClusterError if the version does not start, AdministrationError if it does not do
+    what was asked, TruthError if polls do not come.
     """
     with LocalCluster(
         brokers=len(BROKERS),
@@ -77,15 +80,24 @@ def _compared(
     history = read_history(spark, where)
     for group in groups:
         yield compare.compare_rebalances(group, model.rebalances(), history.rebalances)
-        moved = [each for each in history.events if (each.group_id, each.event) == (group, "coordinator_moved")]
+        moved = [
+            each
+            for each in history.events
+            if (each.group_id, each.event) == (group, "coordinator_moved")
+        ]
         told = [(each.prev_broker_id or 0, each.broker_id or 0) for each in moved]
-        yield compare.compare_moves(version, group, model.coordinator_moves(LOG_PARTITIONS[group], steps), told)
+        yield compare.compare_moves(
+            version, group, model.coordinator_moves(LOG_PARTITIONS[group], steps), told
+        )
 
 
 def _polls(spark: SparkSession, where: Lake) -> list[PollSeen]:
     rows = where.read(spark, bronze.METADATA_POLLS).where("record IN ('poll', 'answer')")
     headers = (
-        rows.select("record", "poll_id", "received_at", "kind", "outcome").orderBy("poll_id").toArrow().to_pylist()
+        rows.select("record", "poll_id", "received_at", "kind", "outcome")
+        .orderBy("poll_id")
+        .toArrow()
+        .to_pylist()
     )
     outcomes: dict[str, dict[str, str]] = defaultdict(dict)
     for row in headers:
@@ -108,5 +120,9 @@ def _config(folder: Path, bootstrap_servers: str) -> Config:
     clusters = {lake.ALIAS: {"kafka.bootstrap.servers": bootstrap_servers}}
     folder.mkdir(parents=True)
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, "groupLog": {}}))
+    file.write_text(
+        yaml.safe_dump(
+            {"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, "groupLog": {}}
+        )
+    )
     return load(str(file))

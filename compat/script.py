@@ -14,7 +14,11 @@ GROUP_TOPIC: Final = "events"
 REBORN: Final = NewTopic("reborn", ((2, 3, 1),))
 TOPICS: Final = (
     # Made before anybody asks for it, so that everybody knows who leads what.
-    NewTopic("__consumer_offsets", ((3, 1, 2), (1, 2, 3), (2, 3, 1), (3, 1, 2)), (("cleanup.policy", "compact"),)),
+    NewTopic(
+        "__consumer_offsets",
+        ((3, 1, 2), (1, 2, 3), (2, 3, 1), (3, 1, 2)),
+        (("cleanup.policy", "compact"),),
+    ),
     NewTopic("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2))),
     NewTopic("single", ((2,), (3,))),
     NewTopic("risky", ((2, 3),), (("unclean.leader.election.enable", "true"),)),
@@ -35,11 +39,13 @@ FIRST, SECOND, THIRD = "member-a", "member-b", "member-c"
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do; the next one comes when its end was seen by every broker, and polls had time to see it."""
+    """One thing to do; the next one comes when its end was seen by every broker, and polls had time
+    to see it.
+    """
 
     action: str
-    """join | leave | crash (of the member of each group) | stop | kill | start (of the broker) | elect | reassign |
-    recreate | grow.
+    """join | leave | crash (of the member of each group) | stop | kill | start (of the broker) |
+    elect | reassign | recreate | grow.
     """
     broker: int = 0
     member: str = ""
@@ -60,7 +66,8 @@ SCRIPT: Final = (
     Step("leave", member=SECOND),
     Step("join", member=THIRD),
     Step("crash", member=THIRD),
-    # Without topic ids it looks like an answer of a broker that lags; what follows must be seen in spite of it.
+    # Without topic ids it looks like an answer of a broker that lags; what follows must be seen in
+    # spite of it.
     Step("recreate"),
     Step("reassign"),
     Step("grow"),

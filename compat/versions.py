@@ -1,4 +1,6 @@
-"""The versions of Kafka that are tried, and what is documented of each that decides how sure history can be."""
+"""The versions of Kafka that are tried, and what is documented of each that decides how sure
+history can be.
+"""
 
 from dataclasses import dataclass
 
@@ -12,15 +14,19 @@ class Version:
     protocol: str | None = None
     """inter.broker.protocol.version; None: that of the version itself. With ZooKeeper alone."""
     shrinks_raise: bool = False
-    """An ISR that shrinks raises the leader epoch though the leader stays: below metadata.version 3.6-IV0
-    (KAFKA-15021), and with ZooKeeper where the controller takes the broker out (ReplicaStateMachine)."""
+    """An ISR that shrinks raises the leader epoch though the leader stays: below metadata.version
+    3.6-IV0 (KAFKA-15021), and with ZooKeeper where the controller takes the broker out
+    (ReplicaStateMachine)."""
     has_topic_ids: bool = True
     """KIP-516: from inter.broker.protocol.version 2.8 on."""
     has_alter_isr: bool = True
-    """KIP-497: leaders tell the controller of the ISR, from inter.broker.protocol.version 2.7 on. Before, they write it
-    to ZooKeeper, and the controller and the other brokers learn of it seconds later."""
+    """KIP-497: leaders tell the controller of the ISR, from inter.broker.protocol.version 2.7 on.
+    Before, they write it to ZooKeeper, and the controller and the other brokers learn of it seconds
+    later."""
     has_elr: bool = False
-    """KIP-966: the ISR of a partition without a leader is empty. On in clusters that 4.1 and later format."""
+    """KIP-966: the ISR of a partition without a leader is empty. On in clusters that 4.1 and later
+    format.
+    """
     elects_unclean: bool = True
     """A topic's unclean.leader.election.enable counts: with KRaft from 3.9.0 on (KAFKA-12670)."""
     has_consumer_groups: bool = False
@@ -44,9 +50,11 @@ class Version:
 
     @property
     def raised_by_reassignment(self) -> tuple[int, int]:
-        """By how much a reassignment that replaces a replica raises the epoch, at least and at most.
+        """By how much a reassignment that replaces a replica raises the epoch, at least and at
+        most.
 
-        KRaft: the record that ends it. ZooKeeper: each of its steps (KafkaController.onPartitionReassignment).
+        KRaft: the record that ends it. ZooKeeper: each of its steps
+        (KafkaController.onPartitionReassignment).
         """
         return (2, 4) if self.zookeeper else (1, 1)
 
@@ -57,7 +65,14 @@ VERSIONS = (
     Version("3.9.2"),
     Version("2.8.2", zookeeper=True, shrinks_raise=True),
     Version("2.8.2", zookeeper=True, protocol="2.7", shrinks_raise=True, has_topic_ids=False),
-    Version("2.8.2", zookeeper=True, protocol="2.6", shrinks_raise=True, has_topic_ids=False, has_alter_isr=False),
+    Version(
+        "2.8.2",
+        zookeeper=True,
+        protocol="2.6",
+        shrinks_raise=True,
+        has_topic_ids=False,
+        has_alter_isr=False,
+    ),
     Version("3.9.2", zookeeper=True, shrinks_raise=True),
     Version("4.0.1", has_consumer_groups=True),
     Version("3.7.2", elects_unclean=False),

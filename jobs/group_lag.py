@@ -1,5 +1,5 @@
-"""Offsets of groups that polls asked for (`enrich: offsets`) -> how far each group was behind, and commits that were
-removed.
+"""Offsets of groups that polls asked for (`enrich: offsets`) -> how far each group was behind, and
+commits that were removed.
 
 spark-submit jobs/group_lag.py --config FILE [--once]
 """

@@ -1,6 +1,7 @@
 """Silver snapshots -> who left in-sync replicas, for how long, and how bad it was meanwhile.
 
-Writes gold.isr_changes, gold.isr_episodes and gold.broker_incidents, by the rules of jobs/rules/gold/isr_shrink.py.
+Writes gold.isr_changes, gold.isr_episodes and gold.broker_incidents, by the rules of
+jobs/rules/gold/isr_shrink.py.
 
 spark-submit jobs/isr_shrink.py --config FILE [--once | --again CLUSTER]
 """

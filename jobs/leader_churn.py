@@ -1,4 +1,5 @@
-"""Silver snapshots -> changes of leaders, seen and hidden, why they were made, and what each broker leads.
+"""Silver snapshots -> changes of leaders, seen and hidden, why they were made, and what each broker
+leads.
 
 Writes gold.leader_changes and gold.leader_balance, by the rules of jobs/rules/gold/leaders.py.
 

@@ -1,9 +1,10 @@
-"""Keep the tables of a lake small, now: drop rows past their retention, compact files, remove those without use.
+"""Keep the tables of a lake small, now: drop rows past their retention, compact files, remove those
+without use.
 
 spark-submit jobs/maintain.py --config FILE
 
-jobs/pipeline.py does so by itself every six hours. This job is for lakes whose jobs run apart, and for after a change
-of `retention`.
+jobs/pipeline.py does so by itself every six hours. This job is for lakes whose jobs run apart, and
+for after a change of `retention`.
 """
 
 import sys

@@ -2,8 +2,8 @@
 
 spark-submit jobs/pipeline.py --config FILE [--once] [--believe CLUSTER]
 
-Exit status of a run with --once: 0, or 3 if the last poll of a cluster failed or its history is left out, or 1 if the
-run failed.
+Exit status of a run with --once: 0, or 3 if the last poll of a cluster failed or its history is
+left out, or 1 if the run failed.
 """
 
 import logging
@@ -45,16 +45,22 @@ LOOK_EVERY_S = 0.25
 """How often the pipeline looks whether a batch of polls was committed: history is made then."""
 
 PAUSE_S = 60.0
-"""How long history, or upkeep, waits where nothing wakes it: a look at the lake costs half a second of a core."""
+"""How long history, or upkeep, waits where nothing wakes it: a look at the lake costs half a second
+of a core.
+"""
 
 AGAIN_AFTER_S = 1.0
 """How long after a failure it is tried again; each further one doubles it, up to PAUSE_S."""
 
 STOPS_WITHIN_S = 20.0
-"""Queries and threads have so long to end. A pod has 30 s between SIGTERM and SIGKILL, which costs no more either."""
+"""Queries and threads have so long to end. A pod has 30 s between SIGTERM and SIGKILL, which costs
+no more either.
+"""
 
 LOGGED_EVERY_S = 60.0
-"""How often the reason is logged for which history, or upkeep, fails. From the second time on a person has to act."""
+"""How often the reason is logged for which history, or upkeep, fails. From the second time on a
+person has to act.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> int:
-    """With `once`, one round of each job, one after the other; else all of them, until polling fails or another run
-    takes over. Returns the exit status.
+    """With `once`, one round of each job, one after the other; else all of them, until polling
+    fails or another run takes over. Returns the exit status.
     """
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
     ensure_lake(spark, config.lake)
@@ -76,7 +82,9 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     streams: dict[Table, Running] = {METADATA_POLLS: poll_metadata.polling(spark, config)}
     streams |= {followed.table: Reading(spark, config, followed) for followed in _logs(config)}
     works = [*_histories(spark, config), Lasting("upkeep", lambda: _upkeep(spark, config))]
-    threads = [Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works]
+    threads = [
+        Thread(target=each.run, args=(spark, stop), name=each.name, daemon=True) for each in works
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -85,7 +93,8 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
         stop.set()
         for each in works:
             each.wake.set()
-        # If a signal broke off a call of this thread, py4j would take the answer of that call for one of the next.
+        # If a signal broke off a call of this thread, py4j would take the answer of that call for
+        # one of the next.
         fresh = Thread(target=_stop, args=(streams.values(),), name="stop", daemon=True)
         fresh.start()
         join_within(STOPS_WITHIN_S, [fresh, *threads])
@@ -101,7 +110,10 @@ def join_within(seconds: float, threads: Iterable[Thread]) -> None:
 
 def _logs(config: Config) -> list[FollowedLog]:
     """The logs that the configuration asks for."""
-    given = ((read_group_log.GROUP_LOG, config.group_log), (read_cluster_log.CLUSTER_LOG, config.cluster_log))
+    given = (
+        (read_group_log.GROUP_LOG, config.group_log),
+        (read_cluster_log.CLUSTER_LOG, config.cluster_log),
+    )
     return [followed for followed, options in given if options is not None]
 
 
@@ -110,22 +122,32 @@ def _histories(spark: SparkSession, config: Config) -> list["Lasting"]:
     of_run = Run(since=datetime.now(UTC))
 
     def lasting(history: type[History[Any]]) -> Lasting:
-        return Lasting(history.job, lambda: Engine(spark, config, history(), of_run).catch_up, history.woken_by)
+        return Lasting(
+            history.job, lambda: Engine(spark, config, history(), of_run).catch_up, history.woken_by
+        )
 
     made = {history(): lasting(history) for history in HISTORIES if history.wanted(config)}
     for history, work in made.items():
-        work.then = [each.wake for later, each in made.items() if not set(later.follows).isdisjoint(history.names)]
+        work.then = [
+            each.wake
+            for later, each in made.items()
+            if not set(later.follows).isdisjoint(history.names)
+        ]
     return list(made.values())
 
 
-def _watch(spark: SparkSession, streams: Mapping[Table, Running], works: Collection["Lasting"]) -> None:
-    """Until a stream ends, wake what takes its batches when it has committed one. Raises OvertakenError if another run
-    has taken over one of `works`.
+def _watch(
+    spark: SparkSession, streams: Mapping[Table, Running], works: Collection["Lasting"]
+) -> None:
+    """Until a stream ends, wake what takes its batches when it has committed one. Raises
+    OvertakenError if another run has taken over one of `works`.
     """
     seen: dict[Table, int] = {}
     while not _ended(spark, streams):
         found = {table: stream.query.lastProgress for table, stream in streams.items()}
-        batches = {table: progress.batchId for table, progress in found.items() if progress is not None}
+        batches = {
+            table: progress.batchId for table, progress in found.items() if progress is not None
+        }
         changed = {table for table, _ in batches.items() - seen.items()}
         seen = batches
         for each in works:
@@ -142,11 +164,13 @@ def _stop(streams: Iterable[Running]) -> None:
 
 
 class Lasting:
-    """Work that is done again and again beside polling, and outlasts what goes wrong with it: polls cannot be repeated,
-    history can.
+    """Work that is done again and again beside polling, and outlasts what goes wrong with it: polls
+    cannot be repeated, history can.
     """
 
-    def __init__(self, name: str, prepare: Callable[[], Callable[[], None]], woken_by: Collection[Table] = ()) -> None:
+    def __init__(
+        self, name: str, prepare: Callable[[], Callable[[], None]], woken_by: Collection[Table] = ()
+    ) -> None:
         self.name, self._prepare, self.woken_by = name, prepare, woken_by
         self.then: Sequence[Event] = ()
         self.wake = Event()
@@ -155,7 +179,9 @@ class Lasting:
         self._is_logged, self._logged_at = False, float("-inf")
 
     def run(self, spark: SparkSession, stop: Event) -> None:
-        """Do it until `stop`: whenever it is woken, or after a minute; then wake what takes its results."""
+        """Do it until `stop`: whenever it is woken, or after a minute; then wake what takes its
+        results.
+        """
         take_pool(spark, self.name)
         work: Callable[[], None] | None = None
         while True:
@@ -191,7 +217,8 @@ class Lasting:
             log.warning("%s failed and is tried again: %s", self.name, one_line(error))
         else:
             log.error(
-                "%s has failed for %.0f s: %s; correct what the error names, it is tried again. Polling continues, and "
+                "%s has failed for %.0f s: %s; correct what the error names, it is tried again. "
+                "Polling continues, and "
                 "bronze keeps what history has not had",
                 self.name,
                 now - self._failed_at,
@@ -216,8 +243,8 @@ def _upkeep(spark: SparkSession, config: Config) -> Callable[[], None]:
 
 
 def _keep_up_when_due(spark: SparkSession, config: Config, *, waits: bool = False) -> bool:
-    """Keep the tables up if that is due; whether it waits for a better clock, which is logged if it did not before
-    (`waits`).
+    """Keep the tables up if that is due; whether it waits for a better clock, which is logged if it
+    did not before (`waits`).
     """
     now = datetime.now(UTC)
     if next_due(spark, config.lake, now) > now:
@@ -234,22 +261,30 @@ def _keep_up_when_due(spark: SparkSession, config: Config, *, waits: bool = Fals
 
 
 def take_what_is_left(spark: SparkSession, config: Config) -> None:
-    """Take what is left for histories that the configuration wants no more. Bronze keeps it until then."""
+    """Take what is left for histories that the configuration wants no more. Bronze keeps it until
+    then.
+    """
     for history in HISTORIES:
         if not history.wanted(config) and history().is_left(spark, config):
             Engine(spark, config, history()).catch_up(whole=True)
 
 
 def _run_once(spark: SparkSession, config: Config) -> int:
-    """One round of each job; returns the exit status. A log that cannot be read keeps nothing waiting that is history
-    already.
+    """One round of each job; returns the exit status. A log that cannot be read keeps nothing
+    waiting that is history already.
     """
     run = Run()
     with ThreadPoolExecutor(3, "once") as beside:
-        # Polling mostly waits: meanwhile the logs are read, and what an earlier run has planned is finished.
+        # Polling mostly waits: meanwhile the logs are read, and what an earlier run has planned is
+        # finished.
         polled = beside.submit(poll_metadata.run, spark, config, True)
-        read = {each.table: beside.submit(follow, spark, config, each, once=True) for each in _logs(config)}
-        engines = [Engine(spark, config, history(), run) for history in HISTORIES if history.wanted(config)]
+        read = {
+            each.table: beside.submit(follow, spark, config, each, once=True)
+            for each in _logs(config)
+        }
+        engines = [
+            Engine(spark, config, history(), run) for history in HISTORIES if history.wanted(config)
+        ]
         polled.result()
         for engine in engines:
             wait([each for table, each in read.items() if table in engine.history.woken_by])
@@ -261,7 +296,9 @@ def _run_once(spark: SparkSession, config: Config) -> int:
 
 
 def _ended(spark: SparkSession, streams: Mapping[Table, Running]) -> bool:
-    """Wait a while, and say whether a stream has ended. One whose query has ended is started again where it can be."""
+    """Wait a while, and say whether a stream has ended. One whose query has ended is started again
+    where it can be.
+    """
     with suppress(StreamingQueryException):  # Of which query, Spark does not say.
         if spark.streams.awaitAnyTermination(LOOK_EVERY_S):  # type: ignore[arg-type]  # fractions, too
             return True

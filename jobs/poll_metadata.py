@@ -43,10 +43,11 @@ def polling(spark: SparkSession, config: Config) -> Running:
 
 
 def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
-    """Start the query that reads polls from the spool; with `once` it ends after one poll of each cluster.
+    """Start the query that reads polls from the spool; with `once` it ends after one poll of each
+    cluster.
 
-    What only the lake tells goes beside the options, which are the same as those that a recorder was started with
-    (recording.py).
+    What only the lake tells goes beside the options, which are the same as those that a recorder
+    was started with (recording.py).
     """
     claim_spool(config)
 
@@ -56,31 +57,49 @@ def start(spark: SparkSession, config: Config, *, once: bool) -> StreamingQuery:
         doubted = last_polls(spark, config.lake, now, config.clusters).doubted(now)
         return (
             config.source_options({})
-            | {"spool": config.spool, "recorder": TOKEN, "knownIds": json.dumps(_not_configured(config, ids))}
+            | {
+                "spool": config.spool,
+                "recorder": TOKEN,
+                "knownIds": json.dumps(_not_configured(config, ids)),
+            }
             | ({} if newest is None else {"newestStream": newest})
-            | ({} if doubted is None else {"doubtedClock": "/".join(at.isoformat() for at in doubted)})
+            | (
+                {}
+                if doubted is None
+                else {"doubtedClock": "/".join(at.isoformat() for at in doubted)}
+            )
         )
 
     source = "kafka_metadata"
-    return append_stream(spark, config, bronze.METADATA_POLLS, source, query=QUERY, options=options, once=once)
+    return append_stream(
+        spark, config, bronze.METADATA_POLLS, source, query=QUERY, options=options, once=once
+    )
 
 
 def _not_configured(config: Config, ids: Mapping[str, str]) -> dict[str, str]:
-    """Of the ids that the lake knows clusters by, those of clusters that are configured without one, by alias."""
-    without = (alias for alias, own in config.clusters.items() if "clusterid" not in map(str.lower, own))
+    """Of the ids that the lake knows clusters by, those of clusters that are configured without
+    one, by alias.
+    """
+    without = (
+        alias for alias, own in config.clusters.items() if "clusterid" not in map(str.lower, own)
+    )
     return {alias: ids[alias] for alias in without if alias in ids}
 
 
 def newest_stream(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> str | None:
-    """The newest stream of polls of these clusters that history or bronze of a lake have. History takes no poll of an
-    older one after it.
+    """The newest stream of polls of these clusters that history or bronze of a lake have. History
+    takes no poll of an older one after it.
     """
     of_them = F.col("cluster").isin(list(clusters))
     taken = "array_max(map_keys(from_json(memory, 'seen map<string, bigint>').seen))"
     states = read_view(spark, lake, STATE_NOW).where("history = 'silver'").where(of_them)
     (known,) = states.selectExpr(f"max({taken})").collect()[0]
     # Files have statistics of streams: those of polls that were taken are not read.
-    polls = lake.read(spark, bronze.METADATA_POLLS).where(F.col("stream") > (known or "")).where(of_them)
+    polls = (
+        lake.read(spark, bronze.METADATA_POLLS)
+        .where(F.col("stream") > (known or ""))
+        .where(of_them)
+    )
     (newer,) = polls.agg(F.max("stream")).collect()[0]
     found: str | None = newer or known
     return found

@@ -1,7 +1,7 @@
 """Ask a lake a named question of schemas/queries/, or free SQL, and print the answer.
 
-spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic T] [--broker ID]
-[--group G]
+spark-submit jobs/query.py NAME --config FILE [--since "2 hours"] [--until TIME] [--cluster C]
+[--topic T] [--broker ID] [--group G]
 """
 
 import re
@@ -17,7 +17,15 @@ from jobs.configuration.config import load
 from jobs.run.cli import one_line, parser_of, reported
 from jobs.run.driver import plans
 from jobs.run.session import spark_session
-from kafka_metadata_history.answers.questions import FILTERS, QueryError, check_filters, names, option, question, reach
+from kafka_metadata_history.answers.questions import (
+    FILTERS,
+    QueryError,
+    check_filters,
+    names,
+    option,
+    question,
+    reach,
+)
 from kafka_metadata_history.answers.text import FORMS, written
 from metadata_source.text import counted
 from schemas.in_spark import attach
@@ -27,7 +35,9 @@ from schemas.lake import Lake
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
     parser = parser_of("query", __doc__, "the lake")
-    parser.add_argument("query", metavar="NAME|SQL", help=f"{', '.join(names())}; or a query (SELECT)")
+    parser.add_argument(
+        "query", metavar="NAME|SQL", help=f"{', '.join(names())}; or a query (SELECT)"
+    )
     since = "a time in ISO form, or how long before --until (default %(default)s)"
     parser.add_argument("--since", default="1 day", help=since)
     parser.add_argument("--until", help="a time in ISO form, or how long ago (default: now)")
@@ -39,14 +49,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def ask() -> None:
         filters = {name: vars(arguments)[name] for name in FILTERS}
-        asked = question(arguments.query, arguments.since, arguments.until, filters, datetime.now(UTC))
+        asked = question(
+            arguments.query, arguments.since, arguments.until, filters, datetime.now(UTC)
+        )
         lake, spark = load(arguments.config).lake, spark_session("query")
         check_filters(asked, lambda sql: answer(spark, lake, sql))
         rows = answer(spark, lake, asked.sql)
         print(written(rows, arguments.format, wide=arguments.wide), end="")
         if arguments.format == "table":
             # spark-submit puts stderr of Python on stdout, where programs want rows alone.
-            known = reach(asked, lambda sql: answer(spark, lake, sql), None if arguments.wide else 1)
+            known = reach(
+                asked, lambda sql: answer(spark, lake, sql), None if arguments.wide else 1
+            )
             for line in (f"{counted(len(rows), 'row')}, by Spark", *known):
                 print(f"query: {line}", file=sys.stderr)
 
@@ -56,16 +70,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def answer(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
     """The rows that `lake` answers to `sql`.
 
-    Tables that it may name get these names (bronze.metadata_polls, ...) in the session's catalog, unless they are in
-    one already. Raises QueryError for a statement that is no query: it is not run.
+    Tables that it may name get these names (bronze.metadata_polls, ...) in the session's catalog,
+    unless they are in one already. Raises QueryError for a statement that is no query: it is not
+    run.
     """
     attach(spark, lake, sql)
     return rows_of(spark, lake, sql)
 
 
 def rows_of(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
-    """The rows that `lake` answers to `sql`, whose tables are attached. Raises QueryError as `answer`, and for what
-    would run a program or read other files.
+    """The rows that `lake` answers to `sql`, whose tables are attached. Raises QueryError as
+    `answer`, and for what would run a program or read other files.
     """
     if lake.catalog is not None:
         spark.catalog.setCurrentCatalog(lake.catalog)
@@ -83,7 +98,9 @@ def rows_of(spark: SparkSession, lake: Lake, sql: str) -> pa.Table:
 
 
 _SHUT = ("spark.sql.runSQLOnFiles", "spark.sql.variable.substitute")
-"""Spark's own settings: whether csv.`/etc/passwd` is a table, and `${env:NAME}` a variable of the environment."""
+"""Spark's own settings: whether csv.`/etc/passwd` is a table, and `${env:NAME}` a variable of the
+environment.
+"""
 _PROGRAM = re.compile(
     r"\b(ScriptTransformation|(?:try_)?reflect\(|java_method\(|table_changes_by_path\b"
     # A name that is computed may be one of these, and no plan shows it.
@@ -94,24 +111,30 @@ _PROGRAM = re.compile(
 
 
 def check_runs_nothing(spark: SparkSession, frame: DataFrame) -> None:
-    """Refuse a query that would run a program or a method of Java, by what Spark itself understands it to be.
+    """Refuse a query that would run a program or a method of Java, by what Spark itself understands
+    it to be.
 
-    A session of Spark Connect shows no plan: whoever reaches its server may run Python there anyway.
+    A session of Spark Connect shows no plan: whoever reaches its server may run Python there
+    anyway.
     """
     for plan in plans(spark, frame):
         if found := _PROGRAM.search(plan):
             raise QueryError(
-                f"{found[1].rstrip('(')}: a query may not run programs, nor read other files than the lake's"
+                f"{found[1].rstrip('(')}: a query may not run programs, nor read other files than "
+                "the lake's"
             )
 
 
 def check_is_query(spark: SparkSession, sql: str) -> None:
-    """Refuse what is no query. Between brackets Spark's grammar has queries alone: asked of it, no JVM is needed."""
+    """Refuse what is no query. Between brackets Spark's grammar has queries alone: asked of it, no
+    JVM is needed.
+    """
     try:
         spark.sql(f"SELECT * FROM (\n{sql.strip().removesuffix(';')}\n)").schema  # noqa: B018 - analyzed
     except ParseException as error:
         raise QueryError(
-            f"neither a name nor a query (SELECT), which is all that is asked here: {one_line(error)}"
+            "neither a name nor a query (SELECT), which is all that is asked here: "
+            f"{one_line(error)}"
         ) from error
 
 

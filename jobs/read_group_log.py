@@ -25,23 +25,42 @@ QUERY = "read_group_log"
 
 
 def run(spark: SparkSession, config: Config, once: bool) -> None:
-    """Follow the logs; with `once`, read up to where they end now. Raises at the end if a cluster was left out."""
+    """Follow the logs; with `once`, read up to where they end now. Raises at the end if a cluster
+    was left out.
+    """
     follow(spark, config, GROUP_LOG, once=once)
 
 
 def options(spark: SparkSession, config: Config, ids: Mapping[str, str]) -> dict[str, str]:
-    """Options of the data source: where each log continues if its checkpoint is lost, among them."""
+    """Options of the data source: where each log continues if its checkpoint is lost, among
+    them.
+    """
     resume_at = read_up_to(spark, config.lake, config.clusters)
-    return config.group_log_options(ids) | ({"resumeAt": json.dumps(resume_at)} if resume_at else {})
-
-
-def read_up_to(spark: SparkSession, lake: Lake, clusters: Iterable[str]) -> dict[str, dict[str, int]]:
-    """By alias and partition, the offset up to which history has the log; of a place that a lost checkpoint had."""
-    states = (
-        read_view(spark, lake, STATE_NOW).where(F.col("history") == JOB).where(F.col("cluster").isin(list(clusters)))
+    return config.group_log_options(ids) | (
+        {"resumeAt": json.dumps(resume_at)} if resume_at else {}
     )
-    found = {row.cluster: loads(Memory, row.memory).places for row in states.select("cluster", "memory").collect()}
-    return {cluster: {p: offset for p, (_, offset) in places.items()} for cluster, places in found.items() if places}
+
+
+def read_up_to(
+    spark: SparkSession, lake: Lake, clusters: Iterable[str]
+) -> dict[str, dict[str, int]]:
+    """By alias and partition, the offset up to which history has the log; of a place that a lost
+    checkpoint had.
+    """
+    states = (
+        read_view(spark, lake, STATE_NOW)
+        .where(F.col("history") == JOB)
+        .where(F.col("cluster").isin(list(clusters)))
+    )
+    found = {
+        row.cluster: loads(Memory, row.memory).places
+        for row in states.select("cluster", "memory").collect()
+    }
+    return {
+        cluster: {p: offset for p, (_, offset) in places.items()}
+        for cluster, places in found.items()
+        if places
+    }
 
 
 GROUP_LOG = FollowedLog(

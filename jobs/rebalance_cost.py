@@ -1,5 +1,6 @@
-"""Rebalances that the coordinators' log tells, offset commits and the ends of logs -> gold.rebalance_cost: for how long
-nobody consumed, how far a group fell behind, how much may have been done twice.
+"""Rebalances that the coordinators' log tells, offset commits and the ends of logs ->
+gold.rebalance_cost: for how long nobody consumed, how far a group fell behind, how much may have
+been done twice.
 
 spark-submit jobs/rebalance_cost.py --config FILE [--once]
 """

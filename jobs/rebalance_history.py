@@ -1,5 +1,5 @@
-"""The coordinators' log and polls of groups -> rebalances: who had what before and after, why, for how long, and how
-often.
+"""The coordinators' log and polls of groups -> rebalances: who had what before and after, why, for
+how long, and how often.
 
 spark-submit jobs/rebalance_history.py --config FILE [--once]
 """

@@ -1,9 +1,10 @@
-"""Say how recording fares: the last good poll of each cluster, failures, gaps, what waits, sizes, the last upkeep.
+"""Say how recording fares: the last good poll of each cluster, failures, gaps, what waits, sizes,
+the last upkeep.
 
 spark-submit jobs/status.py --config FILE [--format table|json|prometheus]
 
-Writes nothing. Exit status: 0, or 3 when a threshold of `status` in the configuration is crossed, or 1 when it could
-not be told.
+Writes nothing. Exit status: 0, or 3 when a threshold of `status` in the configuration is crossed,
+or 1 when it could not be told.
 """
 
 import sys
@@ -33,7 +34,9 @@ JOB = "status"
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
     parser = parser_of(JOB, __doc__, "lake, clusters, poll, status")
-    parser.add_argument("--format", choices=tuple(FORMS), default="table", help="(default %(default)s)")
+    parser.add_argument(
+        "--format", choices=tuple(FORMS), default="table", help="(default %(default)s)"
+    )
     arguments = parser.parse_args(argv)
 
     def run() -> int:
@@ -47,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def facts_in_spark(spark: SparkSession, config: Config, now: datetime) -> Facts:
-    """Return the facts that the lake holds. Raises LakeError, in one line: no tables, or another version."""
+    """Return the facts that the lake holds. Raises LakeError, in one line: no tables, or another
+    version.
+    """
     lake = config.lake
     check_tables(spark, lake, (*bronze.TABLES, silver.POLL_GAPS, STATE))
 
@@ -63,9 +68,16 @@ def _size(spark: SparkSession, config: Config, table: Table) -> Size | None:
     """Out of Delta's log; None where there is no such table yet."""
     if not table_exists(spark, config.lake, table):
         return None
-    detail = spark.sql(f"DESCRIBE DETAIL {config.lake.identifier(table)}").select("sizeInBytes", "numFiles", "location")
+    detail = spark.sql(f"DESCRIBE DETAIL {config.lake.identifier(table)}").select(
+        "sizeInBytes", "numFiles", "location"
+    )
     (row,) = detail.collect()
-    return Size(table.full_name, row.sizeInBytes, row.numFiles, folder_bytes(spark, f"{row.location}/_delta_log"))
+    return Size(
+        table.full_name,
+        row.sizeInBytes,
+        row.numFiles,
+        folder_bytes(spark, f"{row.location}/_delta_log"),
+    )
 
 
 if __name__ == "__main__":

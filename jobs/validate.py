@@ -1,8 +1,10 @@
-"""Hold what is new in bronze, in silver and of rebalances against the rules of jobs/validation/validity.yaml.
+"""Hold what is new in bronze, in silver and of rebalances against the rules of
+jobs/validation/validity.yaml.
 
 spark-submit jobs/validate.py --config FILE
 
-Exit status: 0 when nothing critical was found, 3 when something was, 1 when it could not be validated.
+Exit status: 0 when nothing critical was found, 3 when something was, 1 when it could not be
+validated.
 """
 
 import logging
@@ -53,13 +55,15 @@ def is_critical(finding: Finding) -> bool:
 
 
 def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
-    """Validate what is new since the last run, and write what was found to the lake and as data docs.
+    """Validate what is new since the last run, and write what was found to the lake and as data
+    docs.
 
     Progress is noted last: a run that is killed is done again by the next.
     """
     if config.docs is None:
         raise ConfigError(
-            f"validation.docs is missing: data docs need a folder of this machine, and the lake is {config.lake}"
+            "validation.docs is missing: data docs need a folder of this machine, and the lake "
+            f"is {config.lake}"
         )
     docs = Path(config.docs)
     check_replaceable(docs)
@@ -67,15 +71,20 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
         from jobs.validation.expectations import validate  # noqa: PLC0415 - takes seconds, and needs an extra
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"{error.name} is missing: install the extra, `pip install 'kafka-metadata-history[validation]'`"
+            f"{error.name} is missing: install the extra, `pip install "
+            "'kafka-metadata-history[validation]'`"
         ) from error
 
     lake = config.lake
     of_groups = (groups.REBALANCES_TOLD, groups.REBALANCE_MEMBERS_TOLD)
-    check_tables(spark, lake, (*bronze.TABLES, *silver.TABLES, gold.STALE_BROKERS, *of_groups, STATE))
+    check_tables(
+        spark, lake, (*bronze.TABLES, *silver.TABLES, gold.STALE_BROKERS, *of_groups, STATE)
+    )
     ensure_tables(spark, lake, quality.TABLES)
     # All that a run knows of: rounds go on while it validates.
-    states = read_view(spark, lake, STATE_NOW).where(f"history IN ('silver', '{JOB}')").localCheckpoint()
+    states = (
+        read_view(spark, lake, STATE_NOW).where(f"history IN ('silver', '{JOB}')").localCheckpoint()
+    )
     window = window_of(states)
     findings = validate(batches(lake, states, window, config.clusters, now), docs)
     run = {"run": f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}", "ran_at": now}
@@ -95,12 +104,17 @@ def report(findings: Sequence[Finding]) -> str:
     """The findings, for people: a line for each rule, and the first rows that break one."""
     lines = text_table(
         ("rule", "of", "severity", "rows", "broken by"),
-        [(each.rule.name, each.subject, each.rule.severity, each.checked, each.violations) for each in findings],
+        [
+            (each.rule.name, each.subject, each.rule.severity, each.checked, each.violations)
+            for each in findings
+        ],
     )
     for each in findings:
         if each.violations:
             shown = each.violating[:SHOWN]
-            more = f"  and {each.violations - len(shown)} more" if each.violations > len(shown) else ""
+            more = (
+                f"  and {each.violations - len(shown)} more" if each.violations > len(shown) else ""
+            )
             lines += [
                 "",
                 f"{each.rule.name}: {each.rule.says}",

@@ -1,4 +1,6 @@
-"""Whether each cluster can be polled, and whether its user may ask what the configuration wants to know."""
+"""Whether each cluster can be polled, and whether its user may ask what the configuration wants to
+know.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ FEATURES: Final = {
     "offsets": "consumer groups",
     "groupLog": "rebalance history",
 }
-"""Question of `enrich`, or groupLog -> the feature whose permission it needs. The others need none of their own.
+"""Question of `enrich`, or groupLog -> the feature whose permission it needs. The others need none
+of their own.
 
 OffsetFetch needs of a group what DescribeGroups does.
 """
@@ -43,7 +46,8 @@ CONTROLLERS_LOG: Final = "controllers' log"
 
 @dataclass(frozen=True)
 class CheckedLog:
-    """The controllers' log of a cluster, which is committed up to offset `end`, or `problem`: why it cannot be read.
+    """The controllers' log of a cluster, which is committed up to offset `end`, or `problem`: why
+    it cannot be read.
 
     `is_open`: the controllers ask nobody who he is.
     """
@@ -55,7 +59,8 @@ class CheckedLog:
 
 @dataclass(frozen=True)
 class Checked:
-    """A cluster that was polled, or `problem`: why it could not be. `wanted`: features of the configuration.
+    """A cluster that was polled, or `problem`: why it could not be. `wanted`: features of the
+    configuration.
 
     `log`: of its controllers; None if it is not to be read.
     """
@@ -70,23 +75,33 @@ class Checked:
     @property
     def missing(self) -> list[Permission]:
         """The permissions that the configuration needs and brokers refuse."""
-        return [each for each in self.permissions if each.is_missing and each.feature in self.wanted]
+        return [
+            each for each in self.permissions if each.is_missing and each.feature in self.wanted
+        ]
 
     @property
     def unanswered(self) -> list[Permission]:
-        """The features that the configuration wants and whose question got no answer, without a permission missing."""
+        """The features that the configuration wants and whose question got no answer, without a
+        permission missing.
+        """
         wanted = [each for each in self.permissions if each.feature in self.wanted]
         return [each for each in wanted if not each.is_missing and not each.is_allowed]
 
     @property
     def is_good(self) -> bool:
         """Whether everything that is configured will be recorded."""
-        return self.problem is None and not self.missing and (self.log is None or self.log.problem is None)
+        return (
+            self.problem is None
+            and not self.missing
+            and (self.log is None or self.log.problem is None)
+        )
 
 
-def checked(options: Options, *, reads_log: bool, logs: ClusterLogOptions | None = None) -> list[Checked]:
-    """Check all clusters of a configuration, side by side. `reads_log`: whether the group log is to be read. `logs`:
-    the controllers' logs that are.
+def checked(
+    options: Options, *, reads_log: bool, logs: ClusterLogOptions | None = None
+) -> list[Checked]:
+    """Check all clusters of a configuration, side by side. `reads_log`: whether the group log is to
+    be read. `logs`: the controllers' logs that are.
     """
 
     def one(cluster: Cluster) -> Checked:
@@ -113,7 +128,9 @@ def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
     watcher = LogWatcher(cluster, logs.starting, logs.request_timeout_ms, logs.brokers.get(alias))
     with closing(watcher):
         try:
-            return CheckedLog(watcher.look(None).end, is_open=cluster.security_protocol == "PLAINTEXT")
+            return CheckedLog(
+                watcher.look(None).end, is_open=cluster.security_protocol == "PLAINTEXT"
+            )
         except Exception as error:  # noqa: BLE001 - as above
             return CheckedLog(problem=_problem(error))
 
@@ -125,14 +142,17 @@ def _problem(error: Exception) -> str:
 
 
 def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator[str]:
-    """Yield what was found of a cluster. `whole`: with its state, and all that its user may ask. `is_configured`:
-    whether a configuration says what is on.
+    """Yield what was found of a cluster. `whole`: with its state, and all that its user may ask.
+    `is_configured`: whether a configuration says what is on.
     """
     alias = each.cluster.alias
     if each.problem is not None or each.state is None:
         yield f"{alias}: failed: {each.problem}"
         if "MetadataResponse" in (each.problem or ""):
-            yield "  if this is no Apache Kafka, an older version may do: try `metadataVersion: 8` for this cluster"
+            yield (
+                "  if this is no Apache Kafka, an older version may do: try `metadataVersion: 8` "
+                "for this cluster"
+            )
         yield from _log_lines(each.log, whole=whole)
         return
     topics = each.state.metadata.topics.num_rows
@@ -142,11 +162,17 @@ def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator
     if whole:
         yield from (
             f"  {line}".rstrip()
-            for line in (*report(each.state), "", *_feature_lines(each, is_configured=is_configured))
+            for line in (
+                *report(each.state),
+                "",
+                *_feature_lines(each, is_configured=is_configured),
+            )
         )
         yield ""
     else:
-        yield from (f"  {permission.feature}: {permission.answer}" for permission in each.unanswered)
+        yield from (
+            f"  {permission.feature}: {permission.answer}" for permission in each.unanswered
+        )
     for permission in each.permissions if whole else each.missing:
         if permission.is_missing:
             yield f"  {permission.feature}: {permission.answer}"
@@ -162,16 +188,28 @@ def key_of(feature: str) -> str:
 
 
 def _feature_lines(each: Checked, *, is_configured: bool) -> Iterator[str]:
-    """Yield a table of the features: the configuration's word, whether this one has it, and what the user may ask."""
+    """Yield a table of the features: the configuration's word, whether this one has it, and what
+    the user may ask.
+    """
     rows = [
         (one.feature, key_of(one.feature), one.feature in each.wanted, one.needs, one.answer)
         for one in each.permissions
     ]
     problem = None if each.log is None else each.log.problem
     answer = "not asked" if each.log is None else "allowed" if problem is None else "cannot be read"
-    rows.append((CONTROLLERS_LOG, "clusterLog", each.log is not None, "CLUSTER_ACTION on the cluster", answer))
+    rows.append(
+        (
+            CONTROLLERS_LOG,
+            "clusterLog",
+            each.log is not None,
+            "CLUSTER_ACTION on the cluster",
+            answer,
+        )
+    )
     on = {True: "yes", False: "no"} if is_configured else {True: "", False: ""}
-    cells = ((feature, key, on[is_on], needs, answer) for feature, key, is_on, needs, answer in rows)
+    cells = (
+        (feature, key, on[is_on], needs, answer) for feature, key, is_on, needs, answer in rows
+    )
     yield from text_table(("feature", "configuration", "on", "needs", "answer"), cells)
 
 
@@ -185,14 +223,15 @@ def _log_lines(log: CheckedLog | None, *, whole: bool) -> Iterator[str]:
         yield f"  {CONTROLLERS_LOG}: can be read, up to offset {log.end} now"
     if log.is_open:
         yield (
-            f"  {CONTROLLERS_LOG}: warning: controllers ask for no password or certificate; whoever reaches them may "
+            f"  {CONTROLLERS_LOG}: warning: controllers ask for no password or certificate; "
+            "whoever reaches them may "
             "read this log, which holds credentials, and fetch every topic"
         )
 
 
 def unwritable(lake: Lake) -> str | None:
-    """Say why nobody could write a lake in a folder of this machine; None where nothing is known against it. Writes
-    nothing.
+    """Say why nobody could write a lake in a folder of this machine; None where nothing is known
+    against it. Writes nothing.
     """
     if lake.root is None or not lake.is_folder:
         return None
@@ -200,21 +239,33 @@ def unwritable(lake: Lake) -> str | None:
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return None
-    return f"lake {lake}: this user cannot write there: {there} is {'not writable' if there.is_dir() else 'no folder'}"
+    return (
+        f"lake {lake}: this user cannot write there: {there} is "
+        f"{'not writable' if there.is_dir() else 'no folder'}"
+    )
 
 
 def elsewhere(lake: Lake) -> str | None:
-    """Say what Spark needs for a lake that is no folder of this machine, at which nobody looks here; None for one that
-    is.
+    """Say what Spark needs for a lake that is no folder of this machine, at which nobody looks
+    here; None for one that is.
     """
     if lake.is_folder:
         return None
-    needs = f"with {lake.log_store}, and jars for S3" if lake.log_store else "with the jars and settings for it"
-    return f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, Lakes elsewhere"
+    needs = (
+        f"with {lake.log_store}, and jars for S3"
+        if lake.log_store
+        else "with the jars and settings for it"
+    )
+    return (
+        f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, Lakes "
+        "elsewhere"
+    )
 
 
 def acl_line(cluster: Cluster, acl: str) -> str:
-    """Return the command that allows it. A user of a certificate has a name that only brokers know."""
+    """Return the command that allows it. A user of a certificate has a name that only brokers
+    know.
+    """
     servers = ",".join(f"{host}:{port}" for host, port in cluster.bootstrap_servers)
     principal = f"User:{cluster.sasl_username or 'PRINCIPAL'}"
     return f"kafka-acls --bootstrap-server {servers} --add --allow-principal {principal} {acl}"

@@ -48,14 +48,18 @@ LIMIT = 100
 FAILED, USAGE, INTERRUPTED = 1, QueryError.exit_status, 130
 """Exit statuses, beside 0 and CROSSED."""
 
-memory_option = click.option("--memory", default=MEMORY, show_default=True, help="Of the JVM that does the work.")
+memory_option = click.option(
+    "--memory", default=MEMORY, show_default=True, help="Of the JVM that does the work."
+)
 
 
 def filter_options(command: Command) -> Command:
     """Give a command an option for each filter of a question."""
     for name, narrows in reversed(FILTERS.items()):
         kind = int if name == "broker" else str
-        command = click.option(option(name), name, type=kind, help=f"{narrows[0].upper()}{narrows[1:]}.")(command)
+        command = click.option(
+            option(name), name, type=kind, help=f"{narrows[0].upper()}{narrows[1:]}."
+        )(command)
     return command
 
 
@@ -73,7 +77,9 @@ def _servers_of_client() -> str | None:
 
 
 def _client_file(path: object) -> "ClientFile | None":
-    """Read the file of --client once: it may be a pipe. `path`: click has something of its own where none is given."""
+    """Read the file of --client once: it may be a pipe. `path`: click has something of its own
+    where none is given.
+    """
     from metadata_source.client_file import read_client_file  # noqa: PLC0415 - most commands have none
 
     if not isinstance(path, Path):
@@ -87,7 +93,9 @@ def _client_file(path: object) -> "ClientFile | None":
 def window_options(command: Command) -> Command:
     """Give a command the options of the window that it is about."""
     since = "A time in ISO form, or how long before --until."
-    command = click.option("--until", help="A time in ISO form, or how long ago. Default: now.")(command)
+    command = click.option("--until", help="A time in ISO form, or how long ago. Default: now.")(
+        command
+    )
     return click.option("--since", default="1 day", show_default=True, help=since)(command)
 
 
@@ -114,7 +122,9 @@ client_option = click.option(
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
 @click.version_option(package_name=NAME)
 def app() -> None:
-    """Keep every leader change, ISR shrink and rebalance of your Kafka clusters as Delta tables, and ask about them."""
+    """Keep every leader change, ISR shrink and rebalance of your Kafka clusters as Delta tables,
+    and ask about them.
+    """
 
 
 class _Query(click.Command):
@@ -134,11 +144,22 @@ class _Query(click.Command):
 @config_option
 @window_options
 @filter_options
-@click.option("--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people.")
-@click.option("--limit", type=click.IntRange(0), help="Rows at most; 0: all. Default: 100 of a table, else all.")
-@click.option("--wide", is_flag=True, help="A table of all columns, each by itself, and a line for each gap.")
 @click.option(
-    "--spark", "by_spark", is_flag=True, help="Let Spark answer, which knows all of its SQL and takes longer."
+    "--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    help="Rows at most; 0: all. Default: 100 of a table, else all.",
+)
+@click.option(
+    "--wide", is_flag=True, help="A table of all columns, each by itself, and a line for each gap."
+)
+@click.option(
+    "--spark",
+    "by_spark",
+    is_flag=True,
+    help="Let Spark answer, which knows all of its SQL and takes longer.",
 )
 def query(
     *,
@@ -152,7 +173,9 @@ def query(
     by_spark: bool,
     **filters: object,
 ) -> None:
-    """Ask the lake a question by its name, or in SQL. Without either, list the questions. NAME --help explains one."""
+    """Ask the lake a question by its name, or in SQL. Without either, list the questions. NAME
+    --help explains one.
+    """
     if asked is None:
         click.echo("\n".join(listed()))
         return
@@ -165,7 +188,13 @@ def query(
     most = (LIMIT if form == "table" else 0) if limit is None else limit
     shown = rows.slice(0, most) if most else rows
     chosen = {of.filters["cluster"]} if "cluster" in of.filters else {*read.clusters}
-    if form == "table" and not wide and not is_free and len(chosen) == 1 and _clusters_of(shown) == chosen:
+    if (
+        form == "table"
+        and not wide
+        and not is_free
+        and len(chosen) == 1
+        and _clusters_of(shown) == chosen
+    ):
         shown = shown.drop_columns(["cluster"])
     click.echo(answered(shown, form, wide=wide, width=_width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
@@ -178,11 +207,16 @@ def query(
 
 
 def _beside(lake: Opened, known: Callable[[], list[str]]) -> list[str]:
-    """The lines of `known`, as far as the lake has them, and one that says its version if that is an older one."""
+    """The lines of `known`, as far as the lake has them, and one that says its version if that is
+    an older one.
+    """
     version = lake.older()
     if version is None:
         return known()
-    note = f"the lake is of version {version}, older than this program's {LAKE_VERSION}: columns may mean other things"
+    note = (
+        f"the lake is of version {version}, older than this program's {LAKE_VERSION}: columns may "
+        "mean other things"
+    )
     try:
         return [note, *known()]
     except LakeError:
@@ -202,12 +236,16 @@ def _clusters_of(rows: pa.Table) -> set[object]:
 @click.option("--group", help="This consumer, share or streams group alone.")
 @click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The page.")
 def report(*, config: str, since: str, until: str | None, out: str, **filters: object) -> None:
-    """Make one page about a window of a cluster's history. The file loads nothing from elsewhere."""
+    """Make one page about a window of a cluster's history. The file loads nothing from
+    elsewhere.
+    """
     read = load(config)
     try:
         from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
     except RuntimeError as error:  # of Bokeh, which looks for settings of the user
-        raise ConfigError("this user has no home folder, in which Bokeh looks for settings: set HOME") from error
+        raise ConfigError(
+            "this user has no home folder, in which Bokeh looks for settings: set HOME"
+        ) from error
 
     lake = opened(read.lake)
     page = made(lake.ask, since, until, filters, datetime.now(UTC))
@@ -216,9 +254,13 @@ def report(*, config: str, since: str, until: str | None, out: str, **filters: o
 
 @app.command()
 @config_option
-@click.option("--format", "form", type=click.Choice(tuple(STATUS_FORMS)), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(tuple(STATUS_FORMS)), default="table", show_default=True
+)
 def status(*, config: str, form: str) -> int:
-    """Say how recording fares: polls, failures, gaps, delays, sizes. Exits 3 if a threshold is crossed."""
+    """Say how recording fares: polls, failures, gaps, delays, sizes. Exits 3 if a threshold is
+    crossed.
+    """
     read = load(config)
     if not has_folder(read.lake):
         return in_spark("status", "--config", config, "--format", form)
@@ -230,7 +272,11 @@ def status(*, config: str, form: str) -> int:
 
 @app.command()
 @config_option
-@click.option("--alias", prompt="Your name for the cluster, for good", help="Your name for the cluster, for good.")
+@click.option(
+    "--alias",
+    prompt="Your name for the cluster, for good",
+    help="Your name for the cluster, for good.",
+)
 @client_option
 @click.option(
     "--bootstrap",
@@ -238,9 +284,19 @@ def status(*, config: str, form: str) -> int:
     default=_servers_of_client,
     help="HOST:PORT, comma-separated. Default: those of --client.",
 )
-@click.option("--lake", default="lake", prompt="Folder for the tables", help="Folder of the tables.")
-@click.option("--option", "given", multiple=True, metavar="NAME=VALUE", help="An option of the cluster: kafka.*, kind.")
-def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None) -> int:
+@click.option(
+    "--lake", default="lake", prompt="Folder for the tables", help="Folder of the tables."
+)
+@click.option(
+    "--option",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the cluster: kafka.*, kind.",
+)
+def init(
+    *, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None
+) -> int:
     """Write a configuration for a first cluster, once it was polled. Asks for what is not given."""
     from kafka_metadata_history.check import checked, elsewhere, lines  # noqa: PLC0415 - Kafka's client takes a second
     from kafka_metadata_history.first_config import tried_options, written  # noqa: PLC0415
@@ -266,7 +322,9 @@ def init(*, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:
-    pairs = {name: (is_there, value) for name, is_there, value in (each.partition("=") for each in given)}
+    pairs = {
+        name: (is_there, value) for name, is_there, value in (each.partition("=") for each in given)
+    }
     for name, (is_there, _) in pairs.items():
         if not is_there:
             raise click.BadParameter(f"{name}: not NAME=VALUE", param_hint="--option")
@@ -275,18 +333,26 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 
 @app.command()
 @config_option
-@click.option("--bootstrap", metavar="HOST:PORT", help="Check this cluster alone, without a configuration.")
+@click.option(
+    "--bootstrap", metavar="HOST:PORT", help="Check this cluster alone, without a configuration."
+)
 @client_option
-@click.option("--cluster", help="Check this cluster of the configuration alone, and show its state.")
+@click.option(
+    "--cluster", help="Check this cluster of the configuration alone, and show its state."
+)
 def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
-    """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if anything is amiss."""
+    """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if
+    anything is amiss.
+    """
     from kafka_metadata_history.check import checked, elsewhere, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
     from metadata_source.look import read_options  # noqa: PLC0415
 
     logs = no_place = None
     file = _read_client(client)
     if file is not None and (bootstrap := bootstrap or file.servers) is None:
-        raise QueryError("--client: the file has no bootstrap.servers: give --bootstrap HOST:PORT, too")
+        raise QueryError(
+            "--client: the file has no bootstrap.servers: give --bootstrap HOST:PORT, too"
+        )
     if bootstrap is not None:
         options, reads_log = read_options(bootstrap, file), False
         options = replace(options, clusters=(replace(options.clusters[0], alias=bootstrap),))
@@ -301,10 +367,18 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     if cluster is not None and cluster not in aliases:
         raise QueryError(f"--cluster {cluster}: the configuration has {', '.join(aliases)}")
     chosen = tuple(each for each in options.clusters if cluster in {None, each.alias})
-    say(f"cluster {each.alias}: warning: {each.exposed}" for each in chosen if each.exposed is not None)
+    say(
+        f"cluster {each.alias}: warning: {each.exposed}"
+        for each in chosen
+        if each.exposed is not None
+    )
     found = checked(replace(options, clusters=chosen), reads_log=reads_log, logs=logs)
     for each in found:
-        click.echo("\n".join(map(printable, lines(each, whole=len(found) == 1, is_configured=bootstrap is None))))
+        click.echo(
+            "\n".join(
+                map(printable, lines(each, whole=len(found) == 1, is_configured=bootstrap is None))
+            )
+        )
     if no_place is not None:
         click.echo(printable(no_place))
     return 0 if no_place is None and all(each.is_good for each in found) else CROSSED
@@ -312,12 +386,19 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
 
 @app.command()
 @config_option
-@click.option("--once", is_flag=True, help="Poll once, make history of it, and end: for schedulers.")
-@click.option("--believe", metavar="CLUSTER", help="First believe the answers of this cluster that wait.")
+@click.option(
+    "--once", is_flag=True, help="Poll once, make history of it, and end: for schedulers."
+)
+@click.option(
+    "--believe", metavar="CLUSTER", help="First believe the answers of this cluster that wait."
+)
 @memory_option
 def run(*, config: str, once: bool, believe: str | None, memory: str) -> int:
     """Poll the clusters and keep their history until a signal comes."""
-    given = [*(["--once"] if once else []), *(["--believe", believe] if believe is not None else [])]
+    given = [
+        *(["--once"] if once else []),
+        *(["--believe", believe] if believe is not None else []),
+    ]
     return in_spark("pipeline", "--config", config, *given, memory=memory)
 
 
@@ -325,7 +406,9 @@ def run(*, config: str, once: bool, believe: str | None, memory: str) -> int:
 @config_option
 @memory_option
 def validate(*, config: str, memory: str) -> int:
-    """Hold what is new in the lake against its rules. Exits 3 if a rule that is critical is broken."""
+    """Hold what is new in the lake against its rules. Exits 3 if a rule that is critical is
+    broken.
+    """
     return in_spark("validate", "--config", config, memory=memory)
 
 
@@ -339,7 +422,13 @@ def maintain(*, config: str, memory: str) -> int:
 
 @app.command()
 @config_option
-@click.option("--to", "folder", required=True, type=click.Path(path_type=Path), help="A folder that is not there yet.")
+@click.option(
+    "--to",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A folder that is not there yet.",
+)
 def export(*, config: str, folder: Path) -> None:
     """Copy the lake to plain Parquet: a folder a table. Reads lakes of older versions, too."""
     from kafka_metadata_history.export import exported  # noqa: PLC0415 - takes a second

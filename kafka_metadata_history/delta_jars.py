@@ -25,12 +25,15 @@ def main() -> None:
     """Fetch the jars unless just they are there. Raises LocalClusterError."""
     folder = ivy.JARS / "delta"
     # The folder's name says no version: Spark's configuration names it, and every jar in it.
-    if {jar.name for jar in folder.glob("*.jar")} != {f"{module}-{revision}.jar" for _, module, revision in JARS}:
+    if {jar.name for jar in folder.glob("*.jar")} != {
+        f"{module}-{revision}.jar" for _, module, revision in JARS
+    }:
         fetch(folder)
 
 
 def fetch(folder: Path) -> None:
-    """Fetch each jar without its dependencies (they are Spark's own, 700 MB of them), then show all of them at once.
+    """Fetch each jar without its dependencies (they are Spark's own, 700 MB of them), then show all
+    of them at once.
 
     Raises LocalClusterError, and shows none, for a jar of other bytes.
     """
@@ -38,7 +41,9 @@ def fetch(folder: Path) -> None:
         together = Path(scratch) / "delta"
         together.mkdir()
         for organisation, module, revision in JARS:
-            for jar in fetch_jars(organisation, module, revision, Path(scratch) / module, transitive=False):
+            for jar in fetch_jars(
+                organisation, module, revision, Path(scratch) / module, transitive=False
+            ):
                 jar.rename(together / jar.name)
         shutil.rmtree(folder, ignore_errors=True)
         together.rename(folder)

@@ -1,4 +1,6 @@
-"""A lake as plain Parquet, which any program reads: a folder a table, and a manifest that says what is in them."""
+"""A lake as plain Parquet, which any program reads: a folder a table, and a manifest that says what
+is in them.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,13 @@ MANIFEST: Final = "manifest.json"
 def exported(lake: Lake, folder: Path) -> Iterator[str]:
     """Write all tables of a lake in a folder to `folder`/SCHEMA.TABLE, and yield a line for each.
 
-    The manifest comes last: a folder without it is not a whole export. Raises LakeError for a lake elsewhere, one that
-    cannot be read, and a folder that has something in it, or cannot be written.
+    The manifest comes last: a folder without it is not a whole export. Raises LakeError for a lake
+    elsewhere, one that cannot be read, and a folder that has something in it, or cannot be written.
     """
     if not has_folder(lake):
         raise LakeError(
-            f"{lake}: export reads lakes in folders; of others Spark writes each table: df.write.parquet(...)"
+            f"{lake}: export reads lakes in folders; of others Spark writes each table: "
+            "df.write.parquet(...)"
         )
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -49,13 +52,19 @@ def exported(lake: Lake, folder: Path) -> Iterator[str]:
                 ds.write_dataset(source, folder / table.full_name, format="parquet")
             else:  # of no rows it would write no file, so no columns
                 (folder / table.full_name).mkdir()
-                pq.write_table(source.schema.empty_table(), folder / table.full_name / "part-0.parquet")
+                pq.write_table(
+                    source.schema.empty_table(), folder / table.full_name / "part-0.parquet"
+                )
         except (DeltaError, pa.ArrowException, OSError) as error:
             if str(folder) in str(error):
                 raise LakeError(f"--to {folder}: {error}") from error
             raise unreadable(lake, table.full_name, str(error)) from error
         columns = {field.name: str(field.type) for field in source.schema}
-        tables[table.full_name] = {"rows": rows, "deltaVersion": stored.version(), "columns": columns}
+        tables[table.full_name] = {
+            "rows": rows,
+            "deltaVersion": stored.version(),
+            "columns": columns,
+        }
         yield f"{table.full_name}: {rows:,} rows"
     if not tables:
         raise LakeError(f"{lake}: no table is there; nothing was written")
@@ -64,4 +73,7 @@ def exported(lake: Lake, folder: Path) -> Iterator[str]:
         (folder / MANIFEST).write_text(f"{json.dumps(manifest, indent=2)}\n", encoding="utf-8")
     except OSError as error:
         raise LakeError(f"--to {folder}: {error.strerror}") from error
-    yield f"{folder}: {len(tables)} tables of a lake of version {max(versions)}; {MANIFEST} says what is in them"
+    yield (
+        f"{folder}: {len(tables)} tables of a lake of version {max(versions)}; {MANIFEST} says "
+        "what is in them"
+    )

@@ -1,4 +1,6 @@
-"""A first configuration: of one cluster, which was polled, with the questions that its user may ask."""
+"""A first configuration: of one cluster, which was polled, with the questions that its user may
+ask.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +19,48 @@ if TYPE_CHECKING:
     from metadata_source.options import Cluster, Options
     from metadata_source.probes import Permission
 
-BEATS: Final = {"configs": "5m", "reassignments": "1m", "quorum": "1m", "fenced": "1m", "groups": "30s"}
+BEATS: Final = {
+    "configs": "5m",
+    "reassignments": "1m",
+    "quorum": "1m",
+    "fenced": "1m",
+    "groups": "30s",
+}
 """Question that needs a permission -> its interval."""
 INTERVAL: Final = "30s"
 
 
 def tried_options(alias: str, cluster: Mapping[str, str]) -> Options:
     """Return the options by which a new cluster is polled, asking all. Raises OptionsError."""
-    given = {"clusters": json.dumps({alias: cluster}), "enrich": ",".join(BEATS), "pollInterval": INTERVAL}
+    given = {
+        "clusters": json.dumps({alias: cluster}),
+        "enrich": ",".join(BEATS),
+        "pollInterval": INTERVAL,
+    }
     return parse(given, "stream")
 
 
 def written(lake: str, cluster: Mapping[str, str], found: Checked) -> str:
-    """Return the configuration as YAML. A question that brokers refuse is a comment with the command that allows it."""
+    """Return the configuration as YAML. A question that brokers refuse is a comment with the
+    command that allows it.
+    """
     refused = {each.feature: each for each in found.missing}
     asked = {kind: beat for kind, beat in BEATS.items() if FEATURES[kind] not in refused}
-    head = {"lake": lake, "clusters": {found.cluster.alias: dict(cluster)}, "poll": {"pollInterval": INTERVAL}}
+    head = {
+        "lake": lake,
+        "clusters": {found.cluster.alias: dict(cluster)},
+        "poll": {"pollInterval": INTERVAL},
+    }
     head["poll"]["enrich"] = asked or "none"  # type: ignore[index]
     reads_log = FEATURES["groupLog"] not in refused
     if reads_log:
         head["groupLog"] = {"startingOffsets": "earliest"}
     return "".join(
         (
-            "# Where the tables are, the clusters, how they are polled. docs/configuration.md explains the keys.\n",
+            (
+                "# Where the tables are, the clusters, how they are polled. docs/configuration.md "
+                "explains the keys.\n"
+            ),
             yaml.safe_dump(head, sort_keys=False, width=1_000),
             *(f"# {line}\n" for each in refused.values() for line in _refused(found.cluster, each)),
         )
@@ -48,7 +69,11 @@ def written(lake: str, cluster: Mapping[str, str], found: Checked) -> str:
 
 def _refused(cluster: Cluster, permission: Permission) -> Iterator[str]:
     kind = next(kind for kind, each in FEATURES.items() if each == permission.feature)
-    where = "groupLog: {startingOffsets: earliest}" if kind == "groupLog" else f"poll.enrich.{kind}: {BEATS[kind]}"
+    where = (
+        "groupLog: {startingOffsets: earliest}"
+        if kind == "groupLog"
+        else f"poll.enrich.{kind}: {BEATS[kind]}"
+    )
     yield f"Brokers refuse what `{where}` asks. To allow it:"
     if permission.acl is not None:
         yield f"  {acl_line(cluster, permission.acl)}"

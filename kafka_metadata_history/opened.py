@@ -1,4 +1,6 @@
-"""Whoever answers questions about a lake: DuckDB where the lake is a folder of this machine, Spark for all others."""
+"""Whoever answers questions about a lake: DuckDB where the lake is a folder of this machine, Spark
+for all others.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ MEMORY: Final = "1g"
 
 @dataclass(frozen=True)
 class Opened:
-    """A lake that answers. `ask`: our own SQL; `own`: SQL that a person wrote. `engine`: the name of who answers."""
+    """A lake that answers. `ask`: our own SQL; `own`: SQL that a person wrote. `engine`: the name
+    of who answers.
+    """
 
     ask: Ask
     own: Ask
@@ -57,8 +61,8 @@ class Opened:
 
 
 def opened(lake: Lake, *, by_spark: bool = False) -> Opened:
-    """Return what answers Spark's SQL about a lake: DuckDB if it is in a folder, unless `by_spark`. Raises LakeError,
-    as `has_folder`, `without_spark` and `with_spark` do.
+    """Return what answers Spark's SQL about a lake: DuckDB if it is in a folder, unless `by_spark`.
+    Raises LakeError, as `has_folder`, `without_spark` and `with_spark` do.
     """
     if not has_folder(lake) or by_spark:
         ask = with_spark(lake)
@@ -73,11 +77,11 @@ def without_spark(lake: Lake) -> InDuckDB:
 
 
 class InDuckDB:
-    """Answers Spark's SQL about a lake in a folder. A table is opened once: all questions are answered of the rows that
-    it had then.
+    """Answers Spark's SQL about a lake in a folder. A table is opened once: all questions are
+    answered of the rows that it had then.
 
-    It raises QueryError for what is no query, or names what no lake has; LakeError for a folder that holds no lake, one
-    that is not ours, of a newer version, damaged, or not complete.
+    It raises QueryError for what is no query, or names what no lake has; LakeError for a folder
+    that holds no lake, one that is not ours, of a newer version, damaged, or not complete.
     """
 
     def __init__(self, lake: Lake) -> None:
@@ -93,19 +97,29 @@ class InDuckDB:
         return self._asked(sql, query_in_duckdb)
 
     def older(self) -> int | None:
-        """Return the version of the lake, if that is older than this program's, by the tables that were asked."""
+        """Return the version of the lake, if that is older than this program's, by the tables that
+        were asked.
+        """
         version = min(self._there.values(), default=LAKE_VERSION)
         return version if version < LAKE_VERSION else None
 
     def own(self, sql: str) -> pa.Table:
-        """Answer SQL that a person wrote. Raises QueryError, too, for what DuckDB is not known to answer as Spark."""
+        """Answer SQL that a person wrote. Raises QueryError, too, for what DuckDB is not known to
+        answer as Spark.
+        """
         with self._one_by_one:
             if not self._has_macros:
                 prepare(self._database)
             self._has_macros = True
         answer = self._asked(sql, own_in_duckdb)
-        if odd := next((field for field in answer.schema if pa.types.is_interval(field.type)), None):
-            raise QueryError(_not_known(f"an INTERVAL as a column ({odd.name}); timestampdiff(SECOND, a, b) is: it"))
+        if odd := next(
+            (field for field in answer.schema if pa.types.is_interval(field.type)), None
+        ):
+            raise QueryError(
+                _not_known(
+                    f"an INTERVAL as a column ({odd.name}); timestampdiff(SECOND, a, b) is: it"
+                )
+            )
         return answer
 
     def _asked(self, sql: str, translated: Callable[[str], str]) -> pa.Table:
@@ -140,40 +154,55 @@ class InDuckDB:
         if damaged := _UNREADABLE.search(line):
             return unreadable(self._lake, damaged[1].replace("__", ".", 1), damaged[2])
         if isinstance(error, duckdb.BinderException) and (version := self.older()) is not None:
-            return LakeError(f"{self._lake}: version {version} may lack what this asks for: DuckDB: {line}")
+            return LakeError(
+                f"{self._lake}: version {version} may lack what this asks for: DuckDB: {line}"
+            )
         return QueryError(f"DuckDB: {line}")
 
 
-_NOT_KNOWN: Final = re.compile(r"not known here: ([^!]+)|Macro (?:spark|op)_(\w+)\(\) does not support")
+_NOT_KNOWN: Final = re.compile(
+    r"not known here: ([^!]+)|Macro (?:spark|op)_(\w+)\(\) does not support"
+)
 """What macros of schemas/spark_functions.sql say, or DuckDB of their arguments."""
 _UNREADABLE: Final = re.compile(r"reading the stream registered as '(\w+)' failed: (.*)")
 
 
 def _not_known(what: str) -> str:
     return (
-        f"{what} is not known to be in DuckDB what it is in Spark; `query --spark` asks Spark, and docs/queries.md "
+        f"{what} is not known to be in DuckDB what it is in Spark; `query --spark` asks Spark, "
+        "and docs/queries.md "
         "says what is known"
     )
 
 
 def not_complete(lake: Lake, missing: Sequence[str]) -> LakeError:
-    """Say that tables of a lake are not there: its first run was stopped, or it is of a version that had none."""
+    """Say that tables of a lake are not there: its first run was stopped, or it is of a version
+    that had none.
+    """
     version = older_version(lake) if lake.is_folder else None
     if version is not None:
-        return LakeError(f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it")
+        return LakeError(
+            f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it"
+        )
     return LakeError(
-        f"{lake}: not complete: {', '.join(missing)} is not there; `kafka-metadata-history run` makes what is missing"
+        f"{lake}: not complete: {', '.join(missing)} is not there; `kafka-metadata-history run` "
+        "makes what is missing"
     )
 
 
 def _no_table(name: str) -> str:
-    of_schema = {each: each for each in sorted(NAMES)} | {each.split(".")[1]: each for each in sorted(NAMES)}
-    return f"{name}: no such table; {did_you_mean(name, of_schema, 'docs/tables.md has all', of_schema.__getitem__)}"
+    of_schema = {each: each for each in sorted(NAMES)} | {
+        each.split(".")[1]: each for each in sorted(NAMES)
+    }
+    return (
+        f"{name}: no such table; "
+        f"{did_you_mean(name, of_schema, 'docs/tables.md has all', of_schema.__getitem__)}"
+    )
 
 
 def facts_without_spark(config: Config, now: datetime) -> Facts:
-    """Return the facts of a status of a lake in a folder. Raises as `without_spark`, and LakeError for a lake that no
-    round was made in.
+    """Return the facts of a status of a lake in a folder. Raises as `without_spark`, and LakeError
+    for a lake that no round was made in.
     """
     ask = without_spark(config.lake)
 
@@ -193,14 +222,18 @@ def has_folder(lake: Lake) -> bool:
     try:
         exists = lake.exists
     except OSError as error:
-        raise LakeError(f"{lake}: {error.strerror}: let this user read all files below it") from error
+        raise LakeError(
+            f"{lake}: {error.strerror}: let this user read all files below it"
+        ) from error
     if not exists:
         raise LakeError(f"{lake}: no lake there; `kafka-metadata-history run` makes one")
     return True
 
 
 def with_spark(lake: Lake) -> Ask:
-    """Return what answers Spark's SQL about any lake, in a session of Spark that this starts. It raises the same."""
+    """Return what answers Spark's SQL about any lake, in a session of Spark that this starts. It
+    raises the same.
+    """
     # PySpark takes seconds to import.
     from jobs.run.session import SessionError, spark_session  # noqa: PLC0415
     from kafka_metadata_history.spark import prepare  # noqa: PLC0415
@@ -213,8 +246,8 @@ def with_spark(lake: Lake) -> Ask:
 
 
 def asking(spark: SparkSession, lake: Lake) -> Ask:
-    """Return what answers Spark's SQL about a lake in this session, to which nobody attaches another lake meanwhile. It
-    raises QueryError.
+    """Return what answers Spark's SQL about a lake in this session, to which nobody attaches
+    another lake meanwhile. It raises QueryError.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - takes seconds
 

@@ -1,7 +1,8 @@
-"""A folder for what Spark keeps while it runs, which nobody else can read, and which goes with whoever made it.
+"""A folder for what Spark keeps while it runs, which nobody else can read, and which goes with
+whoever made it.
 
-Java removes its files when it ends, but not if it is killed: rows of shuffles would stay for good, and each run of a
-scheduler would leave more.
+Java removes its files when it ends, but not if it is killed: rows of shuffles would stay for good,
+and each run of a scheduler would leave more.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ _HELD: Final[list[IO[str]]] = []
 
 
 def scratch_folder() -> Path:
-    """Make a folder of this process, which is removed at its end. Remove those of processes that were killed."""
+    """Make a folder of this process, which is removed at its end. Remove those of processes that
+    were killed.
+    """
     for each in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         if _is_left_behind(each):
             shutil.rmtree(each, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = (folder / f"{_LOCK}.new").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    # Only now: without the file of this name, nobody takes the folder for one of a process that has gone.
+    # Only now: without the file of this name, nobody takes the folder for one of a process that has
+    # gone.
     (folder / f"{_LOCK}.new").rename(folder / _LOCK)
     _HELD.append(lock)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""Jobs in a session of Spark that this process starts: the settings of conf/spark-defaults.conf, in any folder."""
+"""Jobs in a session of Spark that this process starts: the settings of conf/spark-defaults.conf, in
+any folder.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ _ARCHIVE: Final = re.compile(r" -XX:SharedArchiveFile=\S+")
 
 
 def run_job(job: str, arguments: Sequence[str], memory: str) -> int:
-    """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143. Raises SessionError
-    if Spark cannot be started.
+    """Run jobs/NAME.py with these arguments, and return its exit status. SIGTERM ends it with 143.
+    Raises SessionError if Spark cannot be started.
     """
     _open_as_many_files_as_may_be()
     prepare(memory)
@@ -39,7 +41,9 @@ def run_job(job: str, arguments: Sequence[str], memory: str) -> int:
 
 
 def _open_as_many_files_as_may_be() -> None:
-    """Raise the limit of open files, for all processes that this one starts: a connection to a broker is four."""
+    """Raise the limit of open files, for all processes that this one starts: a connection to a
+    broker is four.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # macOS calls it endless, and refuses that
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -48,28 +52,40 @@ def _open_as_many_files_as_may_be() -> None:
 def prepare(memory: str) -> None:
     """Say how the JVM of this process will start, and fetch Delta's jars unless they are there.
 
-    If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, Spark is the user's, and so are all settings. Raises SessionError if
-    the jars cannot be had.
+    If PYSPARK_SUBMIT_ARGS or SPARK_REMOTE is set, Spark is the user's, and so are all settings.
+    Raises SessionError if the jars cannot be had.
     """
     if {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"} & os.environ.keys():
         return
     if not JARS.is_absolute():
-        raise SessionError("this user has no home folder to keep Delta's jars in: set HOME, or XDG_CACHE_HOME")
+        raise SessionError(
+            "this user has no home folder to keep Delta's jars in: set HOME, or XDG_CACHE_HOME"
+        )
     try:
         delta_jars.main()
     except LocalClusterError as error:
         raise SessionError(str(error)) from error
     except OSError as error:
-        raise SessionError(f"Delta's jars cannot be kept in {JARS}: {error.strerror}: set XDG_CACHE_HOME") from error
+        raise SessionError(
+            f"Delta's jars cannot be kept in {JARS}: {error.strerror}: set XDG_CACHE_HOME"
+        ) from error
     found = settings()
     found["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={quote(str(scratch_folder()))}"
     given = (f"--conf {quote(f'{key}={value}')}" for key, value in found.items())
-    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join((*given, f"--driver-memory {quote(memory)}", "pyspark-shell"))
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
+        (*given, f"--driver-memory {quote(memory)}", "pyspark-shell")
+    )
 
 
 def settings() -> dict[str, str]:
-    """Return the settings of conf/spark-defaults.conf, with the jars and the interpreter of this installation."""
-    lines = [line.split(None, 1) for line in _file().read_text("utf-8").splitlines() if line and line[0] != "#"]
+    """Return the settings of conf/spark-defaults.conf, with the jars and the interpreter of this
+    installation.
+    """
+    lines = [
+        line.split(None, 1)
+        for line in _file().read_text("utf-8").splitlines()
+        if line and line[0] != "#"
+    ]
     found = {key: value.strip() for key, value in lines}
     archive = JARS / "spark.jsa"
     found["spark.driver.extraClassPath"] = f"{JARS}/delta/*"
@@ -77,7 +93,9 @@ def settings() -> dict[str, str]:
     # Spark makes this folder, and would leave it wherever the command was run.
     found["spark.sql.warehouse.dir"] = str(JARS / "warehouse")
     options = "spark.driver.extraJavaOptions"
-    found[options] = _ARCHIVE.sub(f" -XX:SharedArchiveFile={archive}" if archive.exists() else "", found[options])
+    found[options] = _ARCHIVE.sub(
+        f" -XX:SharedArchiveFile={archive}" if archive.exists() else "", found[options]
+    )
     found[options] += f" -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
     return found
 

@@ -47,16 +47,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m local_cluster", description="A real Kafka on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m local_cluster", description="A real Kafka on this machine."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start a cluster that lives on until `down`")
     up.add_argument("--brokers", type=int, default=3, metavar="N", help="default %(default)s")
-    up.add_argument("--controllers", type=int, metavar="N", help="as nodes of their own; by default within the brokers")
-    up.add_argument("--kafka-version", default=KAFKA_VERSION, metavar="X.Y.Z", help="default %(default)s")
-    up.add_argument("--metadata-version", metavar="VERSION", help="such as 3.5-IV2; default: Kafka's newest")
-    up.add_argument("--racks", type=lambda text: text.split(","), metavar="A,B,..", help="given to the brokers in turn")
-    up.add_argument("--sasl-ssl", action="store_true", help="a second listener: TLS and SCRAM-SHA-512")
-    up.add_argument("--zookeeper", action="store_true", help="brokers with ZooKeeper, without KRaft (Kafka up to 3.9)")
+    up.add_argument(
+        "--controllers",
+        type=int,
+        metavar="N",
+        help="as nodes of their own; by default within the brokers",
+    )
+    up.add_argument(
+        "--kafka-version", default=KAFKA_VERSION, metavar="X.Y.Z", help="default %(default)s"
+    )
+    up.add_argument(
+        "--metadata-version", metavar="VERSION", help="such as 3.5-IV2; default: Kafka's newest"
+    )
+    up.add_argument(
+        "--racks",
+        type=lambda text: text.split(","),
+        metavar="A,B,..",
+        help="given to the brokers in turn",
+    )
+    up.add_argument(
+        "--sasl-ssl", action="store_true", help="a second listener: TLS and SCRAM-SHA-512"
+    )
+    up.add_argument(
+        "--zookeeper",
+        action="store_true",
+        help="brokers with ZooKeeper, without KRaft (Kafka up to 3.9)",
+    )
     commands.add_parser("down", help="end all nodes and remove their data")
     commands.add_parser("status", help="show the nodes")
     for name, what in NODE_COMMANDS.items():
@@ -66,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(arguments: argparse.Namespace) -> None:
     if CLUSTER.exists():
-        raise LocalClusterError("a cluster is here already: `python -m local_cluster status` shows it, `down` ends it")
+        raise LocalClusterError(
+            "a cluster is here already: `python -m local_cluster status` shows it, `down` ends it"
+        )
     cluster = LocalCluster(
         brokers=arguments.brokers,
         controllers=arguments.controllers,
@@ -104,12 +128,16 @@ def _print_status(cluster: LocalCluster) -> None:
         listeners = " ".join(f"{name}={port}" for name, port in node.ports.items())
         rack = f" rack={node.rack}" if node.rack is not None else ""
         print(
-            f"  {node_id} {cluster.state(node_id):<8}{node.description}{rack} {listeners}  {cluster.log_file(node_id)}"
+            f"  {node_id} {cluster.state(node_id):<8}{node.description}{rack} {listeners}  "
+            f"{cluster.log_file(node_id)}"
         )
     print(f"bootstrap servers: {cluster.bootstrap_servers}")
     if cluster.has_sasl_ssl:
         sasl_ssl = cluster.sasl_ssl
-        print(f"SASL_SSL: {sasl_ssl.bootstrap_servers}, SCRAM-SHA-512, certificate authority {sasl_ssl.ca_file}")
+        print(
+            f"SASL_SSL: {sasl_ssl.bootstrap_servers}, SCRAM-SHA-512, certificate authority "
+            f"{sasl_ssl.ca_file}"
+        )
         for name, password in sasl_ssl.users.items():
             print(f"  user {name}, password {password}")
 

@@ -43,17 +43,30 @@ class Authority:
         ssl.keystore.type=PEM reads it). An `expired` one was valid until an hour ago.
         """
         file.touch(mode=0o600)
-        file.write_bytes(b"".join(self._issue(host, ExtendedKeyUsageOID.SERVER_AUTH, expired=expired)))
+        file.write_bytes(
+            b"".join(self._issue(host, ExtendedKeyUsageOID.SERVER_AUTH, expired=expired))
+        )
 
-    def write_client_certificate(self, name: str, certificate: Path, key: Path, password: str) -> None:
-        """A new key, encrypted with a password, and its certificate for a client of this common name (PEM)."""
-        private, *certificates = self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, password=password)
+    def write_client_certificate(
+        self, name: str, certificate: Path, key: Path, password: str
+    ) -> None:
+        """A new key, encrypted with a password, and its certificate for a client of this common
+        name (PEM).
+        """
+        private, *certificates = self._issue(
+            name, ExtendedKeyUsageOID.CLIENT_AUTH, password=password
+        )
         key.touch(mode=0o600)
         key.write_bytes(private)
         certificate.write_bytes(b"".join(certificates))
 
     def _issue(
-        self, name: str, usage: x509.ObjectIdentifier, *, expired: bool = False, password: str | None = None
+        self,
+        name: str,
+        usage: x509.ObjectIdentifier,
+        *,
+        expired: bool = False,
+        password: str | None = None,
     ) -> tuple[bytes, bytes, bytes]:
         """A new private key, its certificate and the authority's (PEM)."""
         key = ec.generate_private_key(ec.SECP256R1())
@@ -63,13 +76,18 @@ class Authority:
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()),
+                critical=False,
+            )
             .sign(self.key, hashes.SHA256())
         )
         private = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption(),
+            serialization.BestAvailableEncryption(password.encode())
+            if password
+            else serialization.NoEncryption(),
         )
         return private, _pem(certificate), _pem(self.certificate)
 

@@ -80,16 +80,17 @@ class SaslSsl:
 class LocalCluster:
     """A real Kafka of several processes on this machine; a context manager.
 
-    Node ids are 1..`brokers`; `controllers` makes that many controller-only nodes with the ids after those, None makes
-    each broker a controller too. `racks` are given to the brokers in turn. `kafka_version` is any in the package
-    repository, `metadata_version` (such as "3.5-IV2") and `features` (such as {"eligible.leader.replicas.version": 0})
-    any that it has. `properties` are extra broker properties. `sasl_ssl` opens a second listener. With `isolatable`,
-    which takes `controllers`, brokers reach these through proxies of this process, and `isolate` cuts one off.
-    `zookeeper` runs the brokers with ZooKeeper, one more node with the id after them, in the place of KRaft (Kafka up
-    to 3.9).
+    Node ids are 1..`brokers`; `controllers` makes that many controller-only nodes with the ids
+    after those, None makes each broker a controller too. `racks` are given to the brokers in turn.
+    `kafka_version` is any in the package repository, `metadata_version` (such as "3.5-IV2") and
+    `features` (such as {"eligible.leader.replicas.version": 0}) any that it has. `properties` are
+    extra broker properties. `sasl_ssl` opens a second listener. With `isolatable`, which takes
+    `controllers`, brokers reach these through proxies of this process, and `isolate` cuts one off.
+    `zookeeper` runs the brokers with ZooKeeper, one more node with the id after them, in the place
+    of KRaft (Kafka up to 3.9).
 
-    All data are in a temporary folder and go with the cluster; when this process ends in whatever way, so do the
-    brokers. Only with a `detached` folder of its own does the cluster live on, until
+    All data are in a temporary folder and go with the cluster; when this process ends in whatever
+    way, so do the brokers. Only with a `detached` folder of its own does the cluster live on, until
     `LocalCluster.attach(folder).down()`.
 
     Raises LocalClusterError, with the end of the log when a broker does not start.
@@ -114,7 +115,8 @@ class LocalCluster:
     ) -> None:
         if zookeeper and (metadata_version or features or sasl_ssl):
             raise LocalClusterError(
-                "zookeeper=True: metadata_version, features and sasl_ssl are of KRaft here; what brokers speak is the "
+                "zookeeper=True: metadata_version, features and sasl_ssl are of KRaft here; what "
+                "brokers speak is the "
                 "property inter.broker.protocol.version"
             )
         self.kafka_version = kafka_version
@@ -127,7 +129,9 @@ class LocalCluster:
         self._zookeeper = zookeeper
         self._users = {"alice": "alice-secret", "bob": "bob-secret"} if sasl_ssl else {}
         if isolatable and (controllers is None or detached is not None):
-            raise LocalClusterError("isolatable=True: a cluster of this process's own, with controllers=1 or more")
+            raise LocalClusterError(
+                "isolatable=True: a cluster of this process's own, with controllers=1 or more"
+            )
         self._isolatable = isolatable
         self._proxies: dict[int, list[Proxy]] = {}
         self._listeners = tuple(listeners)
@@ -138,17 +142,21 @@ class LocalCluster:
 
     @classmethod
     def attach(cls, folder: Path) -> Self:
-        """The detached cluster that lives in `folder`. Raises LocalClusterError when there is none."""
+        """The detached cluster that lives in `folder`. Raises LocalClusterError when there is
+        none.
+        """
         try:
             state: dict[str, Any] = json.loads((folder / _STATE_FILE).read_text())
         except FileNotFoundError:
-            raise LocalClusterError(f"no cluster in {folder}: python -m local_cluster up starts one") from None
+            raise LocalClusterError(
+                f"no cluster in {folder}: python -m local_cluster up starts one"
+            ) from None
         cluster = cls(kafka_version=state["kafka_version"], detached=folder)
         cluster.cluster_id = state["cluster_id"]
         cluster.nodes = {node["node_id"]: Node(**node) for node in state["nodes"]}
         cluster._users = state["users"]
-        # By what they run, not by recorded ids: whoever started a node may have been killed before it could write that
-        # down.
+        # By what they run, not by recorded ids: whoever started a node may have been killed before
+        # it could write that down.
         for node_id in cluster.nodes:
             process = NodeProcess.found(*cluster._main(node_id))
             if process is not None:
@@ -160,7 +168,10 @@ class LocalCluster:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.down()
 
@@ -172,7 +183,9 @@ class LocalCluster:
     @property
     def controller_servers(self) -> str:
         """Where the controllers listen, running or not."""
-        return ",".join(f"{HOST}:{node.ports[CONTROLLER]}" for node in self.nodes.values() if node.is_controller)
+        return ",".join(
+            f"{HOST}:{node.ports[CONTROLLER]}" for node in self.nodes.values() if node.is_controller
+        )
 
     @property
     def has_sasl_ssl(self) -> bool:
@@ -183,11 +196,15 @@ class LocalCluster:
     def sasl_ssl(self) -> SaslSsl:
         """The SASL_SSL listener, which must have been asked for."""
         if not self.has_sasl_ssl:
-            raise LocalClusterError("this cluster has no SASL_SSL listener: start it with sasl_ssl=True")
+            raise LocalClusterError(
+                "this cluster has no SASL_SSL listener: start it with sasl_ssl=True"
+            )
         return SaslSsl(self.servers(SASL_SSL), self._folder / "ca.pem", self._users)
 
     def servers(self, listener: str) -> str:
-        """A listener of all brokers, running or not, by the name localhost; PLAINTEXT is `bootstrap_servers`."""
+        """A listener of all brokers, running or not, by the name localhost; PLAINTEXT is
+        `bootstrap_servers`.
+        """
         return self._servers(listener, LISTENER_HOST)
 
     def up(self) -> None:
@@ -219,18 +236,25 @@ class LocalCluster:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def stop(self, node_id: int) -> None:
-        """Stop a node the controlled way (SIGTERM; its leaders move first), and wait until it has ended."""
+        """Stop a node the controlled way (SIGTERM; its leaders move first), and wait until it has
+        ended.
+        """
         process = self._running(node_id)
-        process.send(signal.SIGTERM, signal.SIGCONT)  # a paused one cannot hear the first without the second
+        process.send(
+            signal.SIGTERM, signal.SIGCONT
+        )  # a paused one cannot hear the first without the second
         if not process.wait(STOP_TIMEOUT):
             raise LocalClusterError(
-                f"{self._name(node_id)} still runs {STOP_TIMEOUT:.0f} s after SIGTERM (no controller to let it go?): "
+                f"{self._name(node_id)} still runs {STOP_TIMEOUT:.0f} s after SIGTERM (no "
+                "controller to let it go?): "
                 f"kill it\n{self._error_lines(node_id)}"
             )
         del self._processes[node_id]
 
     def kill(self, node_id: int) -> None:
-        """End a node with SIGKILL. The others see it missing only after broker.session.timeout.ms, 9 s by default."""
+        """End a node with SIGKILL. The others see it missing only after broker.session.timeout.ms,
+        9 s by default.
+        """
         process = self._running(node_id)
         process.send(signal.SIGKILL)
         process.wait(STOP_TIMEOUT)
@@ -239,7 +263,8 @@ class LocalCluster:
     def start(self, *node_ids: int) -> None:
         """Start nodes that were stopped or killed, and wait until each running broker knows them.
 
-        After a loss of the controllers' majority start as many as make one at once: none is ready without it.
+        After a loss of the controllers' majority start as many as make one at once: none is ready
+        without it.
         """
         wanted = sorted(set(node_ids))
         for node_id in wanted:
@@ -253,7 +278,9 @@ class LocalCluster:
         """Hold a node with SIGSTOP: its connections stay open, and nothing answers."""
         process = self._running(node_id)
         process.send(signal.SIGSTOP)
-        while process.state == "running":  # a signal takes a moment to arrive, in which it may still answer
+        while (
+            process.state == "running"
+        ):  # a signal takes a moment to arrive, in which it may still answer
             time.sleep(0.01)
 
     def resume(self, node_id: int) -> None:
@@ -261,7 +288,9 @@ class LocalCluster:
         self._running(node_id).send(signal.SIGCONT)
 
     def isolate(self, node_id: int) -> None:
-        """Cut a broker off from the controllers: it answers clients from the image that it has, until `rejoin`."""
+        """Cut a broker off from the controllers: it answers clients from the image that it has,
+        until `rejoin`.
+        """
         for proxy in self._proxies_of(node_id):
             proxy.cut()
 
@@ -310,7 +339,9 @@ class LocalCluster:
                     {name: next(numbers) for name in names},
                     roles.is_zookeeper,
                 )
-                for node_id, (roles, names) in enumerate(zip(self._roles, listeners, strict=True), start=1)
+                for node_id, (roles, names) in enumerate(
+                    zip(self._roles, listeners, strict=True), start=1
+                )
             }
             if self._detached is not None:
                 self._make_folder()
@@ -340,7 +371,9 @@ class LocalCluster:
                 (folder / HOSTS).write_text(hosts(node))
             if self._isolatable and node.is_broker:
                 ports = [one.ports[CONTROLLER] for one in self.nodes.values() if one.is_controller]
-                self._proxies[node.node_id] = [Proxy(own_address(node.node_id), port) for port in ports]
+                self._proxies[node.node_id] = [
+                    Proxy(own_address(node.node_id), port) for port in ports
+                ]
             properties = node_properties(
                 node,
                 list(self.nodes.values()),
@@ -368,17 +401,31 @@ class LocalCluster:
             check=False,
         )
         if tool.returncode != 0:
-            raise LocalClusterError(f"cannot format the data of {self._name(node_id)}:\n{_last_lines(tool.stdout)}")
+            raise LocalClusterError(
+                f"cannot format the data of {self._name(node_id)}:\n{_last_lines(tool.stdout)}"
+            )
 
     def _java(self) -> list[str]:
         class_path = ":".join(map(str, kafka_jars(self.kafka_version)))
         kept = kafka_classes(self.kafka_version)
         # Java says nothing where it cannot take them, and loads classes as ever.
         classes = [f"-XX:SharedArchiveFile={kept}", "-Xlog:cds*=off"] if kept.exists() else []
-        return [java_command(), *_SMALL_JVM, *classes, *_LOGGING, *self._java_options, "-cp", class_path]
+        return [
+            java_command(),
+            *_SMALL_JVM,
+            *classes,
+            *_LOGGING,
+            *self._java_options,
+            "-cp",
+            class_path,
+        ]
 
     def _command(self, node_id: int) -> list[str]:
-        names = [f"-Djdk.net.hosts.file={self._node_folder(node_id) / HOSTS}"] if self._isolatable else []
+        names = (
+            [f"-Djdk.net.hosts.file={self._node_folder(node_id) / HOSTS}"]
+            if self._isolatable
+            else []
+        )
         return [*self._java(), *names, *self._main(node_id)]
 
     def _main(self, node_id: int) -> list[str]:
@@ -392,7 +439,9 @@ class LocalCluster:
             self._processes[node_id] = NodeProcess.detached(command, log)
 
     def _await_started(self, node_ids: Sequence[int]) -> None:
-        """Wait until the controllers among these listen and each running broker knows the brokers among them."""
+        """Wait until the controllers among these listen and each running broker knows the brokers
+        among them.
+        """
         deadline = time.monotonic() + START_TIMEOUT
         new_brokers = frozenset(node_id for node_id in node_ids if self.nodes[node_id].is_broker)
         waiting: dict[int, Callable[[Node], bool]] = {}
@@ -405,10 +454,16 @@ class LocalCluster:
             for node_id in node_ids:
                 if not self.is_running(node_id):
                     self._raise_not_started(node_id, "ended while starting")
-            waiting = {node_id: ready for node_id, ready in waiting.items() if not ready(self.nodes[node_id])}
+            waiting = {
+                node_id: ready
+                for node_id, ready in waiting.items()
+                if not ready(self.nodes[node_id])
+            }
             if waiting and time.monotonic() > deadline:
                 ids = ", ".join(map(str, node_ids))
-                self._raise_not_started(min(waiting), f"is not ready {START_TIMEOUT:.0f} s after the start of {ids}")
+                self._raise_not_started(
+                    min(waiting), f"is not ready {START_TIMEOUT:.0f} s after the start of {ids}"
+                )
             time.sleep(0.1)
 
     def _raise_not_started(self, node_id: int, what: str) -> None:
@@ -433,11 +488,15 @@ class LocalCluster:
 
     def _name(self, node_id: int) -> str:
         if node_id not in self.nodes:
-            raise LocalClusterError(f"no node {node_id}: there are {', '.join(map(str, self.nodes))}")
+            raise LocalClusterError(
+                f"no node {node_id}: there are {', '.join(map(str, self.nodes))}"
+            )
         return f"node {node_id} ({self.nodes[node_id].description})"
 
     def _servers(self, listener: str, host: str) -> str:
-        return ",".join(f"{host}:{node.ports[listener]}" for node in self.nodes.values() if node.is_broker)
+        return ",".join(
+            f"{host}:{node.ports[listener]}" for node in self.nodes.values() if node.is_broker
+        )
 
     def _node_folder(self, node_id: int) -> Path:
         return self._folder / f"node-{node_id}"
@@ -446,8 +505,8 @@ class LocalCluster:
         return self._node_folder(node_id) / "server.properties"
 
     def _make_folder(self) -> None:
-        """Make the folder of a detached cluster with the state in it: it is never there without, whenever we are
-        killed.
+        """Make the folder of a detached cluster with the state in it: it is never there without,
+        whenever we are killed.
         """
         state = {
             "kafka_version": self.kafka_version,
@@ -463,7 +522,9 @@ class LocalCluster:
 
 
 class _PortTakenError(LocalClusterError):
-    """Another process took a port between the moment we let go of it and the moment the broker asked for it."""
+    """Another process took a port between the moment we let go of it and the moment the broker
+    asked for it.
+    """
 
 
 def _knows(node: Node, brokers: frozenset[int]) -> bool:
@@ -473,8 +534,8 @@ def _knows(node: Node, brokers: frozenset[int]) -> bool:
 
 
 def _last_lines(log: str) -> str:
-    """The last warnings and errors with their stack traces: a broker that fails says much at INFO while
-    it shuts down.
+    """The last warnings and errors with their stack traces: a broker that fails says much at INFO
+    while it shuts down.
     """
     lines = log.splitlines()
     telling = [line for line in lines if " INFO " not in line]

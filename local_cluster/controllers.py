@@ -8,13 +8,17 @@ _BECAME = re.compile(r"Becoming the active controller at epoch (\d+)")
 
 
 def controller_terms(cluster: LocalCluster) -> dict[int, int]:
-    """The ids of the nodes that became the active controller, by epoch, as the controllers' own logs have it."""
+    """The ids of the nodes that became the active controller, by epoch, as the controllers' own
+    logs have it.
+    """
     logs = {
         node_id: cluster.log_file(node_id).read_text(errors="replace")
         for node_id, node in cluster.nodes.items()
         if node.is_controller
     }
-    return {int(epoch): node_id for node_id, text in logs.items() for epoch in _BECAME.findall(text)}
+    return {
+        int(epoch): node_id for node_id, text in logs.items() for epoch in _BECAME.findall(text)
+    }
 
 
 def active_controller(cluster: LocalCluster) -> tuple[int, int]:

@@ -7,8 +7,8 @@ from pathlib import Path
 SASL_SSL = "SASL_SSL"
 SCRAM = "SCRAM-SHA-512"
 
-# What these listeners advertise. Their certificates are for this name only, so connecting by address is a wrong host
-# name.
+# What these listeners advertise. Their certificates are for this name only, so connecting by
+# address is a wrong host name.
 LISTENER_HOST = "localhost"
 
 
@@ -16,8 +16,8 @@ LISTENER_HOST = "localhost"
 class Listener:
     """One listener, which every broker opens.
 
-    `properties` are Kafka's, without the prefix `listener.name.NAME.`; of a mechanism's the prefix is part of the name
-    (`scram-sha-512.sasl.jaas.config`).
+    `properties` are Kafka's, without the prefix `listener.name.NAME.`; of a mechanism's the prefix
+    is part of the name (`scram-sha-512.sasl.jaas.config`).
     """
 
     name: str
@@ -26,7 +26,10 @@ class Listener:
 
     def broker_properties(self) -> dict[str, str]:
         """As server.properties has them."""
-        return {f"listener.name.{self.name.lower()}.{key}": value for key, value in self.properties.items()}
+        return {
+            f"listener.name.{self.name.lower()}.{key}": value
+            for key, value in self.properties.items()
+        }
 
 
 def server_certificate(keystore: Path) -> dict[str, str]:

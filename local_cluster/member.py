@@ -1,8 +1,10 @@
-"""One member of a group, for as long as this process runs: `python -P member.py SETTINGS EVENTS COMMANDS`.
+"""One member of a group, for as long as this process runs: `python -P member.py SETTINGS EVENTS
+COMMANDS`.
 
-SETTINGS is JSON: `protocol` (classic | consumer | share | streams), `topics`, `config` of the client, and for the Java
-clients `class_path` and `java`. To the file EVENTS it writes one JSON line for each callback; from the file COMMANDS it
-reads JSON lines `{"subscribe": [topic, ...]}`. SIGTERM lets it leave the group as its client does.
+SETTINGS is JSON: `protocol` (classic | consumer | share | streams), `topics`, `config` of the
+client, and for the Java clients `class_path` and `java`. To the file EVENTS it writes one JSON line
+for each callback; from the file COMMANDS it reads JSON lines `{"subscribe": [topic, ...]}`. SIGTERM
+lets it leave the group as its client does.
 """
 
 import json
@@ -29,8 +31,8 @@ _JVM = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 _METADATA = b"CGMDv2:"
-"""The first bytes that rd_kafka_consumer_group_metadata_write writes; the generation follows, four bytes of this
-machine's order.
+"""The first bytes that rd_kafka_consumer_group_metadata_write writes; the generation follows, four
+bytes of this machine's order.
 """
 
 Commands = Callable[[], list[str] | None]
@@ -66,14 +68,18 @@ class Journal:
 
 
 class Callbacks:
-    """confluent-kafka's, of one consumer. That the callbacks do nothing else lets it assign by its own protocol."""
+    """confluent-kafka's, of one consumer. That the callbacks do nothing else lets it assign by its
+    own protocol.
+    """
 
     def __init__(self, journal: Journal, *, eager: bool) -> None:
         self._journal = journal
         self._eager = eager
 
     def assigned(self, consumer: Consumer, partitions: Sequence[Confluent]) -> None:
-        """Partitions that it has now; of an eager assignor all that it has, else those that came."""
+        """Partitions that it has now; of an eager assignor all that it has, else those that
+        came.
+        """
         pairs = _pairs(partitions)
         self._journal.owned = set(pairs) if self._eager else self._journal.owned | set(pairs)
         self._tell("assigned", consumer, pairs)
@@ -92,26 +98,39 @@ class Callbacks:
         self._tell(what, consumer, pairs)
 
     def _tell(self, what: str, consumer: Consumer, pairs: list[TopicPartition]) -> None:
-        self._journal.tell(what, pairs, member_id=consumer.memberid(), generation=generation(consumer))
+        self._journal.tell(
+            what, pairs, member_id=consumer.memberid(), generation=generation(consumer)
+        )
 
 
 def generation(consumer: Consumer) -> int | None:
-    """The generation, or member epoch, that the consumer is at; None where the library writes it otherwise."""
+    """The generation, or member epoch, that the consumer is at; None where the library writes it
+    otherwise.
+    """
     metadata = bytes(consumer.consumer_group_metadata())
     if not metadata.startswith(_METADATA):
         return None
     return int.from_bytes(metadata[len(_METADATA) :][:4], sys.byteorder, signed=True)
 
 
-def consume(settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]) -> None:
+def consume(
+    settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]
+) -> None:
     """Be a member by confluent-kafka: of a classic or a KIP-848 group."""
     config = settings["config"]
     assignor = config.get("partition.assignment.strategy", "")
-    callbacks = Callbacks(journal, eager=settings["protocol"] == "classic" and assignor != "cooperative-sticky")
+    callbacks = Callbacks(
+        journal, eager=settings["protocol"] == "classic" and assignor != "cooperative-sticky"
+    )
     consumer = Consumer(config)
 
     def subscribe(topics: list[str]) -> None:
-        consumer.subscribe(topics, on_assign=callbacks.assigned, on_revoke=callbacks.revoked, on_lost=callbacks.lost)
+        consumer.subscribe(
+            topics,
+            on_assign=callbacks.assigned,
+            on_revoke=callbacks.revoked,
+            on_lost=callbacks.lost,
+        )
 
     subscribe(settings["topics"])
     try:
@@ -123,10 +142,16 @@ def consume(settings: dict[str, Any], journal: Journal, commands: Commands, runn
         consumer.close()
 
 
-def share(settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]) -> None:
-    """Be a member of a share group by Kafka's KafkaShareConsumer, which has no callbacks: what it owns is not told."""
+def share(
+    settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]
+) -> None:
+    """Be a member of a share group by Kafka's KafkaShareConsumer, which has no callbacks: what it
+    owns is not told.
+    """
     with java_machine(settings["class_path"], settings["java"]) as jvm:
-        consumer = jvm.org.apache.kafka.clients.consumer.KafkaShareConsumer(java_properties(jvm, settings["config"]))
+        consumer = jvm.org.apache.kafka.clients.consumer.KafkaShareConsumer(
+            java_properties(jvm, settings["config"])
+        )
         consumer.subscribe(_java_list(jvm, settings["topics"]))
         journal.tell("subscribed")
         try:
@@ -135,14 +160,17 @@ def share(settings: dict[str, Any], journal: Journal, commands: Commands, runnin
                     consumer.subscribe(_java_list(jvm, topics))
                 consumer.poll(jvm.java.time.Duration.ofMillis(int(POLL_SECONDS * 1000)))
         finally:
-            # It leaves its group by this. Closing first ends its sessions with all brokers, and waits for those that
-            # are down.
+            # It leaves its group by this. Closing first ends its sessions with all brokers, and
+            # waits for those that are down.
             consumer.unsubscribe()
             consumer.close(jvm.java.time.Duration.ofSeconds(CLOSE_SECONDS))
 
 
-def streams(settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]) -> None:
-    """Be a member of a streams group by Kafka's KafkaStreams: one thread, one subtopology that only reads.
+def streams(
+    settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]
+) -> None:
+    """Be a member of a streams group by Kafka's KafkaStreams: one thread, one subtopology that only
+    reads.
 
     Its active tasks are told as partitions of the subtopology, whenever they have changed.
     """
@@ -155,7 +183,9 @@ def streams(settings: dict[str, Any], journal: Journal, commands: Commands, runn
         try:
             while running():
                 if commands() is not None:
-                    raise RuntimeError("the topics of a streams member are of its topology: start another")
+                    raise RuntimeError(
+                        "the topics of a streams member are of its topology: start another"
+                    )
                 owned = {
                     (str(task.taskId().subtopology()), task.taskId().partition())
                     for thread in client.metadataForLocalThreads()
@@ -171,7 +201,9 @@ def streams(settings: dict[str, Any], journal: Journal, commands: Commands, runn
                 time.sleep(POLL_SECONDS)
         finally:
             options = package.CloseOptions
-            client.close(options.groupMembershipOperation(options.GroupMembershipOperation.LEAVE_GROUP))
+            client.close(
+                options.groupMembershipOperation(options.GroupMembershipOperation.LEAVE_GROUP)
+            )
 
 
 @contextmanager
@@ -211,7 +243,9 @@ def main(argv: Sequence[str]) -> None:
     with events.open("a") as written, commands.open() as asked:
         journal = Journal(written)
         journal.tell("started")
-        KINDS[settings["protocol"]](settings, journal, lambda: _asked(asked), lambda: not terminated)
+        KINDS[settings["protocol"]](
+            settings, journal, lambda: _asked(asked), lambda: not terminated
+        )
         journal.tell("closed")
 
 

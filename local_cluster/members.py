@@ -1,5 +1,5 @@
-"""Real members of groups, each a process of its own, that a test starts, crashes, pauses and stops, and that tell their
-callbacks.
+"""Real members of groups, each a process of its own, that a test starts, crashes, pauses and stops,
+and that tell their callbacks.
 """
 
 import itertools
@@ -34,7 +34,11 @@ _CLASSIC_SESSION = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _BYTES_SERDE = "org.apache.kafka.common.serialization.Serdes$ByteArraySerde"
 _JAVA_CONFIG: Mapping[str, dict[str, Any]] = {
-    "share": {"key.deserializer": _BYTES, "value.deserializer": _BYTES, "metadata.max.age.ms": 1000},
+    "share": {
+        "key.deserializer": _BYTES,
+        "value.deserializer": _BYTES,
+        "metadata.max.age.ms": 1000,
+    },
     "streams": {
         "group.protocol": "streams",
         "metadata.max.age.ms": 1000,
@@ -52,11 +56,15 @@ class Told:
 
     at: datetime
     what: str
-    """started | assigned | revoked | lost | closed; a share member, which is told nothing, only subscribed."""
+    """started | assigned | revoked | lost | closed; a share member, which is told nothing, only
+    subscribed.
+    """
     member_id: str | None
     """None of the Java clients."""
     generation: int | None
-    """Generation, or member epoch, at that moment; None of the Java clients, -1 while it has none."""
+    """Generation, or member epoch, at that moment; None of the Java clients, -1 while it has
+    none.
+    """
     partitions: frozenset[TopicPartition]
     """That came or went. Of streams: active tasks, the topic is the subtopology."""
     owned: frozenset[TopicPartition]
@@ -66,7 +74,9 @@ class Told:
 class Member:
     """One process, one member."""
 
-    def __init__(self, group: str, client_id: str, instance_id: str | None, process: NodeProcess, files: Path) -> None:
+    def __init__(
+        self, group: str, client_id: str, instance_id: str | None, process: NodeProcess, files: Path
+    ) -> None:
         self.group = group
         self.client_id = client_id
         self.instance_id = instance_id
@@ -102,11 +112,15 @@ class Member:
             commands.write(json.dumps({"subscribe": topics}) + "\n")
 
     def stop(self) -> None:
-        """Let it close its client and end: a dynamic member leaves its group, a static one only goes away."""
+        """Let it close its client and end: a dynamic member leaves its group, a static one only
+        goes away.
+        """
         self.resume()
         self._process.send(signal.SIGTERM)
         if not self._process.wait(STOP_TIMEOUT):
-            raise LocalClusterError(f"{self} still runs {STOP_TIMEOUT:.0f} s after SIGTERM: crash it\n{self.log_end}")
+            raise LocalClusterError(
+                f"{self} still runs {STOP_TIMEOUT:.0f} s after SIGTERM: crash it\n{self.log_end}"
+            )
 
     def crash(self) -> None:
         """End it with SIGKILL: its group notices when its session times out."""
@@ -139,7 +153,8 @@ class Member:
 class Members:
     """Starts members of groups on one cluster; a context manager, after which none of them runs.
 
-    They do not outlive this process, however it ends. Raises LocalClusterError when one cannot be started.
+    They do not outlive this process, however it ends. Raises LocalClusterError when one cannot be
+    started.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -170,9 +185,10 @@ class Members:
     ) -> Member:
         """Start a member; it joins when its client has come up.
 
-        `protocol` is classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071). `assignor` is the client's for
-        classic (range, roundrobin, cooperative-sticky) and the server's for consumer (uniform, range). `instance_id`
-        makes it static. `config` is the client's own, and wins.
+        `protocol` is classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071). `assignor`
+        is the client's for classic (range, roundrobin, cooperative-sticky) and the server's for
+        consumer (uniform, range). `instance_id` makes it static. `config` is the client's own, and
+        wins.
         """
         files = self._folder / f"{next(self._numbers)}-{client_id}"
         files.mkdir()
@@ -203,7 +219,9 @@ class Members:
 
 
 def java_settings(protocol: str) -> dict[str, str]:
-    """Settings to run Kafka's own client of a protocol: `class_path` and `java`; none where it is confluent-kafka's."""
+    """Settings to run Kafka's own client of a protocol: `class_path` and `java`; none where it is
+    confluent-kafka's.
+    """
     if protocol not in ("share", "streams"):
         return {}
     jars = kafka_jars(KAFKA_VERSION)
@@ -215,15 +233,23 @@ def java_settings(protocol: str) -> dict[str, str]:
     return {"class_path": ":".join(map(str, jars)), "java": java_command()}
 
 
-def _client_config(protocol: str, group: str, assignor: str | None, instance_id: str | None) -> dict[str, Any]:
+def _client_config(
+    protocol: str, group: str, assignor: str | None, instance_id: str | None
+) -> dict[str, Any]:
     if protocol in ("share", "streams"):
-        config = _JAVA_CONFIG[protocol] | {"application.id" if protocol == "streams" else "group.id": group}
+        config = _JAVA_CONFIG[protocol] | {
+            "application.id" if protocol == "streams" else "group.id": group
+        }
     else:
         config = {**_CONFLUENT_CONFIG, "group.protocol": protocol, "group.id": group}
         if protocol == "classic":
             config |= _CLASSIC_SESSION
         if assignor:
-            config["group.remote.assignor" if protocol == "consumer" else "partition.assignment.strategy"] = assignor
+            config[
+                "group.remote.assignor"
+                if protocol == "consumer"
+                else "partition.assignment.strategy"
+            ] = assignor
     return config | ({"group.instance.id": instance_id} if instance_id else {})
 
 

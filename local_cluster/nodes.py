@@ -62,26 +62,39 @@ class Roles:
     is_zookeeper: bool = False
 
     def listeners(self, beside: Sequence[str]) -> list[str]:
-        """The listeners that such a node opens, with those of brokers that are `beside` PLAINTEXT."""
+        """The listeners that such a node opens, with those of brokers that are `beside`
+        PLAINTEXT.
+        """
         if self.is_zookeeper:
             return [zookeeper.LISTENER]
-        return ([PLAINTEXT, *beside] if self.is_broker else []) + ([CONTROLLER] if self.is_controller else [])
+        return ([PLAINTEXT, *beside] if self.is_broker else []) + (
+            [CONTROLLER] if self.is_controller else []
+        )
 
 
 def plan_roles(
-    brokers: int, controllers: int | None, racks: Sequence[str] | None, *, with_zookeeper: bool = False
+    brokers: int,
+    controllers: int | None,
+    racks: Sequence[str] | None,
+    *,
+    with_zookeeper: bool = False,
 ) -> list[Roles]:
-    """Nodes 1..n are the brokers, each a controller too; with `controllers` those are nodes of their own, after them.
-    With ZooKeeper the brokers are brokers alone, and the node after them is ZooKeeper.
+    """Nodes 1..n are the brokers, each a controller too; with `controllers` those are nodes of
+    their own, after them. With ZooKeeper the brokers are brokers alone, and the node after them is
+    ZooKeeper.
 
     Racks are given to the brokers in turn.
     """
     if brokers < 1:
         raise LocalClusterError(f"brokers={brokers}: a cluster has at least one")
     if controllers is not None and controllers < 1:
-        raise LocalClusterError(f"controllers={controllers}: at least one, or None for controllers within the brokers")
+        raise LocalClusterError(
+            f"controllers={controllers}: at least one, or None for controllers within the brokers"
+        )
     if with_zookeeper and controllers is not None:
-        raise LocalClusterError(f"controllers={controllers}: with ZooKeeper one of the brokers is the controller")
+        raise LocalClusterError(
+            f"controllers={controllers}: with ZooKeeper one of the brokers is the controller"
+        )
     racks_in_turn = itertools.cycle(racks or [None])
     combined = controllers is None and not with_zookeeper
     return [
@@ -102,8 +115,9 @@ def node_properties(
 ) -> dict[str, str]:
     """The server.properties of one node, its data in `folder`.
 
-    `listeners` are those of brokers beside PLAINTEXT; `extra` wins over everything here. If `isolatable`, nodes reach
-    the controllers by a name, which each looks up in a file of its own (see `hosts`).
+    `listeners` are those of brokers beside PLAINTEXT; `extra` wins over everything here. If
+    `isolatable`, nodes reach the controllers by a name, which each looks up in a file of its own
+    (see `hosts`).
     """
     if node.is_zookeeper:
         return zookeeper.server_properties(node.ports[zookeeper.LISTENER], folder / DATA)
@@ -115,9 +129,15 @@ def node_properties(
     keepers = [one.ports[zookeeper.LISTENER] for one in nodes if one.is_zookeeper]
     host = CONTROLLERS if isolatable else HOST
     properties = {
-        **(zookeeper.broker_properties(node.node_id, keepers) if keepers else _kraft_properties(node, nodes, host)),
+        **(
+            zookeeper.broker_properties(node.node_id, keepers)
+            if keepers
+            else _kraft_properties(node, nodes, host)
+        ),
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in node.ports.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in protocols.items()
+        ),
         "log.dirs": str(folder / DATA),
         "num.network.threads": "1",
         "num.io.threads": "2",
@@ -137,7 +157,8 @@ def node_properties(
             if name != CONTROLLER
         )
     elif isolatable:
-        # The address that brokers fetch the metadata log from, once a controller has told it (KIP-853).
+        # The address that brokers fetch the metadata log from, once a controller has told it
+        # (KIP-853).
         properties["advertised.listeners"] = f"{CONTROLLER}://{host}:{node.ports[CONTROLLER]}"
     if node.rack is not None:
         properties["broker.rack"] = node.rack
@@ -148,7 +169,9 @@ def node_properties(
 
 
 def own_address(node_id: int) -> str:
-    """An address of this machine for each broker: that of the proxies through which it reaches the controllers."""
+    """An address of this machine for each broker: that of the proxies through which it reaches the
+    controllers.
+    """
     return f"127.0.1.{node_id}"
 
 
@@ -160,9 +183,13 @@ def hosts(node: Node) -> str:
 
 def _kraft_properties(node: Node, nodes: Sequence[Node], host: str) -> dict[str, str]:
     # A static quorum (not KIP-853's): any metadata.version allows it.
-    voters = ",".join(f"{one.node_id}@{host}:{one.ports[CONTROLLER]}" for one in nodes if one.is_controller)
+    voters = ",".join(
+        f"{one.node_id}@{host}:{one.ports[CONTROLLER]}" for one in nodes if one.is_controller
+    )
     return {
-        "process.roles": ",".join(["broker"] * node.is_broker + ["controller"] * node.is_controller),
+        "process.roles": ",".join(
+            ["broker"] * node.is_broker + ["controller"] * node.is_controller
+        ),
         "node.id": str(node.node_id),
         "controller.quorum.voters": voters,
         "controller.listener.names": CONTROLLER,
@@ -170,7 +197,9 @@ def _kraft_properties(node: Node, nodes: Sequence[Node], host: str) -> dict[str,
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """A Java .properties file. JSON's escapes are all among those that java.util.Properties reads."""
+    """A Java .properties file. JSON's escapes are all among those that java.util.Properties
+    reads.
+    """
     return "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in properties.items())
 
 

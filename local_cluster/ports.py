@@ -9,13 +9,15 @@ from local_cluster.errors import LocalClusterError
 
 HOST = "127.0.0.1"
 
-# Below the range that Linux and macOS give to outgoing connections (32768 and 49152 upwards): a client's connection
-# must never sit on the port of a broker that is down for a while.
+# Below the range that Linux and macOS give to outgoing connections (32768 and 49152 upwards): a
+# client's connection must never sit on the port of a broker that is down for a while.
 PORTS = range(15_000, 32_000)
 
 
 class ReservedPorts:
-    """Free ports, held (bound, not listening) until the block ends, so that no other process gets them meanwhile."""
+    """Free ports, held (bound, not listening) until the block ends, so that no other process gets
+    them meanwhile.
+    """
 
     def __init__(self, count: int) -> None:
         self.numbers: list[int] = []
@@ -25,13 +27,18 @@ class ReservedPorts:
                 return
             self._try(port)
         self.release()
-        raise LocalClusterError(f"fewer than {count} free ports on {HOST} in {PORTS.start}-{PORTS.stop - 1}")
+        raise LocalClusterError(
+            f"fewer than {count} free ports on {HOST} in {PORTS.start}-{PORTS.stop - 1}"
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.release()
 

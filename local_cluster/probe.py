@@ -14,7 +14,8 @@ _VERSION = 7
 
 
 def brokers_known_to(port: int, *, timeout: float = 2.0) -> frozenset[int]:
-    """The broker ids in the metadata answer of the broker on this PLAINTEXT port: those registered and not fenced.
+    """The broker ids in the metadata answer of the broker on this PLAINTEXT port: those registered
+    and not fenced.
 
     Raises OSError when there is no answer within `timeout` seconds.
     """
@@ -22,14 +23,20 @@ def brokers_known_to(port: int, *, timeout: float = 2.0) -> frozenset[int]:
 
 
 def cluster_id_of(port: int, *, timeout: float = 2.0) -> str:
-    """The id of the cluster that the broker on this PLAINTEXT port belongs to. Raises OSError as above."""
+    """The id of the cluster that the broker on this PLAINTEXT port belongs to. Raises OSError as
+    above.
+    """
     return str(metadata_of(port, [], timeout).cluster_id)
 
 
-def metadata_of(port: int, topics: Sequence[str] | None = None, timeout: float = 2.0) -> MetadataResponse:
-    """The metadata that the broker on this PLAINTEXT port has of these topics; None: of all. Raises OSError as above.
+def metadata_of(
+    port: int, topics: Sequence[str] | None = None, timeout: float = 2.0
+) -> MetadataResponse:
+    """The metadata that the broker on this PLAINTEXT port has of these topics; None: of all. Raises
+    OSError as above.
 
-    One plain request: an admin client asks any broker, and brokers learn of each other at different times.
+    One plain request: an admin client asks any broker, and brokers learn of each other at different
+    times.
     """
     topic = MetadataRequest.MetadataRequestTopic
     asked = None if topics is None else [topic(name=name) for name in topics]
@@ -38,12 +45,16 @@ def metadata_of(port: int, topics: Sequence[str] | None = None, timeout: float =
 
 
 def ask(port: int, request: ApiMessage, response: type[ApiMessage], timeout: float) -> Any:
-    """The answer of the broker on this PLAINTEXT port to one of kafka-python's requests. Raises OSError as above.
+    """The answer of the broker on this PLAINTEXT port to one of kafka-python's requests. Raises
+    OSError as above.
 
     Its clients leave sockets that did not connect to the garbage collector.
     """
     request.with_header()
-    with socket.create_connection((HOST, port), timeout=timeout) as connection, connection.makefile("rb") as answer:
+    with (
+        socket.create_connection((HOST, port), timeout=timeout) as connection,
+        connection.makefile("rb") as answer,
+    ):
         connection.sendall(request.encode(header=True, framed=True))
         size = int.from_bytes(_exactly(answer.read(4), 4))
         body = _exactly(answer.read(size), size)

@@ -15,18 +15,31 @@ from local_cluster.errors import LocalClusterError
 
 
 class NodeProcess:
-    """A running Java process, ours for certain: psutil tells it from a later process with the same id."""
+    """A running Java process, ours for certain: psutil tells it from a later process with the same
+    id.
+    """
 
-    def __init__(self, java: psutil.Process, supervised_by: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(
+        self, java: psutil.Process, supervised_by: subprocess.Popen[bytes] | None = None
+    ) -> None:
         self.java = java
         self._supervisor = supervised_by
 
     @classmethod
     def supervised(cls, command: Sequence[str], log: Path, *, remove: Path) -> "NodeProcess":
-        """Start `command`; when this process is gone it is killed and the folder `remove` goes too."""
+        """Start `command`; when this process is gone it is killed and the folder `remove` goes
+        too.
+        """
         with log.open("ab") as output:
             supervised_by = subprocess.Popen(
-                [sys.executable, "-IS", supervisor.__file__, str(os.getpid()), str(remove), *command],
+                [
+                    sys.executable,
+                    "-IS",
+                    supervisor.__file__,
+                    str(os.getpid()),
+                    str(remove),
+                    *command,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -44,7 +57,11 @@ class NodeProcess:
         """Start `command`, to live on after this process."""
         with log.open("ab") as output:
             java = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         return cls(psutil.Process(java.pid))
 
@@ -58,12 +75,16 @@ class NodeProcess:
 
     @property
     def state(self) -> str:
-        """`running`, `paused` (SIGSTOP holds it) or `down`, which also is what nobody has waited for yet."""
+        """`running`, `paused` (SIGSTOP holds it) or `down`, which also is what nobody has waited
+        for yet.
+        """
         try:
             status = self.java.status() if self.java.is_running() else psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return "down"
-        return {psutil.STATUS_ZOMBIE: "down", psutil.STATUS_STOPPED: "paused"}.get(status, "running")
+        return {psutil.STATUS_ZOMBIE: "down", psutil.STATUS_STOPPED: "paused"}.get(
+            status, "running"
+        )
 
     @property
     def is_running(self) -> bool:

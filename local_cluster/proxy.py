@@ -11,8 +11,8 @@ _CHUNK: Final = 1 << 16
 
 
 class Proxy:
-    """Forwards connections from another address of this machine to the same port, until it is cut; then it closes those
-    that there are, and each new one at once.
+    """Forwards connections from another address of this machine to the same port, until it is cut;
+    then it closes those that there are, and each new one at once.
     """
 
     def __init__(self, address: str, port: int) -> None:

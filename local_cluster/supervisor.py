@@ -2,11 +2,12 @@
 
 `python supervisor.py PARENT_PID FOLDER COMMAND...`
 
-A broker must not outlive its test, not even one that is killed with SIGKILL. So this small process stands between: it
-watches its parent, and when that is gone it kills the command (SIGKILL, which also ends a paused one) and removes
-FOLDER; started as the leader of its session, as it should be, it kills whatever the command had started too.
-(PR_SET_PDEATHSIG alone would not do: it fires when the *thread* that started the child ends.) Runs on the standard
-library alone, and prints the command's process id.
+A broker must not outlive its test, not even one that is killed with SIGKILL. So this small process
+stands between: it watches its parent, and when that is gone it kills the command (SIGKILL, which
+also ends a paused one) and removes FOLDER; started as the leader of its session, as it should be,
+it kills whatever the command had started too. (PR_SET_PDEATHSIG alone would not do: it fires when
+the *thread* that started the child ends.) Runs on the standard library alone, and prints the
+command's process id.
 """
 
 import ctypes
@@ -24,7 +25,9 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 def _die_with_supervisor() -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # safe here: this process has one thread
+        ctypes.CDLL(None).prctl(
+            PR_SET_PDEATHSIG, signal.SIGKILL
+        )  # safe here: this process has one thread
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,7 +46,9 @@ def main(argv: Sequence[str]) -> int:
             child.wait()
             shutil.rmtree(folder, ignore_errors=True)
             if os.getpgrp() == os.getpid():
-                os.killpg(0, signal.SIGKILL)  # what the command has started, paused or not; and this process
+                os.killpg(
+                    0, signal.SIGKILL
+                )  # what the command has started, paused or not; and this process
             return 1
         time.sleep(SECONDS_BETWEEN_LOOKS)
     return child.returncode

@@ -10,7 +10,8 @@ from confluent_kafka import KafkaException, Producer
 class Traffic:
     """A thread that produces rounds of records, one after the other. A context manager.
 
-    Made for brokers that go away: `delivered` counts records that Kafka took, `refused` those that it would not take.
+    Made for brokers that go away: `delivered` counts records that Kafka took, `refused` those that
+    it would not take.
     """
 
     SETTINGS: ClassVar[Mapping[str, Any]]
@@ -22,7 +23,9 @@ class Traffic:
         self.delivered = 0
         self.refused = 0
         self._stopped = threading.Event()
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0, **self.SETTINGS})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap_servers, "log_level": 0, **self.SETTINGS}
+        )
         self._thread = threading.Thread(target=self._produce, name="traffic", daemon=True)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,6 @@
-"""ZooKeeper mode, as Kafka up to 3.9 has it: one ZooKeeper node, and brokers that keep their metadata there."""
+"""ZooKeeper mode, as Kafka up to 3.9 has it: one ZooKeeper node, and brokers that keep their
+metadata there.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +12,9 @@ MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 """With one server in its configuration it runs alone (ZooKeeperServerMain)."""
 
 TICK_MS = 1000
-"""ZooKeeper counts sessions in ticks: one of a broker that died ends up to a tick after its time-out."""
+"""ZooKeeper counts sessions in ticks: one of a broker that died ends up to a tick after its
+time-out.
+"""
 
 
 def server_properties(port: int, data: Path) -> dict[str, str]:
@@ -27,7 +31,9 @@ def server_properties(port: int, data: Path) -> dict[str, str]:
 
 
 def broker_properties(broker_id: int, ports: Sequence[int]) -> dict[str, str]:
-    """The properties by which a broker finds ZooKeeper (in the place of process.roles and the controllers' quorum)."""
+    """The properties by which a broker finds ZooKeeper (in the place of process.roles and the
+    controllers' quorum).
+    """
     return {
         "broker.id": str(broker_id),
         "zookeeper.connect": ",".join(f"{HOST}:{port}" for port in ports),

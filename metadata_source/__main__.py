@@ -19,12 +19,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m metadata_source", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
-    command = commands.add_parser("inspect", help="print a Metadata response field by field, and where it is wrong")
+    command = commands.add_parser(
+        "inspect", help="print a Metadata response field by field, and where it is wrong"
+    )
     command.add_argument("file", type=Path, help="the response's body, as captured from the wire")
     command.add_argument(
-        "--version", type=int, required=True, choices=range(METADATA_RESPONSE.last_version + 1), metavar="N"
+        "--version",
+        type=int,
+        required=True,
+        choices=range(METADATA_RESPONSE.last_version + 1),
+        metavar="N",
     )
-    command.add_argument("--skip", type=int, default=0, metavar="BYTES", help="bytes before the body (size, header)")
+    command.add_argument(
+        "--skip", type=int, default=0, metavar="BYTES", help="bytes before the body (size, header)"
+    )
     options = parser.parse_args(arguments)
     return _inspect(options)
 

@@ -1,4 +1,5 @@
-"""Questions beside metadata, asked of one cluster's brokers after a good poll, over connections of their own.
+"""Questions beside metadata, asked of one cluster's brokers after a good poll, over connections of
+their own.
 
 So a question that hangs is in the way of no poll. Throttling counts for both alike.
 """
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 
 class Visitor:
-    """Asks brokers of one cluster, over connections that it keeps. Threads may ask different brokers at once."""
+    """Asks brokers of one cluster, over connections that it keeps. Threads may ask different
+    brokers at once.
+    """
 
     def __init__(self, connections: Connections, brokers: Brokers) -> None:
         self._connections, self._brokers = connections, brokers
@@ -36,10 +39,12 @@ class Visitor:
         question.version(self._connections.get(address, deadline))
 
     def ask(self, address: Address, question: Question, deadline: float) -> Any:
-        """Ask a broker, once its throttling allows; the connection to it is kept. Raises PollError, and closes the
-        connection if it is of no use then.
+        """Ask a broker, once its throttling allows; the connection to it is kept. Raises PollError,
+        and closes the connection if it is of no use then.
         """
-        return self._connections.use(address, deadline, lambda each: self._ask_over(each, question, deadline))
+        return self._connections.use(
+            address, deadline, lambda each: self._ask_over(each, question, deadline)
+        )
 
     def _ask_over(self, connection: Connection, question: Question, deadline: float) -> Any:
         question.version(connection)
@@ -73,10 +78,12 @@ class Asking:
         self._connections.close()
 
     def answers(self, about: Subject, address: Address) -> Iterator[Answer]:
-        """Ask the broker at an address each kind of a subject, and yield the answers as they come; never raises.
+        """Ask the broker at an address each kind of a subject, and yield the answers as they come;
+        never raises.
 
-        Kinds that failed come last, the longest ago first: one that takes its time each time is not in the way of the
-        others. A kind that would have to wait for longer than it may take is put off.
+        Kinds that failed come last, the longest ago first: one that takes its time each time is not
+        in the way of the others. A kind that would have to wait for longer than it may take is put
+        off.
         """
         asker = _Asker(self, address)
         for kind in sorted(about.kinds, key=lambda kind: self._failed_at.get(kind, 0.0)):
@@ -92,8 +99,8 @@ class Asking:
             yield found
 
     def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
-        """Whether one of these, partitions with leader epochs, was not there the last time; they are the next time's
-        last.
+        """Whether one of these, partitions with leader epochs, was not there the last time; they
+        are the next time's last.
         """
         before, self._led = self._led, led
         return before is not None and not led <= before

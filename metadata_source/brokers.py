@@ -1,4 +1,5 @@
-"""The memory of one cluster's brokers, from poll to poll: who they are, whom to ask next, and whom not for a while.
+"""The memory of one cluster's brokers, from poll to poll: who they are, whom to ask next, and whom
+not for a while.
 
 Versions are never remembered: brokers are up- and downgraded.
 """
@@ -27,7 +28,9 @@ _JITTER: Final = 0.2
 _AVOIDED_S: Final = 1.0
 _HUNG_S: Final = 10.0
 AVOIDED_MAX_S: Final = 60.0
-"""How long nobody asks a broker that failed at first, one that gave no answer in time at first, and at most."""
+"""How long nobody asks a broker that failed at first, one that gave no answer in time at first, and
+at most.
+"""
 BEHIND_S: Final = 10.0
 """Time between two looks at a broker that was behind, or that is listed no more but answers."""
 _FIRST_CLIENT_THROTTLE: Final = 6
@@ -50,7 +53,9 @@ class Avoided:
 
 
 class Brokers:
-    """What polls of one cluster have learnt of its brokers. Of one thread, but for throttling, which is of any."""
+    """What polls of one cluster have learnt of its brokers. Of one thread, but for throttling,
+    which is of any.
+    """
 
     def __init__(self, bootstrap_servers: tuple[Address, ...]) -> None:
         self._bootstrap = bootstrap_servers
@@ -68,13 +73,17 @@ class Brokers:
     # --- who they are ---
 
     def learn(self, address: Address, answer: Poll) -> None:
-        """Note the brokers that a good answer lists: those that are new come somewhere into the round."""
+        """Note the brokers that a good answer lists: those that are new come somewhere into the
+        round.
+        """
         if answer.metadata is None:
             return
         brokers = answer.metadata.brokers
         places = zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True)
         listed = dict(zip(places, brokers["broker_id"].to_pylist(), strict=True))
-        self.former = {each: n for each, n in (self.former | self.learnt).items() if each not in listed}
+        self.former = {
+            each: n for each, n in (self.former | self.learnt).items() if each not in listed
+        }
         round_ = [each for each in self.learnt if each in listed]
         for new in (each for each in listed if each not in self.learnt):
             round_.insert(random.randint(0, len(round_)), new)  # noqa: S311
@@ -98,7 +107,9 @@ class Brokers:
         return learnt[place:] + learnt[:place]
 
     def _forget_the_gone(self) -> None:
-        """Drop what is remembered of addresses that nobody has any more: a memory lives as long as its process."""
+        """Drop what is remembered of addresses that nobody has any more: a memory lives as long as
+        its process.
+        """
         known = {*self.learnt, *self.former, *self._bootstrap}
         self.avoided = {each: avoided for each, avoided in self.avoided.items() if each in known}
         self.behind = {each: image for each, image in self.behind.items() if each in known}
@@ -108,7 +119,8 @@ class Brokers:
     # --- whom to ask ---
 
     def to_ask(self, failures: dict[Address, PollError], deadline: float) -> Iterator[Address]:
-        """Yield the brokers to ask, one after the other for as long as there is a point, each round after a pause.
+        """Yield the brokers to ask, one after the other for as long as there is a point, each round
+        after a pause.
 
         The caller says in `failures` what came of each.
         """
@@ -116,7 +128,9 @@ class Brokers:
             if round_ and not (self._candidates(failures) and back_off(round_, deadline)):
                 return
             asked: set[Address] = set()
-            while candidates := [address for address in self._candidates(failures) if address not in asked]:
+            while candidates := [
+                address for address in self._candidates(failures) if address not in asked
+            ]:
                 address = candidates[0]
                 asked.add(address)
                 yield address
@@ -124,16 +138,18 @@ class Brokers:
                 is_final = kind.retry is Retry.REMEMBERED and address in self._bootstrap
                 if is_final or kind.retry is Retry.NOBODY or time.monotonic() >= deadline:
                     return
-                # Remembered addresses may be another cluster's by now; or it is REBOOTSTRAP_REQUIRED (KIP-1102).
+                # Remembered addresses may be another cluster's by now; or it is
+                # REBOOTSTRAP_REQUIRED (KIP-1102).
                 if kind.retry is Retry.REMEMBERED or kind is ErrorKind.BROKER_ERROR:
                     self.forget()
 
     def _candidates(self, failures: dict[Address, PollError]) -> list[Address]:
-        """Return the brokers to try: the next of the round, bootstrap servers at random, the others of the round.
+        """Return the brokers to try: the next of the round, bootstrap servers at random, the others
+        of the round.
 
-        One alone before the bootstrap servers, so that these get their time where the addresses that the brokers
-        advertise cannot be reached; none, once that is known. Brokers that are throttling us come last. Who failed for
-        good is left out.
+        One alone before the bootstrap servers, so that these get their time where the addresses
+        that the brokers advertise cannot be reached; none, once that is known. Brokers that are
+        throttling us come last. Who failed for good is left out.
         """
         bootstrap = list(self._bootstrap)
         random.shuffle(bootstrap)
@@ -174,14 +190,19 @@ class Brokers:
         """Wait until a broker may be asked. Raises PollError where that is after the deadline."""
         wait = self.throttled_s(address)
         if wait > deadline - time.monotonic():
-            raise PollError("timeout", f"{format_address(address)}: throttled by the broker for another {wait:.1f} s")
+            raise PollError(
+                "timeout",
+                f"{format_address(address)}: throttled by the broker for another {wait:.1f} s",
+            )
         if wait > 0:
             time.sleep(wait)
 
 
 def back_off(round_: int, deadline: float) -> bool:
     """Wait before another round; False when the poll's time would be over by then."""
-    wait = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (round_ - 1)) * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
+    wait = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (round_ - 1)) * random.uniform(  # noqa: S311
+        1 - _JITTER, 1 + _JITTER
+    )
     if time.monotonic() + wait >= deadline:
         return False
     time.sleep(wait)

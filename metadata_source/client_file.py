@@ -1,5 +1,5 @@
-"""A file with the options of one cluster's client: YAML, or what clients of Kafka are given, Java's `.properties` or
-librdkafka's `name=value`.
+"""A file with the options of one cluster's client: YAML, or what clients of Kafka are given, Java's
+`.properties` or librdkafka's `name=value`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ _SHOWN: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """The options that a file gives, by their names here, and the names in it that need no option here.
+    """The options that a file gives, by their names here, and the names in it that need no option
+    here.
 
-    `servers`: its `bootstrap.servers` without `kafka.`, as a client's own file has them: another address may be asked.
+    `servers`: its `bootstrap.servers` without `kafka.`, as a client's own file has them: another
+    address may be asked.
     """
 
     file: Path
@@ -47,18 +49,27 @@ class ClientFile:
         shown = [name for name in self.passed_over if _NAME.fullmatch(name)][:_SHOWN]
         more = len(self.passed_over) - len(shown)
         listed = ", ".join([*shown, *([f"{more} more"] if more else [])])
-        return f"{self.file}: warning: passed over, nothing here needs it: {listed}" if listed else None
+        return (
+            f"{self.file}: warning: passed over, nothing here needs it: {listed}"
+            if listed
+            else None
+        )
 
     def at(self, bootstrap: str) -> dict[str, str]:
-        """Return the options with this address. Raises OptionsError where they have one of their own."""
+        """Return the options with this address. Raises OptionsError where they have one of their
+        own.
+        """
         if _SERVERS in self.options:
-            raise OptionsError(f"{self.file}: {_SERVERS}: contradicts --bootstrap, which says where to ask")
+            raise OptionsError(
+                f"{self.file}: {_SERVERS}: contradicts --bootstrap, which says where to ask"
+            )
         return {_SERVERS: bootstrap, **self.options}
 
 
 def read_client_file(file: Path) -> ClientFile:
-    """Read a file. Raises OptionsError, one line with the file and without a value: for what is wrong, for what is to
-    be said in another way here, and for a secret, with the line that replaces it.
+    """Read a file. Raises OptionsError, one line with the file and without a value: for what is
+    wrong, for what is to be said in another way here, and for a secret, with the line that replaces
+    it.
     """
     try:
         pairs, joint = _pairs(file, file.read_bytes())
@@ -88,7 +99,9 @@ def read_client_file(file: Path) -> ClientFile:
 
 
 def _option(name: str, value: str, joint: str) -> str | None:
-    """Return the name of the option that it is; None where none is needed. Raises OptionsError without the file."""
+    """Return the name of the option that it is; None where none is needed. Raises OptionsError
+    without the file.
+    """
     option = client_option(name)
     if option is None or (option.name == _JAAS and _is_needless(value)):
         return None
@@ -96,8 +109,10 @@ def _option(name: str, value: str, joint: str) -> str | None:
         plain = option.name.removeprefix("kafka.")
         variable = f"KAFKA_{plain.replace('.', '_').upper()}"
         raise OptionsError(
-            f"{name} holds a secret, which may not be in this file: move its value into a file of its own, and write "
-            f"{name}{joint}file:/etc/kafka/{plain} (or {name}{joint}env:{variable}, and set that variable)"
+            f"{name} holds a secret, which may not be in this file: move its value into a file of "
+            "its own, and write "
+            f"{name}{joint}file:/etc/kafka/{plain} (or {name}{joint}env:{variable}, and set that "
+            "variable)"
         )
     return option.name
 
@@ -123,7 +138,8 @@ def _pairs(file: Path, content: bytes) -> tuple[Mapping[str, str], str]:
         return _of_yaml(text), ": "
     if not is_javas and (line := _with_backslash(text.splitlines())):
         raise ValueError(
-            f"line {line}: a backslash, which librdkafka keeps and Java does not: give the file a name with {_SUFFIX} "
+            f"line {line}: a backslash, which librdkafka keeps and Java does not: give the file a "
+            f"name with {_SUFFIX} "
             "if it is Java's, or write it as YAML"
         )
     return {name: value for name, value in parse_properties(text).items() if name}, "="
@@ -141,5 +157,9 @@ def _of_yaml(text: str) -> dict[str, str]:
 
 def _with_backslash(lines: Iterable[str]) -> int | None:
     """Return the number of the first line with a backslash that does not join it with the next."""
-    found = (number for number, line in enumerate(lines, 1) if line.strip()[:1] != "#" and "\\" in line[:-1])
+    found = (
+        number
+        for number, line in enumerate(lines, 1)
+        if line.strip()[:1] != "#" and "\\" in line[:-1]
+    )
     return next(found, None)

@@ -16,7 +16,9 @@ BATCH_BYTES: Final = 10 << 20
 
 
 def groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield successive batches together that have at most BATCH_ROWS rows and BATCH_BYTES bytes; a larger one alone."""
+    """Yield successive batches together that have at most BATCH_ROWS rows and BATCH_BYTES bytes; a
+    larger one alone.
+    """
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CONTEXT_S: Final = 60.0
-"""How long connections are made with the same TLS settings: then the files are read again, since certificates are
-renewed.
+"""How long connections are made with the same TLS settings: then the files are read again, since
+certificates are renewed.
 """
 
 
 class Connections:
     """At most one connection to each address, made when it is first asked for.
 
-    Threads may use those of different addresses at once. A kept connection authenticates again as `Connection` does.
+    Threads may use those of different addresses at once. A kept connection authenticates again as
+    `Connection` does.
     """
 
     def __init__(self, cluster: Cluster, loop: Loop | None = None) -> None:
@@ -38,20 +39,22 @@ class Connections:
         return address in self._kept
 
     def get(self, address: Address, deadline: float) -> Connection:
-        """Return the connection to an address; make it by `deadline` (of `time.monotonic`) if there is none. Raises
-        PollError.
+        """Return the connection to an address; make it by `deadline` (of `time.monotonic`) if there
+        is none. Raises PollError.
         """
         connection = self._kept.get(address)
         if connection is None:
             context = CONTEXTS.of(self._cluster)
-            connection = self._kept[address] = Connection(self._cluster, address, deadline, context, self._loop)
+            connection = self._kept[address] = Connection(
+                self._cluster, address, deadline, context, self._loop
+            )
         return connection
 
     def use(self, address: Address, deadline: float, call: Callable[[Connection], T]) -> T:
         """Return what `call` makes of the connection to an address. Raises PollError.
 
-        Brokers close connections over which nothing came for a while (connections.max.idle.ms): where a kept one turns
-        out to be lost, the call is made once more, over another one.
+        Brokers close connections over which nothing came for a while (connections.max.idle.ms):
+        where a kept one turns out to be lost, the call is made once more, over another one.
         """
         is_kept = address in self
         try:
@@ -82,8 +85,8 @@ class Connections:
 class Contexts:
     """TLS settings, shared by clusters that have the same files and credentials. Of any thread.
 
-    Reading the authorities of the system takes as long as a handshake, and a thousand clusters would read them a
-    thousand times.
+    Reading the authorities of the system takes as long as a handshake, and a thousand clusters
+    would read them a thousand times.
     """
 
     def __init__(self) -> None:
@@ -92,8 +95,8 @@ class Contexts:
         self._made: dict[object, tuple[ssl.SSLContext, float]] = {}
 
     def of(self, cluster: Cluster) -> ssl.SSLContext | None:
-        """Return the TLS settings of a cluster, at most a minute old; None if it has no TLS. Raises PollError for files
-        that cannot be used.
+        """Return the TLS settings of a cluster, at most a minute old; None if it has no TLS. Raises
+        PollError for files that cannot be used.
         """
         if not cluster.tls:
             return None

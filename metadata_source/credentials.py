@@ -25,8 +25,8 @@ class Credentials:
 
 
 def credentials(cluster: Cluster, deadline: float) -> Credentials:
-    """Return what to connect with, by `deadline` (of `time.monotonic`). Raises OptionsError and TokenError, never with
-    a secret.
+    """Return what to connect with, by `deadline` (of `time.monotonic`). Raises OptionsError and
+    TokenError, never with a secret.
     """
     if not cluster.sasl or cluster.sasl_mechanism == "GSSAPI":
         return Credentials()

@@ -1,8 +1,10 @@
-"""The Spark data source `kafka_metadata`: it translates between Spark and the modules that know something.
+"""The Spark data source `kafka_metadata`: it translates between Spark and the modules that know
+something.
 
-A batch read polls each cluster once, in tasks; what is wrong with a cluster is an error. A stream has the polls of a
-recorder (`metadata_source.recorder`), in which what is wrong with a cluster is a failed poll, a row. Kafka clients and
-pyarrow are imported where rows are made, since Spark imports this module to look up names.
+A batch read polls each cluster once, in tasks; what is wrong with a cluster is an error. A stream
+has the polls of a recorder (`metadata_source.recorder`), in which what is wrong with a cluster is a
+failed poll, a row. Kafka clients and pyarrow are imported where rows are made, since Spark imports
+this module to look up names.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
 from metadata_source.errors import OptionsError, PollError
 from metadata_source.options import parse
@@ -35,8 +42,8 @@ if TYPE_CHECKING:
 
 CLUSTERS_PER_TASK: Final = 64
 _DECODERS: Final = 4
-"""Of a task's clusters so many at once hold a decoded answer and its rows: tables are several times the
-answer's bytes.
+"""Of a task's clusters so many at once hold a decoded answer and its rows: tables are several times
+the answer's bytes.
 """
 
 
@@ -75,7 +82,8 @@ class KafkaMetadataSource(DataSource):
         # Spark hands a user's .schema() on unseen, and would take the columns by their place in it.
         if schema != self.schema():
             raise OptionsError(
-                "schema: kafka_metadata brings its own columns: leave .schema(...) out and select from them"
+                "schema: kafka_metadata brings its own columns: leave .schema(...) out and select "
+                "from them"
             )
 
 
@@ -122,7 +130,9 @@ def _tasks(options: Options, at_ms: int) -> list[_Task]:
 
 
 class _BatchReader(DataSourceReader):
-    """One poll, number 0 of a stream of its own. A DataFrame that is read twice polls twice under one poll id."""
+    """One poll, number 0 of a stream of its own. A DataFrame that is read twice polls twice under
+    one poll id.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -157,11 +167,15 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
             if task.entity != "polls":
                 yield from entity_rows(task.entity, cluster.alias, poll)
                 return
-            about = subject(due.polling.enrich, poll.metadata, task.topic_filter, task.groups_pattern)
+            about = subject(
+                due.polling.enrich, poll.metadata, task.topic_filter, task.groups_pattern
+            )
             planned = Planned(task.stream, 0, cluster.alias, day_of(task.at_ms))
             records = BatchRecords(task.topic_filter, pseudonyms, task.groups_pattern)
             rows = records.rows(planned, poll)
-            del poll  # only its rows are held, and its place among the decoders goes to another after them
+            del (
+                poll
+            )  # only its rows are held, and its place among the decoders goes to another after them
             yield from rows
             poller.let_go()
             with closing(poller.asking(due.polling.enrich_timeout_ms)) as asking:
@@ -183,7 +197,9 @@ def _poller(task: _Task, due: _Due, decoders: threading.Semaphore) -> Poller:
 
 
 def _pseudonyms(task: _Task) -> Pseudonyms | None:
-    """Return what client ids and hosts are replaced by. Raises OptionsError for a key that is not on this machine."""
+    """Return what client ids and hosts are replaced by. Raises OptionsError for a key that is not
+    on this machine.
+    """
     from metadata_source.pseudonyms import Pseudonyms  # noqa: PLC0415
 
     return None if task.client_hash_key is None else Pseudonyms.of_reference(task.client_hash_key)

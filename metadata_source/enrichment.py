@@ -1,4 +1,5 @@
-"""Facts about a cluster that Metadata does not tell, asked less often, after a good poll and over its connection.
+"""Facts about a cluster that Metadata does not tell, asked less often, after a good poll and over
+its connection.
 
 | kind | request | permission |
 |---|---|---|
@@ -10,8 +11,9 @@
 | `groups`: groups of every type, their members and what each has | see `groups` | DESCRIBE on the groups |
 | `offsets`: what groups have committed, and the ends of these logs | see `offsets` | DESCRIBE on groups and topics |
 
-Nothing here raises: what goes wrong is the outcome of one kind, and so is an answer that lists something twice or
-without a name. What is kept is in an order of its own, since brokers answer in any: equal answers are equal rows.
+Nothing here raises: what goes wrong is the outcome of one kind, and so is an answer that lists
+something twice or without a name. What is kept is in an order of its own, since brokers answer in
+any: equal answers are equal rows.
 """
 
 from __future__ import annotations
@@ -34,7 +36,14 @@ from metadata_source.members import lack_replica
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
 from metadata_source.outcomes import answered, failed, outcome_of
-from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, PAGE_PARTITIONS, UNCLEAN, Question
+from metadata_source.questions import (
+    DENIED,
+    MIN_ISR,
+    NOT_CONTROLLER,
+    PAGE_PARTITIONS,
+    UNCLEAN,
+    Question,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -68,8 +77,8 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The answer to one kind: values for the bronze column of its name, one for each topic, or one alone where there
-    are none. An array where they are many; it has the column's type.
+    """The answer to one kind: values for the bronze column of its name, one for each topic, or one
+    alone where there are none. An array where they are many; it has the column's type.
     """
 
     values: list[Any] | pa.Array
@@ -80,9 +89,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one kind, as in `outcomes`; of a good one its rows. It tells of a time between `asked_at`, when
-    the first request went out (None: none did), and `answered_at`, when the last answer was complete (None: none was),
-    by this machine's clock.
+    """The outcome of one kind, as in `outcomes`; of a good one its rows. It tells of a time between
+    `asked_at`, when the first request went out (None: none did), and `answered_at`, when the last
+    answer was complete (None: none was), by this machine's clock.
     """
 
     kind: str
@@ -94,8 +103,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of the questions: names, and leaders where they are asked, so that nobody holds a decoded answer
-    while waiting for another.
+    """The subject of the questions: names, and leaders where they are asked, so that nobody holds a
+    decoded answer while waiting for another.
     """
 
     kinds: tuple[str, ...]
@@ -105,7 +114,9 @@ class Subject:
     """Those with a partition whose ISR lacks a replica, and how many partitions each has."""
     brokers: tuple[Broker, ...] = ()
     controller_id: int | None = None
-    """The active controller with ZooKeeper; any live broker under KRaft. -1 or None where none is named."""
+    """The active controller with ZooKeeper; any live broker under KRaft. -1 or None where none is
+    named.
+    """
     offsets: Wanted | None = None
     """None where the kinds have no `offsets`."""
 
@@ -116,13 +127,18 @@ def subject(
     topic_filter: TopicFilter = _EVERY_TOPIC,
     groups_pattern: str | None = None,
 ) -> Subject:
-    """Return what these kinds are asked about, after a good poll. `metadata` has the topics that are covered only."""
-    # What the broker answers itself comes first: with the quorum lost, what it forwards gets no answer.
+    """Return what these kinds are asked about, after a good poll. `metadata` has the topics that
+    are covered only.
+    """
+    # What the broker answers itself comes first: with the quorum lost, what it forwards gets no
+    # answer.
     ordered = tuple(kind for kind in _KINDS if kind in kinds)
     names = metadata.topics["topic"]
     exists = pc.and_(pc.equal(metadata.topics["error_code"], 0), pc.is_valid(names))
     topics = names.filter(exists).to_pylist()
-    brokers = tuple(Broker(row["broker_id"], (row["host"], row["port"])) for row in metadata.brokers.to_pylist())
+    brokers = tuple(
+        Broker(row["broker_id"], (row["host"], row["port"])) for row in metadata.brokers.to_pylist()
+    )
     wanted = None
     if "offsets" in ordered:
         leaders = metadata.partitions.select(["topic", "partition", "leader"])
@@ -132,7 +148,9 @@ def subject(
         return about
     counts = metadata.topics["partition_count"].to_numpy()
     topic_of_partition = np.repeat(np.arange(len(counts)), counts)
-    hit = pa.array(np.isin(np.arange(len(counts)), topic_of_partition[lack_replica(metadata.partitions)]))
+    hit = pa.array(
+        np.isin(np.arange(len(counts)), topic_of_partition[lack_replica(metadata.partitions)])
+    )
     table = metadata.topics.filter(pc.and_(hit, exists.combine_chunks()))
     reduced = zip(table["topic"].to_pylist(), table["partition_count"].to_pylist(), strict=True)
     return replace(about, reduced=list(reduced))
@@ -152,8 +170,8 @@ def answer(kind: str, about: Subject, asker: Asker) -> Answer:
 
 
 def _configs(asker: Asker, about: Subject) -> Rows:
-    """One row a topic: name -> effective value, and where it is set; null for a topic whose configuration may not be
-    read.
+    """One row a topic: name -> effective value, and where it is set; null for a topic whose
+    configuration may not be read.
     """
     told: list[tuple[str, Any]] = []
     denied = 0
@@ -167,10 +185,16 @@ def _configs(asker: Asker, about: Subject) -> Rows:
                 continue
             questions.check(result.error_code)
             values = {
-                config.name: {"value": config.value, "source": CONFIG_SOURCES.get(config.config_source)}
+                config.name: {
+                    "value": config.value,
+                    "source": CONFIG_SOURCES.get(config.config_source),
+                }
                 for config in result.configs
             }
-            names = _ordered((config.name for config in result.configs), f"topic {result.resource_name}: configuration")
+            names = _ordered(
+                (config.name for config in result.configs),
+                f"topic {result.resource_name}: configuration",
+            )
             told.append((result.resource_name, [(name, values[name]) for name in names]))
     if denied and denied == len(told):
         raise PollError("authorization", "every topic was refused")
@@ -180,11 +204,14 @@ def _configs(asker: Asker, about: Subject) -> Rows:
 def _reassignments(asker: Asker, about: Subject) -> Rows:
     """One row a topic: its partitions with a reassignment that runs.
 
-    With ZooKeeper the controller alone knows, and other brokers forward nothing (KafkaApis.scala up to 3.9).
+    With ZooKeeper the controller alone knows, and other brokers forward nothing (KafkaApis.scala up
+    to 3.9).
     """
     question = questions.reassignments()
     response = asker.ask(question)
-    controller = next((broker for broker in about.brokers if broker.broker_id == about.controller_id), None)
+    controller = next(
+        (broker for broker in about.brokers if broker.broker_id == about.controller_id), None
+    )
     if response.error_code == NOT_CONTROLLER and controller is not None:
         visits = asker.visits()
         response = visits.ask(controller.address, question, visits.deadline)
@@ -196,7 +223,10 @@ def _reassignments(asker: Asker, about: Subject) -> Rows:
             _of_partitions(
                 topic.name,
                 (
-                    (each.partition_index, {"adding": each.adding_replicas, "removing": each.removing_replicas})
+                    (
+                        each.partition_index,
+                        {"adding": each.adding_replicas, "removing": each.removing_replicas},
+                    )
                     for each in topic.partitions
                 ),
             ),
@@ -217,8 +247,11 @@ def _quorum(asker: Asker, _: Subject) -> Rows:
             {
                 "leader_id": partition.leader_id,
                 "leader_epoch": partition.leader_epoch,
-                "voters": _ordered((replica.replica_id for replica in partition.current_voters), "voter"),
-                # One that came back with another directory is there twice for a while (LeaderState.observerStates).
+                "voters": _ordered(
+                    (replica.replica_id for replica in partition.current_voters), "voter"
+                ),
+                # One that came back with another directory is there twice for a while
+                # (LeaderState.observerStates).
                 "observers": sorted({replica.replica_id for replica in partition.observers}),
             }
         ]
@@ -226,12 +259,13 @@ def _quorum(asker: Asker, _: Subject) -> Rows:
 
 
 def _elr(asker: Asker, about: Subject) -> Rows:
-    """One row a topic: its partitions that have eligible or last known leaders, where the ISR lacks a replica.
+    """One row a topic: its partitions that have eligible or last known leaders, where the ISR lacks
+    a replica.
 
-    A controller empties both lists once the ISR has min.insync.replicas members, or as many as partition 0 has replicas
-    (PartitionChangeBuilder.java, ReplicationControlManager.java). So beside a whole ISR there is something only where a
-    partition has fewer replicas than that, and then it is of no use: it is left out, and other topics are not asked
-    about.
+    A controller empties both lists once the ISR has min.insync.replicas members, or as many as
+    partition 0 has replicas (PartitionChangeBuilder.java, ReplicationControlManager.java). So
+    beside a whole ISR there is something only where a partition has fewer replicas than that, and
+    then it is of no use: it is left out, and other topics are not asked about.
     """
     asker.require(questions.topic_partitions([], None))
     found: dict[str, list[tuple[int, dict[str, list[int]]]]] = {}
@@ -253,7 +287,9 @@ def _elr(asker: Asker, about: Subject) -> Rows:
             if response.next_cursor is None:
                 break
             cursor = response.next_cursor.topic_name, response.next_cursor.partition_index
-    return _of_topics((topic, _of_partitions(topic, partitions)) for topic, partitions in found.items())
+    return _of_topics(
+        (topic, _of_partitions(topic, partitions)) for topic, partitions in found.items()
+    )
 
 
 def _pages(topics: list[tuple[str, int]]) -> Iterator[list[str]]:
@@ -274,9 +310,17 @@ def _fenced(asker: Asker, _: Subject) -> Rows:
     response = asker.ask(questions.brokers_with_fenced())
     questions.check(response.error_code)
     brokers = {broker.broker_id: broker for broker in response.brokers}
-    listed = [brokers[id_] for id_ in _ordered((broker.broker_id for broker in response.brokers), "broker")]
+    listed = [
+        brokers[id_]
+        for id_ in _ordered((broker.broker_id for broker in response.brokers), "broker")
+    ]
     fenced = [
-        {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+        {
+            "broker_id": broker.broker_id,
+            "host": broker.host,
+            "port": broker.port,
+            "rack": broker.rack,
+        }
         for broker in listed
         if broker.is_fenced
     ]
@@ -292,7 +336,10 @@ def _groups(asker: Asker, about: Subject) -> Rows:
     except PollError as error:
         asker.coordinated = error
         raise
-    rows = [described[begin : begin + _GROUPS_A_ROW] for begin in range(0, len(described), _GROUPS_A_ROW)]
+    rows = [
+        described[begin : begin + _GROUPS_A_ROW]
+        for begin in range(0, len(described), _GROUPS_A_ROW)
+    ]
     return Rows(rows, missing=missing)
 
 
@@ -329,7 +376,9 @@ def _of_topics(told: Iterable[tuple[str, Any]]) -> Rows:
     return Rows([values[topic] for topic in topics], topics)
 
 
-def _of_partitions(topic: str, told: Iterable[tuple[int, Mapping[str, Iterable[int]]]]) -> list[dict[str, Any]]:
+def _of_partitions(
+    topic: str, told: Iterable[tuple[int, Mapping[str, Iterable[int]]]]
+) -> list[dict[str, Any]]:
     """Return the lists of brokers that are told of each partition, by number."""
     told = list(told)
     lists = dict(told)
@@ -344,8 +393,8 @@ def _of_partitions(topic: str, told: Iterable[tuple[int, Mapping[str, Iterable[i
 
 
 def _ordered(keys: Iterable[_Key], what: str) -> list[_Key]:
-    """Return names or numbers in ascending order. Raises PollError for none, a negative one, and one that is there
-    twice.
+    """Return names or numbers in ascending order. Raises PollError for none, a negative one, and
+    one that is there twice.
     """
     found = list(keys)
     for key in found:

@@ -1,4 +1,6 @@
-"""Errors, one class a kind, each message one clear line; and the base of all that this product raises of its own."""
+"""Errors, one class a kind, each message one clear line; and the base of all that this product
+raises of its own.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,17 @@ class Retry(Enum):
     OTHERS = auto()
     """Each broker once."""
     REMEMBERED = auto()
-    """Nobody, if it is the error of a bootstrap server. An address that was only remembered may be another cluster's by
-    now: then the bootstrap servers.
+    """Nobody, if it is the error of a bootstrap server. An address that was only remembered may be
+    another cluster's by now: then the bootstrap servers.
     """
     NOBODY = auto()
     """No broker has a part in it."""
 
 
 class ErrorKind(StrEnum):
-    """Each kind of error, one stable word, and whom it helps to ask then. Bronze keeps a poll's as `error_kind`."""
+    """Each kind of error, one stable word, and whom it helps to ask then. Bronze keeps a poll's as
+    `error_kind`.
+    """
 
     retry: Retry
 
@@ -42,14 +46,32 @@ class ErrorKind(StrEnum):
 
     UNREACHABLE = "unreachable", Retry.AGAIN
     TIMEOUT = "timeout", Retry.AGAIN
-    NO_BROKERS = "no_brokers", Retry.AGAIN  # an empty list of brokers: that of a broker that is starting
+    NO_BROKERS = (
+        "no_brokers",
+        Retry.AGAIN,
+    )  # an empty list of brokers: that of a broker that is starting
     BROKER_ERROR = "broker_error", Retry.AGAIN
     NO_LEADER = "no_leader", Retry.AGAIN  # of a log: nobody says where it ends
-    OVERLAPPED = "overlapped", Retry.AGAIN  # the poll was not sent, since the one before was still running
-    LOST = "lost", Retry.AGAIN  # the poll was recorded, and the spool has not kept it, or what it follows
-    SPOOL_FULL = "spool_full", Retry.AGAIN  # the poll was made, and the spool had no room for its rows
-    HANDED_OVER = "handed_over", Retry.AGAIN  # the poll is in the spool of a recorder that another one has replaced
-    CLOCK = "clock", Retry.AGAIN  # this machine's, which is not believed yet (`metadata_source.clock`)
+    OVERLAPPED = (
+        "overlapped",
+        Retry.AGAIN,
+    )  # the poll was not sent, since the one before was still running
+    LOST = (
+        "lost",
+        Retry.AGAIN,
+    )  # the poll was recorded, and the spool has not kept it, or what it follows
+    SPOOL_FULL = (
+        "spool_full",
+        Retry.AGAIN,
+    )  # the poll was made, and the spool had no room for its rows
+    HANDED_OVER = (
+        "handed_over",
+        Retry.AGAIN,
+    )  # the poll is in the spool of a recorder that another one has replaced
+    CLOCK = (
+        "clock",
+        Retry.AGAIN,
+    )  # this machine's, which is not believed yet (`metadata_source.clock`)
     TLS = "tls"
     PROTOCOL = "protocol"  # bytes that are no answer, or over which the code stumbled
     ODD_ANSWER = "odd_answer"  # it lists something twice, or without a name (`protocol.oddities`)
@@ -57,10 +79,16 @@ class ErrorKind(StrEnum):
     NOT_CONTROLLER = "not_controller"
     AUTHENTICATION = "authentication", Retry.REMEMBERED
     AUTHORIZATION = "authorization", Retry.REMEMBERED
-    NOT_ALLOWED = "not_allowed", Retry.REMEMBERED  # of a log: what may be read of it takes another permission
+    NOT_ALLOWED = (
+        "not_allowed",
+        Retry.REMEMBERED,
+    )  # of a log: what may be read of it takes another permission
     TOO_LARGE = "too_large", Retry.REMEMBERED
     WRONG_CLUSTER = "wrong_cluster", Retry.REMEMBERED
-    NO_CLUSTER_ID = "no_cluster_id", Retry.REMEMBERED  # the answer has none, where history needs one
+    NO_CLUSTER_ID = (
+        "no_cluster_id",
+        Retry.REMEMBERED,
+    )  # the answer has none, where history needs one
     OPTIONS = "options", Retry.NOBODY
     TOO_MANY_FILES = "too_many_files", Retry.NOBODY  # this process may open no more
 
@@ -68,8 +96,8 @@ class ErrorKind(StrEnum):
 class ProtocolError(KafkaMetadataHistoryError, ValueError):
     """Bytes that are not the message they should be.
 
-    `version` is the message's version, `path` the field (``topics[3].partitions[17].isr_nodes``), `offset` the byte of
-    the body where that field's reading failed, `problem` what was read there.
+    `version` is the message's version, `path` the field (``topics[3].partitions[17].isr_nodes``),
+    `offset` the byte of the body where that field's reading failed, `problem` what was read there.
     """
 
     def __init__(self, problem: str, *, message: str, version: int, path: str, offset: int) -> None:
@@ -81,7 +109,12 @@ class ProtocolError(KafkaMetadataHistoryError, ValueError):
         self.offset = offset
 
     def __reduce__(self) -> tuple[object, ...]:
-        places = {"message": self.message, "version": self.version, "path": self.path, "offset": self.offset}
+        places = {
+            "message": self.message,
+            "version": self.version,
+            "path": self.path,
+            "offset": self.offset,
+        }
         return _protocol_error, (type(self), self.problem, places)
 
 
@@ -89,7 +122,9 @@ class TooSlowError(ProtocolError):
     """Bytes whose reading took longer than they were given; they may be the message."""
 
 
-def _protocol_error(kind: type[ProtocolError], problem: str, places: dict[str, Any]) -> ProtocolError:
+def _protocol_error(
+    kind: type[ProtocolError], problem: str, places: dict[str, Any]
+) -> ProtocolError:
     """Rebuild an error on the other side of a pickle (Spark workers send errors that way)."""
     return kind(problem, **places)
 
@@ -106,14 +141,16 @@ class OptionsError(KafkaMetadataHistoryError, ValueError):
 
 
 def stumbled(error: Exception) -> str:
-    """Return the problem, one line, where this program's own code stumbled over an answer; its kind is `protocol`."""
+    """Return the problem, one line, where this program's own code stumbled over an answer; its kind
+    is `protocol`.
+    """
     what = printable(" ".join(f"{type(error).__name__}: {error}".split())[:LONGEST])
     return f"this program stumbled over what the broker answered ({what})"
 
 
 class ClusterError(KafkaMetadataHistoryError, RuntimeError):
-    """Whoever was asked about a cluster gave nothing of use. `kind`: a word of `ErrorKind`; `problem`: one line without
-    secrets.
+    """Whoever was asked about a cluster gave nothing of use. `kind`: a word of `ErrorKind`;
+    `problem`: one line without secrets.
     """
 
     name: ClassVar[str]

@@ -13,7 +13,9 @@ LEADER_NOT_AVAILABLE: Final = 5
 """Error of a partition without a leader. Kafka never names a leader with it."""
 TOPIC_AUTHORIZATION_FAILED: Final = 29
 LISTENER_NOT_FOUND: Final = 72
-"""Error with which a broker shows leader -1 though there is one, on a listener that it does not have."""
+"""Error with which a broker shows leader -1 though there is one, on a listener that it does not
+have.
+"""
 
 TRUSTED_EPOCHS_VERSION: Final = 9
 """Leader epochs of Metadata versions below cannot be trusted (KAFKA-9212)."""
@@ -21,7 +23,9 @@ EXACT_FROM_LEVEL: Final = 12
 """metadata.version 3.6-IV0: an ISR that shrinks raises the leader epoch no more (KAFKA-15021)."""
 
 KEY_FRAME_EVERY: Final = timedelta(seconds=300)
-"""After so long since a cluster's last key frame the next answer is one. Other polls tell what differs."""
+"""After so long since a cluster's last key frame the next answer is one. Other polls tell what
+differs.
+"""
 
 LAST_MS: Final = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z, the last time that Python and Spark have."""
@@ -33,6 +37,10 @@ CONFIG_SOURCES: Final = {
     4: "STATIC_BROKER_CONFIG",
     5: "DEFAULT_CONFIG",
 }
-"""Where a configuration of a topic is set, by the number in an answer (``DescribeConfigsResponse.ConfigSource``)."""
+"""Where a configuration of a topic is set, by the number in an answer
+(``DescribeConfigsResponse.ConfigSource``).
+"""
 STATIC_SOURCES: Final = ("STATIC_BROKER_CONFIG", "DEFAULT_CONFIG")
-"""Those that no record of the controllers' log tells: the file of the broker that answers, and what Kafka sets."""
+"""Those that no record of the controllers' log tells: the file of the broker that answers, and what
+Kafka sets.
+"""

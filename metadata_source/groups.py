@@ -1,5 +1,5 @@
-"""Groups of every type as their coordinators describe them: listed by every broker, each described by its type's own
-request.
+"""Groups of every type as their coordinators describe them: listed by every broker, each described
+by its type's own request.
 
 | type | request | what it does not tell |
 |---|---|---|
@@ -8,14 +8,15 @@ request.
 | share (KIP-932) | ShareGroupDescribe | targets |
 | streams (KIP-1071) | StreamsGroupDescribe | |
 
-A broker lists the groups that it coordinates, those of the partitions of ``__consumer_offsets`` that it leads. So they
-are all there if each of its partitions was led, before and after listing and by its own word, by a broker that was
-listed; else nothing is told. Where that topic may not be seen, or does not exist yet, every broker must have been
-listed.
+A broker lists the groups that it coordinates, those of the partitions of ``__consumer_offsets``
+that it leads. So they are all there if each of its partitions was led, before and after listing and
+by its own word, by a broker that was listed; else nothing is told. Where that topic may not be
+seen, or does not exist yet, every broker must have been listed.
 
-A group is described by the broker that listed it. It may be gone by then, moved to another broker, or converted to
-another type: asked in the wrong way coordinators answer that it is dead, or not there. Then it stands here as listed,
-with an error that says that its state could not be told, and never as dead.
+A group is described by the broker that listed it. It may be gone by then, moved to another broker,
+or converted to another type: asked in the wrong way coordinators answer that it is dead, or not
+there. Then it stands here as listed, with an error that says that its state could not be told, and
+never as dead.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
 
     from metadata_source.transport import Address
 
-    _Tell: TypeAlias = Callable[["Visits", "Broker", str | None, Sequence[str], "Time"], Iterator[tuple[str, "Values"]]]
+    _Tell: TypeAlias = Callable[
+        ["Visits", "Broker", str | None, Sequence[str], "Time"], Iterator[tuple[str, "Values"]]
+    ]
 
 _GROUPS_A_REQUEST: Final = 200
 _LOADING_BEGINS_S: Final = 1.0
@@ -86,19 +89,21 @@ class Visits(Protocol):
         """When all asking must have ended."""
 
     def ask(self, address: Address, question: Question, deadline: float) -> Any:
-        """Return the response, by a deadline that is not after the one of all. Raises PollError. Of one address at a
-        time.
+        """Return the response, by a deadline that is not after the one of all. Raises PollError. Of
+        one address at a time.
         """
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
-        """Whether one of these, partitions with leader epochs, was not there at the asking before, if there was one."""
+        """Whether one of these, partitions with leader epochs, was not there at the asking before,
+        if there was one.
+        """
 
 
 class Coordinated(NamedTuple):
     """The groups that a broker listed, each with its type; None before ListGroups v5 (Kafka 3.8).
 
-    `simple`: those that no member ever joined, so that they have no protocol: they only commit (Kafka's
-    `isSimpleConsumerGroup`).
+    `simple`: those that no member ever joined, so that they have no protocol: they only commit
+    (Kafka's `isSimpleConsumerGroup`).
     """
 
     broker: Broker
@@ -107,11 +112,13 @@ class Coordinated(NamedTuple):
 
 
 class Described(NamedTuple):
-    """The cluster's groups, sorted by id, as mappings that rows of bronze nest, and who coordinates them.
+    """The cluster's groups, sorted by id, as mappings that rows of bronze nest, and who coordinates
+    them.
 
-    `error` is null of a group that was described. One that may not be (`not_allowed`), or whose type has no request
-    that is known here (`not_supported`), has type and state as listed. `failed: ...`: its state could not be told this
-    time. `missing` says in one line how many those are, and why; None if there are none.
+    `error` is null of a group that was described. One that may not be (`not_allowed`), or whose
+    type has no request that is known here (`not_supported`), has type and state as listed. `failed:
+    ...`: its state could not be told this time. `missing` says in one line how many those are, and
+    why; None if there are none.
     """
 
     groups: list[Values]
@@ -145,12 +152,16 @@ class Time(NamedTuple):
     def problem(self, broker: Broker, error: PollError) -> str:
         """Return what a broker did wrong, and how long it had if it was late."""
         said = broker.says(error)
-        return f"{said} ({self.seconds:.1f} s, see enrichTimeout)" if error.kind == "timeout" else said
+        return (
+            f"{said} ({self.seconds:.1f} s, see enrichTimeout)" if error.kind == "timeout" else said
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The groups that one broker coordinates, and its answers about them and about the offsets topic."""
+    """The groups that one broker coordinates, and its answers about them and about the offsets
+    topic.
+    """
 
     broker: Broker
     groups: dict[str, Values]
@@ -171,7 +182,8 @@ class _Lost:
 
 
 def described(visits: Visits, brokers: Iterable[Broker]) -> Described:
-    """Return all groups of the cluster. Raises PollError if some may be missing, and says which brokers and partitions.
+    """Return all groups of the cluster. Raises PollError if some may be missing, and says which
+    brokers and partitions.
 
     Brokers are asked side by side. It takes all of the time that is left.
     """
@@ -183,20 +195,27 @@ def described(visits: Visits, brokers: Iterable[Broker]) -> Described:
             if "error" in groups.get(group_id, {"error": None}):
                 groups[group_id] = group
     missing = undone(
-        (group["error"] for group in groups.values() if "error" in group), len(groups), "groups could not be described"
+        (group["error"] for group in groups.values() if "error" in group),
+        len(groups),
+        "groups could not be described",
     )
-    return Described([groups[group_id] for group_id in sorted(groups)], missing, _coordinated(accounts))
+    return Described(
+        [groups[group_id] for group_id in sorted(groups)], missing, _coordinated(accounts)
+    )
 
 
 def coordinated(visits: Visits, brokers: Iterable[Broker]) -> list[Coordinated]:
-    """Return who coordinates which groups, and describe none; else as `described`. It takes a third of the time that is
-    left: commits and ends are asked for after it.
+    """Return who coordinates which groups, and describe none; else as `described`. It takes a third
+    of the time that is left: commits and ends are asked for after it.
     """
-    return _coordinated(_settled_accounts(visits, brokers, lambda *_: iter(()), Time.share(visits, 3)))
+    return _coordinated(
+        _settled_accounts(visits, brokers, lambda *_: iter(()), Time.share(visits, 3))
+    )
 
 
 def at_addresses(items: Iterable[_Item], address: Callable[[_Item], Address]) -> list[list[_Item]]:
-    """Return items together that are asked of one address: it has one connection, which carries a question at a time.
+    """Return items together that are asked of one address: it has one connection, which carries a
+    question at a time.
 
     Brokers may be at one (a proxy, a mistake).
     """
@@ -211,7 +230,10 @@ def undone(errors: Iterable[str], total: int, what: str) -> str | None:
     reasons = Counter(error.removeprefix("failed: ") for error in errors)
     if not reasons:
         return None
-    each = [f"{reason}: {count}" if len(reasons) > 1 else reason for reason, count in reasons.most_common()]
+    each = [
+        f"{reason}: {count}" if len(reasons) > 1 else reason
+        for reason, count in reasons.most_common()
+    ]
     return f"{reasons.total()} of {total} {what}: {_some(each, '; ', _REASONS)}"
 
 
@@ -226,24 +248,34 @@ def _coordinated(accounts: Iterable[_Account]) -> list[Coordinated]:
     ]
 
 
-def _settled_accounts(visits: Visits, brokers: Iterable[Broker], tell: _Tell, given: Time) -> list[_Account]:
-    """Return what all brokers say, once coordinators that are new have begun to load. Raises PollError, as `_accounts`.
+def _settled_accounts(
+    visits: Visits, brokers: Iterable[Broker], tell: _Tell, given: Time
+) -> list[_Account]:
+    """Return what all brokers say, once coordinators that are new have begun to load. Raises
+    PollError, as `_accounts`.
 
     `tell`: of a broker, a type and ids of its groups, what else there is to say of each.
     """
     at = at_addresses(brokers, lambda broker: broker.address)
     accounts = _accounts(visits, at, given, tell)
     if visits.are_new(frozenset[tuple[int, int]]().union(*(account.led for account in accounts))):
-        # A broker says that it leads a moment before its coordinator begins to load, and lists nothing until then.
+        # A broker says that it leads a moment before its coordinator begins to load, and lists
+        # nothing until then.
         time.sleep(max(0.0, min(_LOADING_BEGINS_S, given.until - time.monotonic())))
         accounts = _accounts(visits, at, given, tell)
     return accounts
 
 
-def _accounts(visits: Visits, brokers: Iterable[Sequence[Broker]], given: Time, tell: _Tell) -> list[_Account]:
-    """Return what all brokers say, each sequence of them in a thread. Raises PollError if groups may be missing."""
+def _accounts(
+    visits: Visits, brokers: Iterable[Sequence[Broker]], given: Time, tell: _Tell
+) -> list[_Account]:
+    """Return what all brokers say, each sequence of them in a thread. Raises PollError if groups
+    may be missing.
+    """
     told = side_by_side(
-        brokers, lambda those: [_account_or_lost(visits, each, given, tell) for each in those], "groups"
+        brokers,
+        lambda those: [_account_or_lost(visits, each, given, tell) for each in those],
+        "groups",
     )
     answers = list(chain.from_iterable(told))
     accounts = [answer for answer in answers if isinstance(answer, _Account)]
@@ -257,7 +289,9 @@ def _accounts(visits: Visits, brokers: Iterable[Sequence[Broker]], given: Time, 
         return accounts
     problems = _problems(lost, given)
     if unled:
-        problems.append(f"no broker that answered leads {OFFSETS_TOPIC} partitions {_some(sorted(unled))}")
+        problems.append(
+            f"no broker that answered leads {OFFSETS_TOPIC} partitions {_some(sorted(unled))}"
+        )
     raise PollError(lost[0].error.kind if lost else "broker_error", "; ".join(problems))
 
 
@@ -288,7 +322,10 @@ def _problems(lost: Iterable[_Lost], given: Time) -> list[str]:
     brokers: dict[str, list[Broker]] = {}
     for each in lost:
         brokers.setdefault(given.problem(each.broker, each.error), []).append(each.broker)
-    return [f"broker{'s' * (len(those) > 1)} {_some(those)}: {problem}" for problem, those in brokers.items()]
+    return [
+        f"broker{'s' * (len(those) > 1)} {_some(those)}: {problem}"
+        for problem, those in brokers.items()
+    ]
 
 
 def _some(names: Sequence[object], separator: str = ", ", most: int = _NAMED) -> str:
@@ -297,23 +334,27 @@ def _some(names: Sequence[object], separator: str = ", ", most: int = _NAMED) ->
     return told if len(names) <= most else f"{told}{separator}and {len(names) - most} more"
 
 
-def _led(visits: Visits, broker: Broker, deadline: float) -> tuple[frozenset[tuple[int, int]], frozenset[int]]:
-    """Return the partitions of the offsets topic that a broker leads by its own word, with epochs, and all that there
-    are.
+def _led(
+    visits: Visits, broker: Broker, deadline: float
+) -> tuple[frozenset[tuple[int, int]], frozenset[int]]:
+    """Return the partitions of the offsets topic that a broker leads by its own word, with epochs,
+    and all that there are.
     """
     metadata = visits.ask(broker.address, TopicQuestion(OFFSETS_TOPIC), deadline)
     partitions = metadata.partitions.select(["partition", "leader", "leader_epoch"]).to_pylist()
     return (
         frozenset(
-            (each["partition"], each["leader_epoch"]) for each in partitions if each["leader"] == broker.broker_id
+            (each["partition"], each["leader_epoch"])
+            for each in partitions
+            if each["leader"] == broker.broker_id
         ),
         frozenset(each["partition"] for each in partitions),
     )
 
 
 def _batches(listed: Iterable[Any]) -> list[tuple[str | None, list[str]]]:
-    """Return which groups of which type to ask about at once, in a random order: what time does not reach is told the
-    next time.
+    """Return which groups of which type to ask about at once, in a random order: what time does not
+    reach is told the next time.
     """
     together: dict[str | None, list[str]] = {}
     for each in listed:
@@ -339,14 +380,21 @@ def _describe(
     problem = PollError("timeout", "no time was left to describe it")
     if not given.is_over:
         try:
-            answer = visits.ask(broker.address, Question(kind.request, {kind.ids: ids}, kind.lowest), given.until)
+            answer = visits.ask(
+                broker.address, Question(kind.request, {kind.ids: ids}, kind.lowest), given.until
+            )
             answered = {group.group_id: group for group in answer.groups}
             problem = PollError("broker_error", "the coordinator left it out of its answer")
         except PollError as error:
             problem = error
-    unknown = outcome_of(PollError(problem.kind, f"broker {broker}: {given.problem(broker, problem)}"))
+    unknown = outcome_of(
+        PollError(problem.kind, f"broker {broker}: {given.problem(broker, problem)}")
+    )
     for group_id in ids:
-        yield group_id, _described(kind, answered[group_id]) if group_id in answered else {"error": unknown}
+        yield (
+            group_id,
+            _described(kind, answered[group_id]) if group_id in answered else {"error": unknown},
+        )
 
 
 def _described(kind: _Kind, group: Any) -> Values:
@@ -355,7 +403,9 @@ def _described(kind: _Kind, group: Any) -> Values:
     except PollError as problem:
         return {"error": outcome_of(problem)}
     if group.group_state == _DEAD:
-        return {"error": failed("dead to this request: gone, or of another type, since it was listed")}
+        return {
+            "error": failed("dead to this request: gone, or of another type, since it was listed")
+        }
     members = sorted(kind.members(group), key=lambda member: str(member["member_id"]))
     for one, other in pairwise(member["member_id"] for member in members):
         if one == other:
@@ -434,7 +484,8 @@ def _classic_group(group: Any) -> Values:
 
 
 def _classic_members(group: Any) -> Iterator[Values]:
-    # Of a group that is not stable neither subscriptions nor assignments are told (ClassicGroup.describe).
+    # Of a group that is not stable neither subscriptions nor assignments are told
+    # (ClassicGroup.describe).
     is_told = group.protocol_type == PROTOCOL_TYPE and group.group_state == _STABLE
     for member in group.members:
         subscription = read_one(SUBSCRIPTION, member.member_metadata) if is_told else None
@@ -449,7 +500,9 @@ def _classic_members(group: Any) -> Iterator[Values]:
 
 
 def _classic_assigned(data: bytes) -> list[Values] | None:
-    """Return what a member has; the coordinator keeps no bytes at all where the leader assigned it nothing."""
+    """Return what a member has; the coordinator keeps no bytes at all where the leader assigned it
+    nothing.
+    """
     if not data:
         return []
     assignment = read_one(ASSIGNMENT, data)
@@ -460,7 +513,8 @@ def _classic_assigned(data: bytes) -> list[Values] | None:
     for each in assignment["assigned_partitions"]:
         partitions.setdefault(each["topic"], []).extend(each["partitions"])
     return _sorted_topics(
-        {"topic_id": None, "topic": topic, "partitions": numbers} for topic, numbers in partitions.items()
+        {"topic_id": None, "topic": topic, "partitions": numbers}
+        for topic, numbers in partitions.items()
     )
 
 
@@ -515,7 +569,9 @@ def _streams_members(group: Any) -> Iterator[Values]:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How groups of one type are asked for, and what is kept of them: of the group and of its members."""
+    """How groups of one type are asked for, and what is kept of them: of the group and of its
+    members.
+    """
 
     request: Any
     group: Callable[[Any], Values]

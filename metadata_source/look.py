@@ -16,7 +16,16 @@ from metadata_source.facts import (
     TOPIC_AUTHORIZATION_FAILED,
     TRUSTED_EPOCHS_VERSION,
 )
-from metadata_source.kinds import ISR, KAFKA, KINDS, LEADER, OFFLINE, PREFERRED, REPLICAS, UNDER_REPLICATED
+from metadata_source.kinds import (
+    ISR,
+    KAFKA,
+    KINDS,
+    LEADER,
+    OFFLINE,
+    PREFERRED,
+    REPLICAS,
+    UNDER_REPLICATED,
+)
 from metadata_source.members import lack_replica
 from metadata_source.options import parse
 from metadata_source.poller import Poller
@@ -61,7 +70,9 @@ _OF_KAFKA_4: Final = 13
 """The version of Metadata that Kafka 4.0 brought (KIP-1102)."""
 
 
-def look(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -> tuple[State, list[Permission]]:
+def look(
+    cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int
+) -> tuple[State, list[Permission]]:
     """Poll a cluster once, and ask what else its user may ask. Raises PollError."""
     poll, metadata = _poll(cluster, topic_filter, request_timeout_ms)
     prober = Prober(cluster, _address(poll.broker or ""))
@@ -73,12 +84,16 @@ def look(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -
 
 
 def read_options(bootstrap: str, client: ClientFile | None) -> Options:
-    """Return the options of one poll of one cluster. Raises OptionsError, with the file where it is at fault."""
+    """Return the options of one poll of one cluster. Raises OptionsError, with the file where it is
+    at fault.
+    """
     alone = parse({"kafka.bootstrap.servers": bootstrap}, "batch")
     if client is None:
         return alone
     if "clusters" in client.options:
-        raise OptionsError(f"{client.file}: clusters: one cluster is looked at; give its kafka.* options alone")
+        raise OptionsError(
+            f"{client.file}: clusters: one cluster is looked at; give its kafka.* options alone"
+        )
     given = client.at(bootstrap)
     try:
         return parse(given, "batch")
@@ -86,8 +101,12 @@ def read_options(bootstrap: str, client: ClientFile | None) -> Options:
         raise OptionsError(f"{client.file}: {error.problem}") from None
 
 
-def _poll(cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int) -> tuple[Poll, ClusterMetadata]:
-    """Poll once; return the poll, and what it says of the topics that the filter covers. Raises PollError."""
+def _poll(
+    cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int
+) -> tuple[Poll, ClusterMetadata]:
+    """Poll once; return the poll, and what it says of the topics that the filter covers. Raises
+    PollError.
+    """
     with Poller(cluster, topic_filter, request_timeout_ms, needs_id=True) as poller:
         poll = poller.poll()
     if poll.error_kind is not None or poll.metadata is None:
@@ -102,8 +121,8 @@ def _address(broker: str) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The known state of a cluster: the poll, and its topics (after the filter). `min_isr`: of each topic. `answered`:
-    all that brokers answered about it.
+    """The known state of a cluster: the poll, and its topics (after the filter). `min_isr`: of each
+    topic. `answered`: all that brokers answered about it.
     """
 
     poll: Poll
@@ -114,7 +133,9 @@ class State:
     kind: str = KAFKA
 
     def means_nothing(self, name: str) -> bool:
-        """Whether a trouble, or a column of `broker_table`, means nothing of a cluster of this kind."""
+        """Whether a trouble, or a column of `broker_table`, means nothing of a cluster of this
+        kind.
+        """
         return any(fact in KINDS[self.kind].not_meaningful for fact in _TOLD_BY.get(name, ()))
 
 
@@ -127,14 +148,18 @@ def preferred_leaders(partitions: pa.Table) -> pa.Array:
 
 
 def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table:
-    """Return for each partition its `topic` and a boolean column for each of TROUBLES; null where it is not known.
+    """Return for each partition its `topic` and a boolean column for each of TROUBLES; null where
+    it is not known.
 
-    Under-replicated are partitions whose ISR lacks a replica; as in kafka-topics.sh, those of a running reassignment
-    are included. A leader without our listener (error 72) is no offline partition.
+    Under-replicated are partitions whose ISR lacks a replica; as in kafka-topics.sh, those of a
+    running reassignment are included. A leader without our listener (error 72) is no offline
+    partition.
     """
     partitions = metadata.partitions
     leader, isr = partitions["leader"], pc.list_value_length(partitions["isr"])
-    topic = np.repeat(np.arange(metadata.topics.num_rows), metadata.topics["partition_count"].to_numpy())
+    topic = np.repeat(
+        np.arange(metadata.topics.num_rows), metadata.topics["partition_count"].to_numpy()
+    )
     needed = min_isr.take(pa.array(topic, pa.int64()))
     led = pc.greater_equal(leader, 0)
     elsewhere = pc.equal(partitions["error_code"], LISTENER_NOT_FOUND)
@@ -145,26 +170,38 @@ def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table
         "under_replicated": pa.array(lack_replica(partitions)),
         "not_preferred": pc.and_(led, pc.not_equal(leader, preferred_leaders(partitions))),
     }
-    return pa.table({"topic": metadata.topics["topic"].combine_chunks().take(pa.array(topic, pa.int64())), **columns})
+    return pa.table(
+        {
+            "topic": metadata.topics["topic"].combine_chunks().take(pa.array(topic, pa.int64())),
+            **columns,
+        }
+    )
 
 
 def topics_in_trouble(troubles: pa.Table) -> pa.Table:
-    """Return `topic`, and how many of its partitions are in each trouble, worst first; topics without any left out."""
+    """Return `topic`, and how many of its partitions are in each trouble, worst first; topics
+    without any left out.
+    """
     counts = troubles.group_by("topic").aggregate([(name, "sum") for name in TROUBLES])
     counts = counts.rename_columns([name.removesuffix("_sum") for name in counts.column_names])
-    real = [pc.greater(pc.fill_null(counts[name], 0), 0) for name in TROUBLES if name not in _NORMAL]
+    real = [
+        pc.greater(pc.fill_null(counts[name], 0), 0) for name in TROUBLES if name not in _NORMAL
+    ]
     any_ = real[0]
     for each in real[1:]:
         any_ = pc.or_(any_, each)
-    order = [(name, "descending") for name in TROUBLES if name not in _NORMAL] + [("topic", "ascending")]
+    order = [(name, "descending") for name in TROUBLES if name not in _NORMAL] + [
+        ("topic", "ascending")
+    ]
     return counts.filter(any_).sort_by(order).select(["topic", *TROUBLES])
 
 
 def broker_table(metadata: ClusterMetadata) -> pa.Table:
-    """Return `broker_id host port rack leads preferred replicas`, by id: the last three count partitions.
+    """Return `broker_id host port rack leads preferred replicas`, by id: the last three count
+    partitions.
 
-    Brokers that hold replicas and are not listed (down, or fenced) are there too, with null for what only the list
-    says.
+    Brokers that hold replicas and are not listed (down, or fenced) are there too, with null for
+    what only the list says.
     """
     partitions = metadata.partitions
     table = metadata.brokers.select(["broker_id", "host", "port", "rack"])
@@ -175,7 +212,9 @@ def broker_table(metadata: ClusterMetadata) -> pa.Table:
     }
     for name, ids in counted.items():
         counts = pa.table({"broker_id": ids}).group_by("broker_id").aggregate([([], "count_all")])
-        counts = counts.rename_columns({"count_all": name}).filter(pc.greater_equal(pc.field("broker_id"), 0))
+        counts = counts.rename_columns({"count_all": name}).filter(
+            pc.greater_equal(pc.field("broker_id"), 0)
+        )
         table = table.join(counts, "broker_id", join_type="full outer")
     for name in counted:
         table = table.set_column(table.column_names.index(name), name, pc.fill_null(table[name], 0))
@@ -194,7 +233,8 @@ def report(state: State) -> Iterator[str]:
     )
     yield f"cluster {metadata.cluster_id or '(id unknown)'}: {levels}"
     yield (
-        f"answered by {'a broker' if poll.broker_id is None else f'broker {poll.broker_id}'} at {poll.broker} in "
+        f"answered by {'a broker' if poll.broker_id is None else f'broker {poll.broker_id}'} at "
+        f"{poll.broker} in "
         f"{poll.latency_ms:.1f} ms: {poll.response_bytes:,} bytes, Metadata v{poll.api_version}"
     )
     yield from _kind_lines(state)
@@ -203,7 +243,9 @@ def report(state: State) -> Iterator[str]:
     yield ""
     numbers = [name for name in _NUMBERS if not state.means_nothing(name)]
     header = ("broker", "address", "rack", *(_NUMBERS[name] for name in numbers))
-    yield from text_table(header, (_broker_row(row, numbers) for row in broker_table(metadata).to_pylist()))
+    yield from text_table(
+        header, (_broker_row(row, numbers) for row in broker_table(metadata).to_pylist())
+    )
     yield ""
     yield from _partition_lines(state)
 
@@ -215,13 +257,17 @@ def _counts_of_leader_changes(version: int, level: int | None) -> Iterator[str]:
     elif level is None:
         sure = "upper bounds: metadata.version is unknown, as with ZooKeeper"
     elif level < EXACT_FROM_LEVEL:
-        sure = f"upper bounds: below level {EXACT_FROM_LEVEL} (3.6-IV0) leader epochs rise when an ISR shrinks"
+        sure = (
+            f"upper bounds: below level {EXACT_FROM_LEVEL} (3.6-IV0) leader epochs rise when an "
+            "ISR shrinks"
+        )
     else:
         sure = "exact, but for reassignments"
     yield f"counts of leader changes: {sure}"
     if sure.startswith("exact") and version < _OF_KAFKA_4:
         yield (
-            "While a cluster migrates from ZooKeeper (Kafka 3.6 to 3.9) they are upper bounds. No answer tells: "
+            "While a cluster migrates from ZooKeeper (Kafka 3.6 to 3.9) they are upper bounds. No "
+            "answer tells: "
             "`migrating: true` beside its kafka.bootstrap.servers does"
         )
 
@@ -267,9 +313,14 @@ def _partition_lines(state: State) -> Iterator[str]:
         which = f"such as {errors['topic'][0]}: {errors['error_code'][0]}"
         yield f"{counted(errors.num_rows, 'topic')} answered with an error, {which}"
     partitions = state.metadata.partitions
-    if odd := int(np.any([are_odd(partitions[name].combine_chunks()) for name in LISTS], axis=0).sum()):
+    if odd := int(
+        np.any([are_odd(partitions[name].combine_chunks()) for name in LISTS], axis=0).sum()
+    ):
         lists = "the replicas, the ISR or the offline replicas"
-        yield f"warning: {counted(odd, 'partition')}: a broker is listed twice, or has a negative id, in {lists}"
+        yield (
+            f"warning: {counted(odd, 'partition')}: a broker is listed twice, or has a negative "
+            f"id, in {lists}"
+        )
         yield "  history keeps null in place of such a list"
     worst = topics_in_trouble(troubles)
     if worst.num_rows:
@@ -290,12 +341,22 @@ def _remark(state: State, name: str, troubles: pa.Table) -> str:
         why = "the answer of min ISR says why" if answered.unknown else "their topics are gone"
         needs = "needs DESCRIBE_CONFIGS on their topics"
         return f"unknown for {counted(unknown, 'partition')}: {needs if answered.denied else why}"
-    whole = pc.sum(pc.and_not(troubles[name], troubles[UNDER_REPLICATED])).as_py() if name in _NORMAL else 0
-    return f"{whole} of them with all replicas in sync: they have no more than they need" if whole else ""
+    whole = (
+        pc.sum(pc.and_not(troubles[name], troubles[UNDER_REPLICATED])).as_py()
+        if name in _NORMAL
+        else 0
+    )
+    return (
+        f"{whole} of them with all replicas in sync: they have no more than they need"
+        if whole
+        else ""
+    )
 
 
 def _describe(metadata: ClusterMetadata) -> Permission:
-    denied = pc.sum(pc.equal(metadata.topics["error_code"], TOPIC_AUTHORIZATION_FAILED)).as_py() or 0
+    denied = (
+        pc.sum(pc.equal(metadata.topics["error_code"], TOPIC_AUTHORIZATION_FAILED)).as_py() or 0
+    )
     seen = metadata.topics.num_rows - denied
     answer = f"allowed: {counted(seen, 'topic')} seen (brokers do not name the others)"
     if denied:
@@ -313,4 +374,9 @@ def _describe_configs(state: State) -> Permission:
         answer = f"missing: DESCRIBE_CONFIGS on {answered.denied} of {topics} topics"
     else:
         answer = ALLOWED_ANSWER if answered.unknown is None else f"not known: {answered.unknown}"
-    return Permission("min ISR", "DESCRIBE_CONFIGS on the topics", answer, "--operation DescribeConfigs --topic '*'")
+    return Permission(
+        "min ISR",
+        "DESCRIBE_CONFIGS on the topics",
+        answer,
+        "--operation DescribeConfigs --topic '*'",
+    )

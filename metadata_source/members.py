@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 
 
 def lack_replica(partitions: pa.Table) -> npt.NDArray[np.bool_]:
-    """Whether the ISR of each partition lacks one of its replicas. `partitions`: columns replicas and isr, lists."""
-    (row, replica), (row_in_sync, in_sync) = (_pairs(partitions[name]) for name in ("replicas", "isr"))
+    """Whether the ISR of each partition lacks one of its replicas. `partitions`: columns replicas
+    and isr, lists.
+    """
+    (row, replica), (row_in_sync, in_sync) = (
+        _pairs(partitions[name]) for name in ("replicas", "isr")
+    )
     is_out = ~np.isin((row << 32) + replica, (row_in_sync << 32) + in_sync)
     lacks = np.zeros(partitions.num_rows, np.bool_)
     lacks[row[is_out]] = True
@@ -24,5 +28,8 @@ def lack_replica(partitions: pa.Table) -> npt.NDArray[np.bool_]:
 def _pairs(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The row and the broker of each value of a column of lists; null lists have none."""
     lists = column.combine_chunks()
-    row, broker = (pc.cast(each, pa.int64()).to_numpy() for each in (pc.list_parent_indices(lists), lists.flatten()))
+    row, broker = (
+        pc.cast(each, pa.int64()).to_numpy()
+        for each in (pc.list_parent_indices(lists), lists.flatten())
+    )
     return row, broker

@@ -1,4 +1,6 @@
-"""Nulls where Kafka's definitions allow none, in answers that kafka-python decoded: it takes them for values."""
+"""Nulls where Kafka's definitions allow none, in answers that kafka-python decoded: it takes them
+for values.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ if TYPE_CHECKING:
 
 
 def null_field(response: Any, version: int) -> str | None:
-    """Return the path of the first field that is null and may not be, such as `results[0].configs`; None if all are
-    as they should be.
+    """Return the path of the first field that is null and may not be, such as `results[0].configs`;
+    None if all are as they should be.
 
-    `response`: of a message class of kafka-python, whose fields know Kafka's definitions (`nullableVersions`).
+    `response`: of a message class of kafka-python, whose fields know Kafka's definitions
+    (`nullableVersions`).
     """
     message: Any = type(response)
     return next(_nulls(response, _of_message(message, version), ""), None)
@@ -23,8 +26,8 @@ _TEXTS: Final = frozenset({"string", "bytes", "records"})
 
 
 class _Field(NamedTuple):
-    """A field that has something to look at. `has_texts`: its entries are strings, or bytes. `inner`: the fields of its
-    struct, or of the structs that are its entries (`has_structs`).
+    """A field that has something to look at. `has_texts`: its entries are strings, or bytes.
+    `inner`: the fields of its struct, or of the structs that are its entries (`has_structs`).
     """
 
     name: str
@@ -52,8 +55,8 @@ def _of_struct(fields: Mapping[str, Any], version: int) -> Iterator[_Field]:
 
 
 def _can_be_null(field: Any) -> bool:
-    """Whether the wire has a null of the field's type. kafka-python also shows some values as None: a UUID of zeros,
-    authorized operations that were not asked for.
+    """Whether the wire has a null of the field's type. kafka-python also shows some values as None:
+    a UUID of zeros, authorized operations that were not asked for.
     """
     return field.is_struct() or field.is_array() or field.type_str in _TEXTS
 
@@ -68,4 +71,6 @@ def _nulls(values: Any, fields: tuple[_Field, ...], prefix: str) -> Iterator[str
             yield f"{prefix}{name}[{value.index(None)}]"
         elif inner:
             for at, each in enumerate(value) if has_structs else ((None, value),):
-                yield from _nulls(each, inner, f"{prefix}{name}." if at is None else f"{prefix}{name}[{at}].")
+                yield from _nulls(
+                    each, inner, f"{prefix}{name}." if at is None else f"{prefix}{name}[{at}]."
+                )

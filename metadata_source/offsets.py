@@ -1,5 +1,5 @@
-"""Offsets that groups have committed, and the ends of the logs that these are of: asked of coordinators, then of
-leaders.
+"""Offsets that groups have committed, and the ends of the logs that these are of: asked of
+coordinators, then of leaders.
 
 | step | whom | request |
 |---|---|---|
@@ -7,14 +7,14 @@ leaders.
 | what each group has committed | the broker that listed it | OffsetFetch, many groups each (before Kafka 3.0 one) |
 | the ends of these partitions | their leaders, as the poll was answered | ListOffsets, latest, then earliest |
 
-The steps share the time that is left evenly. Share groups have no offsets of this kind. A coordinator leaves out
-commits of topics that the user may not describe.
+The steps share the time that is left evenly. Share groups have no offsets of this kind. A
+coordinator leaves out commits of topics that the user may not describe.
 
-`log_end` is the high watermark: the end of a log for who reads all records. For who reads committed ones only it ends
-where the first open transaction begins, which is not asked for.
+`log_end` is the high watermark: the end of a log for who reads all records. For who reads committed
+ones only it ends where the first open transaction begins, which is not asked for.
 
-Commits are asked before the ends, and neither falls by itself: so `log_end` - `committed_offset` is the most that the
-group was behind at any time from `commit_read_before` to `ends_read_after`.
+Commits are asked before the ends, and neither falls by itself: so `log_end` - `committed_offset` is
+the most that the group was behind at any time from `commit_read_before` to `ends_read_after`.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ _NOT_SAID: Final = "the leader left it out of its answer"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Whose offsets, of what: those groups whose whole id matches `groups_pattern` (None: all), of the topics that the
-    filter covers. `leaders`: topic, partition and leader of each partition of the poll's answer.
+    """Whose offsets, of what: those groups whose whole id matches `groups_pattern` (None: all), of
+    the topics that the filter covers. `leaders`: topic, partition and leader of each partition of
+    the poll's answer.
     """
 
     leaders: pa.Table
@@ -76,26 +77,37 @@ class Wanted:
 
 
 class Told(NamedTuple):
-    """Structs `OFFSET`, sorted by group, topic and partition; and in one line what could not be told, None if all was.
+    """Structs `OFFSET`, sorted by group, topic and partition; and in one line what could not be
+    told, None if all was.
 
-    A group without a commit is one struct without a topic, and so is one whose commits could not be told, with the
-    reason.
+    A group without a commit is one struct without a topic, and so is one whose commits could not be
+    told, with the reason.
     """
 
     offsets: pa.StructArray
     missing: str | None
 
 
-def told(visits: Visits, coordinated: Iterable[Coordinated], brokers: Iterable[Broker], wanted: Wanted) -> Told:
-    """Return the offsets of all groups, and the ends of their logs. If something is not told, it is null and has
-    the reason.
+def told(
+    visits: Visits, coordinated: Iterable[Coordinated], brokers: Iterable[Broker], wanted: Wanted
+) -> Told:
+    """Return the offsets of all groups, and the ends of their logs. If something is not told, it is
+    null and has the reason.
     """
     coordinated = list(coordinated)
     commits = _commits(visits, coordinated, wanted)
     ends = _ends(visits, commits.table, brokers, wanted.leaders)
     missing = [
-        undone(filter(None, commits.errors), len(commits.errors), "groups could not be asked for their commits"),
-        undone(ends.reasons[ends.reasons != None], len(ends.keys), "partitions have no ends of their log"),  # noqa: E711
+        undone(
+            filter(None, commits.errors),
+            len(commits.errors),
+            "groups could not be asked for their commits",
+        ),
+        undone(
+            ends.reasons[ends.reasons != None],  # noqa: E711
+            len(ends.keys),
+            "partitions have no ends of their log",
+        ),
     ]
     simple = frozenset[str]().union(*(each.simple for each in coordinated))
     return Told(_structs(commits.table, ends, simple), "; ".join(filter(None, missing)) or None)
@@ -122,7 +134,9 @@ _COMMITS: Final = pa.schema(
 
 
 class _Asked(NamedTuple):
-    """A group that was asked for its commits, and the bounds of when they were read; or why they were not."""
+    """A group that was asked for its commits, and the bounds of when they were read; or why they
+    were not.
+    """
 
     error: str | None = None
     after: datetime | None = None
@@ -130,7 +144,9 @@ class _Asked(NamedTuple):
 
 
 class _Commits(NamedTuple):
-    """Rows of all groups, as in `_COMMITS` and sorted, and the errors of those whose commits could not be told."""
+    """Rows of all groups, as in `_COMMITS` and sorted, and the errors of those whose commits could
+    not be told.
+    """
 
     table: pa.Table
     errors: list[str | None]
@@ -146,21 +162,34 @@ class _Answers:
 
 def _commits(visits: Visits, coordinated: Iterable[Coordinated], wanted: Wanted) -> _Commits:
     given = Time.share(visits, 2)
-    by_broker = [(each.broker, ids) for each in coordinated if (ids := _wanted_groups(each, wanted))]
+    by_broker = [
+        (each.broker, ids) for each in coordinated if (ids := _wanted_groups(each, wanted))
+    ]
     at = at_addresses(by_broker, lambda item: item[0].address)
-    told = side_by_side(at, lambda those: [_asked(visits, broker, ids, given) for broker, ids in those], "commits")
+    told = side_by_side(
+        at, lambda those: [_asked(visits, broker, ids, given) for broker, ids in those], "commits"
+    )
     groups: dict[str, _Asked] = {}
     tables = [_COMMITS.empty_table()]
     for answers in chain.from_iterable(told):
         # Two brokers list a group that moves meanwhile: one of them tells its commits.
-        better = {each: asked for each, asked in answers.groups.items() if groups.get(each, _UNASKED).error is not None}
+        better = {
+            each: asked
+            for each, asked in answers.groups.items()
+            if groups.get(each, _UNASKED).error is not None
+        }
         groups |= better
-        tables += [table.filter(pc.is_in(table["group_id"], pa.array(better, pa.string()))) for table in answers.tables]
+        tables += [
+            table.filter(pc.is_in(table["group_id"], pa.array(better, pa.string())))
+            for table in answers.tables
+        ]
     rows = pa.concat_tables(tables)
     is_covered = covered(rows["topic"], wanted.topic_filter)
     rows = rows if is_covered is None else rows.filter(is_covered)
     bare = groups.keys() - set(pc.unique(rows["group_id"]).to_pylist())
-    rows = pa.concat_tables([rows, _without_topics({group_id: groups[group_id] for group_id in bare})])
+    rows = pa.concat_tables(
+        [rows, _without_topics({group_id: groups[group_id] for group_id in bare})]
+    )
     keys = [(name, "ascending") for name in ("group_id", "topic", "partition")]
     return _Commits(rows.sort_by(keys), [asked.error for asked in groups.values()])
 
@@ -173,14 +202,21 @@ def _wanted_groups(coordinated: Coordinated, wanted: Wanted) -> list[str]:
     ids = [group_id for group_id, type_ in coordinated.groups.items() if type_ != _SHARE]
     if wanted.groups_pattern is not None:
         names = pa.array(ids, pa.string())
-        ids = names.filter(pc.match_substring_regex(names, whole_name(wanted.groups_pattern))).to_pylist()
+        ids = names.filter(
+            pc.match_substring_regex(names, whole_name(wanted.groups_pattern))
+        ).to_pylist()
     random.shuffle(ids)
     return ids
 
 
 def _without_topics(groups: Mapping[str, _Asked]) -> pa.Table:
     rows = [
-        {"group_id": each, "error": asked.error, "commit_read_after": asked.after, "commit_read_before": asked.before}
+        {
+            "group_id": each,
+            "error": asked.error,
+            "commit_read_after": asked.after,
+            "commit_read_before": asked.before,
+        }
         for each, asked in groups.items()
     ]
     return pa.Table.from_pylist(rows, _COMMITS)
@@ -193,19 +229,25 @@ def _asked(visits: Visits, broker: Broker, ids: Sequence[str], given: Time) -> _
     return answers
 
 
-def _ask(visits: Visits, broker: Broker, ids: Sequence[str], given: Time, answers: _Answers) -> None:
+def _ask(
+    visits: Visits, broker: Broker, ids: Sequence[str], given: Time, answers: _Answers
+) -> None:
     """Ask until each group was told: an answer may be of one of them alone."""
     while ids:
         try:
             given.check()
-            groups, table = _read_commits(visits.ask(broker.address, commits(ids), given.until), ids)
+            groups, table = _read_commits(
+                visits.ask(broker.address, commits(ids), given.until), ids
+            )
         except PollError as error:
             if error.kind == "too_large" and len(ids) > 1:
                 middle = len(ids) // 2
                 _ask(visits, broker, ids[:middle], given, answers)
                 ids = ids[middle:]
                 continue
-            reason = outcome_of(PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}"))
+            reason = outcome_of(
+                PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
+            )
             answers.groups |= dict.fromkeys(ids, _Asked(reason))
             return
         answers.groups |= groups
@@ -214,7 +256,9 @@ def _ask(visits: Visits, broker: Broker, ids: Sequence[str], given: Time, answer
 
 
 def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked], pa.Table]:
-    """Return what an answer says of the groups that were asked: of each, and their commits. Raises PollError."""
+    """Return what an answer says of the groups that were asked: of each, and their commits. Raises
+    PollError.
+    """
     response = answer.response
     # Before that version an answer is of the first group alone, and does not name it.
     of_groups = response.groups if response.version >= _FIRST_OF_MANY_GROUPS else [response]
@@ -231,7 +275,9 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
     encoded = names.dictionary_encode()
     keys = _keys(group * len(names) + encoded.indices.to_numpy()[topic], partition)
     if len(set(groups)) < len(groups) or (partition < 0).any() or len(np.unique(keys)) < len(keys):
-        raise PollError("odd_answer", "its answer lists a group or a partition twice, or a negative one")
+        raise PollError(
+            "odd_answer", "its answer lists a group or a partition twice, or a negative one"
+        )
     error = np.full(len(topic), None, dtype=object)
     for each in np.unique(code):
         error[code == each] = _reason(int(each))
@@ -257,7 +303,9 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
     if not told:
         raise PollError("broker_error", "the coordinator left it out of its answer")
     # A partition without an offset has no commit: it expired.
-    is_told = pc.and_(pc.is_in(table["group_id"], pa.array(told, pa.string())), pa.array(is_known | (code != 0)))
+    is_told = pc.and_(
+        pc.is_in(table["group_id"], pa.array(told, pa.string())), pa.array(is_known | (code != 0))
+    )
     return told, table.filter(is_told)
 
 
@@ -265,7 +313,9 @@ def _columns(topics: Sequence[Any], *names: str) -> Iterator[Numbers]:
     """Yield what the partitions of an answer's topics have in these fields."""
     for name in names:
         of_field = attrgetter(name)
-        yield np.array([of_field(each) for topic in topics for each in topic.partitions], dtype=np.int64)
+        yield np.array(
+            [of_field(each) for topic in topics for each in topic.partitions], dtype=np.int64
+        )
 
 
 # --- the ends of their logs ---
@@ -273,8 +323,9 @@ def _columns(topics: Sequence[Any], *names: str) -> Iterator[Numbers]:
 
 @dataclass(slots=True)
 class _Ends:
-    """Of partitions, by their keys in ascending order: the ends of their logs, -1 where they are not known, the bounds
-    of when they were read (µs since 1970), and why one is not known, None if both are.
+    """Of partitions, by their keys in ascending order: the ends of their logs, -1 where they are
+    not known, the bounds of when they were read (µs since 1970), and why one is not known, None if
+    both are.
     """
 
     topics: pa.StringArray
@@ -309,7 +360,9 @@ def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders:
         if each in at_broker:
             items.append((at_broker[each], rows))
         else:
-            ends.reasons[rows] = f"its leader, broker {each}, is not among the brokers of the poll's answer"
+            ends.reasons[rows] = (
+                f"its leader, broker {each}, is not among the brokers of the poll's answer"
+            )
     at = at_addresses(items, lambda item: item[0].address)
 
     def ask(those: Iterable[tuple[Broker, Numbers]]) -> None:
@@ -346,13 +399,19 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
                     ends.after[part] = pa.scalar(answer.sent_at, TIME).value
                 ends.before[part] = pa.scalar(answer.received_at, TIME).value
         except PollError as error:
-            ends.reasons[part] = outcome_of(PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}"))
+            ends.reasons[part] = outcome_of(
+                PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
+            )
 
 
 def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[Numbers, Numbers]:
-    """Return offset and error code of each wanted partition: -1 and 0 where the answer has none. Raises PollError."""
+    """Return offset and error code of each wanted partition: -1 and 0 where the answer has none.
+    Raises PollError.
+    """
     told = answer.response.topics
-    names = pc.index_in(pa.array([each.name for each in told], pa.string()), value_set=topics).fill_null(-1)
+    names = pc.index_in(
+        pa.array([each.name for each in told], pa.string()), value_set=topics
+    ).fill_null(-1)
     topic = np.repeat(names.to_numpy(), [len(each.partitions) for each in told])
     partition, offset, code = _columns(told, "partition_index", "offset", "error_code")
     keys = _keys(topic, partition)
@@ -370,13 +429,17 @@ def _keys(topic: Numbers, partition: Numbers) -> Numbers:
 
 
 def _keys_of(rows: pa.Table, topics: pa.StringArray) -> Numbers:
-    """Return the keys of rows with `topic` and `partition`; -1 where the topic is none of `topics`."""
+    """Return the keys of rows with `topic` and `partition`; -1 where the topic is none of
+    `topics`.
+    """
     topic = pc.index_in(rows["topic"].cast(pa.string()), value_set=topics).fill_null(-1).to_numpy()
     return np.where(topic < 0, -1, _keys(topic, rows["partition"].fill_null(0).to_numpy()))
 
 
 def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """Return where in `keys` each wanted one is, and whether it is there: if not, the place means nothing."""
+    """Return where in `keys` each wanted one is, and whether it is there: if not, the place means
+    nothing.
+    """
     if not len(keys):
         return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
     order = np.argsort(keys)
@@ -400,5 +463,8 @@ def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.Stru
         "ends_read_before": of_ends(ends.before, TIME),
         "error": pc.coalesce(commits["error"].combine_chunks(), reasons),
     }
-    children = [columns[each.name] if each.name in columns else commits[each.name].combine_chunks() for each in OFFSET]
+    children = [
+        columns[each.name] if each.name in columns else commits[each.name].combine_chunks()
+        for each in OFFSET
+    ]
     return pa.StructArray.from_arrays(children, fields=list(OFFSET))

@@ -1,7 +1,8 @@
-"""The outcome of a question beside metadata, in one stable word, which a line may follow: of answer rows in bronze.
+"""The outcome of a question beside metadata, in one stable word, which a line may follow: of answer
+rows in bronze.
 
-`ok`: all was told. `ok: ...`: all that there is was listed, and the line says what could not be told of it.
-`not_allowed`, `not_supported`, `failed: ...`: nothing is known.
+`ok`: all was told. `ok: ...`: all that there is was listed, and the line says what could not be
+told of it. `not_allowed`, `not_supported`, `failed: ...`: nothing is known.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def put_off(reason: str) -> str:
 
 def outcome_of(error: PollError) -> str:
     """Return what an error came to."""
-    return {"authorization": NOT_ALLOWED, "unsupported_version": NOT_SUPPORTED}.get(error.kind) or failed(error.problem)
+    return {"authorization": NOT_ALLOWED, "unsupported_version": NOT_SUPPORTED}.get(
+        error.kind
+    ) or failed(error.problem)
 
 
 def _line(text: str) -> str:

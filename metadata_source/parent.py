@@ -6,7 +6,9 @@ import os
 
 
 class Parent:
-    """The Spark driver, of a process that it started: if it is killed, nobody else ends this process."""
+    """The Spark driver, of a process that it started: if it is killed, nobody else ends this
+    process.
+    """
 
     def __init__(self) -> None:
         self._pid = os.getppid()

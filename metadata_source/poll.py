@@ -1,4 +1,6 @@
-"""The outcome of one poll of one cluster, and of the questions to other brokers that went with it."""
+"""The outcome of one poll of one cluster, and of the questions to other brokers that went with
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """Another broker that was asked with a poll: an element of bronze's `witnesses`. Unknown is None.
+    """Another broker that was asked with a poll: an element of bronze's `witnesses`. Unknown is
+    None.
 
-    `error_kind`: why it did not answer. `is_behind`: None too where nobody knows which of two is older.
-    `behind_ms`: it still showed older state so long after the newer had been seen.
+    `error_kind`: why it did not answer. `is_behind`: None too where nobody knows which of two is
+    older. `behind_ms`: it still showed older state so long after the newer had been seen.
     `partitions_behind`, `epochs_behind`: see images.Difference.
     """
 
@@ -31,16 +34,33 @@ class Witness:
     epochs_behind: int | None = None
 
     @classmethod
-    def of(cls, answer: Poll, found: Difference | None = None, since: datetime | None = None) -> Witness:
-        """A broker that answered; how far it was behind an answer that was seen by `since`, if it was."""
-        told = cls(answer.broker_id, answer.broker, answer.sent_at, answer.received_at, is_behind=found is not None)
+    def of(
+        cls, answer: Poll, found: Difference | None = None, since: datetime | None = None
+    ) -> Witness:
+        """A broker that answered; how far it was behind an answer that was seen by `since`, if it
+        was.
+        """
+        told = cls(
+            answer.broker_id,
+            answer.broker,
+            answer.sent_at,
+            answer.received_at,
+            is_behind=found is not None,
+        )
         if found is None:
             return told
         late = (
-            None if since is None or answer.sent_at is None else (answer.sent_at - since) // timedelta(milliseconds=1)
+            None
+            if since is None or answer.sent_at is None
+            else (answer.sent_at - since) // timedelta(milliseconds=1)
         )
         behind_ms = None if late is None else max(0, late)
-        return replace(told, behind_ms=behind_ms, partitions_behind=found.partitions, epochs_behind=found.epochs)
+        return replace(
+            told,
+            behind_ms=behind_ms,
+            partitions_behind=found.partitions,
+            epochs_behind=found.epochs,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +91,6 @@ class Poll:
 
 
 OVERLAPPED: Final = Poll(
-    error_kind="overlapped", error="not sent: the poll before was still running when this one was due"
+    error_kind="overlapped",
+    error="not sent: the poll before was still running when this one was due",
 )

@@ -1,6 +1,7 @@
 """One cluster, polled: which broker to ask, in which version, how long and how often to try.
 
-A poll never raises: whatever is wrong is a failed `Poll`, whose `error_kind` is a word of `errors.ErrorKind`.
+A poll never raises: whatever is wrong is a failed `Poll`, whose `error_kind` is a word of
+`errors.ErrorKind`.
 """
 
 from __future__ import annotations
@@ -49,13 +50,18 @@ _AUTHORIZATION: Final = frozenset({29, 31})
 """TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED."""
 
 NO_ID: Final = (
-    "the answer has no cluster id, by which history is kept: give the cluster a `clusterId`, any name that no other "
+    "the answer has no cluster id, by which history is kept: give the cluster a `clusterId`, any "
+    "name that no other "
     "cluster has"
 )
 _PATIENCE: Final = 0.25
-"""The part of a poll's interval that a broker gets for its answer where another one can be asked instead."""
+"""The part of a poll's interval that a broker gets for its answer where another one can be asked
+instead.
+"""
 _LONGEST: Final = 0.5
-"""The part of a poll's interval that a broker gets for its answer in any case: the next poll goes to another one."""
+"""The part of a poll's interval that a broker gets for its answer in any case: the next poll goes
+to another one.
+"""
 _LEAST_S: Final = 0.5
 """Of an attempt, however short the interval is: a connection may have to be made."""
 _WITNESS_S: Final = 1.0
@@ -65,13 +71,13 @@ _SPREAD_S: Final = 0.25
 
 
 class Poller:
-    """Polls one cluster, again and again, one broker after the other, over connections that it keeps. It remembers
-    brokers and the last answer for as long as it lives.
+    """Polls one cluster, again and again, one broker after the other, over connections that it
+    keeps. It remembers brokers and the last answer for as long as it lives.
 
     A context manager. Of one thread at a time.
 
-    Of the pollers that share `decoders` only as many as it has places hold large decoded answers at once: from the
-    first decoding until `let_go`, the next poll or `close`.
+    Of the pollers that share `decoders` only as many as it has places hold large decoded answers at
+    once: from the first decoding until `let_go`, the next poll or `close`.
     """
 
     def __init__(
@@ -85,14 +91,19 @@ class Poller:
         needs_id: bool = False,
         doubted_clock: tuple[float, float] | None = None,
     ) -> None:
-        """Ask nobody yet. `needs_id`: an answer without a cluster id is a failed poll, unless `clusterId` is given."""
+        """Ask nobody yet. `needs_id`: an answer without a cluster id is a failed poll, unless
+        `clusterId` is given.
+        """
         self._cluster, self._needs_id, self._doubted_clock = cluster, needs_id, doubted_clock
         self._given_id = cluster.cluster_id
         self._filter = topic_filter
         self._timeout_s = request_timeout_ms / 1000
         interval_s = math.inf if interval_ms is None else interval_ms / 1000
         # A broker that hangs must not take the next poll its time.
-        self._patience_s, self._longest_s = interval_s * _PATIENCE, max(interval_s * _LONGEST, _LEAST_S)
+        self._patience_s, self._longest_s = (
+            interval_s * _PATIENCE,
+            max(interval_s * _LONGEST, _LEAST_S),
+        )
         self.brokers = Brokers(cluster.bootstrap_servers)
         self._connections = Connections(cluster)
         self._visitor = Visitor(self._connections, self.brokers)
@@ -107,7 +118,10 @@ class Poller:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -117,13 +131,16 @@ class Poller:
         self._connections.close()
 
     def let_go(self) -> None:
-        """Give up the place among the decoders: the answer of the poll before is not looked at any more."""
+        """Give up the place among the decoders: the answer of the poll before is not looked at any
+        more.
+        """
         self._place.close()
         self._holds_place = False
 
     def expect(self, cluster_id: str | None, doubted_clock: tuple[float, float] | None) -> None:
-        """From the next poll on believe only this cluster's answers, if its id is known, and no clock that says a time
-        between these, s since the epoch. An id that was given counts for more.
+        """From the next poll on believe only this cluster's answers, if its id is known, and no
+        clock that says a time between these, s since the epoch. An id that was given counts for
+        more.
         """
         self._cluster = replace(self._cluster, cluster_id=self._given_id or cluster_id)
         self._doubted_clock = doubted_clock
@@ -131,8 +148,8 @@ class Poller:
     def poll(self) -> Poll:
         """Ask for the metadata once, within the request timeout with all retries.
 
-        If the answer differs from that of the poll before, other brokers are asked, too. While the clock is in doubt,
-        no broker is asked.
+        If the answer differs from that of the poll before, other brokers are asked, too. While the
+        clock is in doubt, no broker is asked.
         """
         self.let_go()
         doubt = CLOCK.doubt(self._doubted_clock)
@@ -145,7 +162,9 @@ class Poller:
         return poll
 
     def asking(self, timeout_ms: int) -> Asking:
-        """Return what asks this cluster questions beside metadata, those of one kind for so long at most."""
+        """Return what asks this cluster questions beside metadata, those of one kind for so long at
+        most.
+        """
         return Asking(self._cluster, self.brokers, timeout_ms)
 
     @property
@@ -160,8 +179,8 @@ class Poller:
         return self._visitor.ask(self.answerer, question, deadline)
 
     def visit(self, address: Address, question: Question, deadline: float) -> Any:
-        """Ask a broker over the connection that polls have, too. Raises PollError, and closes the connection if it is
-        of no use then. Threads may ask different brokers at once.
+        """Ask a broker over the connection that polls have, too. Raises PollError, and closes the
+        connection if it is of no use then. Threads may ask different brokers at once.
         """
         return self._visitor.ask(address, question, deadline)
 
@@ -179,13 +198,17 @@ class Poller:
                 except PollError as of_another:
                     last, error = replace(last, metadata=None, image=None), of_another
             # An attempt that the end of the poll's time cut off says less than the failure before.
-            if not (error.kind == "timeout" and address in failures and time.monotonic() >= deadline):
+            if not (
+                error.kind == "timeout" and address in failures and time.monotonic() >= deadline
+            ):
                 failures[address] = error
         self.brokers.forget()
         return _failed(last, attempts, failures)
 
     def _checked(self, address: Address, answer: Poll, deadline: float) -> Poll:
-        """Return the answer, or a newer one of another broker, with all that others said. Raises PollError."""
+        """Return the answer, or a newer one of another broker, with all that others said. Raises
+        PollError.
+        """
         brokers, known = self.brokers, self._known
         before, image = brokers.answered, answer.image
         brokers.learn(address, answer)
@@ -194,7 +217,11 @@ class Poller:
         # Where each broker names leaders of its own, none is behind another.
         is_compared = LEADER not in KINDS[self._cluster.kind].not_meaningful
         if is_compared and (known is None or image is None or image.news(known.image) is not None):
-            others = [each for each in dict.fromkeys([before, *brokers.ring(address)]) if each and each != address]
+            others = [
+                each
+                for each in dict.fromkeys([before, *brokers.ring(address)])
+                if each and each != address
+            ]
             inquiry = Inquiry(
                 answer,
                 address,
@@ -213,20 +240,28 @@ class Poller:
                 brokers.behind[address] = image
         brokers.behind.pop(place, None)
         if is_compared:
-            witnesses += self._look_at_former(newest, place, {told.broker for told in witnesses}, deadline)
+            witnesses += self._look_at_former(
+                newest, place, {told.broker for told in witnesses}, deadline
+            )
         brokers.answered = self._answered = place
-        if newest.image is not None and (known is None or known.image.news(newest.image) is not None):
+        if newest.image is not None and (
+            known is None or known.image.news(newest.image) is not None
+        ):
             self._known = Known(newest.image, newest.received_at)
         return replace(newest, witnesses=tuple(witnesses))
 
     def _ask_witness(
         self, address: Address, names: Sequence[str] | None, answer: Poll, deadline: float
     ) -> tuple[Poll, PollError | None]:
-        """Ask a broker beside the one that gave the answer. Its address may be another cluster's by now."""
+        """Ask a broker beside the one that gave the answer. Its address may be another cluster's by
+        now.
+        """
         until = min(deadline, time.monotonic() + min(_WITNESS_S, self._patience_s))
         poll, error = self._attempt(address, until, names)
         if error is None and poll.cluster_id != answer.cluster_id:
-            error = PollError("wrong_cluster", f"{format_address(address)}: belongs to cluster {poll.cluster_id}")
+            error = PollError(
+                "wrong_cluster", f"{format_address(address)}: belongs to cluster {poll.cluster_id}"
+            )
         if error is not None:
             poll = replace(poll, broker_id=self.brokers.id_of(address))
         return poll, error
@@ -234,7 +269,8 @@ class Poller:
     def _look_at_former(
         self, answer: Poll, place: Address, asked: Collection[str | None], deadline: float
     ) -> list[Witness]:
-        """Ask a broker that is listed no more whether it still answers clients, and how far it is behind.
+        """Ask a broker that is listed no more whether it still answers clients, and how far it is
+        behind.
 
         `place`: where the answer came from. `asked`: those that were asked with this poll already.
         """
@@ -254,7 +290,8 @@ class Poller:
         found = difference(answer.metadata, answer.broker_id, other.metadata, other.broker_id)
         told = Witness.of(other)
         if found.age is Age.NEWER and not found.epochs:
-            # Only the list says so. The broker may have come back since that was answered: then it knows more.
+            # Only the list says so. The broker may have come back since that was answered: then it
+            # knows more.
             _let_spread(deadline)
             again, error = self._ask_witness(place, (), other, deadline)
             if error is not None:
@@ -263,7 +300,13 @@ class Poller:
             if other.broker_id in again.metadata.brokers["broker_id"].to_pylist():
                 return [told]
         if found.age is Age.NEWER:
-            return [Witness.of(other, found, answer.received_at if known is None else known.since(other, answer))]
+            return [
+                Witness.of(
+                    other,
+                    found,
+                    answer.received_at if known is None else known.since(other, answer),
+                )
+            ]
         return [replace(told, is_behind=None) if found.age is Age.UNCLEAR else told]
 
     def _attempt(
@@ -283,7 +326,8 @@ class Poller:
             with answer_lock(poll.response_bytes):
                 poll = _good(self._cluster, self._filter, poll, needs_id=self._needs_id)
         except PollError as error:
-            # Made again: this one's traceback holds the answer, and this frame would hold the traceback.
+            # Made again: this one's traceback holds the answer, and this frame would hold the
+            # traceback.
             failure = PollError(error.kind, error.problem)
         except Exception as error:  # noqa: BLE001 - raised, it would end the polls of every cluster
             where, what = format_address(address), " ".join(str(error).split())
@@ -299,18 +343,28 @@ class Poller:
         return replace(poll, metadata=None, image=None), failure
 
     def _attempt_until(self, address: Address, deadline: float) -> float:
-        """Return when a broker's time is over: it gets half of what is left, so that one that hangs leaves time for
-        another, and of the interval; less where the connection to who answered last is there to fall back on.
+        """Return when a broker's time is over: it gets half of what is left, so that one that hangs
+        leaves time for another, and of the interval; less where the connection to who answered last
+        is there to fall back on.
         """
         now, answered = time.monotonic(), self.brokers.answered
         half = min((deadline - now) / 2, self._longest_s)
-        return now + (min(half, self._patience_s) if address != answered and answered in self._connections else half)
+        return now + (
+            min(half, self._patience_s)
+            if address != answered and answered in self._connections
+            else half
+        )
 
     def _ask(self, connection: Connection, deadline: float, names: Sequence[str] | None) -> Poll:
         where = format_address(connection.address)
         version = _version(connection, self._cluster.metadata_version)
-        # Before v4 a request by name can create topics: there, ask for all of them. The answer is filtered in any case.
-        names = (self._filter.topics if names is None else names) if version >= _FIRST_WITHOUT_CREATION else None
+        # Before v4 a request by name can create topics: there, ask for all of them. The answer is
+        # filtered in any case.
+        names = (
+            (self._filter.topics if names is None else names)
+            if version >= _FIRST_WITHOUT_CREATION
+            else None
+        )
         answer = connection.request(
             _METADATA,
             version,
@@ -328,7 +382,8 @@ class Poller:
             response_bytes=len(answer.body),
             metadata_version_level=_level(connection, "metadata.version", None),
             metadata_version_highest=connection.supported_features.get("metadata.version"),
-            # A broker without DescribeTopicPartitions is older than eligible leader replicas, which all must have.
+            # A broker without DescribeTopicPartitions is older than eligible leader replicas, which
+            # all must have.
             elr_version_level=_level(connection, "eligible.leader.replicas.version", 0)
             if _DESCRIBE_TOPIC_PARTITIONS in connection.api_versions
             else 0,
@@ -354,17 +409,23 @@ def _version(connection: Connection, pinned: int | None) -> int:
     """Return the version to ask in: the pinned one, or the highest that the broker has too."""
     where = format_address(connection.address)
     if _METADATA not in connection.api_versions:
-        raise PollError("unsupported_version", f"{where}: this server does not name Metadata among its requests")
+        raise PollError(
+            "unsupported_version", f"{where}: this server does not name Metadata among its requests"
+        )
     lowest, highest = connection.api_versions[_METADATA]
     if pinned is not None:
         if not lowest <= pinned <= highest:
             raise PollError(
-                "unsupported_version", f"{where}: has Metadata v{lowest} to v{highest}, metadataVersion pins v{pinned}"
+                "unsupported_version",
+                f"{where}: has Metadata v{lowest} to v{highest}, metadataVersion pins v{pinned}",
             )
         return pinned
     version = min(highest, METADATA_VERSIONS[-1])
     if version < lowest:
-        raise PollError("unsupported_version", f"{where}: has Metadata v{lowest} to v{highest}, none of v0 to v13")
+        raise PollError(
+            "unsupported_version",
+            f"{where}: has Metadata v{lowest} to v{highest}, none of v0 to v13",
+        )
     return version
 
 
@@ -378,7 +439,9 @@ def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll, *, needs_id: 
     metadata, where = poll.metadata, poll.broker
     if metadata.error_code:
         kind = "authorization" if metadata.error_code in _AUTHORIZATION else "broker_error"
-        raise PollError(kind, f"{where}: error {metadata.error_code} ({error_name(metadata.error_code)})")
+        raise PollError(
+            kind, f"{where}: error {metadata.error_code} ({error_name(metadata.error_code)})"
+        )
     # Metadata before v2 has none; other makers' servers leave it null, or empty.
     cluster_id = metadata.cluster_id or cluster.cluster_id
     if cluster_id is None and needs_id:
@@ -386,7 +449,8 @@ def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll, *, needs_id: 
     if cluster.cluster_id not in {cluster_id, None}:
         raise PollError(
             "wrong_cluster",
-            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is {cluster.cluster_id} (a rebuilt "
+            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is "
+            f"{cluster.cluster_id} (a rebuilt "
             f"cluster gets a "
             "new alias)",
         )
@@ -402,8 +466,12 @@ def _failed(last: Poll, attempts: int, failures: dict[Address, PollError]) -> Po
     """Return the failed poll, with every address that was tried in the order of the first tries."""
     errors = list(failures.values())
     # What got farther than the connection says more than what did not.
-    kind = next((error.kind for error in reversed(errors) if error.kind != "unreachable"), "unreachable")
-    return replace(last, attempts=attempts, error_kind=kind, error="; ".join(error.problem for error in errors))
+    kind = next(
+        (error.kind for error in reversed(errors) if error.kind != "unreachable"), "unreachable"
+    )
+    return replace(
+        last, attempts=attempts, error_kind=kind, error="; ".join(error.problem for error in errors)
+    )
 
 
 def _let_spread(deadline: float) -> None:
@@ -416,7 +484,9 @@ def _level(connection: Connection, feature: str, absent: int | None) -> int | No
 
 
 def _broker_id(metadata: ClusterMetadata, address: Address) -> int | None:
-    """Return the id of the broker at an address; None when that is not the address that the cluster knows it by."""
+    """Return the id of the broker at an address; None when that is not the address that the cluster
+    knows it by.
+    """
     host, port = address
     for broker in metadata.brokers.to_pylist():
         if (broker["host"], broker["port"]) == (host, port):

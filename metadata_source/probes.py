@@ -1,7 +1,9 @@
-"""Questions that a user may ask of a cluster, found by asking; nothing is written, and no topic comes into being by it.
+"""Questions that a user may ask of a cluster, found by asking; nothing is written, and no topic
+comes into being by it.
 
-Each probe is one request to the broker that answered the poll, whichever broker is responsible: brokers check
-permissions before anything else (KafkaApis.scala), so that an answer such as NOT_COORDINATOR says "allowed".
+Each probe is one request to the broker that answered the poll, whichever broker is responsible:
+brokers check permissions before anything else (KafkaApis.scala), so that an answer such as
+NOT_COORDINATOR says "allowed".
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
     from metadata_source.options import Cluster
 
 ALLOWED: Final = frozenset({0, 1, 3, 5, 6, 14, 15, 16, 69})
-"""No error, and those that come after the check of permissions: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION,
-LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
-GROUP_ID_NOT_FOUND."""
+"""No error, and those that come after the check of permissions: OFFSET_OUT_OF_RANGE,
+UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
+COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_ID_NOT_FOUND."""
 _TIMEOUT_S: Final = 10.0
 _DIGITS: Final = re.compile(r"[0-9]+")
 _MOST: Final = 2**31 - 1
@@ -38,14 +40,16 @@ _OF_CLUSTER: Final = "--operation Describe --cluster"
 _OF_LOG: Final = f"--operation Read --topic {OFFSETS_TOPIC}"
 _NO_GROUP: Final = "kafka-metadata-history-probe"
 ALLOWED_ANSWER: Final = "allowed"
-NO_LOG: Final = f"nothing to read: there is no topic {OFFSETS_TOPIC} (Kafka makes it for the first group)"
+NO_LOG: Final = (
+    f"nothing to read: there is no topic {OFFSETS_TOPIC} (Kafka makes it for the first group)"
+)
 """The answer where the coordinators' log may be read, and is not there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Whether a feature's question was answered. `answer`: `allowed`, or what is missing, or why nobody knows. `acl`:
-    what kafka-acls is given to allow it; None where nothing has to be allowed.
+    """Whether a feature's question was answered. `answer`: `allowed`, or what is missing, or why
+    nobody knows. `acl`: what kafka-acls is given to allow it; None where nothing has to be allowed.
     """
 
     feature: str
@@ -66,8 +70,9 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class MinIsr:
-    """Answers about `min.insync.replicas` of topics. `known`: its value, by topic. `errors`: how many topics were
-    answered with an error code. `silent`: how many without a number. `problem`: why nobody knows anything.
+    """Answers about `min.insync.replicas` of topics. `known`: its value, by topic. `errors`: how
+    many topics were answered with an error code. `silent`: how many without a number. `problem`:
+    why nobody knows anything.
     """
 
     known: Mapping[str, int] = field(default_factory=dict)
@@ -82,7 +87,9 @@ class MinIsr:
 
     @property
     def unknown(self) -> str | None:
-        """Why some are not known of topics that are there and that the user may ask about; None where all are."""
+        """Why some are not known of topics that are there and that the user may ask about; None
+        where all are.
+        """
         return self.problem or "; ".join(self._whys()) or None
 
     def _whys(self) -> Iterator[str]:
@@ -95,7 +102,9 @@ class MinIsr:
 
 
 class Prober:
-    """Asks one broker, each question over a connection of its own, so that one that fails leaves the others be."""
+    """Asks one broker, each question over a connection of its own, so that one that fails leaves
+    the others be.
+    """
 
     def __init__(self, cluster: Cluster, address: Address) -> None:
         self._cluster = cluster
@@ -108,7 +117,9 @@ class Prober:
         try:
             for question in questions.topic_configs(topics, (MIN_ISR,)):
                 for result in self._ask(question).results:
-                    values = [config.value or "" for config in result.configs if config.name == MIN_ISR]
+                    values = [
+                        config.value or "" for config in result.configs if config.name == MIN_ISR
+                    ]
                     if result.error_code:
                         errors[result.error_code] += 1
                     elif values and _DIGITS.fullmatch(values[0]) and int(values[0]) <= _MOST:
@@ -121,14 +132,26 @@ class Prober:
 
     def permissions(self) -> list[Permission]:
         """Return what cluster and group questions come to, for what is recorded now or will be."""
-        cluster, groups, log = "DESCRIBE on the cluster", "DESCRIBE on the groups", "READ on topic __consumer_offsets"
-        # DescribeCluster needs a permission only for the authorized operations, which are not asked for.
+        cluster, groups, log = (
+            "DESCRIBE on the cluster",
+            "DESCRIBE on the groups",
+            "READ on topic __consumer_offsets",
+        )
+        # DescribeCluster needs a permission only for the authorized operations, which are not asked
+        # for.
         fenced = "Kafka 4.0 or newer"
         return [
-            Permission("reassignments", cluster, self._try(self._reassignments, cluster), _OF_CLUSTER),
+            Permission(
+                "reassignments", cluster, self._try(self._reassignments, cluster), _OF_CLUSTER
+            ),
             Permission("controller quorum", cluster, self._try(self._quorum, cluster), _OF_CLUSTER),
             Permission("fenced brokers", fenced, self._try(self._fenced, fenced)),
-            Permission("consumer groups", groups, self._try(self._groups, groups), "--operation Describe --group '*'"),
+            Permission(
+                "consumer groups",
+                groups,
+                self._try(self._groups, groups),
+                "--operation Describe --group '*'",
+            ),
             Permission("rebalance history", log, self._try(self._group_log, log, NO_LOG), _OF_LOG),
         ]
 
@@ -149,8 +172,8 @@ class Prober:
 
     def _reassignments(self) -> int:
         code = int(self._ask(questions.reassignments()).error_code)
-        # With ZooKeeper a broker that is not the controller says so after the check of permissions, and forwards
-        # nothing.
+        # With ZooKeeper a broker that is not the controller says so after the check of permissions,
+        # and forwards nothing.
         return 0 if code == NOT_CONTROLLER else code
 
     def _quorum(self) -> int:
@@ -162,10 +185,14 @@ class Prober:
     def _groups(self) -> int:
         # Not FindCoordinator, which makes __consumer_offsets where there is none.
         fields = {"groups": [_NO_GROUP], "include_authorized_operations": False}
-        group = questions.the_one(self._ask(Question(DescribeGroupsRequest, fields)).groups, "group")
+        group = questions.the_one(
+            self._ask(Question(DescribeGroupsRequest, fields)).groups, "group"
+        )
         if group.error_code in DENIED:
             # Not every group; perhaps some: those that this broker knows are listed.
-            listed = self._ask(Question(ListGroupsRequest, {"states_filter": [], "types_filter": []}))
+            listed = self._ask(
+                Question(ListGroupsRequest, {"states_filter": [], "types_filter": []})
+            )
             return int(group.error_code) if not listed.groups else 0
         return int(group.error_code)
 

@@ -1,5 +1,5 @@
-"""A file of Java's properties as names and texts (java.util.Properties.load): what Kafka's own tools take by
-`--command-config`, and in its simplest form, `name=value`, what librdkafka's do.
+"""A file of Java's properties as names and texts (java.util.Properties.load): what Kafka's own
+tools take by `--command-config`, and in its simplest form, `name=value`, what librdkafka's do.
 
 Errors do not show what the file holds: it may hold a secret.
 """
@@ -19,8 +19,8 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Return names and values. Raises ValueError, one line without a value, for a name with two values (of which
-    Java keeps the last without a word), and for `\u` without four digits.
+    r"""Return names and values. Raises ValueError, one line without a value, for a name with two
+    values (of which Java keeps the last without a word), and for `\u` without four digits.
     """
     found: dict[str, str] = {}
     for number, line in _lines(text):
@@ -41,8 +41,9 @@ def _end(pattern: re.Pattern[str], line: str, start: int) -> int:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line that holds something, with the number of its first one: one that ends with a backslash (with an
-    odd number of them) continues in the next, whose leading blanks are no part of it.
+    """Yield each line that holds something, with the number of its first one: one that ends with a
+    backslash (with an odd number of them) continues in the next, whose leading blanks are no part
+    of it.
     """
     natural = enumerate(re.split(r"\r\n|\r|\n", text), 1)
     for number, begin in natural:

@@ -1,12 +1,17 @@
-"""Client ids and hosts that must not be stored: keyed hashes (HMAC-SHA-256) in their place, in Arrow columns.
+"""Client ids and hosts that must not be stored: keyed hashes (HMAC-SHA-256) in their place, in
+Arrow columns.
 
-The same value under the same key has the same pseudonym everywhere, so that a crash loop, the same client and host
-again and again, still shows. What may hold such a value among other things is left out, or hashed whole:
+The same value under the same key has the same pseudonym everywhere, so that a crash loop, the same
+client and host again and again, still shows. What may hold such a value among other things is left
+out, or hashed whole:
 
-- Member ids that brokers give out are the client's id, or its instance id, and a UUID (`GroupMetadataManager`): the
+- Member ids that brokers give out are the client's id, or its instance id, and a UUID
+  (`GroupMetadataManager`): the
   part before
-  the UUID is replaced. A member id without a UUID was made by the client, nobody knows of what: it is replaced whole.
-- User data of classic members (of Kafka Streams, of Connect's workers) and raw bytes hold addresses: left out.
+  the UUID is replaced. A member id without a UUID was made by the client, nobody knows of what: it
+  is replaced whole.
+- User data of classic members (of Kafka Streams, of Connect's workers) and raw bytes hold
+  addresses: left out.
 - Tags of streams clients, and the host under which one is reached by users.
 
 Group ids, instance ids and racks stay: they are names that history is told by.
@@ -43,7 +48,9 @@ _CLIENT: Final = frozenset(
         "groups.members.client_host",
     )
 )
-_MEMBER_ID: Final = frozenset(("member_id", "classic.leader", "classic.members.member_id", "groups.members.member_id"))
+_MEMBER_ID: Final = frozenset(
+    ("member_id", "classic.leader", "classic.members.member_id", "groups.members.member_id")
+)
 _LEFT_OUT: Final = frozenset(
     (
         "key",
@@ -58,7 +65,8 @@ _LEFT_OUT: Final = frozenset(
 )
 _TOUCHED: Final = tuple(_CLIENT | _MEMBER_ID | _LEFT_OUT)
 _NAMED_UUID: Final = re.compile(
-    r"(?P<name>.*)-(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})", re.DOTALL
+    r"(?P<name>.*)-(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})",
+    re.DOTALL,
 )
 
 
@@ -79,29 +87,38 @@ class Pseudonyms:
         return f"h:{urlsafe_b64encode(digest[:12]).decode()}"
 
     def of_member_id(self, member_id: str) -> str:
-        """Return a member id without the client's id in it; what the client's id was is its pseudonym."""
+        """Return a member id without the client's id in it; what the client's id was is its
+        pseudonym.
+        """
         if not member_id or _is_uuid(member_id):
             return member_id
         match = _NAMED_UUID.fullmatch(member_id)
         return f"{self.of(match['name'])}-{match['uuid']}" if match else self.of(member_id)
 
     def of_records(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Return decoded records (`columns.group_log.RECORDS`) with pseudonyms; the error of one that kept raw bytes
-        says they are gone.
+        """Return decoded records (`columns.group_log.RECORDS`) with pseudonyms; the error of one
+        that kept raw bytes says they are gone.
         """
         replaced = pa.RecordBatch.from_arrays(
-            [self.of_column(name, records[name]) for name in records.schema.names], schema=records.schema
+            [self.of_column(name, records[name]) for name in records.schema.names],
+            schema=records.schema,
         )
         had_raw = pc.or_(pc.is_valid(records["key"]), pc.is_valid(records["value"]))
         # Errors of the decoder show some of the bytes.
         said = pc.replace_substring_regex(records["error"], BYTES_SHOWN, "")
-        error = pc.if_else(had_raw, pc.binary_join_element_wise(said, RAW_LEFT_OUT, "; "), records["error"])
-        return replaced.set_column(records.schema.names.index("error"), records.schema.field("error"), error)
+        error = pc.if_else(
+            had_raw, pc.binary_join_element_wise(said, RAW_LEFT_OUT, "; "), records["error"]
+        )
+        return replaced.set_column(
+            records.schema.names.index("error"), records.schema.field("error"), error
+        )
 
     def of_column(self, path: str, array: pa.Array) -> pa.Array:
-        """Return a column of bronze.group_log, or `groups` of bronze.metadata_polls, with pseudonyms.
+        """Return a column of bronze.group_log, or `groups` of bronze.metadata_polls, with
+        pseudonyms.
 
-        `path` is the column's name, and inside of one the names of the structs' fields joined by dots.
+        `path` is the column's name, and inside of one the names of the structs' fields joined by
+        dots.
         """
         if path in _LEFT_OUT:
             return pa.nulls(len(array), array.type)
@@ -114,14 +131,20 @@ class Pseudonyms:
         if pa.types.is_list(array.type):
             lists = array.take(pa.array(range(len(array)))) if array.offset else array
             values = self.of_column(path, lists.values)
-            return pa.ListArray.from_arrays(lists.offsets, values, type=lists.type, mask=lists.is_null())
+            return pa.ListArray.from_arrays(
+                lists.offsets, values, type=lists.type, mask=lists.is_null()
+            )
         fields = list(array.type)
-        children = [self.of_column(f"{path}.{field.name}", array.field(field.name)) for field in fields]
+        children = [
+            self.of_column(f"{path}.{field.name}", array.field(field.name)) for field in fields
+        ]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
 
 
 def _is_uuid(text: str) -> bool:
-    """Whether a member id is a random UUID and nothing else, in either form that clients make (KIP-848)."""
+    """Whether a member id is a random UUID and nothing else, in either form that clients make
+    (KIP-848).
+    """
     try:
         made = UUID(bytes=urlsafe_b64decode(f"{text}==")) if len(text) == 22 else UUID(text)
     except ValueError:

@@ -1,7 +1,8 @@
-"""Requests beside Metadata: what probes, enrichments and readers of logs ask, in kafka-python's own message classes.
+"""Requests beside Metadata: what probes, enrichments and readers of logs ask, in kafka-python's own
+message classes.
 
-These messages are small, or asked for seldom. Whichever broker is asked answers: what only the active controller knows
-it forwards (KRaft), or says that it is not the controller (ZooKeeper).
+These messages are small, or asked for seldom. Whichever broker is asked answers: what only the
+active controller knows it forwards (KRaft), or says that it is not the controller (ZooKeeper).
 """
 
 from __future__ import annotations
@@ -50,14 +51,16 @@ EARLIEST: Final = -2
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 PAGE_PARTITIONS: Final = 2_000
-"""The most partitions that brokers put into one answer (`max.request.partition.size.limit`, unless set lower)."""
+"""The most partitions that brokers put into one answer (`max.request.partition.size.limit`, unless
+set lower).
+"""
 
 _UNSUPPORTED_VERSION: Final = 35
 _FIRST_BY_NAME: Final = 10
 """Metadata's first version of Kafka 2.8."""
 _FIRST_WITH_BATCHES: Final = 4
-"""Fetch's first version in which brokers leave batches as they are: before, they make messages of formats 0 and 1 of
-all records.
+"""Fetch's first version in which brokers leave batches as they are: before, they make messages of
+formats 0 and 1 of all records.
 """
 LAST_WITH_TOPIC_NAMES: Final = 12
 """Fetch's last version of that kind. Controllers refuse a topic's name."""
@@ -66,8 +69,8 @@ _LAST_FOR_CLIENTS: Final = 17
 _FIRST_OF_ALL_TOPICS: Final = 2
 """OffsetFetch's first version that can ask for all topics of a group."""
 _LAST_COMMITS_BY_NAME: Final = 9
-"""From version 10 of OffsetFetch on (Kafka 4.1) topics are named by id: then commits of a topic that is gone have no
-name.
+"""From version 10 of OffsetFetch on (Kafka 4.1) topics are named by id: then commits of a topic
+that is gone have no name.
 """
 _LAST_LIST_OFFSETS: Final = 11
 _FAR: Final = 2**62
@@ -89,8 +92,8 @@ _REMOTE_TIMEOUT_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request of kafka-python's class `request`, in the highest version that both sides have between `lowest` and
-    `highest`. `is_timed`: the answer comes as `Timed`.
+    """A request of kafka-python's class `request`, in the highest version that both sides have
+    between `lowest` and `highest`. `is_timed`: the answer comes as `Timed`.
     """
 
     request: Any
@@ -111,39 +114,57 @@ class Question:
         return self.request.API_KEY, self.lowest, last
 
     def version(self, connection: Connection) -> int:
-        """Return the version to ask in. Raises PollError (`unsupported_version`) if there is none."""
+        """Return the version to ask in. Raises PollError (`unsupported_version`) if there is
+        none.
+        """
         api_key, lowest, highest = self.versions
         first, last = connection.api_versions.get(api_key, (0, -1))
         if min(last, highest) < max(first, lowest):
             where = format_address(connection.address)
-            raise PollError("unsupported_version", f"{where}: this broker's version has no {self.name} for it")
+            raise PollError(
+                "unsupported_version", f"{where}: this broker's version has no {self.name} for it"
+            )
         return min(last, highest)
 
     def ask(self, connection: Connection, deadline: float) -> Any:
-        """Return the response, of kafka-python's class. Raises PollError, as `version` and `Connection.request`, for
-        bytes that are no such response, and for a null where Kafka's definitions allow none.
+        """Return the response, of kafka-python's class. Raises PollError, as `version` and
+        `Connection.request`, for bytes that are no such response, and for a null where Kafka's
+        definitions allow none.
         """
         version = self.version(connection)
         is_flexible = self.request.flexible_version_q(version)
         body = self.body(version)
-        answer = connection.request(self.request.API_KEY, version, body, flexible=is_flexible, deadline=deadline)
+        answer = connection.request(
+            self.request.API_KEY, version, body, flexible=is_flexible, deadline=deadline
+        )
         return self._response(connection, answer, version, deadline)
 
     def begin(self, connection: Connection, deadline: float) -> Asked:
-        """Ask, and do not wait for the answer. Raises PollError, as `version` and `Connection.begin`."""
+        """Ask, and do not wait for the answer. Raises PollError, as `version` and
+        `Connection.begin`.
+        """
         version = self.version(connection)
         is_flexible = self.request.flexible_version_q(version)
         body = self.body(version)
-        pending = connection.begin(self.request.API_KEY, version, body, flexible=is_flexible, deadline=deadline)
-        return Asked(pending, lambda: self._response(connection, pending.answer(), version, deadline))
+        pending = connection.begin(
+            self.request.API_KEY, version, body, flexible=is_flexible, deadline=deadline
+        )
+        return Asked(
+            pending, lambda: self._response(connection, pending.answer(), version, deadline)
+        )
 
-    def _response(self, connection: Connection, answer: Answer, version: int, deadline: float) -> Any:
+    def _response(
+        self, connection: Connection, answer: Answer, version: int, deadline: float
+    ) -> Any:
         where = format_address(connection.address)
         try:
             response = self.read(answer.body, version, read_by(deadline))
         except ProtocolError as error:
             raise PollError(kind_of(error), f"{where}: {error}") from None
-        if isinstance(response, ApiMessage) and (field := null_field(response, version)) is not None:
+        if (
+            isinstance(response, ApiMessage)
+            and (field := null_field(response, version)) is not None
+        ):
             what = f"{response.name} v{version}: {field}: null, where null is not allowed"
             raise PollError("protocol", f"{where}: {what}")
         if not self.is_timed:
@@ -161,18 +182,20 @@ class Question:
 
 
 class Asked(NamedTuple):
-    """A question under way. `response`: what `Question.ask` would return, or raises, once `pending` is done."""
+    """A question under way. `response`: what `Question.ask` would return, or raises, once `pending`
+    is done.
+    """
 
     pending: Pending
     response: Callable[[], Any]
 
 
 class TopicQuestion(Question):
-    """Metadata of one topic, with its authorized operations; it never creates the topic. The answer is ClusterMetadata
-    without other topics.
+    """Metadata of one topic, with its authorized operations; it never creates the topic. The answer
+    is ClusterMetadata without other topics.
 
-    Up to Kafka 2.7 a broker that is asked for an internal topic by name creates it, though the request says not to
-    (KafkaApis.createInternalTopic). Such a broker is asked for all topics.
+    Up to Kafka 2.7 a broker that is asked for an internal topic by name creates it, though the
+    request says not to (KafkaApis.createInternalTopic). Such a broker is asked for all topics.
     """
 
     def __init__(self, topic: str) -> None:
@@ -207,26 +230,35 @@ class Timed(NamedTuple):
 
 
 def commits(group_ids: Sequence[str]) -> Question:
-    """All that these groups have committed; before Kafka 3.0 (version 8) of the first of them alone.
+    """All that these groups have committed; before Kafka 3.0 (version 8) of the first of them
+    alone.
 
     A coordinator answers with the last committed offsets. It does not wait for open transactions.
     """
     group = OffsetFetchRequest.OffsetFetchRequestGroup
-    groups = [group(group_id=each, member_id=None, member_epoch=-1, topics=None) for each in group_ids]
+    groups = [
+        group(group_id=each, member_id=None, member_epoch=-1, topics=None) for each in group_ids
+    ]
     fields = {"group_id": group_ids[0], "topics": None, "groups": groups, "require_stable": False}
-    return Question(OffsetFetchRequest, fields, _FIRST_OF_ALL_TOPICS, _LAST_COMMITS_BY_NAME, is_timed=True)
+    return Question(
+        OffsetFetchRequest, fields, _FIRST_OF_ALL_TOPICS, _LAST_COMMITS_BY_NAME, is_timed=True
+    )
 
 
 def ends(topics: Iterable[tuple[str, Iterable[tuple[int, int]]]], when: int) -> Question:
-    """The offset of each of these partitions of topics, given with their leader epochs (-1: not known), at one end,
-    LATEST, which is the high watermark, or EARLIEST, or at a time in ms since 1970.
+    """The offset of each of these partitions of topics, given with their leader epochs (-1: not
+    known), at one end, LATEST, which is the high watermark, or EARLIEST, or at a time in ms since
+    1970.
     """
     topic = ListOffsetsRequest.ListOffsetsTopic
     at = partial(topic.ListOffsetsPartition, timestamp=when)
     asked = [
         topic(
             name=name,
-            partitions=[at(partition_index=partition, current_leader_epoch=epoch) for partition, epoch in partitions],
+            partitions=[
+                at(partition_index=partition, current_leader_epoch=epoch)
+                for partition, epoch in partitions
+            ],
         )
         for name, partitions in topics
     ]
@@ -256,15 +288,19 @@ def check(code: int) -> None:
 
 
 def the_one(answered: Sequence[_T], what: str) -> _T:
-    """Return what was asked about. Raises PollError where the answer has none, or more than that."""
+    """Return what was asked about. Raises PollError where the answer has none, or more than
+    that.
+    """
     if len(answered) != 1:
-        raise PollError("odd_answer", f"asked about one {what}, the broker answered about {len(answered)}")
+        raise PollError(
+            "odd_answer", f"asked about one {what}, the broker answered about {len(answered)}"
+        )
     return answered[0]
 
 
 def topic_configs(topics: Sequence[str], names: Sequence[str]) -> Iterator[Question]:
-    """Yield the questions for these configurations of all the topics; effective values, also where a
-    topic sets none.
+    """Yield the questions for these configurations of all the topics; effective values, also where
+    a topic sets none.
     """
     resource = DescribeConfigsRequest.DescribeConfigsResource
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
@@ -276,15 +312,22 @@ def topic_configs(topics: Sequence[str], names: Sequence[str]) -> Iterator[Quest
 
 
 def reassignments() -> Question:
-    """All reassignments that run. Forwarded to the active controller under KRaft, and by no broker with ZooKeeper."""
-    return Question(ListPartitionReassignmentsRequest, {"timeout_ms": _CONTROLLER_TIMEOUT_MS, "topics": None})
+    """All reassignments that run. Forwarded to the active controller under KRaft, and by no broker
+    with ZooKeeper.
+    """
+    return Question(
+        ListPartitionReassignmentsRequest, {"timeout_ms": _CONTROLLER_TIMEOUT_MS, "topics": None}
+    )
 
 
 def quorum() -> Question:
     """The controllers' quorum. Forwarded to the active controller, which alone knows."""
     topic = DescribeQuorumRequest.TopicData
     partition = topic.PartitionData(partition_index=0)
-    return Question(DescribeQuorumRequest, {"topics": [topic(topic_name="__cluster_metadata", partitions=[partition])]})
+    return Question(
+        DescribeQuorumRequest,
+        {"topics": [topic(topic_name="__cluster_metadata", partitions=[partition])]},
+    )
 
 
 def brokers_with_fenced() -> Question:
@@ -298,8 +341,8 @@ def brokers_with_fenced() -> Question:
 
 
 def topic_partitions(topics: Sequence[str], cursor: tuple[str, int] | None) -> Question:
-    """A page of the partitions of these topics, from `cursor` (topic, partition) on. No topic at all would ask for
-    every one.
+    """A page of the partitions of these topics, from `cursor` (topic, partition) on. No topic at
+    all would ask for every one.
     """
     topic, at = DescribeTopicPartitionsRequest.TopicRequest, DescribeTopicPartitionsRequest.Cursor
     fields = {
@@ -311,8 +354,8 @@ def topic_partitions(topics: Sequence[str], cursor: tuple[str, int] | None) -> Q
 
 
 class FetchFrom(NamedTuple):
-    """Where to read a partition on. `leader_epoch`: of its leader, `last_epoch`: of the record before; -1 where that is
-    not known.
+    """Where to read a partition on. `leader_epoch`: of its leader, `last_epoch`: of the record
+    before; -1 where that is not known.
     """
 
     partition: int
@@ -330,8 +373,9 @@ def fetch(
     cluster_id: str | None = None,
     wait_s: float = FETCH_WAIT_S,
 ) -> Question:
-    """Records of partitions of a topic, by its name or its id, as a client that is no replica: without a session, and
-    with those of open transactions. A broker waits for `wait_s` for one that is not there yet.
+    """Records of partitions of a topic, by its name or its id, as a client that is no replica:
+    without a session, and with those of open transactions. A broker waits for `wait_s` for one that
+    is not there yet.
     """
     name, lowest, highest = (
         ("topic", _FIRST_WITH_BATCHES, LAST_WITH_TOPIC_NAMES)
@@ -363,7 +407,9 @@ def fetch(
 
 
 def read_probe(topic: str) -> Question:
-    """A fetch of no records. Brokers check permissions before anything else: its error says whether READ is missing."""
+    """A fetch of no records. Brokers check permissions before anything else: its error says whether
+    READ is missing.
+    """
     fetched = FetchRequest.FetchTopic
     partition = fetched.FetchPartition(partition=0, fetch_offset=_FAR, partition_max_bytes=1)
     fields = {
@@ -377,11 +423,15 @@ def read_probe(topic: str) -> Question:
 
 
 def fetch_error(response: Any) -> int:
-    """Return the error that `read_probe` was answered with, 0 for none. Raises PollError if it was not answered."""
+    """Return the error that `read_probe` was answered with, 0 for none. Raises PollError if it was
+    not answered.
+    """
     if response.error_code:
         return int(response.error_code)
     partitions = [partition for answered in response.responses for partition in answered.partitions]
     if not partitions:
         # KIP-219: a broker that throttles answers a fetch at once, with nothing in it.
-        raise PollError("broker_error", f"throttled by the broker for {response.throttle_time_ms} ms")
+        raise PollError(
+            "broker_error", f"throttled by the broker for {response.throttle_time_ms} ms"
+        )
     return int(partitions[0].error_code)

@@ -1,7 +1,7 @@
 """Polls as Arrow record batches: the bronze rows of a poll, and what one poll says as plain rows.
 
-Nothing here runs Python code for a partition or a topic: rows are cut from the decoder's columns by offsets.
-Enrichments alone, which are asked for seldom, come as Python values.
+Nothing here runs Python code for a partition or a topic: rows are cut from the decoder's columns by
+offsets. Enrichments alone, which are asked for seldom, come as Python values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from metadata_source.pseudonyms import Pseudonyms
 
 CHUNK_PARTITIONS: Final = 1_000
-"""Partitions in one row: rows that hold whole polls end readers, which take 4,096 rows at a time."""
+"""Partitions in one row: rows that hold whole polls end readers, which take 4,096 rows at a
+time.
+"""
 BATCH_PARTITIONS: Final = 100_000
 """Some 10 MB of Arrow."""
 
@@ -74,7 +76,8 @@ SCHEMAS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A poll's place in its stream. A batch read has no schedule: no interval and no time that it was due at.
+    """A poll's place in its stream. A batch read has no schedule: no interval and no time that it
+    was due at.
 
     `day` is that of its batch: see `schedule.day_of`.
     """
@@ -90,13 +93,17 @@ class Planned:
 class BatchRecords:
     """The bronze rows of one cluster's polls, in their order, for as long as they go to one place.
 
-    A good poll is a key frame with a row for every topic if it is the first, if another cluster answered, and if the
-    caller says so. Else a topic has rows only where its digest is another one than with the last poll that was `kept`,
-    and one with `present` = false where it is gone. Members of groups come under `pseudonyms`, if there are any.
+    A good poll is a key frame with a row for every topic if it is the first, if another cluster
+    answered, and if the caller says so. Else a topic has rows only where its digest is another one
+    than with the last poll that was `kept`, and one with `present` = false where it is gone.
+    Members of groups come under `pseudonyms`, if there are any.
     """
 
     def __init__(
-        self, topic_filter: TopicFilter, pseudonyms: Pseudonyms | None = None, groups_pattern: str | None = None
+        self,
+        topic_filter: TopicFilter,
+        pseudonyms: Pseudonyms | None = None,
+        groups_pattern: str | None = None,
     ) -> None:
         self._filter = topic_filter
         self._groups_pattern = groups_pattern
@@ -109,32 +116,43 @@ class BatchRecords:
         """The header of the poll whose rows were made last."""
 
     def rows(
-        self, planned: Planned, poll: Poll, answers: Iterable[Answer] = (), *, is_key_frame: bool = False
+        self,
+        planned: Planned,
+        poll: Poll,
+        answers: Iterable[Answer] = (),
+        *,
+        is_key_frame: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the header, then those of the
-        answers beside it (`beside`).
+        """Yield the rows of a poll in the schema `POLLS`: topics as answered, those gone, the
+        header, then those of the answers beside it (`beside`).
         """
         self._planned, self._made = planned, None
-        self.header = _header_row(planned, poll, self._filter) | {"groups_pattern": self._groups_pattern}
+        self.header = _header_row(planned, poll, self._filter) | {
+            "groups_pattern": self._groups_pattern
+        }
         if poll.metadata is not None and poll.image is not None:
             self._made = poll.metadata.cluster_id, poll.image
             is_other = self._before is None or self._before[0] != self._made[0]
             before = None if is_key_frame or is_other or self._before is None else self._before[1]
             yield from _rows_of_topics(planned, poll, poll.metadata, poll.image, before)
-            self.header |= _of_answer(poll, poll.metadata, poll.image, self._filter, is_key_frame=before is None)
+            self.header |= _of_answer(
+                poll, poll.metadata, poll.image, self._filter, is_key_frame=before is None
+            )
         yield _header(self.header)
         del poll
         yield from self.beside(answers)
 
     def beside(self, answers: Iterable[Answer]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of what was answered beside metadata, in this order, each after a header of its own: with the
-        poll whose rows were made last.
+        """Yield the rows of what was answered beside metadata, in this order, each after a header
+        of its own: with the poll whose rows were made last.
         """
         for answer in answers:
             yield from self._answer_rows(answer)
 
     def kept(self) -> None:
-        """Note that the rows that were made last are kept: the next ones are what differs from them."""
+        """Note that the rows that were made last are kept: the next ones are what differs from
+        them.
+        """
         self._before = self._made or self._before
 
     def _answer_rows(self, answer: Answer) -> Iterator[pa.RecordBatch]:
@@ -147,11 +165,21 @@ class BatchRecords:
             raise ValueError("an answer beside metadata goes with a poll")
         kind, rows, values, digest = answer.kind, answer.rows, None, None
         if rows is not None:
-            values = rows.values if isinstance(rows.values, pa.Array) else pa.array(rows.values, POLLS.field(kind).type)
+            values = (
+                rows.values
+                if isinstance(rows.values, pa.Array)
+                else pa.array(rows.values, POLLS.field(kind).type)
+            )
             if self._pseudonyms is not None:
                 values = self._pseudonyms.of_column(kind, values)
-            digest = None if kind in _WITHOUT_DIGEST else rows_digest([rows.topics, values.to_pylist()])
-        given = {name: header[name] for name in _OF_POLL} | {"record": "answer", "kind": kind, "digest": digest}
+            digest = (
+                None if kind in _WITHOUT_DIGEST else rows_digest([rows.topics, values.to_pylist()])
+            )
+        given = {name: header[name] for name in _OF_POLL} | {
+            "record": "answer",
+            "kind": kind,
+            "digest": digest,
+        }
         times = {"asked_at": answer.asked_at, "answered_at": answer.answered_at}
         yield _header(given | times | {"outcome": answer.outcome})
         if rows is None or values is None:
@@ -173,14 +201,19 @@ def digests_of(batches: Iterable[pa.RecordBatch]) -> dict[str, tuple[str, bytes 
     for batch in batches:
         # A header is a batch of its own.
         if batch.num_rows == 1 and batch["record"][0].as_py() == "answer":
-            found[batch["kind"][0].as_py()] = batch["outcome"][0].as_py(), batch["digest"][0].as_py()
+            found[batch["kind"][0].as_py()] = (
+                batch["outcome"][0].as_py(),
+                batch["digest"][0].as_py(),
+            )
     return found
 
 
 def _rows_of_topics(
     planned: Planned, poll: Poll, metadata: ClusterMetadata, image: Image, before: Image | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the topics of a good poll that are not as in an image before, and of those gone."""
+    """Yield the rows of the topics of a good poll that are not as in an image before, and of those
+    gone.
+    """
     gone = image.gone(before)
     yield from _topic_rows(planned, poll, metadata, image.digests, image.changed(before))
     if len(gone):
@@ -189,7 +222,12 @@ def _rows_of_topics(
 
 
 def _of_answer(
-    poll: Poll, metadata: ClusterMetadata, image: Image, topic_filter: TopicFilter, *, is_key_frame: bool
+    poll: Poll,
+    metadata: ClusterMetadata,
+    image: Image,
+    topic_filter: TopicFilter,
+    *,
+    is_key_frame: bool,
 ) -> dict[str, Any]:
     """Return what the header of a good poll has of the answer."""
     # Beside the answer: what it would mean something else with.
@@ -211,7 +249,9 @@ def _of_answer(
 
 
 def entity_rows(entity: str, cluster: str, poll: Poll) -> Iterator[pa.RecordBatch]:
-    """Yield what a good poll says as plain rows in the schema `SCHEMAS[entity]`, for the entities other than polls."""
+    """Yield what a good poll says as plain rows in the schema `SCHEMAS[entity]`, for the entities
+    other than polls.
+    """
     if poll.metadata is None:
         raise ValueError("a poll without an answer has no rows")
     table: pa.Table = getattr(poll.metadata, entity)
@@ -233,7 +273,9 @@ def entity_rows(entity: str, cluster: str, poll: Poll) -> Iterator[pa.RecordBatc
 
 
 def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict[str, Any]:
-    """Return the row `record = 'poll'`, without what an answer says about the cluster: a failed poll says nothing."""
+    """Return the row `record = 'poll'`, without what an answer says about the cluster: a failed
+    poll says nothing.
+    """
     return _key_of(planned) | {
         # Also of a failed poll, if something answered: it may be another cluster's.
         "cluster_id": poll.cluster_id,
@@ -269,20 +311,29 @@ def _key_of(planned: Planned) -> dict[str, Any]:
         "chunk": 0,
         "day": planned.day,
         "interval_ms": planned.interval_ms,
-        "scheduled_at": None if scheduled is None else datetime.fromtimestamp(scheduled / 1000, UTC),
+        "scheduled_at": None
+        if scheduled is None
+        else datetime.fromtimestamp(scheduled / 1000, UTC),
     }
 
 
 def gap_rows(planned: Planned, error_kind: str, error: str) -> list[pa.RecordBatch]:
-    """Return the row of polls that nobody has, in the schema `POLLS`: the header of one failed poll, the last of them.
+    """Return the row of polls that nobody has, in the schema `POLLS`: the header of one failed
+    poll, the last of them.
 
-    `error_kind`: a word of `errors.ErrorKind`. `error`: one line, how many polls they are and why nobody has them.
+    `error_kind`: a word of `errors.ErrorKind`. `error`: one line, how many polls they are and why
+    nobody has them.
     """
-    return [_header(_key_of(planned) | {"outcome": "failed", "error_kind": error_kind, "error": error})]
+    return [
+        _header(_key_of(planned) | {"outcome": "failed", "error_kind": error_kind, "error": error})
+    ]
 
 
-def numbered(stream: str, polls: Iterable[tuple[int, Iterable[pa.RecordBatch]]]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of polls in the schema `POLLS` with the stream and their numbers, in as few batches as hold them.
+def numbered(
+    stream: str, polls: Iterable[tuple[int, Iterable[pa.RecordBatch]]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of polls in the schema `POLLS` with the stream and their numbers, in as few
+    batches as hold them.
 
     `polls`: the number of each poll, and its rows, in which stream, number and id may be anything.
     """
@@ -312,16 +363,23 @@ _NULLS: Final = {column.name: pa.nulls(1, column.type) for column in POLLS}
 
 
 def _header(row: dict[str, Any]) -> pa.RecordBatch:
-    # Not by `from_pylist`: most columns are null, and converting each of them is a good part of what a poll takes.
+    # Not by `from_pylist`: most columns are null, and converting each of them is a good part of
+    # what a poll takes.
     arrays = [
-        _NULLS[column.name] if (value := row.get(column.name)) is None else pa.array([value], column.type)
+        _NULLS[column.name]
+        if (value := row.get(column.name)) is None
+        else pa.array([value], column.type)
         for column in POLLS
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=POLLS)
 
 
 def _topic_rows(
-    planned: Planned, poll: Poll, metadata: ClusterMetadata, digests: pa.Array, changed: npt.NDArray[np.bool_]
+    planned: Planned,
+    poll: Poll,
+    metadata: ClusterMetadata,
+    digests: pa.Array,
+    changed: npt.NDArray[np.bool_],
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row for each chunk of each changed topic."""
     if not changed.any():
@@ -379,7 +437,9 @@ def _of_topics(poll: Poll) -> dict[str, Any]:
 
 
 def _batch(planned: Planned, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    """Return rows of a good poll: its key, these columns (arrays, or values for every row), else nulls."""
+    """Return rows of a good poll: its key, these columns (arrays, or values for every row), else
+    nulls.
+    """
     given = {
         "poll_id": poll_id(planned.stream, planned.n),
         "stream": planned.stream,
@@ -400,7 +460,9 @@ def _batch(planned: Planned, columns: dict[str, Any], rows: int) -> pa.RecordBat
 
 
 def _slices(batch: pa.RecordBatch, partitions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-    """Cut a batch so that none has more than BATCH_ROWS rows or, but for a single row, BATCH_PARTITIONS partitions."""
+    """Cut a batch so that none has more than BATCH_ROWS rows or, but for a single row,
+    BATCH_PARTITIONS partitions.
+    """
     ends = np.cumsum(partitions)
     begin = 0
     while begin < batch.num_rows:

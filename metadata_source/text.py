@@ -13,31 +13,37 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 LONGEST: Final = 500
-"""So many characters are shown of a text that may be of any length: a broker's error, a cell, a row in an error."""
+"""So many characters are shown of a text that may be of any length: a broker's error, a cell, a row
+in an error.
+"""
 _PLAIN: Final = {"→": "->", "≥": ">=", "≤": "<=", "─": "-", "…": "..."}
 """What our own tables draw, in ASCII."""
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escapes (`\x1b`, `\n`, `\u202e`) for what is not shown as itself: control characters, those
-    that change the direction of writing, line ends, spaces of other kinds. Names of groups, clients and racks may hold
-    any.
+    r"""Return a text with escapes (`\x1b`, `\n`, `\u202e`) for what is not shown as itself: control
+    characters, those that change the direction of writing, line ends, spaces of other kinds. Names
+    of groups, clients and racks may hold any.
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def escaped(text: str) -> str:
-    r"""Return JSON with its own escapes (`\u009b`) for what `printable` escapes. It says the same."""
+    r"""Return JSON with its own escapes (`\u009b`) for what `printable` escapes. It says the
+    same.
+    """
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def let_write_all(*streams: TextIO) -> None:
-    r"""Let streams write what their encoding lacks in ASCII: our own marks (`->`), the rest as JSON's escapes. A
-    terminal of ISO-8859-1 has no arrow.
+    r"""Let streams write what their encoding lacks in ASCII: our own marks (`->`), the rest as
+    JSON's escapes. A terminal of ISO-8859-1 has no arrow.
     """
     codecs.register_error("kafka_metadata_history", _in_ascii)
     for stream in streams:
@@ -58,9 +64,15 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(
-    name: str, known: Iterable[str], otherwise: str = "", shown: Callable[[str], str] = str, likeness: float = 0.6
+    name: str,
+    known: Iterable[str],
+    otherwise: str = "",
+    shown: Callable[[str], str] = str,
+    likeness: float = 0.6,
 ) -> str:
-    """Return `did you mean NAME?` of the known name most like `name`, if any is as like it as `likeness` (of 1)."""
+    """Return `did you mean NAME?` of the known name most like `name`, if any is as like it as
+    `likeness` (of 1).
+    """
     close = difflib.get_close_matches(name, list(known), 1, likeness)
     return f"did you mean {shown(close[0])}?" if close else otherwise
 

@@ -25,12 +25,15 @@ _Result = TypeVar("_Result")
 
 
 def in_threads(
-    clusters: Sequence[_Cluster], rows: Callable[[_Cluster], Iterator[pa.RecordBatch]], stopped: threading.Event
+    clusters: Sequence[_Cluster],
+    rows: Callable[[_Cluster], Iterator[pa.RecordBatch]],
+    stopped: threading.Event,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what `rows` yields for each cluster, each in a thread of its own, as it comes. Sets `stopped` at the end.
+    """Yield what `rows` yields for each cluster, each in a thread of its own, as it comes. Sets
+    `stopped` at the end.
 
-    Nothing is made far ahead of whoever takes it: a thread whose batch finds no room waits with it, and makes no more
-    once nobody takes any. An error is raised when all have ended.
+    Nothing is made far ahead of whoever takes it: a thread whose batch finds no room waits with it,
+    and makes no more once nobody takes any. An error is raised when all have ended.
     """
     batches: queue.Queue[pa.RecordBatch | None] = queue.Queue(_QUEUED)
 
@@ -67,11 +70,14 @@ def in_threads(
         follower.result()
 
 
-def side_by_side(items: Iterable[_Item], call: Callable[[_Item], _Result], what: str) -> list[_Result]:
-    """Return what `call` makes of each item, in the order of the items. At most 64 at once are in threads, called after
-    `what` they do.
+def side_by_side(
+    items: Iterable[_Item], call: Callable[[_Item], _Result], what: str
+) -> list[_Result]:
+    """Return what `call` makes of each item, in the order of the items. At most 64 at once are in
+    threads, called after `what` they do.
 
-    It waits for all, so each call ends by a deadline of its own. An error is raised when all have ended.
+    It waits for all, so each call ends by a deadline of its own. An error is raised when all have
+    ended.
     """
     items = list(items)
     if not items:

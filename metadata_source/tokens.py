@@ -1,4 +1,5 @@
-"""Tokens for SASL OAUTHBEARER: of a token endpoint (KIP-768: RFC 6749, client credentials), or signed for Amazon MSK.
+"""Tokens for SASL OAUTHBEARER: of a token endpoint (KIP-768: RFC 6749, client credentials), or
+signed for Amazon MSK.
 
 A process keeps each cluster's token for four fifths of its lifetime, as Java clients do by default
 (`sasl.login.refresh.window.factor`), so that no endpoint is asked with each connection.
@@ -42,7 +43,9 @@ logging.getLogger("botocore").setLevel(logging.INFO)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token, when it ends (seconds since 1970), and the SASL extensions to send with it (KIP-342)."""
+    """A bearer token, when it ends (seconds since 1970), and the SASL extensions to send with it
+    (KIP-342).
+    """
 
     text: str = field(repr=False)
     expires_at: float
@@ -61,9 +64,11 @@ _asking: dict[Cluster, threading.Lock] = {}
 
 
 def token(cluster: Cluster, deadline: float) -> Token:
-    """Return a cluster's token, asking for one by `deadline` (of `time.monotonic`) unless a kept one is fresh.
+    """Return a cluster's token, asking for one by `deadline` (of `time.monotonic`) unless a kept
+    one is fresh.
 
-    Raises TokenError, and OptionsError for references and lines that cannot be used; neither with a secret.
+    Raises TokenError, and OptionsError for references and lines that cannot be used; neither with a
+    secret.
     """
     # Connections to many brokers are made at once.
     asking = _asking.setdefault(cluster, threading.Lock())
@@ -85,7 +90,9 @@ def _asked_for(cluster: Cluster, deadline: float) -> Token:
     get = _signed if cluster.sasl_mechanism == "AWS_MSK_IAM" else _granted
     try:
         with Sockets() as sockets:
-            return by_deadline(lambda: get(cluster, deadline - time.monotonic(), sockets), deadline, "token")
+            return by_deadline(
+                lambda: get(cluster, deadline - time.monotonic(), sockets), deadline, "token"
+            )
     except TooLateError:
         raise TokenError("timeout", f"{_source(cluster)}: no answer in time") from None
 
@@ -109,11 +116,15 @@ def _granted(cluster: Cluster, timeout_s: float, sockets: Sockets) -> Token:
     """Ask the token endpoint, as a client with an id and a secret."""
     url = cluster.sasl_oauthbearer_token_endpoint_url or ""
     check_endpoint("kafka.sasl.oauthbearer.token.endpoint.url", url)
-    jaas = jaas_options(cluster, "OAuthBearerLoginModule", ("clientId", "clientSecret"), ("scope", "extension_*"))
+    jaas = jaas_options(
+        cluster, "OAuthBearerLoginModule", ("clientId", "clientSecret"), ("scope", "extension_*")
+    )
     client_id = jaas.get("clientId", cluster.sasl_oauthbearer_client_id)
     secret = jaas.get("clientSecret")
     if cluster.sasl_oauthbearer_client_secret is not None:
-        secret = resolve_secret("kafka.sasl.oauthbearer.client.secret", cluster.sasl_oauthbearer_client_secret)
+        secret = resolve_secret(
+            "kafka.sasl.oauthbearer.client.secret", cluster.sasl_oauthbearer_client_secret
+        )
     scope = jaas.get("scope", cluster.sasl_oauthbearer_scope)
     form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
     # Not encoded before, as Java's and librdkafka's clients do it unless they are told.
@@ -132,14 +143,19 @@ def _granted(cluster: Cluster, timeout_s: float, sockets: Sockets) -> Token:
     except TokenError as error:
         raise TokenError(error.kind, f"{_source(cluster)}: {error.problem}") from None
     extensions = dict(cluster.sasl_oauthbearer_extensions) | {
-        name.removeprefix("extension_"): value for name, value in jaas.items() if name.startswith("extension_")
+        name.removeprefix("extension_"): value
+        for name, value in jaas.items()
+        if name.startswith("extension_")
     }
     try:
         return _read(body, extensions)
     except (ValueError, TypeError, LookupError, AttributeError):
         raise TokenError(
             "protocol",
-            f"{_source(cluster)}: the answer is no JSON with an access_token and expires_in: is it a token endpoint?",
+            (
+                f"{_source(cluster)}: the answer is no JSON with an access_token and expires_in: "
+                "is it a token endpoint?"
+            ),
         ) from None
 
 
@@ -193,7 +209,8 @@ def _fetch(request: Request, ca_file: str | None, timeout_s: float, sockets: Soc
 
 
 def _refusal(status: int, body: bytes) -> TokenError:
-    """Say what a status other than 200 means, with the error code of RFC 6749, 5.2, where there is one.
+    """Say what a status other than 200 means, with the error code of RFC 6749, 5.2, where there is
+    one.
 
     Not with its description: endpoints may repeat in it what they were sent.
     """
@@ -210,7 +227,11 @@ def _failure(reason: object) -> TokenError:
     match reason:
         case ssl.SSLCertVerificationError():
             return TokenError(
-                "tls", f"the certificate is not trusted: {reason.verify_message} (authorities: kafka.https.ca.location)"
+                "tls",
+                (
+                    f"the certificate is not trusted: {reason.verify_message} (authorities: "
+                    "kafka.https.ca.location)"
+                ),
             )
         case ssl.SSLError():
             return TokenError("tls", f"no TLS connection: {reason.reason or reason.strerror}")
@@ -223,7 +244,8 @@ def _failure(reason: object) -> TokenError:
 
 
 def _read(body: bytes, extensions: Mapping[str, str]) -> Token:
-    """Return the token of an answer (RFC 6749, 5.1). Raises ValueError and the like where there is none in it.
+    """Return the token of an answer (RFC 6749, 5.1). Raises ValueError and the like where there is
+    none in it.
 
     `expires_in` may be missing; then the token itself must say it, as a JWT (RFC 7519) does.
     """
@@ -235,7 +257,9 @@ def _read(body: bytes, extensions: Mapping[str, str]) -> Token:
         expires_at = time.time() + float(answer["expires_in"])
     else:
         claims = text.split(".")[1]
-        expires_at = float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
+        expires_at = float(
+            json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]
+        )
     if not expires_at > time.time():
         raise ValueError("a token that is over")
     return Token(text, expires_at, dict(extensions))
@@ -250,20 +274,33 @@ def _signed(cluster: Cluster, _timeout_s: float, _sockets: Sockets) -> Token:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer  # noqa: PLC0415
     except ImportError:
         raise OptionsError(
-            "kafka.sasl.mechanism: AWS_MSK_IAM needs the extra kafka-metadata-history[msk] where the connection is made"
+            "kafka.sasl.mechanism: AWS_MSK_IAM needs the extra kafka-metadata-history[msk] where "
+            "the connection is made"
         ) from None
-    jaas = jaas_options(cluster, "IAMLoginModule", more=("awsProfileName", "awsRoleArn", "awsRoleSessionName"))
+    jaas = jaas_options(
+        cluster, "IAMLoginModule", more=("awsProfileName", "awsRoleArn", "awsRoleSessionName")
+    )
     region = _region(cluster)
     try:
         if "awsRoleArn" in jaas:
-            session = {"sts_session_name": jaas["awsRoleSessionName"]} if "awsRoleSessionName" in jaas else {}
-            text, expires_ms = Signer.generate_auth_token_from_role_arn(region, jaas["awsRoleArn"], **session)
+            session = (
+                {"sts_session_name": jaas["awsRoleSessionName"]}
+                if "awsRoleSessionName" in jaas
+                else {}
+            )
+            text, expires_ms = Signer.generate_auth_token_from_role_arn(
+                region, jaas["awsRoleArn"], **session
+            )
         elif "awsProfileName" in jaas:
-            text, expires_ms = Signer.generate_auth_token_from_profile(region, jaas["awsProfileName"])
+            text, expires_ms = Signer.generate_auth_token_from_profile(
+                region, jaas["awsProfileName"]
+            )
         else:
             text, expires_ms = Signer.generate_auth_token(region)
     except AttributeError:  # of None, which it has then in place of credentials
-        raise TokenError("authentication", "AWS_MSK_IAM: no AWS credentials where the connection is made") from None
+        raise TokenError(
+            "authentication", "AWS_MSK_IAM: no AWS credentials where the connection is made"
+        ) from None
     except Exception as error:  # noqa: BLE001 - whatever botocore meets: files, its network, AWS's refusal
         what = " ".join(str(error).split())
         raise TokenError("authentication", f"AWS_MSK_IAM: {type(error).__name__}: {what}") from None
@@ -271,7 +308,9 @@ def _signed(cluster: Cluster, _timeout_s: float, _sockets: Sockets) -> Token:
 
 
 def _region(cluster: Cluster) -> str:
-    """Return the AWS region: of the first bootstrap server whose name has it, else as AWS's own tools find it."""
+    """Return the AWS region: of the first bootstrap server whose name has it, else as AWS's own
+    tools find it.
+    """
     from botocore.session import Session  # noqa: PLC0415
 
     for host, _ in cluster.bootstrap_servers:
@@ -280,7 +319,8 @@ def _region(cluster: Cluster) -> str:
     region = Session().get_config_variable("region")
     if not region:
         raise OptionsError(
-            "kafka.bootstrap.servers: no host's name has the AWS region that AWS_MSK_IAM needs: set AWS_DEFAULT_REGION "
+            "kafka.bootstrap.servers: no host's name has the AWS region that AWS_MSK_IAM needs: "
+            "set AWS_DEFAULT_REGION "
             "where the connection is made"
         )
     return str(region)

@@ -1,9 +1,9 @@
 """Bytes to a broker and bytes back: the one file that knows kafka-python's connection layer.
 
-That layer (TCP, TLS, SASL, framing, ApiVersions) is not documented as public: pyproject.toml pins it to one minor
-version, and tests/kafka/test_transport.py says when it changed. Everything but the look-up of a host's name and asking
-for a token runs on the caller's thread and ends with `Connection.close`; connections of different threads share
-nothing.
+That layer (TCP, TLS, SASL, framing, ApiVersions) is not documented as public: pyproject.toml pins
+it to one minor version, and tests/kafka/test_transport.py says when it changed. Everything but the
+look-up of a host's name and asking for a token runs on the caller's thread and ends with
+`Connection.close`; connections of different threads share nothing.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
 
 Address: TypeAlias = tuple[str, int]
 
-# At DEBUG the library logs the bytes it sends, passwords among them; at WARNING, with each connection, that nothing
-# hides them, which the jobs say once (`Cluster.exposed`); at ERROR it repeats what PollError says better.
+# At DEBUG the library logs the bytes it sends, passwords among them; at WARNING, with each
+# connection, that nothing hides them, which the jobs say once (`Cluster.exposed`); at ERROR it
+# repeats what PollError says better.
 for _name in ("kafka.net", "kafka.protocol"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
@@ -55,8 +56,8 @@ _TURN_BYTES: Final = 1024 * 1024
 _FIRST_WITH_FEATURES: Final = 3
 """Version of ApiVersions that tells features (KIP-584)."""
 _SCRAM_ITERATIONS: Final = range(4_096, 1_000_001)
-"""RFC 5802, 5.1, and RFC 7677, 4, name the least, and so does Kafka: fewer make a password easy to guess for who
-pretends to be a broker. The most is the library's: a second or so of work.
+"""RFC 5802, 5.1, and RFC 7677, 4, name the least, and so does Kafka: fewer make a password easy to
+guess for who pretends to be a broker. The most is the library's: a second or so of work.
 """
 _UNREAD: Final = "Unable to decode response"
 """The library's words for an answer that is not the message it should be."""
@@ -89,7 +90,9 @@ class Answer:
 
 
 class Loop:
-    """Requests over several connections under way at once. Of one thread at a time, but for `wake`."""
+    """Requests over several connections under way at once. Of one thread at a time, but for
+    `wake`.
+    """
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
@@ -99,7 +102,8 @@ class Loop:
     @property
     def net(self) -> NetworkSelector:
         """The library's loop. Raises OSError if no more files may be opened."""
-        # No cached_property: before Python 3.12 all loops of a process share its lock, for which all threads wait.
+        # No cached_property: before Python 3.12 all loops of a process share its lock, for which
+        # all threads wait.
         if self._net is None:
             # Zero: no warning about slow turns, which many threads on few cores always have.
             self._net = NetworkSelector(client_id=self._client_id, slow_task_threshold_secs=0)
@@ -145,9 +149,10 @@ class Pending:
 class Connection:
     """One connection to one broker, authenticated and with its versions known.
 
-    `api_versions` maps an API key to the lowest and highest version that the broker has. `features` maps a feature to
-    its finalized level (KIP-584) as the broker last told, None when it does not say; `supported_features` to the
-    highest level that its software has. `sent_at` is when the last request was sent.
+    `api_versions` maps an API key to the lowest and highest version that the broker has. `features`
+    maps a feature to its finalized level (KIP-584) as the broker last told, None when it does not
+    say; `supported_features` to the highest level that its software has. `sent_at` is when the last
+    request was sent.
     """
 
     def __init__(
@@ -160,8 +165,9 @@ class Connection:
     ) -> None:
         """Connect by `deadline` (of `time.monotonic`), resolving secrets. Raises PollError.
 
-        `context`: the TLS settings, if they were made before (`tls_context`). `loop`: one that other connections share,
-        which alone can `begin` a request; without it, the connection has one of its own.
+        `context`: the TLS settings, if they were made before (`tls_context`). `loop`: one that
+        other connections share, which alone can `begin` a request; without it, the connection has
+        one of its own.
         """
         self._shared = loop
         self.address = address
@@ -174,21 +180,33 @@ class Connection:
         self._reach(context or tls_context(cluster), self._sasl_settings(deadline), deadline)
 
     def request(
-        self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float, with_features: bool = False
+        self,
+        api_key: int,
+        version: int,
+        body: bytes,
+        *,
+        flexible: bool,
+        deadline: float,
+        with_features: bool = False,
     ) -> Answer:
-        """Send a request and return its answer by `deadline`. Raises PollError; the connection is of no use after it.
+        """Send a request and return its answer by `deadline`. Raises PollError; the connection is
+        of no use after it.
 
-        `flexible` says whether this version's headers have tag sections. `with_features`: ask for `features`, too, so
-        that they are as of a moment between `sent_at` and the answer.
+        `flexible` says whether this version's headers have tag sections. `with_features`: ask for
+        `features`, too, so that they are as of a moment between `sent_at` and the answer.
         """
         self._renew_credentials(deadline)
         raw = _RawRequest(api_key, version, body, flexible)
-        answer: Answer = self._drive(lambda: self._request(raw, deadline, with_features=with_features), deadline)
+        answer: Answer = self._drive(
+            lambda: self._request(raw, deadline, with_features=with_features), deadline
+        )
         return answer
 
-    def begin(self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float) -> Pending:
-        """Send a request whose answer `Loop.wait` waits for. Raises PollError, and so does the answer, as of `request`,
-        if it has not come by `deadline`.
+    def begin(
+        self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float
+    ) -> Pending:
+        """Send a request whose answer `Loop.wait` waits for. Raises PollError, and so does the
+        answer, as of `request`, if it has not come by `deadline`.
         """
         # The session may be about to end before the answer comes.
         self._renew_credentials(deadline, within=deadline - time.monotonic())
@@ -202,7 +220,9 @@ class Connection:
             self._net.call_soon_threadsafe(lambda: self._connection.close(kafka.errors.Cancelled()))
 
     def close(self) -> None:
-        """Close the socket and the selector, unless that is shared. Does not wait, and can be called twice."""
+        """Close the socket and the selector, unless that is shared. Does not wait, and can be
+        called twice.
+        """
         if not self._connection.closed:
             self._connection.close(kafka.errors.Cancelled())
         if self._shared is None:
@@ -227,8 +247,8 @@ class Connection:
         return future.value
 
     def _reach(self, context: ssl.SSLContext | None, sasl: dict[str, Any], deadline: float) -> None:
-        """Connect to the first of the host's addresses that answers, up to authentication; they share the time
-        evenly.
+        """Connect to the first of the host's addresses that answers, up to authentication; they
+        share the time evenly.
         """
         addresses = self._addresses(deadline)
         for left in range(len(addresses), 0, -1):
@@ -237,7 +257,8 @@ class Connection:
                 try:
                     self._try(addresses[-left], context, sasl, until)
                 except _VersionsUnreadError:
-                    # As after UNSUPPORTED_VERSION (KIP-511): librdkafka's mock cluster says so in a body of no version.
+                    # As after UNSUPPORTED_VERSION (KIP-511): librdkafka's mock cluster says so in a
+                    # body of no version.
                     self._try(addresses[-left], context, sasl, until, first_asked=0)
             except PollError as error:
                 if left == 1 or error.kind not in _ELSEWHERE:
@@ -253,7 +274,9 @@ class Connection:
         deadline: float,
         first_asked: int = ApiVersionsRequest.max_version,
     ) -> None:
-        """Connect to an address. `first_asked`: the version of ApiVersions to begin with. Raises PollError."""
+        """Connect to an address. `first_asked`: the version of ApiVersions to begin with. Raises
+        PollError.
+        """
         try:
             self._net = (self._shared or Loop(self._cluster.client_id)).net
         except OSError as failure:
@@ -267,7 +290,8 @@ class Connection:
         )
         self._connection._api_versions_idx = first_asked  # noqa: SLF001
         try:
-            # Not by the library, which leaves sockets that did not connect to the garbage collector.
+            # Not by the library, which leaves sockets that did not connect to the garbage
+            # collector.
             sock = self._open_socket(address, deadline)
             self._drive(lambda: self._connect(sock, context, deadline), deadline)
         except BaseException:
@@ -283,11 +307,15 @@ class Connection:
         except OSError as failure:
             raise self._error(failure) from None
         except ValueError:
-            raise PollError("unreachable", f"{self._where}: not a host's name (a part is empty or too long)") from None
+            raise PollError(
+                "unreachable", f"{self._where}: not a host's name (a part is empty or too long)"
+            ) from None
 
     def _open_socket(self, address: str, deadline: float) -> socket.socket:
         try:
-            sock = socket.create_connection((address, self.address[1]), max(0.001, deadline - time.monotonic()))
+            sock = socket.create_connection(
+                (address, self.address[1]), max(0.001, deadline - time.monotonic())
+            )
         except OSError as failure:
             raise self._error(failure) from None
         sock.setblocking(False)
@@ -295,11 +323,17 @@ class Connection:
         return sock
 
     def _sasl_settings(self, deadline: float) -> dict[str, Any]:
-        """Return the library's settings for SASL, secrets resolved and a token asked for now. Raises PollError."""
+        """Return the library's settings for SASL, secrets resolved and a token asked for now.
+        Raises PollError.
+        """
         mechanism = self._cluster.sent_mechanism
         if mechanism == "GSSAPI" and find_spec("gssapi") is None:
             raise PollError(
-                "options", "kafka.sasl.mechanism: GSSAPI needs the Python package gssapi where the connection is made"
+                "options",
+                (
+                    "kafka.sasl.mechanism: GSSAPI needs the Python package gssapi where the "
+                    "connection is made"
+                ),
             )
         try:
             made = credentials(self._cluster, deadline)
@@ -316,22 +350,31 @@ class Connection:
         }
 
     def _renew_credentials(self, deadline: float, within: float = 0.0) -> None:
-        """Resolve the secrets again if the session is about to end (KIP-368), in so many seconds. Raises PollError."""
+        """Resolve the secrets again if the session is about to end (KIP-368), in so many seconds.
+        Raises PollError.
+        """
         if self._must_authenticate(within):
             self._connection.config.update(self._sasl_settings(deadline))
 
     def _must_authenticate(self, within: float = 0.0) -> bool:
-        """Whether a re-authentication is due. The library begins it when its loop is driven next, and holds back what
-        is sent after that; a broker closes on anything else that comes after the session's end.
+        """Whether a re-authentication is due. The library begins it when its loop is driven next,
+        and holds back what is sent after that; a broker closes on anything else that comes after
+        the session's end.
         """
         task = self._connection._reauth.task  # noqa: SLF001
         # It has no time any more when the loop is about to run it.
-        return task is not None and (task.scheduled_at is None or task.scheduled_at <= time.monotonic() + within)
+        return task is not None and (
+            task.scheduled_at is None or task.scheduled_at <= time.monotonic() + within
+        )
 
-    async def _connect(self, sock: socket.socket, context: ssl.SSLContext | None, deadline: float) -> None:
+    async def _connect(
+        self, sock: socket.socket, context: ssl.SSLContext | None, deadline: float
+    ) -> None:
         host = self.address[0]
         transport = (
-            _Tls(self._net, sock, host=host, ssl_context=context) if context else _Tcp(self._net, sock, host=host)
+            _Tls(self._net, sock, host=host, ssl_context=context)
+            if context
+            else _Tcp(self._net, sock, host=host)
         )
         try:
             await transport.handshake()
@@ -358,12 +401,20 @@ class Connection:
             raise kafka.errors.for_code(response.error_code)
         if response.API_VERSION < _FIRST_WITH_FEATURES:
             return
-        self.supported_features = {feature.name: feature.max_version for feature in response.supported_features}
+        self.supported_features = {
+            feature.name: feature.max_version for feature in response.supported_features
+        }
         if response.finalized_features_epoch >= 0:
-            self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
+            self.features = {
+                feature.name: feature.max_version_level for feature in response.finalized_features
+            }
 
-    async def _request(self, request: _RawRequest, deadline: float, *, with_features: bool) -> Answer:
-        """A broker answers the requests of a connection in their order, so features cost no round trip of their own."""
+    async def _request(
+        self, request: _RawRequest, deadline: float, *, with_features: bool
+    ) -> Answer:
+        """A broker answers the requests of a connection in their order, so features cost no round
+        trip of their own.
+        """
         await self._take_turn()
         self.sent_at = datetime.now(UTC)
         sent = time.monotonic()
@@ -374,11 +425,13 @@ class Connection:
         if features is not None:
             self._note_features(await features)
         body = await written
-        return Answer(body=body, received_at=datetime.now(UTC), latency_ms=(time.monotonic() - sent) * 1000)
+        return Answer(
+            body=body, received_at=datetime.now(UTC), latency_ms=(time.monotonic() - sent) * 1000
+        )
 
     async def _take_turn(self) -> None:
-        """Wait for as long as an answer to one of the library's own requests asked for; sent meanwhile, a request
-        fails. Let a re-authentication begin before.
+        """Wait for as long as an answer to one of the library's own requests asked for; sent
+        meanwhile, a request fails. Let a re-authentication begin before.
         """
         while "throttle" in self._connection.paused or self._must_authenticate():
             await self._net.sleep(0.01)
@@ -403,7 +456,11 @@ class Connection:
         return PollError(kind, f"{self._where}: {printable(' '.join(problem.split()))}")
 
     def _explain(self, error: BaseException) -> tuple[str, str]:
-        cause = error.args[0] if isinstance(error, kafka.errors.KafkaConnectionError) and error.args else error
+        cause = (
+            error.args[0]
+            if isinstance(error, kafka.errors.KafkaConnectionError) and error.args
+            else error
+        )
         text = _begin(str(error.args[0])) if error.args else type(error).__name__
         match cause:
             case ssl.SSLError():
@@ -421,7 +478,10 @@ class Connection:
             case kafka.errors.BrokerResponseError():
                 return self._explain_error(cause)
             case kafka.errors.KafkaProtocolError():
-                unread = f"the answer to {self._last_asked} cannot be read: its bytes are no such message"
+                unread = (
+                    f"the answer to {self._last_asked} cannot be read: its bytes are no such "
+                    "message"
+                )
                 return "protocol", unread if text == _UNREAD else text
             case OSError():
                 return _explain_system(cause)
@@ -435,13 +495,22 @@ class Connection:
 
     def _explain_error(self, error: kafka.errors.BrokerResponseError) -> tuple[str, str]:
         # The library's own, of a server that does not name SaslHandshake among its requests.
-        if isinstance(error, kafka.errors.IncompatibleBrokerVersion) and self._cluster.sent_mechanism is not None:
-            return "authentication", "this server has no SASL: set kafka.security.protocol to PLAINTEXT or SSL"
+        if (
+            isinstance(error, kafka.errors.IncompatibleBrokerVersion)
+            and self._cluster.sent_mechanism is not None
+        ):
+            return (
+                "authentication",
+                "this server has no SASL: set kafka.security.protocol to PLAINTEXT or SSL",
+            )
         return "broker_error", f"error {error.errno} ({error_name(error.errno)})"
 
     def _explain_refusal(self, error: BaseException, text: str) -> str:
         if not isinstance(error, kafka.errors.SaslAuthenticationFailedError):
-            return f"this listener has no SASL mechanism {self._cluster.sent_mechanism}: set kafka.sasl.mechanism"
+            return (
+                f"this listener has no SASL mechanism {self._cluster.sent_mechanism}: set "
+                "kafka.sasl.mechanism"
+            )
         check = {
             "OAUTHBEARER": "the broker's log says why: the token's issuer, audience, scope, signature or time",
             "AWS_MSK_IAM": "check that these AWS credentials may kafka-cluster:Connect",
@@ -451,18 +520,26 @@ class Connection:
     def _explain_frame(self, text: str) -> tuple[str, str]:
         size = int(text.rsplit(" ", 1)[-1])
         if size >> 16 in {0x1503, 0x1603}:  # a TLS record where a length should be
-            return "tls", "the broker speaks TLS here: set kafka.security.protocol to SSL or SASL_SSL"
+            return (
+                "tls",
+                "the broker speaks TLS here: set kafka.security.protocol to SSL or SASL_SSL",
+            )
         begin = size.to_bytes(4, "big", signed=True)
         if size < 0 or begin.isalnum():
             return "protocol", f"not a Kafka broker: the answer begins with {begin!r}"
         return (
             "too_large",
-            f"an answer of {size} bytes is larger than maxResponseBytes ({self._cluster.max_response_bytes})",
+            (
+                f"an answer of {size} bytes is larger than maxResponseBytes "
+                f"({self._cluster.max_response_bytes})"
+            ),
         )
 
 
 def tls_context(cluster: Cluster) -> ssl.SSLContext | None:
-    """Return the TLS settings of a cluster, None if it has no TLS. Raises PollError for files that cannot be used."""
+    """Return the TLS settings of a cluster, None if it has no TLS. Raises PollError for files that
+    cannot be used.
+    """
     try:
         return _ssl_context(cluster) if cluster.tls else None
     except OptionsError as error:
@@ -476,7 +553,9 @@ def format_address(address: Address) -> str:
 
 
 def _look_up(host: str, deadline: float) -> list[str]:
-    """Return a host's addresses. Raises OSError, ValueError, TooLateError: the system's look-up takes no deadline."""
+    """Return a host's addresses. Raises OSError, ValueError, TooLateError: the system's look-up
+    takes no deadline.
+    """
 
     def look_up() -> list[str]:
         return [str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
@@ -485,23 +564,36 @@ def _look_up(host: str, deadline: float) -> list[str]:
 
 
 def error_name(code: int) -> str:
-    """Return the name of a Kafka error code as kafka-python spells it, such as `ClusterAuthorizationFailedError`."""
+    """Return the name of a Kafka error code as kafka-python spells it, such as
+    `ClusterAuthorizationFailedError`.
+    """
     return _NEWER_ERRORS.get(code) or str(kafka.errors.for_code(code).__name__)
 
 
 def _explain_tls(error: ssl.SSLError, certificate: str | None) -> str:
-    """Say what is wrong, with the client's certificate too, which brokers refuse by an alert (RFC 8446, 6.2)."""
+    """Say what is wrong, with the client's certificate too, which brokers refuse by an alert (RFC
+    8446, 6.2).
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _WRONG_HOST:
             return f"the certificate is for another host: {error.verify_message}"
-        return f"the certificate is not trusted: {error.verify_message} (authorities: kafka.ssl.ca.location)"
+        return (
+            f"the certificate is not trusted: {error.verify_message} (authorities: "
+            "kafka.ssl.ca.location)"
+        )
     reason = error.reason or error.strerror or ""
     if "_ALERT_" not in reason or not ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return f"no TLS connection: {reason}"
     alert = reason.rpartition("_ALERT_")[2].lower().replace("_", " ")
     if certificate is None:
-        return f"the broker wants a certificate of the client: give kafka.ssl.certificate.location ({alert})"
-    return f"the broker refused the client's certificate {certificate}: {alert} (kafka.ssl.certificate.location)"
+        return (
+            "the broker wants a certificate of the client: give kafka.ssl.certificate.location "
+            f"({alert})"
+        )
+    return (
+        f"the broker refused the client's certificate {certificate}: {alert} "
+        "(kafka.ssl.certificate.location)"
+    )
 
 
 def _begin(text: str) -> str:
@@ -510,7 +602,10 @@ def _begin(text: str) -> str:
 
 def _explain_system(error: OSError) -> tuple[str, str]:
     if error.errno in {errno.EMFILE, errno.ENFILE}:
-        return "too_many_files", "no more files may be opened here: raise the limit (ulimit -n, LimitNOFILE)"
+        return (
+            "too_many_files",
+            "no more files may be opened here: raise the limit (ulimit -n, LimitNOFILE)",
+        )
     return "unreachable", (error.strerror or str(error)).lower()
 
 
@@ -525,28 +620,48 @@ def _ssl_context(cluster: Cluster) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=cluster.ssl_ca_location)
     except OSError as error:  # ssl.SSLError is one
-        raise OptionsError(f"kafka.ssl.ca.location: {cluster.ssl_ca_location}: {_reason(error)}") from None
+        raise OptionsError(
+            f"kafka.ssl.ca.location: {cluster.ssl_ca_location}: {_reason(error)}"
+        ) from None
     context.check_hostname = cluster.ssl_check_hostname
     if cluster.ssl_certificate_location is not None:
         # Never None: OpenSSL would ask a terminal for the password of an encrypted key.
         password = (
-            resolve_secret("kafka.ssl.key.password", cluster.ssl_key_password) if cluster.ssl_key_password else ""
+            resolve_secret("kafka.ssl.key.password", cluster.ssl_key_password)
+            if cluster.ssl_key_password
+            else ""
         )
         try:
-            context.load_cert_chain(cluster.ssl_certificate_location, cluster.ssl_key_location, password)
+            context.load_cert_chain(
+                cluster.ssl_certificate_location, cluster.ssl_key_location, password
+            )
         except OSError as error:
-            files = " and ".join(filter(None, (cluster.ssl_certificate_location, cluster.ssl_key_location)))
+            files = " and ".join(
+                filter(None, (cluster.ssl_certificate_location, cluster.ssl_key_location))
+            )
             # OpenSSL does not say which.
             unread = "no PEM files, or kafka.ssl.key.password is not the key's"
-            reason = unread if isinstance(error, ssl.SSLError) and error.reason is None else _reason(error)
-            raise OptionsError(f"kafka.ssl.certificate.location, kafka.ssl.key.location: {files}: {reason}") from None
+            reason = (
+                unread
+                if isinstance(error, ssl.SSLError) and error.reason is None
+                else _reason(error)
+            )
+            raise OptionsError(
+                f"kafka.ssl.certificate.location, kafka.ssl.key.location: {files}: {reason}"
+            ) from None
         except ValueError:  # whose text may hold some of the password
-            raise OptionsError("kafka.ssl.key.password: longer than 1,024 bytes, or not UTF-8 text") from None
+            raise OptionsError(
+                "kafka.ssl.key.password: longer than 1,024 bytes, or not UTF-8 text"
+            ) from None
     return context
 
 
 def _reason(error: OSError) -> str:
-    return (getattr(error, "reason", None) or error.strerror or type(error).__name__).lower().replace("_", " ")
+    return (
+        (getattr(error, "reason", None) or error.strerror or type(error).__name__)
+        .lower()
+        .replace("_", " ")
+    )
 
 
 class _VersionsUnreadError(PollError):
@@ -554,11 +669,14 @@ class _VersionsUnreadError(PollError):
 
 
 class _Scram(SaslMechanismScram):  # type: ignore[misc]
-    """Escapes the user's name, and answers a broker that asks for a sensible number of iterations."""
+    """Escapes the user's name, and answers a broker that asks for a sensible number of
+    iterations.
+    """
 
     def __init__(self, **config: Any) -> None:
-        """The name is escaped as RFC 5802, 5.1, says and as Java's ScramFormatter does. Neither Kafka nor any of its
-        clients prepares names or passwords further (SASLprep): they are UTF-8 as they come.
+        """The name is escaped as RFC 5802, 5.1, says and as Java's ScramFormatter does. Neither
+        Kafka nor any of its clients prepares names or passwords further (SASLprep): they are UTF-8
+        as they come.
         """
         name = config["sasl_plain_username"].replace("=", "=3D").replace(",", "=2C")
         super().__init__(**config | {"sasl_plain_username": name})
@@ -568,7 +686,8 @@ class _Scram(SaslMechanismScram):  # type: ignore[misc]
             told = re.search(rb"(?:^|,)i=([0-9]{1,9})(?:,|\Z)", auth_bytes)
             if told is None or int(told[1]) not in _SCRAM_ITERATIONS:
                 raise kafka.errors.KafkaProtocolError(
-                    f"SCRAM wants {_SCRAM_ITERATIONS[0]:,} to {_SCRAM_ITERATIONS[-1]:,} iterations (RFC 5802, RFC "
+                    f"SCRAM wants {_SCRAM_ITERATIONS[0]:,} to {_SCRAM_ITERATIONS[-1]:,} "
+                    "iterations (RFC 5802, RFC "
                     "7677), and the broker does not say so many"
                 )
         done: bool = super().receive(auth_bytes)
@@ -596,7 +715,8 @@ class _Provided(AbstractTokenProvider):  # type: ignore[misc]
 class _Connection(KafkaConnection):  # type: ignore[misc]
     """Says at once when what was received is no answer.
 
-    The library's reading task ends in silence on all but its own protocol errors; then nobody reads until time is up.
+    The library's reading task ends in silence on all but its own protocol errors; then nobody reads
+    until time is up.
     """
 
     def data_received(self, data: bytes) -> None:
@@ -605,11 +725,14 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         except kafka.errors.KafkaProtocolError:
             raise
         except Exception as error:
-            raise kafka.errors.KafkaProtocolError(f"an answer that cannot be read: {error!r}") from error
+            raise kafka.errors.KafkaProtocolError(
+                f"an answer that cannot be read: {error!r}"
+            ) from error
 
 
 class _BoundedReads:
-    """Reads a bounded piece in a turn of the loop, so that a frame's length is checked before its bytes pile up.
+    """Reads a bounded piece in a turn of the loop, so that a frame's length is checked before its
+    bytes pile up.
 
     The library's own method reads until the socket is empty, which a fast sender never lets happen.
     """
@@ -621,7 +744,8 @@ class _BoundedReads:
         size = 0
         while size < _TURN_BYTES:
             try:
-                # A TLS record holds at most 16 KiB: nothing decrypted stays behind, which the selector would not see.
+                # A TLS record holds at most 16 KiB: nothing decrypted stays behind, which the
+                # selector would not see.
                 piece = self._sock.recv(_RECEIVE_BYTES)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 break
@@ -657,7 +781,9 @@ class _RawRequest:
 
     def with_header(self, correlation_id: int, client_id: str) -> None:
         name = client_id.encode()
-        self._header_bytes = struct.pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name
+        self._header_bytes = (
+            struct.pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name
+        )
         if self._flexible:
             self._header_bytes += b"\0"  # no tags (request header v2)
         self.header = _RawResponse(correlation_id, self._flexible)
@@ -665,7 +791,11 @@ class _RawRequest:
     def encode(self, *, framed: bool, header: bool) -> bytes:
         if not (framed and header):
             raise NotImplementedError("kafka-python asks for something else than a whole frame")
-        return struct.pack(">i", len(self._header_bytes) + len(self._body)) + self._header_bytes + self._body
+        return (
+            struct.pack(">i", len(self._header_bytes) + len(self._body))
+            + self._header_bytes
+            + self._body
+        )
 
     def expect_response(self) -> bool:
         return True
@@ -688,7 +818,8 @@ class _RawResponse:
         return _RawResponse(correlation_id, self._flexible)
 
     def decode(self, frame: Any) -> bytes:
-        # The header's tags are read here, where the library turns a ValueError or struct.error into its protocol error.
+        # The header's tags are read here, where the library turns a ValueError or struct.error into
+        # its protocol error.
         if self._flexible:
             for _ in range(_read_uvarint(frame)):
                 _read_uvarint(frame)

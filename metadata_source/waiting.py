@@ -23,17 +23,18 @@ class TooLateError(KafkaMetadataHistoryError):
 
 
 def read_by(deadline: float) -> float:
-    """Return until when an answer may be read that came by `deadline` (both of `time.monotonic`): one that came late
-    has a second.
+    """Return until when an answer may be read that came by `deadline` (both of `time.monotonic`):
+    one that came late has a second.
     """
     return max(deadline, time.monotonic() + _READING_S)
 
 
 def by_deadline(call: Callable[[], T], deadline: float, what: str) -> T:
-    """Return what `call` does, or raise what it raises; TooLateError at the deadline (of `time.monotonic`).
+    """Return what `call` does, or raise what it raises; TooLateError at the deadline (of
+    `time.monotonic`).
 
-    It runs in a thread, called after `what` it does, which is left behind when it takes too long: what it may wait for
-    without end is to be of `Sockets`.
+    It runs in a thread, called after `what` it does, which is left behind when it takes too long:
+    what it may wait for without end is to be of `Sockets`.
     """
     done: Future[T] = Future()
 
@@ -52,8 +53,9 @@ def by_deadline(call: Callable[[], T], deadline: float, what: str) -> T:
 
 
 class Sockets:
-    """Sockets that a call in another thread opens. With the end of the context they are shut down, and so is whatever
-    waits for them: a peer that sends a byte now and then would be waited for as long as it likes.
+    """Sockets that a call in another thread opens. With the end of the context they are shut down,
+    and so is whatever waits for them: a peer that sends a byte now and then would be waited for as
+    long as it likes.
     """
 
     def __init__(self) -> None:
@@ -73,7 +75,9 @@ class Sockets:
                 each.close()
 
     def connect(self, *args: Any, **more: Any) -> socket.socket:
-        """Connect as `socket.create_connection` does. Raises TimeoutError once the context has ended."""
+        """Connect as `socket.create_connection` does. Raises TimeoutError once the context has
+        ended.
+        """
         made = socket.create_connection(*args, **more)
         with self._lock:
             if self._is_over:

@@ -1,8 +1,9 @@
-"""News of a poll, checked at once with other brokers: nothing becomes history because one broker says so.
+"""News of a poll, checked at once with other brokers: nothing becomes history because one broker
+says so.
 
-An answer that differs from the poll before has news, or is older than that. The broker that answered the poll before is
-asked about the topics that differ: it shows whether the news are news, and whether it was itself behind when it said
-that nothing had changed.
+An answer that differs from the poll before has news, or is older than that. The broker that
+answered the poll before is asked about the topics that differ: it shows whether the news are news,
+and whether it was itself behind when it said that nothing had changed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Known:
     at: datetime | None
 
     def since(self, older: Poll, newer: Poll) -> datetime | None:
-        """By when the state was seen that an older answer lacks: that of the poll before, or that of the newer answer.
+        """By when the state was seen that an older answer lacks: that of the poll before, or that
+        of the newer answer.
 
         An older answer that differs from the poll before may have come after that.
         """
@@ -58,7 +60,8 @@ class Known:
 class Inquiry:
     """News of an answer, which came from `place`, and how to ask others about them.
 
-    `known`: the poll before; where it is None, everything is news. `pause` waits until images have spread.
+    `known`: the poll before; where it is None, everything is news. `pause` waits until images have
+    spread.
     """
 
     answer: Poll
@@ -75,13 +78,17 @@ class Inquiry:
         names = self.answer.image.news(self.known.image) or []
         return names if len(names) <= _NAMED else None
 
-    def result(self, others: Iterable[Address], *, was_behind: bool) -> tuple[Address, Poll, list[Witness]]:
-        """Ask the first of `others` that answers: the newer answer, its place, and what the others said.
+    def result(
+        self, others: Iterable[Address], *, was_behind: bool
+    ) -> tuple[Address, Poll, list[Witness]]:
+        """Ask the first of `others` that answers: the newer answer, its place, and what the others
+        said.
 
-        Where ours is older the other's takes its place, also if our broker has followed by now and so was not behind.
-        Where neither of two can be older (equal leader epochs, and each lists the other) a third decides. If there is
-        none, ours is older where its broker `was_behind` with the same answer before; else nobody knows. Raises
-        PollError where ours is older and the newer one does not come.
+        Where ours is older the other's takes its place, also if our broker has followed by now and
+        so was not behind. Where neither of two can be older (equal leader epochs, and each lists
+        the other) a third decides. If there is none, ours is older where its broker `was_behind`
+        with the same answer before; else nobody knows. Raises PollError where ours is older and the
+        newer one does not come.
         """
         witnesses: list[Witness] = []
         rival: tuple[Address, Poll, Difference] | None = None
@@ -89,7 +96,9 @@ class Inquiry:
         for place in islice(others, _ASKED):
             other, error = self.ask(place, names)
             if error is not None:
-                witnesses.append(Witness(other.broker_id, format_address(place), error_kind=error.kind))
+                witnesses.append(
+                    Witness(other.broker_id, format_address(place), error_kind=error.kind)
+                )
                 continue
             at_first = _difference(self.answer, other, names)
             if rival is not None and _difference(rival[1], other, names).age is Age.SAME:
@@ -102,7 +111,11 @@ class Inquiry:
                 continue
             if rival is not None:
                 witnesses.append(self._behind(rival[1], self.answer, rival[2]))
-            witnesses.append(self._behind(older, self.answer, found) if found.age is Age.NEWER else Witness.of(other))
+            witnesses.append(
+                self._behind(older, self.answer, found)
+                if found.age is Age.NEWER
+                else Witness.of(other)
+            )
             return self.place, self.answer, witnesses
         if rival is not None:
             if was_behind:
@@ -114,7 +127,8 @@ class Inquiry:
     def _settled(
         self, found: Difference, place: Address, other: Poll, names: Sequence[str] | None
     ) -> tuple[Difference, Poll]:
-        """How ours differs from another answer, once the older of the two had time to follow; what that said then.
+        """How ours differs from another answer, once the older of the two had time to follow; what
+        that said then.
 
         `found`: how it differed at first. An image that changes meanwhile has not stopped.
         """
@@ -130,12 +144,18 @@ class Inquiry:
         return (SAME if has_moved else found), again
 
     def _behind(self, older: Poll, newer: Poll, found: Difference) -> Witness:
-        return Witness.of(older, found, newer.received_at if self.known is None else self.known.since(older, newer))
+        return Witness.of(
+            older,
+            found,
+            newer.received_at if self.known is None else self.known.since(older, newer),
+        )
 
     def _put_aside(
         self, place: Address, other: Poll, older: Poll, found: Difference, witnesses: list[Witness]
     ) -> tuple[Address, Poll, list[Witness]]:
-        """The other's answer in the place of ours: whole, if the other was asked about some topics."""
+        """The other's answer in the place of ours: whole, if the other was asked about some
+        topics.
+        """
         whole, error = (other, None) if self.names is None else self.ask(place, None)
         if error is not None:
             raise error
@@ -149,11 +169,15 @@ def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Differen
     assert other.metadata is not None  # noqa: S101
     if names is None and one.image and other.image and one.image.news(other.image) is None:
         return SAME  # as of every first poll; the rest takes as long as the poll itself
-    return difference(_about(one.metadata, names), one.broker_id, _about(other.metadata, names), other.broker_id)
+    return difference(
+        _about(one.metadata, names), one.broker_id, _about(other.metadata, names), other.broker_id
+    )
 
 
 def _about(metadata: ClusterMetadata, names: Sequence[str] | None) -> ClusterMetadata:
-    """An answer about these topics, or all. One that is not there is named only where it was asked for by name."""
+    """An answer about these topics, or all. One that is not there is named only where it was asked
+    for by name.
+    """
     topics = metadata.topics
     mask = pc.not_equal(topics["error_code"], UNKNOWN_TOPIC_OR_PARTITION)
     if names is not None:

@@ -1,1 +1,3 @@
-"""Notebooks for after an incident, what they ask with, and what runs them (``python -m notebooks``)."""
+"""Notebooks for after an incident, what they ask with, and what runs them (``python -m
+notebooks``).
+"""

@@ -1,7 +1,7 @@
 """Run notebooks on a lake and write what they show: an HTML file each, whole in itself.
 
-python -m notebooks incident [isr_history ...] --config FILE [--since "2 hours"] [--until TIME] [--cluster C] [--topic
-T] [--broker ID] [--group G]
+python -m notebooks incident [isr_history ...] --config FILE [--since "2 hours"] [--until TIME]
+[--cluster C] [--topic T] [--broker ID] [--group G]
 """
 
 import argparse
@@ -35,14 +35,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="notebooks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("notebook", nargs="+", choices=names(), help=" or ".join(names()))
-    parser.add_argument("--config", required=True, metavar="FILE", help="YAML: the lake (see conf/)")
-    parser.add_argument("--since", help="a time in ISO form, or how long before --until (default: 1 day)")
+    parser.add_argument(
+        "--config", required=True, metavar="FILE", help="YAML: the lake (see conf/)"
+    )
+    parser.add_argument(
+        "--since", help="a time in ISO form, or how long before --until (default: 1 day)"
+    )
     parser.add_argument("--until", help="a time in ISO form, or how long ago (default: now)")
-    parser.add_argument("--cluster", help="this alias alone (default: the one to which most happened)")
+    parser.add_argument(
+        "--cluster", help="this alias alone (default: the one to which most happened)"
+    )
     parser.add_argument("--topic", help="this topic alone")
     parser.add_argument("--broker", type=int, metavar="ID", help="this broker alone")
     parser.add_argument("--group", metavar="G", help="this group alone, where groups are shown")
-    parser.add_argument("--to", type=Path, default=Path(), metavar="FOLDER", help="where the files go (default: here)")
+    parser.add_argument(
+        "--to",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="where the files go (default: here)",
+    )
     return parser
 
 

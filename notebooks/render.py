@@ -1,5 +1,5 @@
-"""Run notebooks without a browser, and keep what they show: an HTML file each, with the figures in it and nothing to
-load.
+"""Run notebooks without a browser, and keep what they show: an HTML file each, with the figures in
+it and nothing to load.
 """
 
 import copy
@@ -37,12 +37,14 @@ def names() -> list[str]:
 
 @contextmanager
 def kernel() -> Iterator[KernelManager]:
-    """A process that runs notebooks, in their folder, with this interpreter; Spark starts once in it,
-    for all of them.
+    """A process that runs notebooks, in their folder, with this interpreter; Spark starts once in
+    it, for all of them.
     """
     with TemporaryDirectory() as folder:
         # Sockets that only this user can reach, and no port: a kernel runs whatever it is sent.
-        manager = KernelManager(kernel_name="python3", transport="ipc", ip=str(Path(folder) / "kernel"))
+        manager = KernelManager(
+            kernel_name="python3", transport="ipc", ip=str(Path(folder) / "kernel")
+        )
         try:
             yield manager
         finally:
@@ -53,20 +55,28 @@ def kernel() -> Iterator[KernelManager]:
 def executed(name: str, parameters: Mapping[str, object], manager: KernelManager) -> NotebookNode:
     """A notebook with its outputs. Raises NotebookError."""
     notebook = with_parameters(nbformat.read(FOLDER / f"{name}.ipynb", as_version=4), parameters)
-    client = NotebookClient(notebook, km=manager, timeout=None, resources={"metadata": {"path": str(FOLDER)}})
+    client = NotebookClient(
+        notebook, km=manager, timeout=None, resources={"metadata": {"path": str(FOLDER)}}
+    )
     try:
         return client.execute()
     except CellExecutionError as error:
-        raise NotebookError(f"{name}: {error.ename}: {error.evalue.strip().splitlines()[0]}") from error
+        raise NotebookError(
+            f"{name}: {error.ename}: {error.evalue.strip().splitlines()[0]}"
+        ) from error
     finally:
         if client.kc is not None:
             client.kc.stop_channels()
 
 
 def with_parameters(notebook: NotebookNode, parameters: Mapping[str, object]) -> NotebookNode:
-    """A notebook with these parameters, set in a cell after the one tagged `parameters`, as papermill does it."""
+    """A notebook with these parameters, set in a cell after the one tagged `parameters`, as
+    papermill does it.
+    """
     notebook = copy.deepcopy(notebook)
-    (place,) = (n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ()))
+    (place,) = (
+        n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ())
+    )
     lines = [f"{name} = {value!r}" for name, value in parameters.items()]
     notebook.cells.insert(place + 1, new_code_cell("\n".join(lines)))
     # What another notebook left in the kernel is gone, as if this one had been opened alone.
@@ -75,15 +85,18 @@ def with_parameters(notebook: NotebookNode, parameters: Mapping[str, object]) ->
 
 
 def html(notebook: NotebookNode, title: str) -> str:
-    """The page of a notebook that ran, without its code and what Spark said on stderr, which the kernel passed on
-    already.
+    """The page of a notebook that ran, without its code and what Spark said on stderr, which the
+    kernel passed on already.
     """
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
         if "outputs" in cell:
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     exporter = HTMLExporter(
-        raw_template=_TEMPLATE, exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True
+        raw_template=_TEMPLATE,
+        exclude_input=True,
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
     )
     page, _ = exporter.from_notebook_node(notebook, resources={"metadata": {"name": title}})
     return str(page)

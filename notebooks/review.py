@@ -1,7 +1,8 @@
-"""A window of one cluster's history, opened for a notebook: questions in SQL, answers as pandas frames.
+"""A window of one cluster's history, opened for a notebook: questions in SQL, answers as pandas
+frames.
 
-Questions are those of schemas/queries/ by name, or SQL, and take the same parameters: `:since`, `:until`, `:cluster`,
-`:topic`, `:broker`, `:group`.
+Questions are those of schemas/queries/ by name, or SQL, and take the same parameters: `:since`,
+`:until`, `:cluster`, `:topic`, `:broker`, `:group`.
 """
 
 import os
@@ -62,27 +63,32 @@ class Opened:
 
 @dataclass(frozen=True)
 class Framed:
-    """A page in a frame of its own within a notebook, where its script and its looks touch nothing else, and its policy
-    lets it load nothing: all that it draws with is in it.
+    """A page in a frame of its own within a notebook, where its script and its looks touch nothing
+    else, and its policy lets it load nothing: all that it draws with is in it.
     """
 
     html: str
 
     def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 1000px; border: 0"></iframe>'
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 1000px; border: '
+            '0"></iframe>'
+        )
 
 
 @dataclass(frozen=True)
 class Review:
-    """A lake, and all else that notebooks ask with. If nothing is known of it, each answer is an empty frame."""
+    """A lake, and all else that notebooks ask with. If nothing is known of it, each answer is an
+    empty frame.
+    """
 
     lake: Opened
     parameters: Mapping[str, object]
     is_known: bool
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
-        """The answer to a named question or SQL. Says so when it is cut off; empty where the lake lacks
-        a table for it.
+        """The answer to a named question or SQL. Says so when it is cut off; empty where the lake
+        lacks a table for it.
         """
         sql = text_of(query)
         if not self.is_known or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
@@ -90,8 +96,8 @@ class Review:
         return self.lake.frame(sql, {**self.parameters, **more})
 
     def report(self, *sections: str) -> Framed | None:
-        """The page of `kafka-metadata-history report`; None where nothing is known. `sections`: the names of these
-        figures alone (report/queries.py), in this order.
+        """The page of `kafka-metadata-history report`; None where nothing is known. `sections`: the
+        names of these figures alone (report/queries.py), in this order.
         """
         if not self.is_known:
             return None
@@ -99,7 +105,9 @@ class Review:
         chosen = [named[name] for name in sections or named]
         filters = {name: self.parameters[name] for name in ("cluster", "topic", "broker", "group")}
         since, until = (str(self.parameters[name]) for name in ("since", "until"))
-        return Framed(made(self.lake.ask, since, until, filters, datetime.now(UTC), sections=chosen).html)
+        return Framed(
+            made(self.lake.ask, since, until, filters, datetime.now(UTC), sections=chosen).html
+        )
 
 
 def open_review(
@@ -112,10 +120,11 @@ def open_review(
     broker: int | None = None,
     group: str | None = None,
 ) -> Review:
-    """Open a lake (a configuration file *.yaml, a folder or URI, or {"catalog": NAME}); print what is looked at.
+    """Open a lake (a configuration file *.yaml, a folder or URI, or {"catalog": NAME}); print what
+    is looked at.
 
-    Times as jobs/query.py takes them. Without `cluster` it is the one to which most happened. Raises ReviewError,
-    QueryError, ConfigError.
+    Times as jobs/query.py takes them. Without `cluster` it is the one to which most happened.
+    Raises ReviewError, QueryError, ConfigError.
     """
     now = datetime.now(UTC)
     end = moment(until, now) if until else now
@@ -134,7 +143,10 @@ def open_review(
     }
     print(f"Lake {opened.name}, from {_z(_naive(begin))} to {_z(_naive(end))}.")
     if missing := [table.full_name for table in _NEEDED if table.full_name not in opened.tables]:
-        print(f"Nothing is known here: the lake has no {missing[0]}. Is it the right one, and did its jobs run?")
+        print(
+            f"Nothing is known here: the lake has no {missing[0]}. Is it the right one, and did "
+            "its jobs run?"
+        )
         return Review(opened, parameters, is_known=False)
     clusters = opened.frame(CHOICES, parameters)
     if clusters.empty:
@@ -144,7 +156,10 @@ def open_review(
     _say(clusters, chosen, *map(_naive, (begin, end)))
     review = Review(opened, {**parameters, "cluster": chosen.cluster}, is_known=True)
     if missing := [table.full_name for table in _OF_GROUPS if table.full_name not in opened.tables]:
-        print(f"Nothing is known of groups: the lake has no {missing[0]}. The job rebalance_history makes it.")
+        print(
+            f"Nothing is known of groups: the lake has no {missing[0]}. The job rebalance_history "
+            "makes it."
+        )
     elif group is not None and review.ask(GROUP).empty:
         raise ReviewError(f"cluster {chosen.cluster} has no group {group!r} in gold.group_lives")
     return review
@@ -152,7 +167,8 @@ def open_review(
 
 def _open(lake: str | Mapping[str, str]) -> Opened:
     """Open a lake with Spark."""
-    # Paths in a configuration and in conf/spark-defaults.conf are relative to the repository's root, as for the jobs.
+    # Paths in a configuration and in conf/spark-defaults.conf are relative to the repository's
+    # root, as for the jobs.
     with chdir(ROOT):
         opened = _lake(lake)
         spark = _session()
@@ -163,7 +179,10 @@ def _open(lake: str | Mapping[str, str]) -> Opened:
     def frame(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
         rows = spark.sql(with_values(sql, parameters)).limit(MOST_ROWS + 1).toPandas()
         if len(rows) > MOST_ROWS:
-            print(f"More than {MOST_ROWS} rows: the rest is left out. Take a shorter window, or one topic or broker.")
+            print(
+                f"More than {MOST_ROWS} rows: the rest is left out. Take a shorter window, or one "
+                "topic or broker."
+            )
         return rows.head(MOST_ROWS)
 
     return Opened(str(opened), tables, frame, asking(spark, opened))
@@ -183,7 +202,9 @@ def _session() -> SparkSession:
     if active is not None:
         active.conf.set("spark.sql.session.timeZone", "UTC")
         return active
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--properties-file conf/spark-defaults.conf pyspark-shell")
+    os.environ.setdefault(
+        "PYSPARK_SUBMIT_ARGS", "--properties-file conf/spark-defaults.conf pyspark-shell"
+    )
     return spark_session("notebook")
 
 
@@ -191,18 +212,24 @@ def _chosen(clusters: pd.DataFrame, cluster: str | None) -> Any:
     if cluster is None:
         return clusters.iloc[0]
     if cluster not in set(clusters["cluster"]):
-        raise ReviewError(f"the lake has no cluster {cluster!r}; it has {', '.join(sorted(clusters['cluster'])[:20])}")
+        raise ReviewError(
+            f"the lake has no cluster {cluster!r}; it has "
+            f"{', '.join(sorted(clusters['cluster'])[:20])}"
+        )
     return clusters[clusters["cluster"] == cluster].iloc[0]
 
 
 def _say(clusters: pd.DataFrame, chosen: Any, since: pd.Timestamp, until: pd.Timestamp) -> None:
     print(
-        f"Cluster {chosen.cluster}: {chosen.events} events; history from {_z(chosen.known_from)} to "
+        f"Cluster {chosen.cluster}: {chosen.events} events; history from {_z(chosen.known_from)} "
+        "to "
         f"{_z(chosen.known_until)}."
     )
     others = clusters[clusters["cluster"] != chosen.cluster]
     if len(others):
-        named = ", ".join(f"{row.cluster} ({row.events} events)" for row in others.head(10).itertuples())
+        named = ", ".join(
+            f"{row.cluster} ({row.events} events)" for row in others.head(10).itertuples()
+        )
         more = f" and {len(others) - 10} more" if len(others) > 10 else ""
         print(f"Not shown: {named}{more}. The parameter cluster says which.")
     if chosen.known_until <= since or chosen.known_from >= until:

@@ -27,7 +27,9 @@ def readable(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
         if pair := _partner(name, rows):
             low, high, together, text = pair
             if name == low:
-                columns[together] = [text(*ends) for ends in zip(rows[low], rows[high], strict=True)]
+                columns[together] = [
+                    text(*ends) for ends in zip(rows[low], rows[high], strict=True)
+                ]
         elif "_ms_" in name:
             seconds = (None if pd.isna(value) else value / 1000 for value in rows[name])
             columns[name.replace("_ms_", "_s_")] = [_text(value) for value in seconds]
@@ -45,15 +47,24 @@ def worst_first(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _partner(name: str, rows: pd.DataFrame) -> tuple[str, str, str, Any] | None:
-    """The two columns that `name` is one of, what they are called together, and how they are written."""
+    """The two columns that `name` is one of, what they are called together, and how they are
+    written.
+    """
     ends = [(f"{what}_after", f"{what}_before", what, _between) for what in ("began", "ended")]
     ends += [
-        (least, least.replace("_min", "_max"), least.replace("_ms_min", "_s").replace("_min", ""), write)
+        (
+            least,
+            least.replace("_min", "_max"),
+            least.replace("_ms_min", "_s").replace("_min", ""),
+            write,
+        )
         for least in rows.columns
         if "_min" in least
         for write in [_seconds if "_ms_" in least else number_range]
     ]
-    return next((pair for pair in ends if name in pair[:2] and set(pair[:2]) <= set(rows.columns)), None)
+    return next(
+        (pair for pair in ends if name in pair[:2] and set(pair[:2]) <= set(rows.columns)), None
+    )
 
 
 def _between(after: Any, by: Any) -> str:

@@ -1,4 +1,6 @@
-"""Gold of consumption: what rebalances cost, how far groups are behind, and commits that were removed."""
+"""Gold of consumption: what rebalances cost, how far groups are behind, and commits that were
+removed.
+"""
 
 from schemas.gold import UPDATED_AT
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
@@ -8,8 +10,10 @@ REBALANCE_COST = Table(
     schema="gold",
     name="rebalance_cost",
     comment=(
-        "The cost of each rebalance that the coordinators' log tells, by partition: for how long nobody committed, how "
-        "far the group fell behind, how much may have been done twice. Share groups have none: they commit no offsets."
+        "The cost of each rebalance that the coordinators' log tells, by partition: for how long "
+        "nobody committed, how "
+        "far the group fell behind, how much may have been done twice. Share groups have none: "
+        "they commit no offsets."
     ),
     columns=(
         Column("rebalance_id", "string", "The rebalance, gold.rebalances.id.", nullable=False),
@@ -18,74 +22,114 @@ REBALANCE_COST = Table(
         Column("topic", "string", "Topic whose offsets the group commits.", nullable=False),
         Column("partition", "int", "Partition of the topic.", nullable=False),
         Column("began_before", "timestamp", "As in gold.rebalances.", nullable=False),
-        Column("ended_before", "timestamp", "As in gold.rebalances: the time of its last record.", nullable=False),
+        Column(
+            "ended_before",
+            "timestamp",
+            "As in gold.rebalances: the time of its last record.",
+            nullable=False,
+        ),
         Column(
             "commit_gap_ms",
             "bigint",
-            "The longest time, ms, between two successive commits of the partition that the rebalance lies in, or "
-            "overlaps: from the last one before to the first one after, in the order of the log. While a group that "
-            "had members has none, nobody but an administrator commits: such commits are left out. While is_live, the "
+            "The longest time, ms, between two successive commits of the partition that the "
+            "rebalance lies in, or "
+            "overlaps: from the last one before to the first one after, in the order of the log. "
+            "While a group that "
+            "had members has none, nobody but an administrator commits: such commits are left "
+            "out. While is_live, the "
             "longest so far. Null where one of the two is not known.",
         ),
-        Column("last_commit_at", "timestamp", "Where commit_gap_ms begins: the coordinator's clock."),
+        Column(
+            "last_commit_at", "timestamp", "Where commit_gap_ms begins: the coordinator's clock."
+        ),
         Column("last_committed", "bigint", "The offset that was committed then."),
         Column("first_commit_at", "timestamp", "Where commit_gap_ms ends."),
         Column("first_committed", "bigint", "The offset that was committed then."),
         Column(
             "cadence_ms",
             "bigint",
-            "The usual time between commits: the longest between two of the partition in the ten minutes before the "
-            "rebalance, other rebalances left out. If nobody committed since the rebalance before, that of "
+            "The usual time between commits: the longest between two of the partition in the ten "
+            "minutes before the "
+            "rebalance, other rebalances left out. If nobody committed since the rebalance "
+            "before, that of "
             "the rebalance before. Null with fewer than two.",
         ),
         Column(
             "pause_ms_min",
             "bigint",
-            "Nobody consumed for at least this, ms: what two cadences leave of commit_gap_ms, from when on a record "
-            "was known to be there. If nobody asked for the ends of logs, a later commit is taken to say that one was "
+            "Nobody consumed for at least this, ms: what two cadences leave of commit_gap_ms, "
+            "from when on a record "
+            "was known to be there. If nobody asked for the ends of logs, a later commit is taken "
+            "to say that one was "
             "there. Null where pause_unknown says why.",
         ),
-        Column("pause_ms_max", "bigint", "At most: commit_gap_ms. Null until the partition is committed again."),
+        Column(
+            "pause_ms_max",
+            "bigint",
+            "At most: commit_gap_ms. Null until the partition is committed again.",
+        ),
         Column(
             "pause_unknown",
             "string",
-            "Why pause_ms_min is null: no_commit_before (in the ten minutes before) | no_commit_after (not yet, or not "
-            "before the next rebalance) | removed | records_lost (as close_reason) | no_cadence | nothing_to_consume "
-            "(the log had no record beyond last_committed) | no_progress (first_committed is no later offset than "
-            "last_committed, or than the one that was set since, and nobody asked for the log's end). Else null.",
+            "Why pause_ms_min is null: no_commit_before (in the ten minutes before) | "
+            "no_commit_after (not yet, or not "
+            "before the next rebalance) | removed | records_lost (as close_reason) | no_cadence | "
+            "nothing_to_consume "
+            "(the log had no record beyond last_committed) | no_progress (first_committed is no "
+            "later offset than "
+            "last_committed, or than the one that was set since, and nobody asked for the log's "
+            "end). Else null.",
         ),
         Column(
             "reprocessed_min",
             "bigint",
-            "At least so many offsets were consumed again, or given back by who set them: by so much the committed "
-            "offset fell. Offsets that were set while the group was empty count for the rebalance that ends that. "
+            "At least so many offsets were consumed again, or given back by who set them: by so "
+            "much the committed "
+            "offset fell. Offsets that were set while the group was empty count for the rebalance "
+            "that ends that. "
             "Null without a commit before.",
         ),
         Column(
             "reprocessed_max",
             "bigint",
-            "At most, by who had the partition next, unless somebody set offsets back further: the end of the log, "
-            "first asked for after the rebalance, less committed_before. Null where lag_before is, or the end was not "
+            "At most, by who had the partition next, unless somebody set offsets back further: "
+            "the end of the log, "
+            "first asked for after the rebalance, less committed_before. Null where lag_before "
+            "is, or the end was not "
             "asked for. If a member hung, it may do more that it had fetched when it awakes.",
         ),
         Column(
             "lost_unread",
             "bigint",
-            "Offsets that retention had deleted by then beyond the last commit; null as reprocessed_max.",
+            (
+                "Offsets that retention had deleted by then beyond the last commit; null as "
+                "reprocessed_max."
+            ),
         ),
         Column(
             "lag_before",
             "bigint",
-            "The most that the group was behind when it was last asked for, in the ten minutes before; else null.",
+            (
+                "The most that the group was behind when it was last asked for, in the ten "
+                "minutes before; else null."
+            ),
         ),
-        Column("lag_peak", "bigint", "The largest lag that was seen from the rebalance on until it was back."),
+        Column(
+            "lag_peak",
+            "bigint",
+            "The largest lag that was seen from the rebalance on until it was back.",
+        ),
         Column("lag_peak_at", "timestamp", "When that was seen."),
         Column(
             "lag_back_after",
             "timestamp",
             "The lag was above lag_before until after this; null where it was never seen to be.",
         ),
-        Column("lag_back_before", "timestamp", "It was no more than lag_before by this; null while that is not seen."),
+        Column(
+            "lag_back_before",
+            "timestamp",
+            "It was no more than lag_before by this; null while that is not seen.",
+        ),
         Column(
             "committed_before",
             "bigint",
@@ -94,14 +138,18 @@ REBALANCE_COST = Table(
         Column(
             "awaits_after",
             "struct<committed: bigint, at: timestamp, there_before: timestamp, set_to: bigint>",
-            "The last commit of a member before the rebalance was over, until another one follows; by when a record "
-            "was there that it did not have; and the offset that was set since, while the group was empty. Else null.",
+            "The last commit of a member before the rebalance was over, until another one "
+            "follows; by when a record "
+            "was there that it did not have; and the offset that was set since, while the group "
+            "was empty. Else null.",
         ),
         Column(
             "close_reason",
             "string",
-            "Why nothing more is said: recovered (the partition was committed again, and its lag is back where that is "
-            "known) | next_rebalance | removed (the committed offset was: it expired, or it, the group or the topic "
+            "Why nothing more is said: recovered (the partition was committed again, and its lag "
+            "is back where that is "
+            "known) | next_rebalance | removed (the committed offset was: it expired, or it, the "
+            "group or the topic "
             "was deleted) | records_lost (some of the log could not be read). Null while is_live.",
         ),
         UPDATED_AT,
@@ -121,7 +169,9 @@ REBALANCE_COST = Table(
         "pause_in_order": "pause_ms_min IS NULL OR (pause_ms_min >= 0 AND pause_ms_min <= pause_ms_max)",
         "reprocessed_in_order": "reprocessed_max IS NULL OR (reprocessed_min >= 0 AND reprocessed_min <= "
         "reprocessed_max)",
-        "lag_in_order": "lag_back_after IS NULL OR lag_back_before IS NULL OR lag_back_after <= lag_back_before",
+        "lag_in_order": (
+            "lag_back_after IS NULL OR lag_back_before IS NULL OR lag_back_after <= lag_back_before"
+        ),
     },
     partition_by=("is_live", PART),
     live="is_live",
@@ -134,26 +184,37 @@ BURROW_OF_GROUP = ("OK", "WARNING", "ERROR")
 """Statuses by the rules of Burrow, from the best to the worst (jobs/rules/groups/lag.py)."""
 
 _LAG_OF_PARTITION = (
-    "struct<topic: string, partition: int, committed_offset: bigint, lag_min: bigint, lag_max: bigint, "
-    "is_without_progress: boolean, burrow_status: string, committed_after: timestamp, committed_before: timestamp>"
+    "struct<topic: string, partition: int, committed_offset: bigint, lag_min: bigint, lag_max: "
+    "bigint, "
+    "is_without_progress: boolean, burrow_status: string, committed_after: timestamp, "
+    "committed_before: timestamp>"
 )
 
 GROUP_LAG = Table(
     schema="gold",
     name="group_lag",
     comment=(
-        "How far each group was behind, as the enrichment `offsets` of polls told it: a row when that changed, at most "
+        "How far each group was behind, as the enrichment `offsets` of polls told it: a row when "
+        "that changed, at most "
         "one a minute. A group that could not be asked is as it was."
     ),
     columns=(
         *CLUSTER_COLUMNS,
         GROUP_ID,
-        Column("first_poll", "string", "The poll with which the group was asked that the row shows.", nullable=False),
+        Column(
+            "first_poll",
+            "string",
+            "The poll with which the group was asked that the row shows.",
+            nullable=False,
+        ),
         Column("valid_from", "timestamp", "By then these commits had been read.", nullable=False),
         Column(
             "valid_to",
             "timestamp",
-            "By then others had been read, or the group was gone. Null: as far as polls know, it is so still.",
+            (
+                "By then others had been read, or the group was gone. Null: as far as polls know, "
+                "it is so still."
+            ),
         ),
         Column(
             "last_seen_at",
@@ -163,7 +224,8 @@ GROUP_LAG = Table(
         Column(
             "end_reason",
             "string",
-            "gone (the group is listed no more) | not_polled (groupsPattern no longer covers it); null if another row "
+            "gone (the group is listed no more) | not_polled (groupsPattern no longer covers it); "
+            "null if another row "
             "follows, and while the row holds.",
         ),
         Column(
@@ -171,63 +233,92 @@ GROUP_LAG = Table(
             "boolean",
             "The group only commits: no member ever joined it. Null if the lake cannot tell.",
         ),
-        Column("partitions", "int", "Partitions that it has committed an offset of.", nullable=False),
+        Column(
+            "partitions", "int", "Partitions that it has committed an offset of.", nullable=False
+        ),
         Column(
             "committed_sum",
             "bigint",
-            "All its committed offsets together: between two rows with the same partitions it rises by what the group "
+            "All its committed offsets together: between two rows with the same partitions it "
+            "rises by what the group "
             "was done with. Null without any.",
         ),
         Column(
             "lag_min",
             "bigint",
-            "Records that it was behind when the commits were read, all partitions together: at least. Those of the "
-            "poll before that the commits do not cover. A partition whose lag is negative counts as 0. Null where no "
+            "Records that it was behind when the commits were read, all partitions together: at "
+            "least. Those of the "
+            "poll before that the commits do not cover. A partition whose lag is negative counts "
+            "as 0. Null where no "
             "partition has an end of its log from before.",
         ),
         Column(
             "lag_max",
             "bigint",
-            "At most, until the ends were read. Null if the end of a partition's log is not known, or without commits.",
+            (
+                "At most, until the ends were read. Null if the end of a partition's log is not "
+                "known, or without commits."
+            ),
         ),
         Column(
             "largest_lag_min",
             "bigint",
-            "The largest lag of a partition: at least; null as lag_min. Negative if the commit of each is beyond the "
+            "The largest lag of a partition: at least; null as lag_min. Negative if the commit of "
+            "each is beyond the "
             "end of its log.",
         ),
-        Column("largest_lag_max", "bigint", "The largest lag of a partition: at most; null as lag_max. As its least."),
-        Column("partitions_behind", "int", "Partitions that may have had a lag: more than 0 at most.", nullable=False),
+        Column(
+            "largest_lag_max",
+            "bigint",
+            "The largest lag of a partition: at most; null as lag_max. As its least.",
+        ),
+        Column(
+            "partitions_behind",
+            "int",
+            "Partitions that may have had a lag: more than 0 at most.",
+            nullable=False,
+        ),
         Column(
             "partitions_beyond",
             "int",
-            "Partitions with a commit beyond the end of their log: a negative lag, as kafka-consumer-groups shows it. "
+            "Partitions with a commit beyond the end of their log: a negative lag, as "
+            "kafka-consumer-groups shows it. "
             "The log was cut off, the topic made again, or the offset set so.",
             nullable=False,
         ),
         Column(
             "partitions_without_progress",
             "int",
-            "Partitions that surely were behind since the poll before, and of which nothing was committed since.",
+            (
+                "Partitions that surely were behind since the poll before, and of which nothing "
+                "was committed since."
+            ),
             nullable=False,
         ),
         Column(
             "partitions_unknown",
             "int",
-            "Partitions whose lag could not be told: no leader, the topic is gone, nobody answered.",
+            (
+                "Partitions whose lag could not be told: no leader, the topic is gone, nobody "
+                "answered."
+            ),
             nullable=False,
         ),
         Column(
             "oldest_commit_after",
             "timestamp",
-            "The oldest of its commits was made after this; null where it was there when polls first asked. Polls do "
+            "The oldest of its commits was made after this; null where it was there when polls "
+            "first asked. Polls do "
             "not see a commit of the offset that is committed already.",
         ),
-        Column("oldest_commit_before", "timestamp", "The oldest of its commits had been made by this."),
+        Column(
+            "oldest_commit_before", "timestamp", "The oldest of its commits had been made by this."
+        ),
         Column(
             "burrow_status",
             "string",
-            "By the rules of Burrow, over the last ten polls that told of the group: OK | WARNING (a partition is) | "
+            "By the rules of Burrow, over the last ten polls that told of the group: OK | WARNING "
+            "(a partition is) | "
             "ERROR (a partition is STOP, STALL or REWIND). Null while no partition has a status.",
         ),
         Column(
@@ -239,23 +330,37 @@ GROUP_LAG = Table(
         Column(
             "not_well",
             f"array<{_LAG_OF_PARTITION}>",
-            "These partitions, at most 100, those with the largest lag first. committed_after and committed_before: "
-            "when the commit was made, as of the oldest one. lag_min and lag_max are negative where the commit is "
-            "beyond the end of the log. burrow_status: OK | WARNING (it gets on, and falls behind) | STOP (no other "
-            "offset was committed for longer than commits were seen before, and the log went on) | STALL (none in all "
-            "ten polls) | REWIND (the committed offset fell, and did not come back to where it was); null with fewer "
+            "These partitions, at most 100, those with the largest lag first. committed_after and "
+            "committed_before: "
+            "when the commit was made, as of the oldest one. lag_min and lag_max are negative "
+            "where the commit is "
+            "beyond the end of the log. burrow_status: OK | WARNING (it gets on, and falls "
+            "behind) | STOP (no other "
+            "offset was committed for longer than commits were seen before, and the log went on) "
+            "| STALL (none in all "
+            "ten polls) | REWIND (the committed offset fell, and did not come back to where it "
+            "was); null with fewer "
             "than ten polls.",
             nullable=False,
         ),
         UPDATED_AT,
-        Column("is_live", "boolean", "valid_to IS NULL.", nullable=False, generated_as="valid_to IS NULL"),
+        Column(
+            "is_live",
+            "boolean",
+            "valid_to IS NULL.",
+            nullable=False,
+            generated_as="valid_to IS NULL",
+        ),
         part_column(),
     ),
     key=("cluster_id", "cluster", "group_id", "first_poll"),
     constraints={
         "end_reason_known": "end_reason IS NULL OR end_reason IN ('gone', 'not_polled')",
         "lag_in_order": "lag_min IS NULL OR lag_max IS NULL OR lag_min <= lag_max",
-        "largest_in_order": "largest_lag_min IS NULL OR largest_lag_max IS NULL OR largest_lag_min <= largest_lag_max",
+        "largest_in_order": (
+            "largest_lag_min IS NULL OR largest_lag_max IS NULL OR largest_lag_min <= "
+            "largest_lag_max"
+        ),
         "burrow_known": f"burrow_status IS NULL OR burrow_status IN ({', '.join(map(repr, BURROW_OF_GROUP))})",
     },
     partition_by=("is_live", PART),
@@ -268,7 +373,8 @@ REMOVED_COMMITS_TOLD = Table(
     schema="gold",
     name="removed_commits_told",
     comment=(
-        "Committed offsets that were removed, as polls tell it; gold.removed_commits has what the coordinators' log "
+        "Committed offsets that were removed, as polls tell it; gold.removed_commits has what the "
+        "coordinators' log "
         "says, too."
     ),
     columns=(
@@ -276,9 +382,21 @@ REMOVED_COMMITS_TOLD = Table(
         GROUP_ID,
         Column("topic", "string", "Topic whose offset was committed.", nullable=False),
         Column("partition", "int", "Partition of the topic.", nullable=False),
-        Column("committed_offset", "bigint", "The offset that was committed last, as far as polls saw."),
-        Column("poll", "string", "The first poll with which the commit was not there any more.", nullable=False),
-        Column("removed_after", "timestamp", "It was there still when a poll was answered then.", nullable=False),
+        Column(
+            "committed_offset", "bigint", "The offset that was committed last, as far as polls saw."
+        ),
+        Column(
+            "poll",
+            "string",
+            "The first poll with which the commit was not there any more.",
+            nullable=False,
+        ),
+        Column(
+            "removed_after",
+            "timestamp",
+            "It was there still when a poll was answered then.",
+            nullable=False,
+        ),
         Column("removed_before", "timestamp", "It had been removed by this.", nullable=False),
         Column("is_group_gone", "boolean", "The group was listed no more, either.", nullable=False),
     ),

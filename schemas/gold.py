@@ -1,7 +1,8 @@
-"""Gold: what happened. Events and episodes, by the rules of jobs/rules/; what is inferred is called so.
+"""Gold: what happened. Events and episodes, by the rules of jobs/rules/; what is inferred is called
+so.
 
-Times are bounds: `*_after` is when the last poll without it was sent, `*_before` when the first poll with it was
-answered. Of what the controllers' log tells both are the time of the record.
+Times are bounds: `*_after` is when the last poll without it was sent, `*_before` when the first
+poll with it was answered. Of what the controllers' log tells both are the time of the record.
 """
 
 from schemas.silver import CLUSTER_COLUMNS, PARTITION, TOPIC, TOPIC_ID
@@ -9,16 +10,32 @@ from schemas.table import PART, Column, Table, View, part_column
 
 ID = Column("id", "string", "Hash of the row's key and its opening poll.", nullable=False)
 POLL = (
-    Column("poll", "string", "First accepted poll, or record of the controllers' log, that showed it.", nullable=False),
-    Column("source", "string", "Source that showed it: polls | log (the controllers' log).", nullable=False),
+    Column(
+        "poll",
+        "string",
+        "First accepted poll, or record of the controllers' log, that showed it.",
+        nullable=False,
+    ),
+    Column(
+        "source",
+        "string",
+        "Source that showed it: polls | log (the controllers' log).",
+        nullable=False,
+    ),
 )
 BEGAN = (
-    Column("began_after", "timestamp", "It began after this; null where no poll came before the first that showed it."),
+    Column(
+        "began_after",
+        "timestamp",
+        "It began after this; null where no poll came before the first that showed it.",
+    ),
     Column("began_before", "timestamp", "It had begun by this.", nullable=False),
 )
 UPDATED_AT = Column("updated_at", "timestamp", "When the row was last written.", nullable=False)
 RACK = Column(
-    "rack", "string", "Its rack, as listed by that poll or the one before; null when it has none or was not listed."
+    "rack",
+    "string",
+    "Its rack, as listed by that poll or the one before; null when it has none or was not listed.",
 )
 
 LEVELS = ("under_replicated", "at_min_isr", "under_min_isr", "offline")
@@ -27,7 +44,9 @@ LEVELS = ("under_replicated", "at_min_isr", "under_min_isr", "offline")
 
 def _ends(what: str) -> tuple[Column, ...]:
     return (
-        Column("ended_poll", "string", f"First accepted poll in which {what}; null while it lasts."),
+        Column(
+            "ended_poll", "string", f"First accepted poll in which {what}; null while it lasts."
+        ),
         Column("ended_after", "timestamp", "It ended after this; null while it lasts."),
         Column("ended_before", "timestamp", "It had ended by this; null while it lasts."),
         Column("duration_ms_min", "bigint", "It lasted at least this, ms; null while it lasts."),
@@ -40,7 +59,12 @@ def _ends(what: str) -> tuple[Column, ...]:
 
 
 def _is_live(until: str) -> Column:
-    return Column("is_live", "boolean", f"A later round may still change the row, or need it: {until}.", nullable=False)
+    return Column(
+        "is_live",
+        "boolean",
+        f"A later round may still change the row, or need it: {until}.",
+        nullable=False,
+    )
 
 
 ISR_CHANGES = Table(
@@ -58,7 +82,8 @@ ISR_CHANGES = Table(
         Column(
             "change",
             "string",
-            "left | initially_out (a replica that was out of the ISR when the partition was first seen) | rejoined | "
+            "left | initially_out (a replica that was out of the ISR when the partition was first "
+            "seen) | rejoined | "
             "joined (a replica that a reassignment had added).",
             nullable=False,
         ),
@@ -72,40 +97,52 @@ ISR_CHANGES = Table(
         Column(
             "cause",
             "string",
-            "Inferred, of brokers that left: broker_down | log_dir_failed (a log directory: the broker stayed listed "
-            "while its replica was offline) | reassignment | leader_stalled | lagging. Null until cause_due_at.",
+            "Inferred, of brokers that left: broker_down | log_dir_failed (a log directory: the "
+            "broker stayed listed "
+            "while its replica was offline) | reassignment | leader_stalled | lagging. Null until "
+            "cause_due_at.",
         ),
         Column(
             "signs",
             "array<string>",
-            "State of the broker in the polls until cause_due_at, from which the cause follows: gone (not listed) | "
+            "State of the broker in the polls until cause_due_at, from which the cause follows: "
+            "gone (not listed) | "
             "offline | "
-            "failed (it lost a leadership as only a failed broker does) | back (in the ISR) | together (others left "
+            "failed (it lost a leadership as only a failed broker does) | back (in the ISR) | "
+            "together (others left "
             "ISRs of the same leader at the same moment). Null of those that came.",
         ),
-        Column("cause_due_at", "timestamp", "End of the look-ahead after which the cause is decided."),
+        Column(
+            "cause_due_at", "timestamp", "End of the look-ahead after which the cause is decided."
+        ),
         Column(
             "is_flapping",
             "boolean",
-            "Of those that left: it left this ISR thresholds.flaps times or more within thresholds.flapWindow, "
+            "Of those that left: it left this ISR thresholds.flaps times or more within "
+            "thresholds.flapWindow, "
             "this time included.",
         ),
         *_ends("it was back, was no replica any more, or the partition was gone"),
         Column(
             "end_reason",
             "string",
-            "rejoined | removed (no replica any more) | unknown (its ISR means nothing any more) | or as the partition "
+            "rejoined | removed (no replica any more) | unknown (its ISR means nothing any more) "
+            "| or as the partition "
             "ended; null while it is out.",
         ),
         UPDATED_AT,
-        _is_live("while the broker is out, its cause is not decided, or it counts for flapping or an incident"),
+        _is_live(
+            "while the broker is out, its cause is not decided, or it counts for flapping or an "
+            "incident"
+        ),
         part_column(),
     ),
     key=("id",),
     constraints={
         "change_known": "change IN ('left', 'initially_out', 'rejoined', 'joined')",
         "cause_known": "cause IS NULL OR (change IN ('left', 'initially_out') "
-        "AND cause IN ('broker_down', 'log_dir_failed', 'reassignment', 'leader_stalled', 'lagging'))",
+        "AND cause IN ('broker_down', 'log_dir_failed', 'reassignment', 'leader_stalled', "
+        "'lagging'))",
         "bounds_in_order": "began_after IS NULL OR began_after <= began_before",
     },
     partition_by=("is_live", PART),
@@ -117,7 +154,8 @@ ISR_EPISODES = Table(
     schema="gold",
     name="isr_episodes",
     comment=(
-        "One row for each stretch of a partition at a level. Levels do not exclude each other: what is under min "
+        "One row for each stretch of a partition at a level. Levels do not exclude each other: "
+        "what is under min "
         "ISR is under-replicated too."
     ),
     columns=(
@@ -129,7 +167,8 @@ ISR_EPISODES = Table(
         Column(
             "level",
             "string",
-            "under_replicated | at_min_isr (size of the ISR = effective min ISR, as always if there "
+            "under_replicated | at_min_isr (size of the ISR = effective min ISR, as always if "
+            "there "
             "are no more replicas) | under_min_isr (has a leader) | offline (no leader).",
             nullable=False,
         ),
@@ -139,15 +178,27 @@ ISR_EPISODES = Table(
         Column(
             "end_reason",
             "string",
-            "Null: it recovered. unknown: its min ISR is not known, or its ISR means nothing, any more. Else as the "
+            "Null: it recovered. unknown: its min ISR is not known, or its ISR means nothing, any "
+            "more. Else as the "
             "partition ended: "
             "recreated | unauthorized | gone | not_polled.",
         ),
         Column(
-            "brokers_out", "array<int>", "Replicas that were out of the ISR at any time of it, sorted.", nullable=False
+            "brokers_out",
+            "array<int>",
+            "Replicas that were out of the ISR at any time of it, sorted.",
+            nullable=False,
         ),
-        Column("smallest_isr", "int", "Smallest size of the ISR in it; null where the ISR means nothing."),
-        Column("min_isr", "int", "Effective min ISR, the largest in it; null where it is not known (no enrichment)."),
+        Column(
+            "smallest_isr",
+            "int",
+            "Smallest size of the ISR in it; null where the ISR means nothing.",
+        ),
+        Column(
+            "min_isr",
+            "int",
+            "Effective min ISR, the largest in it; null where it is not known (no enrichment).",
+        ),
         UPDATED_AT,
         _is_live("while it lasts"),
         part_column(),
@@ -167,7 +218,8 @@ BROKER_INCIDENTS = Table(
     schema="gold",
     name="broker_incidents",
     comment=(
-        "One row for each stretch in which some ISR lacked a broker (reassignments left out); gaps under 60 s "
+        "One row for each stretch in which some ISR lacked a broker (reassignments left out); "
+        "gaps under 60 s "
         "are part of it."
     ),
     columns=(
@@ -179,9 +231,21 @@ BROKER_INCIDENTS = Table(
         *BEGAN,
         *_ends("no ISR lacked it any more"),
         Column("partitions", "bigint", "Partitions whose ISR lacked it.", nullable=False),
-        Column("partitions_out", "bigint", "Partitions whose ISR lacks it now; 0 once it ended.", nullable=False),
-        Column("first_out_before", "timestamp", "The first of them had lost it by this.", nullable=False),
-        Column("last_out_before", "timestamp", "The last of them had lost it by this.", nullable=False),
+        Column(
+            "partitions_out",
+            "bigint",
+            "Partitions whose ISR lacks it now; 0 once it ended.",
+            nullable=False,
+        ),
+        Column(
+            "first_out_before",
+            "timestamp",
+            "The first of them had lost it by this.",
+            nullable=False,
+        ),
+        Column(
+            "last_out_before", "timestamp", "The last of them had lost it by this.", nullable=False
+        ),
         Column(
             "causes",
             "array<string>",
@@ -191,12 +255,15 @@ BROKER_INCIDENTS = Table(
         Column(
             "worst_level",
             "string",
-            "The worst level that a partition reached while it lacked the broker: under_replicated | at_min_isr | "
+            "The worst level that a partition reached while it lacked the broker: "
+            "under_replicated | at_min_isr | "
             "under_min_isr | offline.",
             nullable=False,
         ),
         UPDATED_AT,
-        _is_live("while it lasts, may still be joined by a departure, or a cause in it is not decided"),
+        _is_live(
+            "while it lasts, may still be joined by a departure, or a cause in it is not decided"
+        ),
         part_column(),
     ),
     key=("id",),
@@ -210,24 +277,52 @@ STALE_BROKERS = Table(
     schema="gold",
     name="stale_brokers",
     comment=(
-        "One row for each stretch in which a broker answered clients from an old image of the cluster, as one does "
-        "that is cut off from the controllers. Found when polls ask it; a broker that nobody asked may be stale unseen."
+        "One row for each stretch in which a broker answered clients from an old image of the "
+        "cluster, as one does "
+        "that is cut off from the controllers. Found when polls ask it; a broker that nobody "
+        "asked may be stale unseen."
     ),
     columns=(
         ID,
         *CLUSTER_COLUMNS,
         Column("broker_id", "int", "The broker.", nullable=False),
         Column("broker", "string", "host:port at which it answered."),
-        Column("poll", "string", "First accepted poll in which it was found to be behind.", nullable=False),
-        Column("began_after", "timestamp", "Its last answer that was not behind was asked for then; null: none was."),
-        Column("began_before", "timestamp", "Its first answer that was behind came then.", nullable=False),
+        Column(
+            "poll",
+            "string",
+            "First accepted poll in which it was found to be behind.",
+            nullable=False,
+        ),
+        Column(
+            "began_after",
+            "timestamp",
+            "Its last answer that was not behind was asked for then; null: none was.",
+        ),
+        Column(
+            "began_before",
+            "timestamp",
+            "Its first answer that was behind came then.",
+            nullable=False,
+        ),
         *_ends("it was not behind, or could not be reached"),
-        Column("end_reason", "string", "caught_up | unreachable (it may be stale still); null while it lasts."),
-        Column("partitions_behind", "int", "Partitions that it showed in an earlier state, at most.", nullable=False),
+        Column(
+            "end_reason",
+            "string",
+            "caught_up | unreachable (it may be stale still); null while it lasts.",
+        ),
+        Column(
+            "partitions_behind",
+            "int",
+            "Partitions that it showed in an earlier state, at most.",
+            nullable=False,
+        ),
         Column(
             "epochs_behind",
             "bigint",
-            "Leader epochs that it was behind, of all partitions together, at most. 0 where ISRs alone differed.",
+            (
+                "Leader epochs that it was behind, of all partitions together, at most. 0 where "
+                "ISRs alone differed."
+            ),
             nullable=False,
         ),
         _is_live("while it lasts"),
@@ -254,7 +349,11 @@ LEADER_CHANGES = Table(
         Column("leader", "int", "Leader afterwards; -1 none.", nullable=False),
         Column("prev_leader_epoch", "int", "Leader epoch before; null before Metadata v9."),
         Column("leader_epoch", "int", "Leader epoch afterwards; null before Metadata v9."),
-        Column("replicas", "array<int>", "Assigned brokers afterwards, in order: the first is the preferred leader."),
+        Column(
+            "replicas",
+            "array<int>",
+            "Assigned brokers afterwards, in order: the first is the preferred leader.",
+        ),
         Column("prev_isr", "array<int>", "ISR before, a sorted set."),
         Column("isr", "array<int>", "ISR afterwards, a sorted set."),
         *POLL,
@@ -266,36 +365,48 @@ LEADER_CHANGES = Table(
             nullable=False,
         ),
         Column("changes_max", "int", "At most; null where epochs cannot be trusted."),
-        Column("changes_hidden", "int", "Of them not seen by any poll; null where that is not known exactly."),
+        Column(
+            "changes_hidden",
+            "int",
+            "Of them not seen by any poll; null where that is not known exactly.",
+        ),
         Column(
             "epoch_semantics",
             "string",
-            "How sure the counts of changes are: exact (but for a reassignment that began and ended, or was cancelled, "
+            "How sure the counts of changes are: exact (but for a reassignment that began and "
+            "ended, or was cancelled, "
             "between the two polls: that adds one) | upper_bound | unreliable.",
             nullable=False,
         ),
         Column(
             "reason",
             "string",
-            "Inferred, but where the controllers' log tells, which says so: preferred | failover | reassignment | "
+            "Inferred, but where the controllers' log tells, which says so: preferred | failover "
+            "| reassignment | "
             "recovery (from none) | offline (to none) | isr_shrink (the same leader, but "
-            "brokers left the ISR: that raises epochs while metadata.version is below 3.6-IV0 or not known, and in a "
-            "migration from ZooKeeper) | unknown. offline, recovery or unknown alone where the ISR means nothing.",
+            "brokers left the ISR: that raises epochs while metadata.version is below 3.6-IV0 or "
+            "not known, and in a "
+            "migration from ZooKeeper) | unknown. offline, recovery or unknown alone where the "
+            "ISR means nothing.",
             nullable=False,
         ),
         Column(
             "unclean",
             "string",
-            "no | suspected | proven; null where it cannot be told: where the ISR means nothing, and with ELR where "
-            "the enrichment elr did not tell the eligible leaders of the state before, or told one that was down: if "
+            "no | suspected | proven; null where it cannot be told: where the ISR means nothing, "
+            "and with ELR where "
+            "the enrichment elr did not tell the eligible leaders of the state before, or told "
+            "one that was down: if "
             "it was killed, it is eligible no more.",
         ),
         Column(
             "is_last_known_leader",
             "boolean",
-            "The new leader is the last one that was known, kept with the ELR, elected unclean whatever the "
+            "The new leader is the last one that was known, kept with the ELR, elected unclean "
+            "whatever the "
             "configuration says "
-            "(inferred); null where the enrichment elr did not tell it of the state before, and where an eligible "
+            "(inferred); null where the enrichment elr did not tell it of the state before, and "
+            "where an eligible "
             "leader that was down is back.",
         ),
         Column("leaderless_ms_min", "bigint", "Without a leader before this change: at least, ms."),
@@ -306,7 +417,8 @@ LEADER_CHANGES = Table(
     constraints={
         "semantics_known": "epoch_semantics IN ('exact', 'upper_bound', 'unreliable')",
         "reason_known": (
-            "reason IN ('preferred', 'failover', 'reassignment', 'recovery', 'offline', 'isr_shrink', 'unknown')"
+            "reason IN ('preferred', 'failover', 'reassignment', 'recovery', 'offline', "
+            "'isr_shrink', 'unknown')"
         ),
         "unclean_known": "unclean IS NULL OR unclean IN ('no', 'suspected', 'proven')",
         "bounds_in_order": "changes_max IS NULL OR changes_min <= changes_max",
@@ -319,21 +431,48 @@ LEADER_BALANCE = Table(
     schema="gold",
     name="leader_balance",
     comment=(
-        "Partitions that each broker leads, over time: a row only when it changes. Topics that the filter leaves out "
+        "Partitions that each broker leads, over time: a row only when it changes. Topics that "
+        "the filter leaves out "
         "are not counted."
     ),
     columns=(
         *CLUSTER_COLUMNS,
         Column("broker_id", "int", "The broker.", nullable=False),
         *POLL,
-        Column("valid_from", "timestamp", "When that poll was answered: it is so from then on.", nullable=False),
+        Column(
+            "valid_from",
+            "timestamp",
+            "When that poll was answered: it is so from then on.",
+            nullable=False,
+        ),
         Column("leads", "bigint", "Partitions that it leads.", nullable=False),
-        Column("preferred_for", "bigint", "Partitions whose preferred leader it is.", nullable=False),
-        Column("led_elsewhere", "bigint", "Of these, partitions that another broker leads, or none.", nullable=False),
-        Column("imbalance", "double", "led_elsewhere / preferred_for; null where it is preferred nowhere."),
-        Column("superseded_poll", "string", "First accepted poll with other numbers; null while current."),
+        Column(
+            "preferred_for", "bigint", "Partitions whose preferred leader it is.", nullable=False
+        ),
+        Column(
+            "led_elsewhere",
+            "bigint",
+            "Of these, partitions that another broker leads, or none.",
+            nullable=False,
+        ),
+        Column(
+            "imbalance",
+            "double",
+            "led_elsewhere / preferred_for; null where it is preferred nowhere.",
+        ),
+        Column(
+            "superseded_poll",
+            "string",
+            "First accepted poll with other numbers; null while current.",
+        ),
         Column("valid_to", "timestamp", "When that poll was answered; null while current."),
-        Column("is_current", "boolean", "valid_to IS NULL.", nullable=False, generated_as="valid_to IS NULL"),
+        Column(
+            "is_current",
+            "boolean",
+            "valid_to IS NULL.",
+            nullable=False,
+            generated_as="valid_to IS NULL",
+        ),
         part_column(),
     ),
     key=("cluster_id", "broker_id", "poll"),
@@ -345,12 +484,20 @@ LEADER_BALANCE = Table(
 CONTROLLER_CHANGES = Table(
     schema="gold",
     name="controller_changes",
-    comment="One row for each time that the controllers elected an active one, the same one too (controllers' log).",
+    comment=(
+        "One row for each time that the controllers elected an active one, the same one too "
+        "(controllers' log)."
+    ),
     columns=(
         ID,
         *CLUSTER_COLUMNS,
         Column("controller_id", "int", "The active controller afterwards.", nullable=False),
-        Column("controller_epoch", "int", "Its epoch, the leader epoch of the controllers' log.", nullable=False),
+        Column(
+            "controller_epoch",
+            "int",
+            "Its epoch, the leader epoch of the controllers' log.",
+            nullable=False,
+        ),
         Column("prev_controller_id", "int", "The active one before; null where that is not known."),
         Column("prev_controller_epoch", "int", "Its epoch; null where that is not known."),
         *POLL,
@@ -377,7 +524,8 @@ _CONFIGS = """(
 )"""
 
 _TIMELINE = (
-    # The first one, without which there is no view, is of a gold table: where it is, there is a schema for the view.
+    # The first one, without which there is no view, is of a gold table: where it is, there is a
+    # schema for the view.
     """
 SELECT concat('isr_', change) AS what, cluster_id, cluster, topic, partition, CAST(NULL AS STRING) AS group_id,
   broker_id, concat('{', array_join(prev_isr, ','), '}') AS before,
@@ -494,37 +642,46 @@ FROM {gold.rebalance_storms}""",
 INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
-    comment="Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, coordinators and "
-    "groups: what happened, in one order. Each began between began_after and began_before; what is inferred has a "
+    comment="Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, "
+    "coordinators and "
+    "groups: what happened, in one order. Each began between began_after and began_before; what "
+    "is inferred has a "
     "column of its own.",
     parts=_TIMELINE,
     meanings=(
         (
             "what",
             (
-                "Kind of event: isr_left, leader_changed, broker_gone, rebalance_began, coordinator_moved, ... The "
+                "Kind of event: isr_left, leader_changed, broker_gone, rebalance_began, "
+                "coordinator_moved, ... The "
                 "controllers' log alone tells broker_registered, broker_fenced, broker_unfenced, "
-                "broker_controlled_shutdown, broker_unregistered, controller_elected, config_set, config_changed, "
+                "broker_controlled_shutdown, broker_unregistered, controller_elected, config_set, "
+                "config_changed, "
                 "config_removed, feature_level_changed."
             ),
         ),
         (
             "topic",
-            "Its topic; null of brokers, controllers and features, and of groups but for a move of their coordinator.",
+            (
+                "Its topic; null of brokers, controllers and features, and of groups but for a "
+                "move of their coordinator."
+            ),
         ),
         ("partition", "Its partition; null of all that is no event of a partition."),
         ("group_id", "Its group; null of all that is no event of a group."),
         (
             "broker_id",
             (
-                "The broker, the leader afterwards, or the coordinator; null of topics, reassignments, controllers and "
+                "The broker, the leader afterwards, or the coordinator; null of topics, "
+                "reassignments, controllers and "
                 "features."
             ),
         ),
         (
             "before",
             (
-                "State before, as text: the ISR, the leader, the address, name and value of a configuration, ...; null "
+                "State before, as text: the ISR, the leader, the address, name and value of a "
+                "configuration, ...; null "
                 "where there was none. A configuration's value that is not kept is left out."
             ),
         ),
@@ -532,7 +689,8 @@ INCIDENT_TIMELINE = View(
         (
             "inferred",
             (
-                "Cause, reason or end that is inferred; null where nothing is. Of a leader's change that "
+                "Cause, reason or end that is inferred; null where nothing is. Of a leader's "
+                "change that "
                 "the controllers' log tells, the reason follows from the record."
             ),
         ),

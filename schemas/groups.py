@@ -1,8 +1,8 @@
 """Gold of groups: what the coordinators' log and polls tell, and the views that join the two.
 
-A row is stored as its source tells it, and never told again because another source came later. Who coordinated a group,
-whether that had moved, names of topic ids, partitions that nobody has: views join them when they are asked for
-(schemas/views/).
+A row is stored as its source tells it, and never told again because another source came later. Who
+coordinated a group, whether that had moved, names of topic ids, partitions that nobody has: views
+join them when they are asked for (schemas/views/).
 """
 
 from pathlib import Path
@@ -27,13 +27,18 @@ REASONS = (
 """Why a group rebalanced, inferred from what changed; in the order in which they are told."""
 
 _LOG_PARTITION = Column(
-    "log_partition", "int", "Partition of __consumer_offsets that the group is kept in; null where it is not known."
+    "log_partition",
+    "int",
+    "Partition of __consumer_offsets that the group is kept in; null where it is not known.",
 )
-_GROUP_TYPE = Column("group_type", "string", "classic | consumer | share | streams.", nullable=False)
+_GROUP_TYPE = Column(
+    "group_type", "string", "classic | consumer | share | streams.", nullable=False
+)
 _SOURCE = Column(
     "source",
     "string",
-    "log (what the coordinator wrote: exact) | polls (what changed between two descriptions: bounded, and several in "
+    "log (what the coordinator wrote: exact) | polls (what changed between two descriptions: "
+    "bounded, and several in "
     "a row are one).",
     nullable=False,
 )
@@ -48,21 +53,39 @@ _IS_LIVE = Column(
 REBALANCES_TOLD = Table(
     schema="gold",
     name="rebalances_told",
-    comment="Rebalances of groups as their source tells them; gold.rebalances has what other sources say of them, too.",
+    comment=(
+        "Rebalances of groups as their source tells them; gold.rebalances has what other sources "
+        "say of them, too."
+    ),
     columns=(
         ID,
         *CLUSTER_COLUMNS,
         GROUP_ID,
         _GROUP_TYPE,
-        Column("prev_group_type", "string", "Type before, where this is the rebalance of a conversion; else null."),
-        Column("protocol_type", "string", "Of classic groups: consumer, connect, ...; null of the others."),
+        Column(
+            "prev_group_type",
+            "string",
+            "Type before, where this is the rebalance of a conversion; else null.",
+        ),
+        Column(
+            "protocol_type",
+            "string",
+            "Of classic groups: consumer, connect, ...; null of the others.",
+        ),
         _SOURCE,
-        Column("generation", "int", "Generation, or group epoch, that it led to; null for classic groups of polls."),
-        Column("prev_generation", "int", "The one before it; null where nothing is known from before."),
+        Column(
+            "generation",
+            "int",
+            "Generation, or group epoch, that it led to; null for classic groups of polls.",
+        ),
+        Column(
+            "prev_generation", "int", "The one before it; null where nothing is known from before."
+        ),
         Column(
             "skipped_generations",
             "int",
-            "Generations or epochs between the two that never completed (of polls: that no poll showed completed); "
+            "Generations or epochs between the two that never completed (of polls: that no poll "
+            "showed completed); "
             "null where that is not known.",
         ),
         _LOG_PARTITION,
@@ -75,59 +98,104 @@ REBALANCES_TOLD = Table(
             "It began after this; null where nothing bounds it. Equal to began_before: exact.",
         ),
         Column("began_before", "timestamp", "It had begun by this.", nullable=False),
-        Column("ended_after", "timestamp", "It ended after this; null while it lasts, or where nothing bounds it."),
-        Column("ended_before", "timestamp", "It had ended by this; null while it lasts. Equal to ended_after: exact."),
+        Column(
+            "ended_after",
+            "timestamp",
+            "It ended after this; null while it lasts, or where nothing bounds it.",
+        ),
+        Column(
+            "ended_before",
+            "timestamp",
+            "It had ended by this; null while it lasts. Equal to ended_after: exact.",
+        ),
         Column(
             "ended_leader_epoch",
             "int",
-            "Leader epoch of log_partition that wrote the record with which it ended; null while it lasts, where "
+            "Leader epoch of log_partition that wrote the record with which it ended; null while "
+            "it lasts, where "
             "no one record "
             "says that it ended, and of polls.",
         ),
         Column("duration_ms_min", "bigint", "It took at least this, ms; null while it lasts."),
-        Column("duration_ms_max", "bigint", "At most, ms; null while it lasts, or where its begin has no bound."),
+        Column(
+            "duration_ms_max",
+            "bigint",
+            "At most, ms; null while it lasts, or where its begin has no bound.",
+        ),
         Column(
             "end_reason",
             "string",
-            "completed | emptied | deleted | converted (before it completed) | unknown (records were lost "
-            "meanwhile); null while it lasts. A classic group's generation is completed once its record is written: if "
-            "a member joined before that was acknowledged, nobody got the assignment, which records do not tell.",
+            "completed | emptied | deleted | converted (before it completed) | unknown (records "
+            "were lost "
+            "meanwhile); null while it lasts. A classic group's generation is completed once its "
+            "record is written: if "
+            "a member joined before that was acknowledged, nobody got the assignment, which "
+            "records do not tell.",
         ),
         Column(
-            "assignor", "string", "Assignor that the group agreed on, or the server's; null where no source names one."
+            "assignor",
+            "string",
+            "Assignor that the group agreed on, or the server's; null where no source names one.",
         ),
         Column(
-            "mode", "string", "eager | cooperative; null where it is not known (other protocol types, share groups)."
+            "mode",
+            "string",
+            "eager | cooperative; null where it is not known (other protocol types, share groups).",
         ),
         Column(
             "phases",
             "int",
-            "2: members gave partitions up in one generation and joined again for the next (more where members gave up "
+            "2: members gave partitions up in one generation and joined again for the next (more "
+            "where members gave up "
             "some in that one, too). Else 1; null of polls.",
         ),
-        Column("group_leader", "string", "Member that led a classic group, and assigned; null of the others."),
-        Column("members", "int", "Members after it.", nullable=False),
-        Column("prev_members", "int", "Members before it; null where nothing is known from before."),
-        Column("members_joined", "int", "Members that are new; null where nothing is known from before."),
-        Column("members_left", "int", "Members that are gone; null where nothing is known from before."),
         Column(
-            "members_restarted", "int", "Static members that came back under another member id; null as members_joined."
+            "group_leader",
+            "string",
+            "Member that led a classic group, and assigned; null of the others.",
         ),
-        Column("partitions_kept", "int", "Partitions (streams: active tasks) that stayed with their member."),
+        Column("members", "int", "Members after it.", nullable=False),
+        Column(
+            "prev_members", "int", "Members before it; null where nothing is known from before."
+        ),
+        Column(
+            "members_joined",
+            "int",
+            "Members that are new; null where nothing is known from before.",
+        ),
+        Column(
+            "members_left", "int", "Members that are gone; null where nothing is known from before."
+        ),
+        Column(
+            "members_restarted",
+            "int",
+            "Static members that came back under another member id; null as members_joined.",
+        ),
+        Column(
+            "partitions_kept",
+            "int",
+            "Partitions (streams: active tasks) that stayed with their member.",
+        ),
         Column("partitions_moved", "int", "Partitions that another member has than before."),
         Column("partitions_added", "int", "Partitions that a member has and none had before."),
         Column(
             "partitions_lost",
             "int",
-            "Partitions that a member had and none has now: unsubscribed, the topic is gone, or nobody is left.",
+            (
+                "Partitions that a member had and none has now: unsubscribed, the topic is gone, "
+                "or nobody is left."
+            ),
         ),
         Column(
-            "subscribed", "array<string>", "Topics that its members subscribe to, sorted; null where that is not known."
+            "subscribed",
+            "array<string>",
+            "Topics that its members subscribe to, sorted; null where that is not known.",
         ),
         Column(
             "assigned",
             "array<struct<topic: string, topic_id: string, partitions: int>>",
-            "How many partitions of each topic have a member; while the rebalance lasts, by the target assignment. "
+            "How many partitions of each topic have a member; while the rebalance lasts, by the "
+            "target assignment. "
             "Null if that is not known.",
         ),
         Column(
@@ -139,16 +207,21 @@ REBALANCES_TOLD = Table(
         Column(
             "reasons",
             "array<string>",
-            f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before. static_member_left: it left "
-            "or timed out, which look the same. partitions_changed: some were added or lost. metadata_changed: the "
-            "coordinator of a group with epochs knew other metadata of its topics, such as racks of replicas, and no "
+            f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before. "
+            "static_member_left: it left "
+            "or timed out, which look the same. partitions_changed: some were added or lost. "
+            "metadata_changed: the "
+            "coordinator of a group with epochs knew other metadata of its topics, such as racks "
+            "of replicas, and no "
             "partition was added or lost. same_members: nothing shows why.",
         ),
         Column(
             "silent_ms_max",
             "bigint",
-            "If a member that left had died, it had been silent for at most this when the rebalance began, ms: the "
-            "longest session time-out of those that left. Inferred; null if nobody left, and where records name no "
+            "If a member that left had died, it had been silent for at most this when the "
+            "rebalance began, ms: the "
+            "longest session time-out of those that left. Inferred; null if nobody left, and "
+            "where records name no "
             "time-out (other types than classic).",
         ),
         Column(
@@ -166,7 +239,10 @@ REBALANCES_TOLD = Table(
         "source_known": "source IN ('log', 'polls')",
         "began_in_order": "began_after IS NULL OR began_after <= began_before",
         "end_is_whole": "(ended_before IS NULL) = (end_reason IS NULL)",
-        "end_known": "end_reason IS NULL OR end_reason IN ('completed', 'emptied', 'deleted', 'converted', 'unknown')",
+        "end_known": (
+            "end_reason IS NULL OR end_reason IN ('completed', 'emptied', 'deleted', 'converted', "
+            "'unknown')"
+        ),
         "mode_known": "mode IS NULL OR mode IN ('eager', 'cooperative')",
     },
     partition_by=("is_live", PART),
@@ -180,7 +256,8 @@ REBALANCE_MEMBERS_TOLD = Table(
     schema="gold",
     name="rebalance_members_told",
     comment=(
-        "Who had what before and after each rebalance, as its source tells it; gold.rebalance_members has names "
+        "Who had what before and after each rebalance, as its source tells it; "
+        "gold.rebalance_members has names "
         "of topic ids, too."
     ),
     columns=(
@@ -188,29 +265,43 @@ REBALANCE_MEMBERS_TOLD = Table(
         *CLUSTER_COLUMNS,
         GROUP_ID,
         Column(
-            "member_id", "string", "Member, under the id that it has afterwards, or had if it left.", nullable=False
+            "member_id",
+            "string",
+            "Member, under the id that it has afterwards, or had if it left.",
+            nullable=False,
         ),
-        Column("prev_member_id", "string", "Its id before, where a static member came back under another; else null."),
-        Column("instance_id", "string", "group.instance.id of a static member; null of a dynamic one."),
+        Column(
+            "prev_member_id",
+            "string",
+            "Its id before, where a static member came back under another; else null.",
+        ),
+        Column(
+            "instance_id", "string", "group.instance.id of a static member; null of a dynamic one."
+        ),
         Column("client_id", "string", "client.id."),
         Column("client_host", "string", "Address that it came from."),
         Column(
             "change",
             "string",
-            "stayed | joined | left (before is empty if it also came meanwhile) | restarted | unknown (nothing is "
+            "stayed | joined | left (before is empty if it also came meanwhile) | restarted | "
+            "unknown (nothing is "
             "known from before).",
             nullable=False,
         ),
         Column(
             "before",
             _PARTITIONS_OF_MEMBER,
-            "Partitions that it had; null where nothing is known from before. Of streams groups: active tasks, the "
+            "Partitions that it had; null where nothing is known from before. Of streams groups: "
+            "active tasks, the "
             "topic is the subtopology.",
         ),
         Column(
             "after",
             _PARTITIONS_OF_MEMBER,
-            "Its partitions; while the rebalance lasts, those of its target assignment. Empty if it left.",
+            (
+                "Its partitions; while the rebalance lasts, those of its target assignment. Empty "
+                "if it left."
+            ),
         ),
         Column("began_before", "timestamp", "As in gold.rebalances.", nullable=False),
         UPDATED_AT,
@@ -231,7 +322,8 @@ GROUP_EVENTS_TOLD = Table(
     schema="gold",
     name="group_events_told",
     comment=(
-        "Events of groups other than rebalances, as their source tells them; gold.group_events has moves of "
+        "Events of groups other than rebalances, as their source tells them; gold.group_events "
+        "has moves of "
         "coordinators, too."
     ),
     columns=(
@@ -241,35 +333,56 @@ GROUP_EVENTS_TOLD = Table(
         Column(
             "event",
             "string",
-            "created | deleted (an empty group that another protocol takes over is deleted and created: its committed "
-            "offsets stay) | converted | static_restart | records_lost (some records of the group's partition were "
-            "gone before they could be read, or cannot be read) | undecoded (a record of it could not be decoded).",
+            "created | deleted (an empty group that another protocol takes over is deleted and "
+            "created: its committed "
+            "offsets stay) | converted | static_restart | records_lost (some records of the "
+            "group's partition were "
+            "gone before they could be read, or cannot be read) | undecoded (a record of it could "
+            "not be decoded).",
             nullable=False,
         ),
         Column(
-            "group_type", "string", "Type afterwards: classic | consumer | share | streams; null where it is not known."
+            "group_type",
+            "string",
+            "Type afterwards: classic | consumer | share | streams; null where it is not known.",
         ),
         Column("prev_group_type", "string", "Type before a conversion; else null."),
         _SOURCE,
         Column("began_after", "timestamp", "It happened after this; null where nothing bounds it."),
-        Column("began_before", "timestamp", "It had happened by this. Equal to began_after: exact.", nullable=False),
+        Column(
+            "began_before",
+            "timestamp",
+            "It had happened by this. Equal to began_after: exact.",
+            nullable=False,
+        ),
         _LOG_PARTITION,
         Column("offset", "bigint", "The record, or where the gap begins; null of polls."),
         Column("poll", "string", "Of polls: the first accepted poll that showed it; else null."),
-        Column("generation", "int", "Generation or epoch of the group then; null where it is not known."),
+        Column(
+            "generation",
+            "int",
+            "Generation or epoch of the group then; null where it is not known.",
+        ),
         Column("member_id", "string", "Of a static restart: the id afterwards."),
         Column("prev_member_id", "string", "Of a static restart: the id before."),
         Column("instance_id", "string", "Of a static restart: its group.instance.id."),
         Column("client_id", "string", "Of a static restart: its client.id."),
         Column("client_host", "string", "Of a static restart: the address that it came from."),
-        Column("detail", "string", "One line: how many offsets were lost, why a record was not decoded; else null."),
+        Column(
+            "detail",
+            "string",
+            "One line: how many offsets were lost, why a record was not decoded; else null.",
+        ),
         UPDATED_AT,
         _IS_LIVE,
         part_column(),
     ),
     key=("id",),
     constraints={
-        "event_known": "event IN ('created', 'deleted', 'converted', 'static_restart', 'records_lost', 'undecoded')",
+        "event_known": (
+            "event IN ('created', 'deleted', 'converted', 'static_restart', 'records_lost', "
+            "'undecoded')"
+        ),
         "source_known": "source IN ('log', 'polls')",
         "bounds_in_order": "began_after IS NULL OR began_after <= began_before",
     },
@@ -282,7 +395,8 @@ REBALANCE_STORMS_TOLD = Table(
     schema="gold",
     name="rebalance_storms_told",
     comment=(
-        "Stretches in which a group rebalanced again and again, and members that joined again and again (crash "
+        "Stretches in which a group rebalanced again and again, and members that joined again and "
+        "again (crash "
         "loops), by source."
     ),
     columns=(
@@ -292,20 +406,33 @@ REBALANCE_STORMS_TOLD = Table(
         Column(
             "kind",
             "string",
-            "storm (thresholds.storm rebalances or more within thresholds.stormWindow) | crash_loop (the same client "
+            "storm (thresholds.storm rebalances or more within thresholds.stormWindow) | "
+            "crash_loop (the same client "
             "id and host "
-            "joined thresholds.crashLoop times or more within thresholds.crashLoopWindow: made again, or fenced and "
+            "joined thresholds.crashLoop times or more within thresholds.crashLoopWindow: made "
+            "again, or fenced and "
             "back).",
             nullable=False,
         ),
         _SOURCE,
         Column("client_id", "string", "Of a crash loop: its client.id; null of a storm."),
-        Column("client_host", "string", "Of a crash loop: the address that it came from; null of a storm."),
+        Column(
+            "client_host",
+            "string",
+            "Of a crash loop: the address that it came from; null of a storm.",
+        ),
         Column("began_before", "timestamp", "When the first of them had begun.", nullable=False),
         Column("last_before", "timestamp", "When the last of them had begun.", nullable=False),
-        Column("rebalances", "int", "Rebalances in it; of a crash loop, those with such a join.", nullable=False),
         Column(
-            "per_hour", "double", "rebalances / (last_before - began_before), an hour; null where both are the same."
+            "rebalances",
+            "int",
+            "Rebalances in it; of a crash loop, those with such a join.",
+            nullable=False,
+        ),
+        Column(
+            "per_hour",
+            "double",
+            "rebalances / (last_before - began_before), an hour; null where both are the same.",
         ),
         UPDATED_AT,
         _IS_LIVE,
@@ -324,7 +451,8 @@ GROUP_LIVES = Table(
     schema="gold",
     name="group_lives",
     comment=(
-        "When each group was there, by source: from its creation, or the first that is known of it, until it was "
+        "When each group was there, by source: from its creation, or the first that is known of "
+        "it, until it was "
         "deleted."
     ),
     columns=(
@@ -332,15 +460,24 @@ GROUP_LIVES = Table(
         GROUP_ID,
         _SOURCE,
         Column("valid_from", "timestamp", "From then on it is known to be there.", nullable=False),
-        Column("valid_to", "timestamp", "When it was deleted, or polls gave way to the log; null while it is there."),
+        Column(
+            "valid_to",
+            "timestamp",
+            "When it was deleted, or polls gave way to the log; null while it is there.",
+        ),
         _LOG_PARTITION,
         Column(
             "group_type",
             "string",
-            "Its type, the last one: classic | consumer | share | streams; null where it is not known.",
+            (
+                "Its type, the last one: classic | consumer | share | streams; null where it is "
+                "not known."
+            ),
         ),
         Column(
-            "known_since", "timestamp", "From then on none of its records was missed; null where the last ones were."
+            "known_since",
+            "timestamp",
+            "From then on none of its records was missed; null where the last ones were.",
         ),
         UPDATED_AT,
         _IS_LIVE,
@@ -356,14 +493,23 @@ GROUP_LIVES = Table(
 REBALANCE_BEGINS = Table(
     schema="gold",
     name="rebalance_begins",
-    comment="When polls saw rebalances of classic groups begin: the log tells them only once they are over.",
+    comment=(
+        "When polls saw rebalances of classic groups begin: the log tells them only once they are "
+        "over."
+    ),
     columns=(
         *CLUSTER_COLUMNS,
         GROUP_ID,
         Column("began_after", "timestamp", "It began after this; null where nothing bounds it."),
         Column("began_before", "timestamp", "It had begun by this.", nullable=False),
         Column("ended_before", "timestamp", "It had ended by this; null while it lasts."),
-        Column("is_live", "boolean", "ended_before IS NULL.", nullable=False, generated_as="ended_before IS NULL"),
+        Column(
+            "is_live",
+            "boolean",
+            "ended_before IS NULL.",
+            nullable=False,
+            generated_as="ended_before IS NULL",
+        ),
         part_column(),
     ),
     key=("cluster_id", "group_id", "began_before"),
@@ -378,13 +524,16 @@ TABLES = (
     GROUP_EVENTS_TOLD,
     REBALANCE_STORMS_TOLD,
     REBALANCE_BEGINS,
-    # The last to lose rows: from when on the log has a group, and what polls told is hidden, its lives say.
+    # The last to lose rows: from when on the log has a group, and what polls told is hidden, its
+    # lives say.
     GROUP_LIVES,
 )
 
 
 def _view(name: str, comment: str, *meanings: tuple[str, str]) -> View:
-    """A view whose SQL is a file of schemas/views/; `{schema.name}` in it stands for a table or a view."""
+    """A view whose SQL is a file of schemas/views/; `{schema.name}` in it stands for a table or a
+    view.
+    """
     text = (Path(__file__).parent / "views" / f"{name}.sql").read_text(encoding="utf-8")
     return View(schema="gold", name=name, comment=comment, parts=(text,), meanings=meanings)
 
@@ -394,7 +543,10 @@ GROUP_COORDINATORS = _view(
     "The coordinator of each group at each time: from valid_from to valid_to (null: now).",
     ("log_partition", "Partition of __consumer_offsets that the group is kept in."),
     ("broker_id", "Its coordinator: the leader of that partition; -1 when there is none."),
-    ("prev_sent_at", "It became the coordinator after this; null where nothing is known from before."),
+    (
+        "prev_sent_at",
+        "It became the coordinator after this; null where nothing is known from before.",
+    ),
     ("valid_from", "It had become the coordinator by this."),
     ("valid_to", "Another one had become the coordinator by this; null: it still is."),
 )
@@ -404,72 +556,132 @@ GROUP_EVENTS = _view(
     (
         "event",
         (
-            "created | deleted | converted | static_restart | records_lost | undecoded (as in gold.group_events_told) "
+            "created | deleted | converted | static_restart | records_lost | undecoded (as in "
+            "gold.group_events_told) "
             "| coordinator_moved."
         ),
     ),
-    ("broker_id", "Of coordinator_moved: the coordinator afterwards; -1 none. Null of other events."),
-    ("prev_broker_id", "Of coordinator_moved: the coordinator before; -1 none. Null of other events."),
+    (
+        "broker_id",
+        "Of coordinator_moved: the coordinator afterwards; -1 none. Null of other events.",
+    ),
+    (
+        "prev_broker_id",
+        "Of coordinator_moved: the coordinator before; -1 none. Null of other events.",
+    ),
 )
 REBALANCES = _view(
     "rebalances",
     "Rebalances of groups: who, why, how long, what moved, and who coordinated them.",
-    ("narrowed_after", "It began after this, where polls give a closer bound than began_after; else null."),
-    ("narrowed_before", "It had begun by this, where polls give a closer bound than began_before; else null."),
+    (
+        "narrowed_after",
+        "It began after this, where polls give a closer bound than began_after; else null.",
+    ),
+    (
+        "narrowed_before",
+        "It had begun by this, where polls give a closer bound than began_before; else null.",
+    ),
     (
         "partitions_unassigned",
         (
-            "Partitions of subscribed topics that no member had afterwards; null where a subscription, a topic's name "
+            "Partitions of subscribed topics that no member had afterwards; null where a "
+            "subscription, a topic's name "
             "or its number of partitions is not known."
         ),
     ),
-    ("coordinator", "Broker that coordinated the group when the rebalance began; null where that is not known."),
-    ("followed_coordinator_move", "Whether the coordinator had moved just before; null while that is not known."),
+    (
+        "coordinator",
+        "Broker that coordinated the group when the rebalance began; null where that is not known.",
+    ),
+    (
+        "followed_coordinator_move",
+        "Whether the coordinator had moved just before; null while that is not known.",
+    ),
     ("coordinator_move_id", "That move in gold.group_events (id); null if there was none."),
     (
         "partitions_committed",
-        "Partitions that have a cost in gold.rebalance_cost, whose sums follow; null where none has.",
+        (
+            "Partitions that have a cost in gold.rebalance_cost, whose sums follow; null where "
+            "none has."
+        ),
     ),
-    ("pause_ms_min", "Nobody consumed one of them for at least this, ms: of the partition with the longest."),
+    (
+        "pause_ms_min",
+        "Nobody consumed one of them for at least this, ms: of the partition with the longest.",
+    ),
     ("pause_ms_max", "At most this; null until each is committed again."),
-    ("lag_before", "By how much the group was behind before it at most, of all partitions where that is known."),
-    ("lag_peak", "By how much afterwards: the peaks of all partitions together, which need not be of one time."),
+    (
+        "lag_before",
+        (
+            "By how much the group was behind before it at most, of all partitions where that is "
+            "known."
+        ),
+    ),
+    (
+        "lag_peak",
+        (
+            "By how much afterwards: the peaks of all partitions together, which need not be of "
+            "one time."
+        ),
+    ),
     ("lag_back_after", "Some partition was further behind than before until after this."),
     ("lag_back_before", "None was by this; null while that is not seen of each."),
-    ("reprocessed_min", "At least so many offsets were consumed again, or given back by who set them."),
+    (
+        "reprocessed_min",
+        "At least so many offsets were consumed again, or given back by who set them.",
+    ),
     ("reprocessed_max", "At most; null where that is not known of each partition."),
-    ("lost_unread", "Offsets that retention had deleted unread, where the ends of logs were asked for."),
+    (
+        "lost_unread",
+        "Offsets that retention had deleted unread, where the ends of logs were asked for.",
+    ),
     ("is_open", "ended_before IS NULL."),
 )
 REBALANCE_MEMBERS = _view("rebalance_members", "Who had what before and after each rebalance.")
 REBALANCE_TOPICS = _view(
     "rebalance_topics",
-    "The topics that each rebalance was about: its members subscribed to them, or had partitions of them.",
+    (
+        "The topics that each rebalance was about: its members subscribed to them, or had "
+        "partitions of them."
+    ),
     ("rebalance_id", "The rebalance, gold.rebalances.id."),
     ("topic", "A topic that members subscribe to, or had partitions of before it or afterwards."),
 )
 REBALANCE_STORMS = _view(
-    "rebalance_storms", "Stretches in which a group rebalanced, or members joined it, again and again."
+    "rebalance_storms",
+    "Stretches in which a group rebalanced, or members joined it, again and again.",
 )
 REMOVED_COMMITS = _view(
     "removed_commits",
-    "Committed offsets that were removed: by the coordinators' log where bronze has it, else by polls.",
+    (
+        "Committed offsets that were removed: by the coordinators' log where bronze has it, else "
+        "by polls."
+    ),
     (
         "source",
         (
-            "log (exact, while bronze keeps that part of the coordinators' log) | polls (bounded; one of a group that "
+            "log (exact, while bronze keeps that part of the coordinators' log) | polls (bounded; "
+            "one of a group that "
             "is gone may have been removed before)."
         ),
     ),
     (
         "reason",
         (
-            "group_deleted (beside the tombstone of the group; of polls: the group was listed no more, either) | "
+            "group_deleted (beside the tombstone of the group; of polls: the group was listed no "
+            "more, either) | "
             "removed (it expired, somebody removed it, or its topic was deleted)."
         ),
     ),
 )
 VIEWS = (
-    *(GROUP_COORDINATORS, GROUP_EVENTS, REBALANCES, REBALANCE_MEMBERS, REBALANCE_TOPICS, REBALANCE_STORMS),
+    *(
+        GROUP_COORDINATORS,
+        GROUP_EVENTS,
+        REBALANCES,
+        REBALANCE_MEMBERS,
+        REBALANCE_TOPICS,
+        REBALANCE_STORMS,
+    ),
     REMOVED_COMMITS,
 )

@@ -1,4 +1,5 @@
-"""A lake of folders in DuckDB: its tables and views under their names, read without a JVM, and Spark's SQL translated.
+"""A lake of folders in DuckDB: its tables and views under their names, read without a JVM, and
+Spark's SQL translated.
 
 Delta's log is read by delta-rs (`deltalake`): DuckDB's own extension would be a download.
 """
@@ -42,8 +43,8 @@ class NoQueryError(KafkaMetadataHistoryError, ValueError):
 
 
 class _AnsiSpark(Spark):
-    """Spark 4's SQL: a value that CAST cannot convert is an error. sqlglot takes CAST for TRY_CAST, as in Spark 3, and
-    a conversion that DuckDB does not have would be null.
+    """Spark 4's SQL: a value that CAST cannot convert is an error. sqlglot takes CAST for TRY_CAST,
+    as in Spark 3, and a conversion that DuckDB does not have would be null.
     """
 
     class Parser(SparkParser):
@@ -52,7 +53,9 @@ class _AnsiSpark(Spark):
 
 @lru_cache(512)  # Each lake that is opened has the same tables and views.
 def in_duckdb(sql: str) -> str:
-    """Spark's SQL as DuckDB has it. Raises NoQueryError for text that Spark's grammar does not know."""
+    """Spark's SQL as DuckDB has it. Raises NoQueryError for text that Spark's grammar does not
+    know.
+    """
     return translated(_parsed(sql))
 
 
@@ -65,7 +68,9 @@ def query_in_duckdb(sql: str) -> str:
 
 
 def tables_of(sql: str) -> list[str]:
-    """The names of the tables that a query of Spark's SQL reads, as it has them; its own WITH are none."""
+    """The names of the tables that a query of Spark's SQL reads, as it has them; its own WITH are
+    none.
+    """
     parsed = _parsed(sql)
     own = {each.alias for each in parsed.find_all(exp.CTE)}
     names = (".".join(part.name for part in each.parts) for each in parsed.find_all(exp.Table))
@@ -106,9 +111,16 @@ def _functions(node: exp.Expr) -> exp.Expr:
         # Of a text that is no JSON Spark makes null, DuckDB an error.
         json_or_null = exp.Case().when(exp.func("json_valid", node.this.copy()), node.this.copy())
         return exp.func(
-            "from_json", json_or_null, exp.Literal.string(_structure(node.expression.this)), dialect="duckdb"
+            "from_json",
+            json_or_null,
+            exp.Literal.string(_structure(node.expression.this)),
+            dialect="duckdb",
         )
-    if isinstance(node, exp.Cast) and isinstance(node.this, exp.HexString) and node.to.is_type("text"):
+    if (
+        isinstance(node, exp.Cast)
+        and isinstance(node.this, exp.HexString)
+        and node.to.is_type("text")
+    ):
         # A cast would write quotes and all that is not ASCII as `\x22`.
         return exp.Anonymous(this="decode", expressions=[node.this])
     if isinstance(node, exp.Inline):
@@ -124,14 +136,18 @@ def _structure(ddl: str) -> str:
 
 
 def attach(
-    database: duckdb.DuckDBPyConnection, lake: Lake, wanted: Collection[str], before: Mapping[str, int]
+    database: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    wanted: Collection[str],
+    before: Mapping[str, int],
 ) -> dict[str, int]:
-    """Put tables and views of the lake under their names (silver.partitions_now, ...). Returns the names that are
-    there afterwards, with the version of each table.
+    """Put tables and views of the lake under their names (silver.partitions_now, ...). Returns the
+    names that are there afterwards, with the version of each table.
 
-    `wanted`: their names, with those that views refer to. `before`: what an earlier call returned. Tables that no job
-    has made yet are left out, as `schemas.in_spark.attach` does, and of a lake of an older version views that need
-    columns which it lacks. Raises LakeError for a lake that is not ours, of a newer version, or that cannot be read.
+    `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
+    Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
+    of an older version views that need columns which it lacks. Raises LakeError for a lake that is
+    not ours, of a newer version, or that cannot be read.
     """
     names = {**before}
     for schema in sorted({name.split(".")[0] for name in wanted}):
@@ -170,7 +186,8 @@ def older_version(lake: Lake) -> int | None:
 def files_of(lake: Lake) -> dict[str, list[int]]:
     """Return the bytes of each file of each table that is there, by the table's full name."""
     return {
-        table.full_name: pa.table(stored.get_add_actions())["size_bytes"].to_pylist() for table, stored in there(lake)
+        table.full_name: pa.table(stored.get_add_actions())["size_bytes"].to_pylist()
+        for table, stored in there(lake)
     }
 
 
@@ -182,8 +199,8 @@ def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
 
 
 def log_bytes_of(lake: Lake, name: str) -> int:
-    """Return the bytes of Delta's log of a table, without the files by which Hadoop checks others, whose names begin
-    with a dot.
+    """Return the bytes of Delta's log of a table, without the files by which Hadoop checks others,
+    whose names begin with a dot.
     """
     schema, _, table = name.partition(".")
     files = Path(f"{lake.root}/{schema}/{table}/_delta_log").rglob("[!.]*")
@@ -216,13 +233,17 @@ def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
         todo = "let this user read all files below it"
     elif _GONE.search(problem):
         todo = f"a file that its log names is gone; {todo}"
-    line = "permission denied" if _NOT_ALLOWED.search(problem) else " ".join(problem.partition("\n")[0].split())
+    line = (
+        "permission denied"
+        if _NOT_ALLOWED.search(problem)
+        else " ".join(problem.partition("\n")[0].split())
+    )
     return LakeError(f"{lake}: {name} cannot be read: {line[:500]}: {todo}")
 
 
 def connected() -> duckdb.DuckDBPyConnection:
-    """A database of its own, in UTC, that reads no files but those of tables that are attached, and no variables of
-    this program.
+    """A database of its own, in UTC, that reads no files but those of tables that are attached, and
+    no variables of this program.
     """
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")

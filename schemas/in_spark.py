@@ -17,7 +17,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from schemas.internal import STATE
-from schemas.lake import NAMES, REFERENCE, TABLES, VIEWS, Lake, LakeError, check_origin, named_in, resolved, version_of
+from schemas.lake import (
+    NAMES,
+    REFERENCE,
+    TABLES,
+    VIEWS,
+    Lake,
+    LakeError,
+    check_origin,
+    named_in,
+    resolved,
+    version_of,
+)
 from schemas.lost_commits import mend_lost_commits
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, Table, View, sql_string, union_all
 
@@ -29,22 +40,24 @@ _CREATION_S = 4.0
 
 
 def check_commits(spark: SparkSession, lake: Lake) -> None:
-    """Raise LakeError for a lake on S3 unless the session says how commits of several drivers are kept apart
-    (`Lake.log_store`). Two drivers are usual here: the pipeline, and jobs/validate.py beside it, or a job that takes
-    over from another one.
+    """Raise LakeError for a lake on S3 unless the session says how commits of several drivers are
+    kept apart (`Lake.log_store`). Two drivers are usual here: the pipeline, and jobs/validate.py
+    beside it, or a job that takes over from another one.
     """
     if lake.log_store is not None and spark.conf.get(lake.log_store, None) is None:
         raise LakeError(
-            f"{lake}: set {lake.log_store}: to io.delta.storage.S3SingleDriverLogStore if only one job ever writes, or "
-            "to a LogStore with which several drivers may write: docs/spark-clusters.md, Lakes elsewhere"
+            f"{lake}: set {lake.log_store}: to io.delta.storage.S3SingleDriverLogStore if only "
+            "one job ever writes, or "
+            "to a LogStore with which several drivers may write: docs/spark-clusters.md, Lakes "
+            "elsewhere"
         )
 
 
 def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> None:
     """Make the tables that are missing, refuse what does not fit.
 
-    Raises LakeError, in one line, for a table that is not ours, is of another version, lacks a column or has one of
-    another type, for a lake that cannot be written, and as `check_commits`.
+    Raises LakeError, in one line, for a table that is not ours, is of another version, lacks a
+    column or has one of another type, for a lake that cannot be written, and as `check_commits`.
     """
     check_commits(spark, lake)
     tables = list(tables)
@@ -55,11 +68,11 @@ def ensure_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> N
 
 
 def ensure_lake(spark: SparkSession, lake: Lake) -> None:
-    """Make what is missing of a lake, and refuse one that does not fit; see ensure_tables. What a power cut has left of
-    its newest commits is mended before, and logged.
+    """Make what is missing of a lake, and refuse one that does not fit; see ensure_tables. What a
+    power cut has left of its newest commits is mended before, and logged.
 
-    One look is enough where the lake says that its tables were found as this program makes them, and their folders are
-    there.
+    One look is enough where the lake says that its tables were found as this program makes them,
+    and their folders are there.
     """
     check_commits(spark, lake)
     for line in mend_lost_commits(lake):
@@ -70,7 +83,8 @@ def ensure_lake(spark: SparkSession, lake: Lake) -> None:
     row = {"history": OF_LAKE, "cluster": "", "round": 0, "memory": _fingerprint()}
     columns = [column for column in STATE.columns if column.name in row]
     frame = spark.createDataFrame(
-        [tuple(row[column.name] for column in columns)], ", ".join(f"{column.name} {column.type}" for column in columns)
+        [tuple(row[column.name] for column in columns)],
+        ", ".join(f"{column.name} {column.type}" for column in columns),
     )
     writer = frame.write.format("delta").mode("append")
     if lake.root is not None:
@@ -84,14 +98,18 @@ OF_LAKE = "lake"
 
 
 def fits(spark: SparkSession, lake: Lake) -> bool:
-    """Whether the lake says that its tables were found as this program makes them, and their folders are there."""
+    """Whether the lake says that its tables were found as this program makes them, and their
+    folders are there.
+    """
     if lake.is_folder:
         if not all((Path(lake.path(table)) / "_delta_log").is_dir() for table in TABLES):
             return False
     elif not table_exists(spark, lake, STATE):
         return False
     try:
-        rows = lake.read(spark, STATE).where(f"history = '{OF_LAKE}' AND memory = '{_fingerprint()}'")
+        rows = lake.read(spark, STATE).where(
+            f"history = '{OF_LAKE}' AND memory = '{_fingerprint()}'"
+        )
         return not rows.isEmpty()
     except AnalysisException:
         return False  # ensure_tables says what is wrong with it
@@ -108,14 +126,16 @@ def check_tables(spark: SparkSession, lake: Lake, tables: Iterable[Table]) -> No
 
     def check(table: Table) -> None:
         if not _is_there(spark, lake, table):
-            raise LakeError(f"{table.full_name}: no such table in {lake}; `kafka-metadata-history run` makes it")
+            raise LakeError(
+                f"{table.full_name}: no such table in {lake}; `kafka-metadata-history run` makes it"
+            )
 
     _side_by_side(check, tables)
 
 
 def _side_by_side(look: Callable[[Table], _T], tables: Iterable[Table]) -> list[_T]:
-    """The result of `look` for each table, or the error of the first that fails. Looking waits for files and Spark
-    more than it works.
+    """The result of `look` for each table, or the error of the first that fails. Looking waits for
+    files and Spark more than it works.
     """
     with ThreadPoolExecutor(4, "lake") as pool:
         return list(pool.map(look, tables))
@@ -132,13 +152,15 @@ def table_exists(spark: SparkSession, lake: Lake, table: Table) -> bool:
 
 
 def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]:
-    """Put the lake's tables and views under their names (bronze.metadata_polls, silver.partitions_now, ...).
+    """Put the lake's tables and views under their names (bronze.metadata_polls,
+    silver.partitions_now, ...).
 
-    Tables of a lake of folders become external tables of the session's catalog; those of a catalog are there already.
-    `sql`: only what this query may name, since each table is looked at. Returns the names, in order; tables that no job
-    has made yet are left out, and views of such tables too. A view of several parts goes without those of such tables,
-    all but the first: what has never been written holds no rows. A lake of an older version goes without views that
-    need columns which it lacks. Raises LakeError for a lake that is not ours, or of a newer version.
+    Tables of a lake of folders become external tables of the session's catalog; those of a catalog
+    are there already. `sql`: only what this query may name, since each table is looked at. Returns
+    the names, in order; tables that no job has made yet are left out, and views of such tables too.
+    A view of several parts goes without those of such tables, all but the first: what has never
+    been written holds no rows. A lake of an older version goes without views that need columns
+    which it lacks. Raises LakeError for a lake that is not ours, or of a newer version.
     """
     names: list[str] = []
     is_older = False
@@ -147,19 +169,26 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     for table in (each for each in TABLES if each.full_name in wanted):
         is_there = table_exists(spark, lake, table)
         if is_there and not names:  # one table tells for all of them
-            is_older = version_of(properties(spark, lake.identifier(table)), lake, table) < LAKE_VERSION
+            is_older = (
+                version_of(properties(spark, lake.identifier(table)), lake, table) < LAKE_VERSION
+            )
         if lake.root is not None:
             _detach(spark, table)  # or another lake's would answer
             if is_there:
                 spark.sql(f"CREATE SCHEMA IF NOT EXISTS {table.schema}")
-                spark.sql(f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'")
+                spark.sql(
+                    f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'"
+                )
         if is_there:
             names.append(table.full_name)
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
         if view.parts[0] in parts:
             query = resolved(union_all(parts), lambda name: f"{prefix}{name}")
-            made = f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT {sql_string(view.comment)} AS {query}"
+            made = (
+                f"CREATE OR REPLACE VIEW {prefix}{view.full_name} COMMENT "
+                f"{sql_string(view.comment)} AS {query}"
+            )
             with suppress(AnalysisException) if is_older else nullcontext():
                 spark.sql(made)
                 names.append(view.full_name)
@@ -169,8 +198,8 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
 
 
 def _detach(spark: SparkSession, table: Table) -> None:
-    """Take `table`, of this lake or another, out of the catalog; its files stay. Raises LakeError when
-    it is not ours.
+    """Take `table`, of this lake or another, out of the catalog; its files stay. Raises LakeError
+    when it is not ours.
     """
     if not spark.catalog.tableExists(table.full_name):
         return
@@ -179,24 +208,33 @@ def _detach(spark: SparkSession, table: Table) -> None:
         or properties(spark, table.full_name).get(TABLE_PROPERTY) != table.full_name
     ):
         raise LakeError(
-            f"the catalog has a table {table.full_name} that attach did not put there; attach this lake in another "
+            f"the catalog has a table {table.full_name} that attach did not put there; attach "
+            "this lake in another "
             f"catalog"
         )
     spark.sql(f"DROP TABLE {table.full_name}")
 
 
 def read_view(spark: SparkSession, lake: Lake, view: View) -> DataFrame:
-    """The rows of a view over the lake's tables, without a catalog: views that it refers to are subqueries of it."""
+    """The rows of a view over the lake's tables, without a catalog: views that it refers to are
+    subqueries of it.
+    """
     return read_sql(spark, lake, view.query)
 
 
 def read_sql(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
-    """The rows of a query in which `{schema.name}` is a table or a view of the lake, without a catalog."""
+    """The rows of a query in which `{schema.name}` is a table or a view of the lake, without a
+    catalog.
+    """
     tables = {table.full_name: table for table in TABLES}
     views = {view.full_name: view for view in VIEWS}
 
     def named(name: str) -> str:
-        return lake.identifier(tables[name]) if name in tables else f"({resolved(views[name].query, named)}\n)"
+        return (
+            lake.identifier(tables[name])
+            if name in tables
+            else f"({resolved(views[name].query, named)}\n)"
+        )
 
     return spark.sql(resolved(query, named))
 
@@ -212,12 +250,14 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
         if _remove_unfinished(lake, table):
             _create(spark, lake, table)
             return
-        raise LakeError(f"{table.full_name} cannot be made in {lake}: {_first_line(error)}") from error
+        raise LakeError(
+            f"{table.full_name} cannot be made in {lake}: {_first_line(error)}"
+        ) from error
 
 
 def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Exception) -> bool:
-    """Whether another job made the table meanwhile, or does so within a moment: its folder is there before its first
-    commit.
+    """Whether another job made the table meanwhile, or does so within a moment: its folder is there
+    before its first commit.
     """
     until = time.monotonic() + (_CREATION_S if "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error) else 0)
     while not (there := table_exists(spark, lake, table)) and time.monotonic() < until:
@@ -226,17 +266,21 @@ def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Ex
 
 
 def _remove_unfinished(lake: Lake, table: Table) -> bool:
-    """Remove what a run that was killed while it made the table left behind: a log without a commit. Return whether
-    there was any.
+    """Remove what a run that was killed while it made the table left behind: a log without a
+    commit. Return whether there was any.
 
-    Delta makes no table in a folder that is not empty. Only folders of this machine are looked at: object stores have
-    no folders of their own that an unfinished commit could leave.
+    Delta makes no table in a folder that is not empty. Only folders of this machine are looked at:
+    object stores have no folders of their own that an unfinished commit could leave.
     """
     if not lake.is_folder:
         return False
     folder = Path(lake.path(table))
     log = folder / "_delta_log"
-    if not log.is_dir() or any(other != log for other in folder.iterdir()) or any(log.glob("[0-9]*")):
+    if (
+        not log.is_dir()
+        or any(other != log for other in folder.iterdir())
+        or any(log.glob("[0-9]*"))
+    ):
         return False
     shutil.rmtree(folder)
     return True
@@ -252,12 +296,18 @@ def _is_there(spark: SparkSession, lake: Lake, table: Table) -> bool:
     if not table_exists(spark, lake, table):
         return False
     _check_origin(spark, lake, table)
-    present = {field.name: field.dataType.simpleString() for field in spark.table(lake.identifier(table)).schema}
+    present = {
+        field.name: field.dataType.simpleString()
+        for field in spark.table(lake.identifier(table)).schema
+    }
     for column in table.columns:
         if column.name not in present:
             wrong = f"{table.full_name} in {lake} lacks {column.name}"
         elif present[column.name] != _simple(column.type):
-            wrong = f"{table.full_name}.{column.name} in {lake} is {present[column.name]}, not {column.type}"
+            wrong = (
+                f"{table.full_name}.{column.name} in {lake} is {present[column.name]}, not "
+                f"{column.type}"
+            )
         else:
             continue
         raise LakeError(f"{wrong}: not a table of this version; take another lake")
@@ -269,7 +319,9 @@ def _check_origin(spark: SparkSession, lake: Lake, table: Table) -> None:
 
 
 def _simple(ddl: str) -> str:
-    """A column's type as DataType.simpleString writes it; nullability within nested types is not Delta's to keep."""
+    """A column's type as DataType.simpleString writes it; nullability within nested types is not
+    Delta's to keep.
+    """
     return DataType.fromDDL(ddl).simpleString()
 
 

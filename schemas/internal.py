@@ -1,32 +1,45 @@
-"""Internal: what the jobs must remember from round to round. Not for analysts, and free to change."""
+"""Internal: what the jobs must remember from round to round. Not for analysts, and free to
+change.
+"""
 
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
 from schemas.table import PART, Column, Table, View, part_column
 
 
 def retention_of(schema: str) -> str:
-    """The history of the row of STATE that says, as `done_at`, from when on tables of a schema (or a part of one with a
-    retention of its own) are whole.
+    """The history of the row of STATE that says, as `done_at`, from when on tables of a schema (or
+    a part of one with a retention of its own) are whole.
     """
     return f"retention of {schema}"
 
 
 UPKEEP = "upkeep"
-"""The row of internal.state that says when upkeep last began, and what each table's newest change was then."""
+"""The row of internal.state that says when upkeep last began, and what each table's newest change
+was then.
+"""
 
 ROUNDS = Table(
     schema="internal",
     name="rounds",
     comment=(
-        "The rounds in which history is made, and what each takes. Commits name theirs in the userMetadata of "
+        "The rounds in which history is made, and what each takes. Commits name theirs in the "
+        "userMetadata of "
         "DESCRIBE HISTORY."
     ),
     columns=(
-        Column("round", "bigint", "Number of the round, without holes, for all histories of the lake.", nullable=False),
+        Column(
+            "round",
+            "bigint",
+            "Number of the round, without holes, for all histories of the lake.",
+            nullable=False,
+        ),
         Column(
             "step",
             "string",
-            "started (a job begins to make these histories; an earlier one that makes them ends) | planned.",
+            (
+                "started (a job begins to make these histories; an earlier one that makes them "
+                "ends) | planned."
+            ),
             nullable=False,
         ),
         Column(
@@ -37,7 +50,11 @@ ROUNDS = Table(
         ),
         Column("writer", "string", "<start of the job, UTC>-<random>.", nullable=False),
         Column("at", "timestamp", "When the row was written, by the job's clock.", nullable=False),
-        Column("takes", "string", "JSON: what the round takes of each cluster, and the thresholds. Of planned alone."),
+        Column(
+            "takes",
+            "string",
+            "JSON: what the round takes of each cluster, and the thresholds. Of planned alone.",
+        ),
         Column("day", "date", "Day of `at`, UTC.", nullable=False, generated_as="CAST(at AS DATE)"),
     ),
     key=("round",),
@@ -50,46 +67,75 @@ STATE = Table(
     schema="internal",
     name="states",
     comment=(
-        "How far each history of each cluster had come after a round, and what its fold remembers beside the live "
-        "rows. The row of the newest round counts (internal.state); it is written last, so a planned round is done "
+        "How far each history of each cluster had come after a round, and what its fold remembers "
+        "beside the live "
+        "rows. The row of the newest round counts (internal.state); it is written last, so a "
+        "planned round is done "
         "once it has rows here."
     ),
     columns=(
         Column(
             "history",
             "string",
-            "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | leader_churn | "
-            "rebalance_history | rebalance_cost | group_lag | validate | aside of <history> (which leaves the cluster "
+            "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | "
+            "leader_churn | "
+            "rebalance_history | rebalance_cost | group_lag | validate | aside of <history> "
+            "(which leaves the cluster "
             "out since done_at, as its fold fails; memory says why).",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),
         Column("cluster_id", "string", "Its id; null until a poll succeeded."),
         Column("round", "bigint", "The round that wrote the row.", nullable=False),
-        Column("done_poll", "string", "Nothing up to this poll will change any more; null before any."),
+        Column(
+            "done_poll", "string", "Nothing up to this poll will change any more; null before any."
+        ),
         Column("done_at", "timestamp", "When it was answered (made non-decreasing)."),
-        Column("changed_poll", "string", "The last poll by which rows of the history began or ended; null before any."),
+        Column(
+            "changed_poll",
+            "string",
+            "The last poll by which rows of the history began or ended; null before any.",
+        ),
         Column(
             "deadline",
             "timestamp",
-            "Once a poll was answered after this, the history has something to say. Null: not by time.",
+            (
+                "Once a poll was answered after this, the history has something to say. Null: not "
+                "by time."
+            ),
         ),
         Column("last_poll", "string", "Of silver: the last accepted poll."),
         Column(
             "last_seen_at",
             "timestamp",
-            "Of silver: when it was answered. Of cluster_log and rebalance_history: when the last rows of their log in "
+            "Of silver: when it was answered. Of cluster_log and rebalance_history: when the last "
+            "rows of their log in "
             "bronze that they have taken were read.",
         ),
         Column("interval_ms", "bigint", "Of silver: planned interval between polls then, ms."),
-        Column("before_seen_at", "timestamp", "Of silver: when the accepted poll before it was answered."),
+        Column(
+            "before_seen_at",
+            "timestamp",
+            "Of silver: when the accepted poll before it was answered.",
+        ),
         Column(
             "missing",
             "array<string>",
-            "Of silver: topics that the last accepted poll did not show, not yet believed to be gone.",
+            (
+                "Of silver: topics that the last accepted poll did not show, not yet believed to "
+                "be gone."
+            ),
         ),
-        Column("told_by", "string", "Of silver: what tells topics and partitions: polls | log (the controllers' log)."),
-        Column("parts", "int", "Of silver: into how many parts the topics of the cluster are cut, by their hash."),
+        Column(
+            "told_by",
+            "string",
+            "Of silver: what tells topics and partitions: polls | log (the controllers' log).",
+        ),
+        Column(
+            "parts",
+            "int",
+            "Of silver: into how many parts the topics of the cluster are cut, by their hash.",
+        ),
         Column("last_due_at", "timestamp", "Of silver: when the last poll was due, good or not."),
         Column("refused_polls", "bigint", "Of silver: answers of another cluster since last_poll."),
         Column(
@@ -97,7 +143,11 @@ STATE = Table(
             "bigint",
             "Of silver: polls that wait, an answer older than what was accepted and all after it.",
         ),
-        Column("memory", "string", "JSON of the fold's own; null where the cluster was taken out of the history."),
+        Column(
+            "memory",
+            "string",
+            "JSON of the fold's own; null where the cluster was taken out of the history.",
+        ),
     ),
     key=("history", "cluster", "round"),
     partition_by=("history",),
@@ -107,7 +157,10 @@ STATE = Table(
 STATE_NOW = View(
     schema="internal",
     name="state",
-    comment="How far each history of each cluster has come, and what its fold remembers beside the live rows.",
+    comment=(
+        "How far each history of each cluster has come, and what its fold remembers beside the "
+        "live rows."
+    ),
     parts=(
         """SELECT DISTINCT s.* FROM {internal.states} s
 JOIN (SELECT history, cluster, max(round) AS round FROM {internal.states} GROUP BY history, cluster)

@@ -1,7 +1,9 @@
-"""Spark's SQL that DuckDB answers with Spark's values: what is known, as data. All else is refused by its name.
+"""Spark's SQL that DuckDB answers with Spark's values: what is known, as data. All else is refused
+by its name.
 
-A function is known if it is in SAME (sqlglot's translation has Spark's value) or has a macro in spark_functions.sql.
-tests/spark/test_two_engines.py holds each function, form and type against Spark.
+A function is known if it is in SAME (sqlglot's translation has Spark's value) or has a macro in
+spark_functions.sql. tests/spark/test_two_engines.py holds each function, form and type against
+Spark.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ slice element_at map_keys map_values map_from_entries struct named_struct explod
 SAME: Final = frozenset(_SAME.split())
 """Functions that sqlglot translates to what has Spark's value."""
 
-MADE: Final = frozenset({"date_format", "exists", "forall", "datediff", "date_diff", "timestampdiff"})
+MADE: Final = frozenset(
+    {"date_format", "exists", "forall", "datediff", "date_diff", "timestampdiff"}
+)
 """Functions that are made of several in `schemas.own_sql`."""
 
 ALIASES: Final = {
@@ -53,7 +57,9 @@ ALIASES: Final = {
 FUNCTIONS: Final = SAME | OWN | MADE | ALIASES.keys()
 """All functions that are known, as Spark names them."""
 
-TYPES: Final = frozenset(("STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL"))
+TYPES: Final = frozenset(
+    ("STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL")
+)
 """What CAST is known for."""
 TRIED: Final = frozenset(("INT", "BIGINT"))
 """What TRY_CAST of a STRING is known for."""
@@ -69,7 +75,18 @@ ELAPSED: Final = {
 }
 """Units of datediff(UNIT, ...) and timestampdiff, in microseconds. Months are of no one length."""
 TRUNCATED: Final = frozenset(
-    ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+    (
+        "YEAR",
+        "QUARTER",
+        "MONTH",
+        "WEEK",
+        "DAY",
+        "HOUR",
+        "MINUTE",
+        "SECOND",
+        "MILLISECOND",
+        "MICROSECOND",
+    )
 )
 """Units of date_trunc."""
 EXTRACTED: Final = frozenset(("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE"))
@@ -124,7 +141,9 @@ class OwnSpark(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
     class Parser(SparkParser):
-        """All other functions stay as they are written: `schemas.own_sql` knows them, or refuses them."""
+        """All other functions stay as they are written: `schemas.own_sql` knows them, or refuses
+        them.
+        """
 
         STRICT_CAST = True
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {

@@ -1,5 +1,5 @@
-"""A lake: where its tables and views lie, and what it is called. Spark (`schemas/in_spark.py`) and DuckDB
-(`schemas/in_duckdb.py`) open it.
+"""A lake: where its tables and views lie, and what it is called. Spark (`schemas/in_spark.py`) and
+DuckDB (`schemas/in_duckdb.py`) open it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 TABLES: tuple[Table, ...] = (
-    *(*bronze.TABLES, *silver.TABLES, *gold.TABLES, *groups.TABLES, *consumption.TABLES, *consumption.LAG_TABLES),
+    *(
+        *bronze.TABLES,
+        *silver.TABLES,
+        *gold.TABLES,
+        *groups.TABLES,
+        *consumption.TABLES,
+        *consumption.LAG_TABLES,
+    ),
     *(*quality.TABLES, *internal.TABLES),
 )
 VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + silver.VIEWS + groups.VIEWS + gold.VIEWS
@@ -32,23 +39,30 @@ _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 class LakeError(KafkaMetadataHistoryError, ValueError):
-    """Raised when a lake cannot be used as it is: foreign, incompatible, or not writable. One line."""
+    """Raised when a lake cannot be used as it is: foreign, incompatible, or not writable. One
+    line.
+    """
 
 
 @dataclass(frozen=True)
 class Lake:
-    """Where the tables are: in folders under `root` (a path or URI), or in `catalog` under schemas of their own."""
+    """Where the tables are: in folders under `root` (a path or URI), or in `catalog` under schemas
+    of their own.
+    """
 
     root: str | None = None
     catalog: str | None = None
 
     def __post_init__(self) -> None:
         if (self.root is None) == (self.catalog is None):
-            raise LakeError("a lake is either a folder (root) or a catalog, not both and not neither")
+            raise LakeError(
+                "a lake is either a folder (root) or a catalog, not both and not neither"
+            )
         # Delta's readers without Spark take `%20` in the name of a folder for a space.
         if odd := set("'`{}\"\\\n" if self.is_uri else "'`{}\"\\\n%").intersection(str(self)):
             raise LakeError(
-                f"{self}: {' '.join(sorted(odd))} cannot be in the name of a lake; SQL could not name its tables"
+                f"{self}: {' '.join(sorted(odd))} cannot be in the name of a lake; SQL could not "
+                "name its tables"
             )
 
     def __str__(self) -> str:
@@ -66,9 +80,10 @@ class Lake:
 
     @property
     def log_store(self) -> str | None:
-        """The setting that says how commits of several drivers are kept apart, which a lake on S3 needs; None for all
-        others. Without it Delta lets two drivers write the same version of a table, and the rows of one are lost
-        without a word (https://docs.delta.io/latest/delta-storage.html).
+        """The setting that says how commits of several drivers are kept apart, which a lake on S3
+        needs; None for all others. Without it Delta lets two drivers write the same version of a
+        table, and the rows of one are lost without a word
+        (https://docs.delta.io/latest/delta-storage.html).
         """
         scheme = _S3.match(self.root or "")
         return None if scheme is None else f"spark.delta.logStore.{scheme[1].lower()}.impl"
@@ -99,20 +114,28 @@ class Lake:
         return self._load(spark.read.format("delta").option("versionAsOf", version), table)
 
     def read_appended(self, spark: SparkSession, table: Table, first: int, last: int) -> DataFrame:
-        """The rows that versions `first` to `last` of `table` appended, each with the VERSION that did; compaction and
-        deletions are passed over.
+        """The rows that versions `first` to `last` of `table` appended, each with the VERSION that
+        did; compaction and deletions are passed over.
         """
         feed = spark.read.format("delta").option("readChangeFeed", "true")
-        rows = self._load(feed.option("startingVersion", first).option("endingVersion", last), table)
+        rows = self._load(
+            feed.option("startingVersion", first).option("endingVersion", last), table
+        )
         return rows.where("_change_type = 'insert'").drop("_change_type", "_commit_timestamp")
 
     def read_stream(self, spark: SparkSession, table: Table, **options: str) -> DataFrame:
         """The rows appended to `table`, as a stream; deletions by retention are passed over."""
-        reader = spark.readStream.format("delta").option("skipChangeCommits", "true").options(**options)
+        reader = (
+            spark.readStream.format("delta").option("skipChangeCommits", "true").options(**options)
+        )
         return self._load(reader, table)
 
     def _load(self, reader: DataFrameReader | DataStreamReader, table: Table) -> DataFrame:
-        return reader.load(self.path(table)) if self.root is not None else reader.table(self.identifier(table))
+        return (
+            reader.load(self.path(table))
+            if self.root is not None
+            else reader.table(self.identifier(table))
+        )
 
 
 VERSION: Final = "_commit_version"
@@ -128,7 +151,9 @@ def resolved(query: str, identifier: Callable[[str], str]) -> str:
 
 
 def named_in(sql: str) -> set[str]:
-    """The tables and views whose names are among the words of a query, and what views among them refer to."""
+    """The tables and views whose names are among the words of a query, and what views among them
+    refer to.
+    """
     words = set(re.findall(r"\w+", sql.lower()))
     wanted = {name for name in NAMES if name.split(".")[1] in words}
     for view in reversed(VIEWS):  # each refers to views before it
@@ -138,28 +163,34 @@ def named_in(sql: str) -> set[str]:
 
 
 def check_origin(noted: Mapping[str, str], lake: Lake, table: Table) -> None:
-    """Raise LakeError for a table that is not ours, or that another version made. `noted`: its properties."""
+    """Raise LakeError for a table that is not ours, or that another version made. `noted`: its
+    properties.
+    """
     version = version_of(noted, lake, table)
     if version < LAKE_VERSION:
         raise LakeError(
-            f"{table.full_name} in {lake} has version {version}, older than this program's {LAKE_VERSION} (`query` and "
-            "`export` read it): there is no way to upgrade it, take another folder or remove the lake"
+            f"{table.full_name} in {lake} has version {version}, older than this program's "
+            f"{LAKE_VERSION} (`query` and "
+            "`export` read it): there is no way to upgrade it, take another folder or remove the "
+            "lake"
         )
 
 
 def version_of(noted: Mapping[str, str], lake: Lake, table: Table) -> int:
-    """The version of a table, this one or an older one, which can be read. `noted`: its properties. Raises LakeError
-    for a table that is not ours, or that a newer version made.
+    """The version of a table, this one or an older one, which can be read. `noted`: its properties.
+    Raises LakeError for a table that is not ours, or that a newer version made.
     """
     if noted.get(TABLE_PROPERTY) != table.full_name:
         was = noted.get(TABLE_PROPERTY, "made by something else")
         raise LakeError(
-            f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, take another lake"
+            f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, "
+            "take another lake"
         )
     version = int(noted.get(VERSION_PROPERTY, "0"))
     if version > LAKE_VERSION:
         raise LakeError(
-            f"{table.full_name} in {lake} has version {version}, newer than this program's {LAKE_VERSION}: upgrade the "
+            f"{table.full_name} in {lake} has version {version}, newer than this program's "
+            f"{LAKE_VERSION}: upgrade the "
             "program"
         )
     return version

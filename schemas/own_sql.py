@@ -1,5 +1,5 @@
-"""SQL that a person writes, in DuckDB's words: translated where DuckDB's value is known to be Spark's, refused by name
-where it is not. `schemas.known_sql` has what is known.
+"""SQL that a person writes, in DuckDB's words: translated where DuckDB's value is known to be
+Spark's, refused by name where it is not. `schemas.known_sql` has what is known.
 """
 
 from __future__ import annotations
@@ -36,11 +36,23 @@ if TYPE_CHECKING:
 
 _PATTERN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 """A part of a pattern of Spark's date_format: quoted text, one letter repeated, other text."""
-_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
+_COMPARED = (
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.In,
+)
 
 
 class NotKnownError(KafkaMetadataHistoryError, ValueError):
-    """Raised for a query of which DuckDB is not known to have Spark's value: by what. A few words."""
+    """Raised for a query of which DuckDB is not known to have Spark's value: by what. A few
+    words.
+    """
 
 
 def prepare(database: duckdb.DuckDBPyConnection) -> None:
@@ -49,8 +61,8 @@ def prepare(database: duckdb.DuckDBPyConnection) -> None:
 
 
 def own_in_duckdb(sql: str) -> str:
-    """One query of Spark's SQL as DuckDB has it, with the macros of `prepare`. Raises NoQueryError for anything else,
-    NotKnownError for what is not known to have Spark's value.
+    """One query of Spark's SQL as DuckDB has it, with the macros of `prepare`. Raises NoQueryError
+    for anything else, NotKnownError for what is not known to have Spark's value.
     """
     try:
         if any(token.token_type.name == "PIPE_GT" for token in OwnSpark().tokenize(sql)):
@@ -110,34 +122,49 @@ def _of_struct(node: exp.Struct) -> str | None:
 _UNITS = _limited(lambda node: node.text("unit").upper() in TRUNCATED, "{}")
 _LIMITED: Final[Mapping[type[exp.Expr], Callable[[Any], str | None]]] = {
     exp.TryCast: _limited(lambda node: _type(node) in TRIED, "{}"),
-    exp.Cast: _limited(lambda node: _type(node) in TYPES and node.to.sql("spark").upper() != "DECIMAL", "{}"),
+    exp.Cast: _limited(
+        lambda node: _type(node) in TYPES and node.to.sql("spark").upper() != "DECIMAL", "{}"
+    ),
     exp.TimestampTrunc: _UNITS,
     exp.DateTrunc: _UNITS,
     exp.Extract: _limited(lambda node: node.name.upper() in EXTRACTED, "{}"),
     exp.Bracket: _limited(
-        lambda node: all(each.is_string for each in node.expressions), "[ ] of an array (get(array, place) is)"
+        lambda node: all(each.is_string for each in node.expressions),
+        "[ ] of an array (get(array, place) is)",
     ),
-    exp.Tuple: _limited(lambda node: isinstance(node.parent, exp.In | exp.Values), "{} as one value"),
+    exp.Tuple: _limited(
+        lambda node: isinstance(node.parent, exp.In | exp.Values), "{} as one value"
+    ),
     exp.HexString: _limited(
-        lambda node: isinstance(node.parent, exp.Cast) and _type(node.parent) == "STRING", "{} as bytes"
+        lambda node: isinstance(node.parent, exp.Cast) and _type(node.parent) == "STRING",
+        "{} as bytes",
     ),
     exp.Struct: _of_struct,
     exp.Lateral: _limited(
-        lambda node: isinstance(node.this, exp.Explode) and not node.args.get("outer"), "this LATERAL VIEW"
+        lambda node: isinstance(node.this, exp.Explode) and not node.args.get("outer"),
+        "this LATERAL VIEW",
     ),
     exp.RegexpReplace: _limited(
-        lambda node: _is_plain(node.args["replacement"]), "regexp_replace by other than a text without $ and \\"
+        lambda node: _is_plain(node.args["replacement"]),
+        "regexp_replace by other than a text without $ and \\",
     ),
     exp.Substring: _limited(
         lambda node: _is_place(node.args.get("start"), 1) and _has_known_length(node),
         "substring from other than a number from 1, or of a length that may be negative",
     ),
     exp.Lambda: _limited(
-        lambda node: len(node.expressions) == 1 or isinstance(node.parent, exp.Reduce), "a lambda of two"
+        lambda node: len(node.expressions) == 1 or isinstance(node.parent, exp.Reduce),
+        "a lambda of two",
     ),
-    exp.ArraySort: _limited(lambda node: not isinstance(node.expression, exp.Lambda), "array_sort by a lambda"),
-    exp.GroupConcat: _limited(lambda node: node.args.get("separator") is not None, "listagg without a separator"),
-    exp.Reduce: _limited(lambda node: node.args.get("finish") is None, "aggregate with a lambda for the end"),
+    exp.ArraySort: _limited(
+        lambda node: not isinstance(node.expression, exp.Lambda), "array_sort by a lambda"
+    ),
+    exp.GroupConcat: _limited(
+        lambda node: node.args.get("separator") is not None, "listagg without a separator"
+    ),
+    exp.Reduce: _limited(
+        lambda node: node.args.get("finish") is None, "aggregate with a lambda for the end"
+    ),
     exp.Anonymous: lambda node: _unknown_made(node) if node.name.lower() in MADE else None,
 }
 """Form -> what is not known of one, None if all is."""
@@ -174,7 +201,9 @@ def _is_place(number: exp.Expr | None, least: int) -> bool:
 
 
 def _has_known_length(node: exp.Substring) -> bool:
-    """Where a length is negative DuckDB counts backwards; from the first character on there is nothing to count."""
+    """Where a length is negative DuckDB counts backwards; from the first character on there is
+    nothing to count.
+    """
     length = node.args.get("length")
     return length is None or _is_place(length, 0) or node.args["start"].sql() == "1"
 
@@ -205,7 +234,9 @@ def _with_macros(node: exp.Expr) -> exp.Expr:
 
 def _cast(node: exp.Cast) -> exp.Expr:
     kind = _type(node).lower()
-    is_text = isinstance(node.this, exp.HexString) or (node.this.is_string and kind in {"timestamp", "string"})
+    is_text = isinstance(node.this, exp.HexString) or (
+        node.this.is_string and kind in {"timestamp", "string"}
+    )
     if kind == "decimal":
         return _guarded(node, "op_decimal")
     return exp.func(f"op_{kind}", node.this) if kind in _CAST_BY and not is_text else node
@@ -220,13 +251,18 @@ def _sum(node: exp.Binary, macro: str) -> exp.Expr:
 def _guarded(node: exp.Expr, macro: str, key: str = "this") -> exp.Expr:
     """Hold what an expression has under `key` against a macro, in place."""
     value = node.args[key]
-    node.set(key, [exp.func(macro, each) for each in value] if isinstance(value, list) else exp.func(macro, value))
+    node.set(
+        key,
+        [exp.func(macro, each) for each in value]
+        if isinstance(value, list)
+        else exp.func(macro, value),
+    )
     return node
 
 
 def _joined(node: exp.Expr, *keys: str) -> exp.Expr:
-    """Hold the parts of a text against `op_string`, but for those that are texts already: a macro writes its argument
-    several times, so a chain of them would grow without bound.
+    """Hold the parts of a text against `op_string`, but for those that are texts already: a macro
+    writes its argument several times, so a chain of them would grow without bound.
     """
     for key in keys:
         parts = node.args[key] if isinstance(node.args[key], list) else [node.args[key]]
@@ -240,7 +276,11 @@ def _is_text(part: exp.Expr) -> bool:
 
 
 def _compared(node: exp.Binary) -> exp.Expr:
-    return _guarded(node, "op_ordered") if _may_nest(node.this) and _may_nest(node.expression) else node
+    return (
+        _guarded(node, "op_ordered")
+        if _may_nest(node.this) and _may_nest(node.expression)
+        else node
+    )
 
 
 def _like(node: exp.Expr) -> exp.Expr:

@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 LAKE_VERSION = 10
-"""The version of the whole lake's schemas. It rises with any change of columns, or of what they mean."""
+"""The version of the whole lake's schemas. It rises with any change of columns, or of what they
+mean.
+"""
 
 TABLE_PROPERTY = "kafkaMetadataHistory.table"
 VERSION_PROPERTY = "kafkaMetadataHistory.version"
 
 _SKIPPED_BY = {"cluster", "cluster_id", "topic", "group_id", "stream", "n", "offset", "round"}
-"""Columns by which readers skip files, beside times. Delta cuts text after 32 characters, so ids of polls are alike."""
+"""Columns by which readers skip files, beside times. Delta cuts text after 32 characters, so ids of
+polls are alike.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,13 @@ class Column:
         return f"`{self.name}` {self.type}{generated}{not_null} COMMENT {sql_string(self.comment)}"
 
 
-_TYPES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double", "bool": "boolean"}
+_TYPES = {
+    "string": "string",
+    "int32": "int",
+    "int64": "bigint",
+    "double": "double",
+    "bool": "boolean",
+}
 _TYPES |= {"binary": "binary", "date32[day]": "date", "timestamp[us, tz=UTC]": "timestamp"}
 
 
@@ -50,25 +60,27 @@ def columns(of: pa.Schema | pa.StructType, /, **meanings: str) -> tuple[Column, 
     """The columns of an Arrow schema that have these meanings, by name."""
     fields = {each.name: each for each in of}
     return tuple(
-        Column(name, sql_type(fields[name].type), says, fields[name].nullable) for name, says in meanings.items()
+        Column(name, sql_type(fields[name].type), says, fields[name].nullable)
+        for name, says in meanings.items()
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One table: where it lies (`schema`.`name`), its columns, its key, and what every row must satisfy.
+    """One table: where it lies (`schema`.`name`), its columns, its key, and what every row must
+    satisfy.
 
-    `key` names the columns that tell rows apart; Delta does not enforce it, the writers and the tests do.
-    `constraints` are CHECK expressions by name. `cluster_by` and `partition_by` exclude each other. `keeps_changes`:
-    what was appended between two versions can be read without the rest (Delta's change data feed). `live` is a
-    condition on columns of `partition_by`: where it holds a later round may still replace the row. None: rows are only
-    appended.
-    `replaced_by`: columns of which a round writes all live rows with the same values, where it writes one (default: the
-    key).
-    `none_without`: a row in which this column is null says that there are none.
-    `log_hours`: for how long Delta keeps the table's log, and files that were replaced. Who commits to a table lists
-    its log first, so one that has a commit with each batch or round keeps six hours, or a day if it is read by commits.
-    `over`: the times of a row; once it changes no more, it was over at the last of them, and retention goes by that.
+    `key` names the columns that tell rows apart; Delta does not enforce it, the writers and the
+    tests do. `constraints` are CHECK expressions by name. `cluster_by` and `partition_by` exclude
+    each other. `keeps_changes`: what was appended between two versions can be read without the rest
+    (Delta's change data feed). `live` is a condition on columns of `partition_by`: where it holds a
+    later round may still replace the row. None: rows are only appended. `replaced_by`: columns of
+    which a round writes all live rows with the same values, where it writes one (default: the key).
+    `none_without`: a row in which this column is null says that there are none. `log_hours`: for
+    how long Delta keeps the table's log, and files that were replaced. Who commits to a table lists
+    its log first, so one that has a commit with each batch or round keeps six hours, or a day if it
+    is read by commits. `over`: the times of a row; once it changes no more, it was over at the last
+    of them, and retention goes by that.
     """
 
     schema: str
@@ -98,19 +110,21 @@ class Table:
 
     @property
     def statistics_columns(self) -> tuple[str, ...]:
-        """The columns of which Delta notes the least and the greatest value in each file, so that readers skip files.
+        """The columns of which Delta notes the least and the greatest value in each file, so that
+        readers skip files.
 
         To note all columns would take most of the time of a large write.
         """
         return tuple(
             column.name
             for column in self.columns
-            if column.name not in self.partition_by and (column.type == "timestamp" or column.name in _SKIPPED_BY)
+            if column.name not in self.partition_by
+            and (column.type == "timestamp" or column.name in _SKIPPED_BY)
         )
 
     def create_statement(self, identifier: str) -> str:
-        """CREATE TABLE for this table under `identifier`; constraints ride along, so that it is made whole or not at
-        all.
+        """CREATE TABLE for this table under `identifier`; constraints ride along, so that it is
+        made whole or not at all.
         """
         columns = ",\n  ".join(column.ddl for column in self.columns)
         layout = ""
@@ -125,11 +139,16 @@ class Table:
             "delta.enableDeletionVectors": "false",
             "delta.dataSkippingStatsColumns": ",".join(self.statistics_columns),
             # Of versions whose files are gone the log is of no use.
-            **{f"delta.{what}RetentionDuration": f"interval {self.log_hours} hours" for what in ("log", "deletedFile")},
+            **{
+                f"delta.{what}RetentionDuration": f"interval {self.log_hours} hours"
+                for what in ("log", "deletedFile")
+            },
             **({"delta.enableChangeDataFeed": "true"} if self.keeps_changes else {}),
             **{f"delta.constraints.{name}": check for name, check in self.constraints.items()},
         }
-        rendered = ",\n  ".join(f"{sql_string(key)} = {sql_string(value)}" for key, value in properties.items())
+        rendered = ",\n  ".join(
+            f"{sql_string(key)} = {sql_string(value)}" for key, value in properties.items()
+        )
         return (
             f"CREATE TABLE {identifier} (\n  {columns}\n) USING DELTA{layout}\n"
             f"COMMENT {sql_string(self.comment)}\nTBLPROPERTIES (\n  {rendered}\n)"
@@ -142,15 +161,20 @@ PART = "part"
 
 def part_column() -> Column:
     """The column PART of a table with live rows, the second by which the table is partitioned."""
-    return Column(PART, "int", "Where the row lies while a round may replace it, a hash. Null once it changes no more.")
+    return Column(
+        PART,
+        "int",
+        "Where the row lies while a round may replace it, a hash. Null once it changes no more.",
+    )
 
 
 @dataclass(frozen=True)
 class View:
-    """A named question over tables of the lake; `{schema.name}` in a part stands for that table, or for another view.
+    """A named question over tables of the lake; `{schema.name}` in a part stands for that table, or
+    for another view.
 
-    The rows are those of all parts; the first part names the columns. `meanings`: comments of columns that a part
-    computes, or takes from a column of another name.
+    The rows are those of all parts; the first part names the columns. `meanings`: comments of
+    columns that a part computes, or takes from a column of another name.
     """
 
     schema: str

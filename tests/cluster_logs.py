@@ -1,4 +1,6 @@
-"""Logs of controllers for tests: random, but such as controllers may write, and rows of bronze.cluster_log of them."""
+"""Logs of controllers for tests: random, but such as controllers may write, and rows of
+bronze.cluster_log of them.
+"""
 
 import base64
 import random
@@ -25,7 +27,9 @@ CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
 BEGIN, END, ABORT = 23, 24, 25
 LEADER_CHANGE, HEADER, FOOTER = 2, 3, 4
 
-DIRECTORIES = [bytes([0] * 15 + [last]) for last in (0, 1, 2)] + [bytes([7] * 15 + [last]) for last in range(6)]
+DIRECTORIES = [bytes([0] * 15 + [last]) for last in (0, 1, 2)] + [
+    bytes([7] * 15 + [last]) for last in range(6)
+]
 """MIGRATING, UNASSIGNED and LOST, then some of brokers."""
 SETTINGS = (
     *(("min.insync.replicas", value) for value in ("1", "2", None)),
@@ -96,7 +100,9 @@ class RandomLog:
                 self._transaction()
             elif self._chance.random() < 0.06:
                 self._epoch += 1
-                self._write([(LEADER_CHANGE, 0, {"leader_id": self._chance.randint(1, 3)})], is_control=True)
+                self._write(
+                    [(LEADER_CHANGE, 0, {"leader_id": self._chance.randint(1, 3)})], is_control=True
+                )
             else:
                 self._write(self._batch())
         return self.entries
@@ -110,8 +116,12 @@ class RandomLog:
         if not is_whole:
             self._world = before
 
-    def _write(self, records: Iterable[tuple[int, int, Values]], *, is_control: bool = False) -> None:
-        """Append a batch, at one time. Clocks of controllers differ, and batches may be of one time."""
+    def _write(
+        self, records: Iterable[tuple[int, int, Values]], *, is_control: bool = False
+    ) -> None:
+        """Append a batch, at one time. Clocks of controllers differ, and batches may be of one
+        time.
+        """
         self._at += timedelta(milliseconds=self._chance.choice((0, 1, 700, 5_000, -300)))
         if self._chance.random() < 0.3:
             self._offset += 1  # A NoOpRecord has no row.
@@ -123,13 +133,18 @@ class RandomLog:
     def _batch(self) -> list[tuple[int, int, Values]]:
         chance, world = self._chance, self._world
         some_broker = chance.choice(list(world.brokers)) if world.brokers else None
-        what = chance.choice(("fence", "change", "change", "change", "topic", "broker", "config", "other"))
+        what = chance.choice(
+            ("fence", "change", "change", "change", "topic", "broker", "config", "other")
+        )
         if what == "fence" and some_broker is not None:
             # The controller takes a broker out of ISRs before it fences it.
             return [*self._changes(), self._fencing(some_broker)]
         if what == "broker":
             if some_broker not in (None, *LEADERS) and chance.random() < 0.6:
-                return [*self._changes(), record(1, broker_id=some_broker, broker_epoch=world.brokers.pop(some_broker))]
+                return [
+                    *self._changes(),
+                    record(1, broker_id=some_broker, broker_epoch=world.brokers.pop(some_broker)),
+                ]
             return self._register(chance.randint(1, 5))
         if what == "topic":
             if world.topics and chance.random() < 0.4:
@@ -172,7 +187,9 @@ class RandomLog:
                 is_migrating_zk_broker=False,
                 incarnation_id=chance.randbytes(16),
                 broker_epoch=self._world.brokers[broker],
-                end_points=[{"name": "PLAINTEXT", "host": "h", "port": 9092, "security_protocol": 0}],
+                end_points=[
+                    {"name": "PLAINTEXT", "host": "h", "port": 9092, "security_protocol": 0}
+                ],
                 features=[],
                 rack=chance.choice((None, "a", "b")),
                 fenced=chance.random() < 0.5,
@@ -221,7 +238,9 @@ class RandomLog:
         chance, replicas = self._chance, self._brokers(3, 1)
         version = chance.randint(0, 2)
         directories = self._directories(len(replicas))
-        self._world.partitions[topic_id].append((len(replicas), version > 0 and any(map(any, directories))))
+        self._world.partitions[topic_id].append(
+            (len(replicas), version > 0 and any(map(any, directories)))
+        )
         return record(
             3,
             version,
@@ -241,7 +260,11 @@ class RandomLog:
         )
 
     def _changes(self) -> list[tuple[int, int, Values]]:
-        partitions = [(topic, number) for topic, of in self._world.partitions.items() for number in range(len(of))]
+        partitions = [
+            (topic, number)
+            for topic, of in self._world.partitions.items()
+            for number in range(len(of))
+        ]
         few = self._chance.sample(partitions, min(len(partitions), self._chance.randint(1, 4)))
         return [self._change(*each) for each in few]
 
@@ -265,7 +288,10 @@ class RandomLog:
         if chance.random() < 0.2:
             told["leader_recovery_state"] = chance.randint(0, 1)
         if chance.random() < 0.3:
-            told |= {"eligible_leader_replicas": self._brokers(2), "last_known_elr": self._brokers(1)}
+            told |= {
+                "eligible_leader_replicas": self._brokers(2),
+                "last_known_elr": self._brokers(1),
+            }
         version = 2 if "directories" in told else chance.randint(0, 2)
         return record(5, version, partition_id=partition, topic_id=topic_id, **told)
 
@@ -276,23 +302,48 @@ class RandomLog:
 def controls(entry: Entry) -> Values:
     """The fields of a control record, where those that are not given are empty."""
     of = CONTROL_TYPES[entry.number].body
-    empty = {"version": 0, "leader_id": -1, "voters": [], "granting_voters": [], "last_contained_log_timestamp": 0}
-    return {each.name: entry.values.get(each.name, empty.get(each.name)) for each in of.in_version(entry.version)}
+    empty = {
+        "version": 0,
+        "leader_id": -1,
+        "voters": [],
+        "granting_voters": [],
+        "last_contained_log_timestamp": 0,
+    }
+    return {
+        each.name: entry.values.get(each.name, empty.get(each.name))
+        for each in of.in_version(entry.version)
+    }
 
 
 def rows_of(entries: Sequence[Entry], **more: Any) -> list[Row]:
-    """Rows of bronze.cluster_log of records, decoded from their bytes. `more`: columns of all of them."""
+    """Rows of bronze.cluster_log of records, decoded from their bytes. `more`: columns of all of
+    them.
+    """
     of_controllers = [entry for entry in entries if not entry.is_control]
     of_quorum = [entry for entry in entries if entry.is_control]
-    decoded = [decode_records(log([frame(each.number, each.version, each.values) for each in of_controllers]))]
+    decoded = [
+        decode_records(
+            log([frame(each.number, each.version, each.values) for each in of_controllers])
+        )
+    ]
     values = [control_value(each.number, each.version, controls(each)) for each in of_quorum]
     decoded.append(decode_records(log(values, [control_key(each.number) for each in of_quorum])))
     none = dict.fromkeys(("snapshot_offset", "snapshot_epoch", "next_offset", "went"))
     found: dict[int, Row] = {}
-    for entry, row in zip((*of_controllers, *of_quorum), chain(*map(arrow_rows, decoded)), strict=True):
+    for entry, row in zip(
+        (*of_controllers, *of_quorum), chain(*map(arrow_rows, decoded)), strict=True
+    ):
         assert row["error"] is None, row["error"]
         of_log = {"record": "record", "offset": entry.offset, "leader_epoch": entry.leader_epoch}
-        found[id(entry)] = {**row, **CLUSTER, **none, **of_log, "timestamp": entry.at, "read_at": entry.at, **more}
+        found[id(entry)] = {
+            **row,
+            **CLUSTER,
+            **none,
+            **of_log,
+            "timestamp": entry.at,
+            "read_at": entry.at,
+            **more,
+        }
     return [found[id(entry)] for entry in entries]
 
 
@@ -300,7 +351,9 @@ def arrow_rows(batch: pa.RecordBatch) -> list[Row]:
     return rows_in(pa.Table.from_batches([batch]))
 
 
-def rows_of_snapshot(records: Iterable[tuple[int, int, Values]], offset: int, epoch: int, at: datetime) -> list[Row]:
+def rows_of_snapshot(
+    records: Iterable[tuple[int, int, Values]], offset: int, epoch: int, at: datetime
+) -> list[Row]:
     """Rows of a snapshot of what the log said before an offset, with its header and footer."""
     written = at + timedelta(seconds=9)
     ms = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
@@ -317,14 +370,27 @@ def snapshot_of(image: Image) -> list[tuple[int, int, Values]]:
     found = [record(12, name=name, feature_level=level) for name, level in image.features.items()]
     for broker, of in image.brokers.items():
         directories = [_uuid(each) for each in of["log_dirs"]]
-        told = of | {"incarnation_id": _uuid(of["incarnation_id"]), "fenced": of["is_fenced"], "log_dirs": directories}
+        told = of | {
+            "incarnation_id": _uuid(of["incarnation_id"]),
+            "fenced": of["is_fenced"],
+            "log_dirs": directories,
+        }
         never = {"is_migrating_zk_broker": False, "end_points": [], "features": []}
         found.append(record(0, broker_id=broker, **told, **never))
     for topic, of in image.topics.items():
         found.append(record(2, name=topic, topic_id=_uuid(of["topic_id"])))
         for (_, number), told in (each for each in image.partitions.items() if each[0][0] == topic):
-            own = {"partition_id": number, "topic_id": _uuid(told["topic_id"]), "eligible_leader_replicas": told["elr"]}
-            found.append(record(3, **{**told, **own, "directories": [_uuid(each) for each in told["directories"]]}))
+            own = {
+                "partition_id": number,
+                "topic_id": _uuid(told["topic_id"]),
+                "eligible_leader_replicas": told["elr"],
+            }
+            found.append(
+                record(
+                    3,
+                    **{**told, **own, "directories": [_uuid(each) for each in told["directories"]]},
+                )
+            )
     for (kind, resource), values in image.configs.items():
         for name, value in values.items():
             told = {"resource_type": kind, "resource_name": resource, "name": name}
@@ -338,12 +404,22 @@ def _uuid(text: str | None) -> bytes:
 
 def span(went: str, offset: int, next_offset: int, at: datetime = START) -> Row:
     """A row about what was read, or could not be."""
-    (row,) = rows_of([Entry(offset, 0, at, *record(20))], record="span", went=went, next_offset=next_offset, read_at=at)
-    return row | dict.fromkeys(("leader_epoch", "timestamp", "is_control", "type", "version", "name", "size"))
+    (row,) = rows_of(
+        [Entry(offset, 0, at, *record(20))],
+        record="span",
+        went=went,
+        next_offset=next_offset,
+        read_at=at,
+    )
+    return row | dict.fromkeys(
+        ("leader_epoch", "timestamp", "is_control", "type", "version", "name", "size")
+    )
 
 
 def in_effect(entries: Iterable[Entry]) -> list[Entry]:
-    """The records that count, in their order: of transactions, those that ended. Their time is that of the end."""
+    """The records that count, in their order: of transactions, those that ended. Their time is that
+    of the end.
+    """
     found: list[Entry] = []
     inside: list[Entry] | None = None
     for entry in entries:

@@ -1,4 +1,6 @@
-"""Records of controllers for tests: random fields by the tables, and what decoding must give, written as renamings."""
+"""Records of controllers for tests: random fields by the tables, and what decoding must give,
+written as renamings.
+"""
 
 import base64
 import re
@@ -18,8 +20,16 @@ from tests.group_messages import camel_case, structs, without_nulls
 Values = dict[str, Any]
 
 #: Every type with every version.
-RECORDS = [(number, version) for number, each in RECORD_TYPES.items() for version in range(each.last_version + 1)]
-CONTROLS = [(number, version) for number, each in CONTROL_TYPES.items() for version in range(each.last_version + 1)]
+RECORDS = [
+    (number, version)
+    for number, each in RECORD_TYPES.items()
+    for version in range(each.last_version + 1)
+]
+CONTROLS = [
+    (number, version)
+    for number, each in CONTROL_TYPES.items()
+    for version in range(each.last_version + 1)
+]
 
 COLUMNS_OF_TYPES = {
     "broker": (0,),
@@ -35,7 +45,12 @@ COLUMNS_OF_TYPES = {
     "controller": (27, 29),
 }
 COLUMN_OF = {number: column for column, numbers in COLUMNS_OF_TYPES.items() for number in numbers}
-CONTROL_COLUMN_OF = {2: "leader_change", 3: "last_contained_log_timestamp_ms", 5: "kraft_version", 6: "voters"}
+CONTROL_COLUMN_OF = {
+    2: "leader_change",
+    3: "last_contained_log_timestamp_ms",
+    5: "kraft_version",
+    6: "voters",
+}
 SCALARS = {"zk_migration_state", "last_contained_log_timestamp", "kraft_version"}
 COLUMNS = {*COLUMN_OF.values(), *CONTROL_COLUMN_OF.values()}
 
@@ -61,12 +76,20 @@ FENCED = {7: 1, 8: -1}
 
 
 def values_of(message: Message, version: int) -> st.SearchStrategy[Values]:
-    """Fields of a record, by Kafka's names in snake case. Half of the configurations are ones whose values are kept."""
+    """Fields of a record, by Kafka's names in snake case. Half of the configurations are ones whose
+    values are kept.
+    """
     values = structs(message.body, version).map(lambda values: values | {"version": version})
     if message is not RECORD_TYPES[4]:
         return values
-    settings = [{"resource_type": kind, "name": name} for kind, names in KEPT_CONFIGS.items() for name in names]
-    return st.builds(lambda values, setting: values | setting, values, st.just({}) | st.sampled_from(settings))
+    settings = [
+        {"resource_type": kind, "name": name}
+        for kind, names in KEPT_CONFIGS.items()
+        for name in names
+    ]
+    return st.builds(
+        lambda values, setting: values | setting, values, st.just({}) | st.sampled_from(settings)
+    )
 
 
 def frame(number: int, version: int, values: Values) -> bytes:
@@ -81,7 +104,9 @@ def control_key(number: int) -> bytes:
     return b"\0\0" + number.to_bytes(2, signed=True)
 
 
-def log(values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | None = None) -> pa.RecordBatch:
+def log(
+    values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | None = None
+) -> pa.RecordBatch:
     """Records as they are read from batches, one a second; control records where there are keys."""
     count = len(values)
     columns: dict[str, Sequence[Any]] = {
@@ -95,7 +120,9 @@ def log(values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | N
     return pa.RecordBatch.from_pydict(columns, schema=record_batches.RECORDS)
 
 
-def decoded(values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | None = None) -> list[Values]:
+def decoded(
+    values: Sequence[bytes | None], control_keys: Sequence[bytes | None] | None = None
+) -> list[Values]:
     """Decode records; the rows are without nulls, and without the columns that only `log` tells."""
     batch = decode_records(log(values, control_keys))
     batch.validate(full=True)
@@ -109,7 +136,10 @@ SECRET = "correct-horse-battery-staple"  # noqa: S105 - planted, and searched fo
 def kept(batch: pa.RecordBatch) -> bytes:
     """All bytes that a batch holds on to."""
     return b"".join(
-        buffer.to_pybytes() for column in batch.columns for buffer in column.buffers() if buffer is not None
+        buffer.to_pybytes()
+        for column in batch.columns
+        for buffer in column.buffers()
+        if buffer is not None
     )
 
 
@@ -137,7 +167,9 @@ def _told(number: int | None, values: Values) -> Any:
     for name, value in values.items():
         if name == "kraft_version_feature":
             told |= value
-        elif name != "version" and value is not None and value != UNCHANGED.get((number, name), ...):
+        elif (
+            name != "version" and value is not None and value != UNCHANGED.get((number, name), ...)
+        ):
             told[_name(number, name)] = _shown(value)
     if number == 4:
         told["is_removed"] = values["value"] is None
@@ -169,7 +201,9 @@ def number_of(type_name: str) -> int:
 
 
 def from_json(message: Message, version: int, data: Values) -> Values:
-    """The fields of a record that was printed as JSON, where those that are absent have their default."""
+    """The fields of a record that was printed as JSON, where those that are absent have their
+    default.
+    """
     return _fields_from_json(message.body, version, data) | {"version": version}
 
 

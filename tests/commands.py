@@ -9,13 +9,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run_in_new_shell(command: str, **variables: str) -> str:
-    """What a command prints that is run in the repository's root with the environment activated; it must succeed.
+    """What a command prints that is run in the repository's root with the environment activated; it
+    must succeed.
 
     `variables`: of the environment, beside those of a shell that was opened just now.
     """
     activate = Path(sys.executable).with_name("activate")
     # The tests' own PYSPARK_PYTHON would hide a command that lacks it.
-    login = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    login = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYSPARK_", "SPARK_"))
+    }
     done = subprocess.run(
         ["bash", "-c", f". {activate} && {command}"],
         env=login | variables,

@@ -15,18 +15,25 @@ import tests.support.examples  # noqa: E402, F401 - registers the profiles
 # Far from UTC, where the sessions are: a time that lost its zone on the way shows.
 os.environ["TZ"] = "Asia/Tokyo"
 time.tzset()
-# Secrets of tests have names and places of many kinds; tests/unit/test_references.py holds what may be read unless it
-# is said. Workers of Spark have the environment that its JVM was started in.
+# Secrets of tests have names and places of many kinds; tests/unit/test_references.py holds what may
+# be read unless it is said. Workers of Spark have the environment that its JVM was started in.
 os.environ |= {"KAFKA_METADATA_SECRET_FILES": "/", "KAFKA_METADATA_SECRET_VARIABLES": "*"}
 settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *("cluster", "kafka/test_truth.py", "incident_lake", "spark/test_history.py", "spark/test_validate.py"),
+    *(
+        "cluster",
+        "kafka/test_truth.py",
+        "incident_lake",
+        "spark/test_history.py",
+        "spark/test_validate.py",
+    ),
     *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_lake.py"),
 )
-"""Groups that take long. They are begun first, or one process would be left with one when the other has nothing to do.
+"""Groups that take long. They are begun first, or one process would be left with one when the other
+has nothing to do.
 """
 
 
@@ -34,7 +41,9 @@ LONGEST = (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if "soak" not in config.option.markexpr:
         # By the marker: a keyword is also the name of the checkout's folder.
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("soak")])
+        config.hook.pytest_deselected(
+            items=[item for item in items if item.get_closest_marker("soak")]
+        )
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
     groups = _groups(items)
     for item in items:
@@ -47,8 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
-    """The group of each test, which a process takes whole: its file, all files that share a cluster, or all tests that
-    ask for the one lake that takes long to make.
+    """The group of each test, which a process takes whole: its file, all files that share a
+    cluster, or all tests that ask for the one lake that takes long to make.
     """
 
     def asks_for(item: pytest.Item, *fixtures: str) -> bool:
@@ -86,23 +95,31 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     os.chdir(ROOT)  # the settings name folders of the repository
 
     own = (
-        *("kafka-clients-", "kafka-group-coordinator-", "kafka-coordinator-common-", "kafka-server-common-"),
+        *(
+            "kafka-clients-",
+            "kafka-group-coordinator-",
+            "kafka-coordinator-common-",
+            "kafka-server-common-",
+        ),
         *("kafka-metadata-", "pcollections-", "kafka-storage-", "kafka-server-4", "kafka-raft-"),
         *("kafka-transaction-coordinator-", "kafka-share-coordinator-", "commons-validator-"),
     )
     classes = [jar for jar in kafka_jars(KAFKA_VERSION) if jar.name.startswith(own)]
-    # Decoders are held against Kafka's own classes. They stand behind Spark's: Java takes the archive of classes only
-    # where the jars begin as those that the archive was made with.
+    # Decoders are held against Kafka's own classes. They stand behind Spark's: Java takes the
+    # archive of classes only where the jars begin as those that the archive was made with.
     os.environ["SPARK_DIST_CLASSPATH"] = os.pathsep.join(map(str, classes))
     scratch, settings = tmp_path_factory.mktemp("spark"), default_settings()
     settings |= {
         "spark.pyspark.python": worker_python(),
-        # Every test makes tables: Delta remembers the logs of each, and with each log the plans that read it.
+        # Every test makes tables: Delta remembers the logs of each, and with each log the plans
+        # that read it.
         "spark.driver.memory": "6g",
         "spark.driver.extraJavaOptions": (
-            f"{LONG_LIVED_JVM} -Xms2g -Xmn1200m -Dderby.system.home={scratch} -Ddelta.log.cacheSize=100"
+            f"{LONG_LIVED_JVM} -Xms2g -Xmn1200m -Dderby.system.home={scratch} "
+            "-Ddelta.log.cacheSize=100"
         ),
-        # No file of check sums beside each of a log: for each that it makes or renames, Hadoop starts processes.
+        # No file of check sums beside each of a log: for each that it makes or renames, Hadoop
+        # starts processes.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         # Tables of tests are smaller than any of a job: fewer tasks are enough.
@@ -121,7 +138,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
 @pytest.fixture(scope="session")
 def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "Lake":  # noqa: F821
-    """A lake whose history is known, made once: the questions are asked of it, and the notebooks draw it."""
+    """A lake whose history is known, made once: the questions are asked of it, and the notebooks
+    draw it.
+    """
     from tests.support.incident import write_lake
     from tests.support.incident_groups import write_rows
 

@@ -1,4 +1,6 @@
-"""Coordinators of groups with epochs (KIP-848, KIP-932), as small as those of group_simulator.py."""
+"""Coordinators of groups with epochs (KIP-848, KIP-932), as small as those of
+group_simulator.py.
+"""
 
 from typing import Any
 
@@ -7,7 +9,9 @@ from tests.group_simulator import OTHER, Action, Group, Partition, Process, by_t
 
 
 class EpochGroup(Group):
-    """What groups with epochs share: an epoch for each change, a target for each epoch, members that get there."""
+    """What groups with epochs share: an epoch for each change, a target for each epoch, members
+    that get there.
+    """
 
     kind: Kind
 
@@ -66,9 +70,13 @@ class EpochGroup(Group):
             self.closed("emptied")
 
     def _member(self, process: Process) -> Any:
-        return self.kind.member(process.member_id, sorted(process.topics), instance_id=process.instance_id)
+        return self.kind.member(
+            process.member_id, sorted(process.topics), instance_id=process.instance_id
+        )
 
-    def _heartbeat(self, process: Process, records: list[Any] | None = None, *, assign: bool = True) -> None:
+    def _heartbeat(
+        self, process: Process, records: list[Any] | None = None, *, assign: bool = True
+    ) -> None:
         raise NotImplementedError
 
     def _retarget(self, targets: dict[str, set[Partition]], records: list[Any]) -> None:
@@ -80,8 +88,8 @@ class EpochGroup(Group):
 
 
 class ConsumerGroup(EpochGroup):
-    """A KIP-848 group: members heartbeat one by one, give up partitions that are theirs no more, and take over
-    free ones.
+    """A KIP-848 group: members heartbeat one by one, give up partitions that are theirs no more,
+    and take over free ones.
     """
 
     kind = CONSUMER
@@ -128,11 +136,14 @@ class ConsumerGroup(EpochGroup):
             self._current(process),
         ]
         self.log.batch(self.tick(), *records)
-        # An epoch in the same millisecond, side by side, could not be told from one with which it restarted.
+        # An epoch in the same millisecond, side by side, could not be told from one with which it
+        # restarted.
         self._written += self._written % 2
         self._close_if_stable()
 
-    def _heartbeat(self, process: Process, records: list[Any] | None = None, *, assign: bool = True) -> None:
+    def _heartbeat(
+        self, process: Process, records: list[Any] | None = None, *, assign: bool = True
+    ) -> None:
         records = records or []
         if assign and self.target_epoch != self.generation:
             self._retarget(self.fair(), records)
@@ -153,7 +164,12 @@ class ConsumerGroup(EpochGroup):
         elif extra:
             self.pending[name], self.stable[name] = extra, False
         if not self.pending[name] and not process.owned - target:
-            elsewhere = {each for other in self.processes.values() if other is not process for each in other.owned}
+            elsewhere = {
+                each
+                for other in self.processes.values()
+                if other is not process
+                for each in other.owned
+            }
             process.owned |= target - elsewhere
             self.epochs[name], self.stable[name] = self.target_epoch, process.owned == target
         if was != (self.epochs[name], self.stable[name], process.owned, self.pending[name]):
@@ -175,10 +191,12 @@ class ConsumerGroup(EpochGroup):
 
 
 class ShareGroup(EpochGroup):
-    """A share group: every member has all partitions of its topics that state was made of (KIP-932).
+    """A share group: every member has all partitions of its topics that state was made of
+    (KIP-932).
 
-    State is made of the topics that somebody wants, by another broker, which may fail. What has state and is in no
-    target is worth one more epoch (GroupMetadataManager.initializedAssignmentPending).
+    State is made of the topics that somebody wants, by another broker, which may fail. What has
+    state and is in no target is worth one more epoch
+    (GroupMetadataManager.initializedAssignmentPending).
     """
 
     kind = SHARE
@@ -225,7 +243,8 @@ class ShareGroup(EpochGroup):
         if self.processes and OTHER in self.wanted and number % 2:
             self._epoch([])
         if OTHER not in self.topics and OTHER in self.making | self.made:
-            # ShareGroupStatePartitionMetadata is cleaned up where a topic is deleted (maybeCleanupShareGroupState).
+            # ShareGroupStatePartitionMetadata is cleaned up where a topic is deleted
+            # (maybeCleanupShareGroupState).
             for of_state in (self.making, self.made):
                 of_state.pop(OTHER, None)
             self._write_state([])
@@ -239,19 +258,28 @@ class ShareGroup(EpochGroup):
 
     def _write_state(self, records: list[Any]) -> None:
         parts = {
-            name: [{"topic_id": topic, "topic": topic, "partitions": list(range(n))} for topic, n in of.items()]
+            name: [
+                {"topic_id": topic, "topic": topic, "partitions": list(range(n))}
+                for topic, n in of.items()
+            ]
             for name, of in (("initializing", self.making), ("initialized", self.made))
         }
         self.log.batch(self.tick(), *records, (15, None, parts))
         self._close_if_done()
 
-    def _heartbeat(self, process: Process, records: list[Any] | None = None, *, assign: bool = True) -> None:
+    def _heartbeat(
+        self, process: Process, records: list[Any] | None = None, *, assign: bool = True
+    ) -> None:
         records = records or []
         if self.target_epoch >= self.generation and self._is_worth_an_epoch():
             self._bump(records)
         if assign and self.target_epoch != self.generation:
             targets = {
-                name: {(topic, n) for topic in each.topics & self.made.keys() for n in range(self.made[topic])}
+                name: {
+                    (topic, n)
+                    for topic in each.topics & self.made.keys()
+                    for n in range(self.made[topic])
+                }
                 for name, each in self.processes.items()
             }
             self._retarget(targets, records)
@@ -260,7 +288,9 @@ class ShareGroup(EpochGroup):
         if name in self.target and (self.epochs[name], process.owned) != there:
             self.epochs[name], process.owned = there
             self.stable[name] = True
-            records.append(SHARE.current(process.member_id, self.target_epoch, by_topic(process.owned)))
+            records.append(
+                SHARE.current(process.member_id, self.target_epoch, by_topic(process.owned))
+            )
         lacks = (self.wanted & self.topics.keys()) - self.making.keys() - self.made.keys()
         if lacks:
             self.making = self.making | {topic: self.topics[topic] for topic in lacks}
@@ -275,5 +305,10 @@ class ShareGroup(EpochGroup):
 
     def _close_if_done(self) -> None:
         waits = self.wanted & self.making.keys()
-        if self.account is not None and self.is_stable and not waits and not self._is_worth_an_epoch():
+        if (
+            self.account is not None
+            and self.is_stable
+            and not waits
+            and not self._is_worth_an_epoch()
+        ):
             self.closed()

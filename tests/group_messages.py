@@ -1,4 +1,6 @@
-"""Records of groups for tests: random fields by the tables, and what decoding them must give, written as renamings."""
+"""Records of groups for tests: random fields by the tables, and what decoding them must give,
+written as renamings.
+"""
 
 import base64
 import datetime as dt
@@ -13,7 +15,11 @@ from metadata_source.protocol.spec import Array, Field, Message, Primitive, Stru
 from metadata_source.protocol.wire import write_message
 
 #: Every record type with every version of its value.
-RECORDS = [(number, version) for number, each in RECORD_TYPES.items() for version in range(each.value.last_version + 1)]
+RECORDS = [
+    (number, version)
+    for number, each in RECORD_TYPES.items()
+    for version in range(each.value.last_version + 1)
+]
 
 COLUMNS = {
     "classic": (2,),
@@ -123,7 +129,9 @@ def _value(kind: Primitive | Array | Struct, version: int) -> st.SearchStrategy[
 
 
 class Embedded(bytes):
-    """Bytes of a subscription or assignment, and what they say; None where they are not the consumer protocol's."""
+    """Bytes of a subscription or assignment, and what they say; None where they are not the
+    consumer protocol's.
+    """
 
     said: dict[str, Any] | None = None
 
@@ -135,12 +143,18 @@ class Embedded(bytes):
 
 
 def _embedded(message: Message) -> st.SearchStrategy[Embedded]:
-    """Bytes of the consumer protocol, of a version of the future too, and bytes that are none of it."""
+    """Bytes of the consumer protocol, of a version of the future too, and bytes that are none of
+    it.
+    """
     known = [
-        structs(message.body, version).map(lambda values, version=version: embedded(message, version, values))
+        structs(message.body, version).map(
+            lambda values, version=version: embedded(message, version, values)
+        )
         for version in range(message.last_version + 1)
     ]
-    future = known[-1].map(lambda made: Embedded.saying(b"\0\x09" + made[2:] + b"more", {**made.said, "version": 9}))
+    future = known[-1].map(
+        lambda made: Embedded.saying(b"\0\x09" + made[2:] + b"more", {**made.said, "version": 9})
+    )
     others = st.sampled_from([b"", b"\0", b"\xff\xff", b"\0\0\0\1", b"connect"]).map(Embedded)
     return st.one_of(*known, future, others)
 
@@ -181,7 +195,14 @@ def redpanda_member(member_id: str, subscription: bytes) -> bytes:
         return len(value).to_bytes(2) + value.encode()
 
     named = text(member_id) + b"\xff\xff" + text("c-1") + text("/10.0.0.9")
-    return b"\0\3" + named + (60_000).to_bytes(4) + (10_000).to_bytes(4) + len(subscription).to_bytes(4) + subscription
+    return (
+        b"\0\3"
+        + named
+        + (60_000).to_bytes(4)
+        + (10_000).to_bytes(4)
+        + len(subscription).to_bytes(4)
+        + subscription
+    )
 
 
 def decoded(keys: list[bytes | None], values: list[bytes | None]) -> list[dict[str, Any]]:
@@ -201,14 +222,21 @@ def group_of(key: dict[str, Any]) -> str:
     return key["group"] if "group" in key else key["group_id"]
 
 
-def expected(number: int, version: int, key: dict[str, Any], value: dict[str, Any] | None) -> dict[str, Any]:
+def expected(
+    number: int, version: int, key: dict[str, Any], value: dict[str, Any] | None
+) -> dict[str, Any]:
     """The row of a record, without nulls."""
     row: dict[str, Any] = {"type": number, "group_id": group_of(key), "is_tombstone": value is None}
     if "member_id" in key:
         row["member_id"] = key["member_id"]
     if value is None:
-        return row | ({"regular_expression": {"regex": key["regular_expression"]}} if number == 16 else {})
-    told = _renamed(value, consumers=value.get("protocol_type") != "connect" and value.get("protocol_type") != "")
+        return row | (
+            {"regular_expression": {"regex": key["regular_expression"]}} if number == 16 else {}
+        )
+    told = _renamed(
+        value,
+        consumers=value.get("protocol_type") != "connect" and value.get("protocol_type") != "",
+    )
     if number == 16:
         told["regex"] = key["regular_expression"]
     row["version"] = version

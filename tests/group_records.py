@@ -1,4 +1,6 @@
-"""Rows of bronze.group_log as the coordinator would write them, in the few fields that tests say something of."""
+"""Rows of bronze.group_log as the coordinator would write them, in the few fields that tests say
+something of.
+"""
 
 import itertools
 import json
@@ -36,7 +38,9 @@ def at(seconds: float) -> datetime:
 
 @dataclass
 class Log:
-    """One group's rows of one partition; offsets follow each other unless `skip` leaves some to other groups."""
+    """One group's rows of one partition; offsets follow each other unless `skip` leaves some to
+    other groups.
+    """
 
     group_id: str = "g"
     log_partition: int = 7
@@ -47,8 +51,12 @@ class Log:
     has_times: bool = True
     """Whether the records that are written from now on have a time."""
 
-    def batch(self, seconds: float, *records: tuple[int, str | None, Mapping[str, Any] | None]) -> "Log":
-        """Write (type, member, value) records side by side at one time; a value of None is a tombstone."""
+    def batch(
+        self, seconds: float, *records: tuple[int, str | None, Mapping[str, Any] | None]
+    ) -> "Log":
+        """Write (type, member, value) records side by side at one time; a value of None is a
+        tombstone.
+        """
         for kind, member_id, value in records:
             self._write(
                 seconds,
@@ -62,11 +70,21 @@ class Log:
 
     def undecoded(self, seconds: float, kind: int, error: str = "version 9 is not known") -> "Log":
         """Write a record that could not be decoded."""
-        self._write(seconds, type=kind, member_id=None, is_tombstone=False, error=error, key=b"k", value=b"v")
+        self._write(
+            seconds,
+            type=kind,
+            member_id=None,
+            is_tombstone=False,
+            error=error,
+            key=b"k",
+            value=b"v",
+        )
         self.next_offset += 1
         return self
 
-    def span(self, record: str, offset: int, next_offset: int, seconds: float, error: str | None = None) -> "Log":
+    def span(
+        self, record: str, offset: int, next_offset: int, seconds: float, error: str | None = None
+    ) -> "Log":
         """Write a `lost` or `truncated` row, and continue at next_offset."""
         self.rows.append(
             {
@@ -118,7 +136,12 @@ def classic_member(
 
     `owned`: what it joined with; None: its subscription is of version 0, which does not say so.
     """
-    subscription = {"version": 3, "topics": list(topics), "owned_partitions": _named(owned or {}), "generation": -1}
+    subscription = {
+        "version": 3,
+        "topics": list(topics),
+        "owned_partitions": _named(owned or {}),
+        "generation": -1,
+    }
     if owned is None:
         subscription |= {"version": 0, "owned_partitions": None, "generation": None}
     return {
@@ -178,16 +201,25 @@ class Kind:
     name: str = "consumer"
 
     def epoch(self, epoch: int, metadata_hash: int = 1) -> tuple[int, None, Row]:
-        return (RECORD_TYPES[self.name]["epoch"], None, {"epoch": epoch, "metadata_hash": metadata_hash})
+        return (
+            RECORD_TYPES[self.name]["epoch"],
+            None,
+            {"epoch": epoch, "metadata_hash": metadata_hash},
+        )
 
     def partition_metadata(self, partitions: Mapping[str, int]) -> tuple[int, None, list[Row]]:
-        """What Kafka 3.7 to 4.0 writes before an epoch where it differs: topic -> how many partitions it has."""
+        """What Kafka 3.7 to 4.0 writes before an epoch where it differs: topic -> how many
+        partitions it has.
+        """
         topics = [
-            {"topic_id": name.upper(), "topic": name, "partitions": n, "racks": []} for name, n in partitions.items()
+            {"topic_id": name.upper(), "topic": name, "partitions": n, "racks": []}
+            for name, n in partitions.items()
         ]
         return (4, None, topics)
 
-    def member(self, member_id: str, topics: Iterable[str] | None = ("t",), **told: Any) -> tuple[int, str, Row]:
+    def member(
+        self, member_id: str, topics: Iterable[str] | None = ("t",), **told: Any
+    ) -> tuple[int, str, Row]:
         value = {
             "instance_id": None,
             "client_id": f"client-{member_id}",
@@ -201,10 +233,19 @@ class Kind:
         return (RECORD_TYPES[self.name]["member"], member_id, value | told)
 
     def target_epoch(self, epoch: int) -> tuple[int, None, Row]:
-        return (RECORD_TYPES[self.name]["target_epoch"], None, {"epoch": epoch, "assigned_at": None})
+        return (
+            RECORD_TYPES[self.name]["target_epoch"],
+            None,
+            {"epoch": epoch, "assigned_at": None},
+        )
 
     def target(self, member_id: str, partitions: Mapping[str, list[int]]) -> tuple[int, str, Row]:
-        value = {"partitions": None, "active_tasks": None, "standby_tasks": None, "warmup_tasks": None}
+        value = {
+            "partitions": None,
+            "active_tasks": None,
+            "standby_tasks": None,
+            "warmup_tasks": None,
+        }
         value["active_tasks" if self.name == "streams" else "partitions"] = self._parts(partitions)
         return (RECORD_TYPES[self.name]["target"], member_id, value)
 
@@ -218,13 +259,19 @@ class Kind:
         waits: bool = False,
         prev_epoch: int | None = None,
     ) -> tuple[int, str, Row]:
-        """`waits`: for partitions that others have not released (state 2, of streams 3). `prev_epoch`: unless given the
-        one before.
+        """`waits`: for partitions that others have not released (state 2, of streams 3).
+        `prev_epoch`: unless given the one before.
         """
         prev_epoch = max(0, epoch - 1) if prev_epoch is None else prev_epoch
         stable = STABLE_CODE[self.name]
         value: Row = dict.fromkeys(
-            ("assigned", "pending_revocation", "active_tasks", "active_tasks_pending_revocation", "standby_tasks")
+            (
+                "assigned",
+                "pending_revocation",
+                "active_tasks",
+                "active_tasks_pending_revocation",
+                "standby_tasks",
+            )
         )
         names = (
             ("active_tasks", "active_tasks_pending_revocation")
@@ -262,7 +309,9 @@ CONSUMER, SHARE, STREAMS = Kind("consumer"), Kind("share"), Kind("streams")
 
 @dataclass(frozen=True)
 class History:
-    """The last version of each row that runs of the fold told, in the order in which they were first told."""
+    """The last version of each row that runs of the fold told, in the order in which they were
+    first told.
+    """
 
     state: State
     rebalances: list[Row]
@@ -275,7 +324,9 @@ class History:
 
 
 def history(log: Log | list[Row], cuts: Iterable[int] = ()) -> History:
-    """Fold rows in runs, cut before the numbers given, with the state through JSON as the job keeps it."""
+    """Fold rows in runs, cut before the numbers given, with the state through JSON as the job keeps
+    it.
+    """
     rows = log.rows if isinstance(log, Log) else log
     edges = [0, *sorted(cuts), len(rows)]
     state, told = State(), dict[Any, Row]()
@@ -297,4 +348,9 @@ def parts(row: Row, side: str) -> dict[str, list[int]] | None:
 
 def counts(row: Row) -> tuple[Any, ...]:
     """kept, moved, added, lost."""
-    return row["partitions_kept"], row["partitions_moved"], row["partitions_added"], row["partitions_lost"]
+    return (
+        row["partitions_kept"],
+        row["partitions_moved"],
+        row["partitions_added"],
+        row["partitions_lost"],
+    )

@@ -1,11 +1,12 @@
-"""Small coordinators that write their log and keep their own account of what happened: who came, went and owned what,
-by event.
+"""Small coordinators that write their log and keep their own account of what happened: who came,
+went and owned what, by event.
 
-They are plainer than Kafka's and say nothing of times. What each account holds is written down as things are done to
-the group, never read back from the records. A rebalance is open (`account`) while a client or the coordinator has
-something to do by Kafka's rules, which ends in one more record of the group: a member that gave something up joins
-again, one that is not at the group's epoch gets there, state of a share group's partitions is made. Topics that are
-deleted, and that members give up, are part of each life.
+They are plainer than Kafka's and say nothing of times. What each account holds is written down as
+things are done to the group, never read back from the records. A rebalance is open (`account`)
+while a client or the coordinator has something to do by Kafka's rules, which ends in one more
+record of the group: a member that gave something up joins again, one that is not at the group's
+epoch gets there, state of a share group's partitions is made. Topics that are deleted, and that
+members give up, are part of each life.
 """
 
 from collections.abc import Iterable
@@ -17,7 +18,18 @@ from tests.group_records import Log, classic, classic_member
 Action = tuple[str, int]
 """What to do, and a number that picks whom."""
 
-WHAT = ("join", "join", "leave", "restart", "fail", "settle", "settle", "settle", "topic", "subscribe")
+WHAT = (
+    "join",
+    "join",
+    "leave",
+    "restart",
+    "fail",
+    "settle",
+    "settle",
+    "settle",
+    "topic",
+    "subscribe",
+)
 """What can be done: what is done most is here most often."""
 
 Partition = tuple[str, int]
@@ -89,7 +101,9 @@ class Account:
             "prev_members": len(self.members),
             "members_joined": len(joined),
             "members_left": len((self.members | joined) - after.keys()),
-            "members_restarted": sum(after[name].member_id != old for name, old in self.ids.items() if name in after),
+            "members_restarted": sum(
+                after[name].member_id != old for name, old in self.ids.items() if name in after
+            ),
             "partitions_kept": kept,
             "partitions_moved": len(both) - kept,
             "partitions_added": len(owners) - len(both),
@@ -140,8 +154,8 @@ class Group:
             self.topics[OTHER] = 1 + number % 3
 
     def tick(self) -> float:
-        """The time of what is written next; where the coordinator is busy, two changes share a time and lie side by
-        side.
+        """The time of what is written next; where the coordinator is busy, two changes share a time
+        and lie side by side.
         """
         if self.busy and self._written % 2:
             self.log.next_offset -= 1
@@ -151,16 +165,28 @@ class Group:
         return self.seconds
 
     def fair(self) -> dict[str, set[Partition]]:
-        """A sticky assignment: who has too many gives up the highest, and who has the fewest gets the free ones."""
-        there = [(topic, n) for topic in sorted(self.wanted & self.topics.keys()) for n in range(self.topics[topic])]
+        """A sticky assignment: who has too many gives up the highest, and who has the fewest gets
+        the free ones.
+        """
+        there = [
+            (topic, n)
+            for topic in sorted(self.wanted & self.topics.keys())
+            for n in range(self.topics[topic])
+        ]
         most = -(-len(there) // len(self.processes))
         kept = {
-            name: set([each for each in there if each in process.owned and each[0] in process.topics][:most])
+            name: set(
+                [each for each in there if each in process.owned and each[0] in process.topics][
+                    :most
+                ]
+            )
             for name, process in self.processes.items()
         }
         for each in there:
             if not any(each in partitions for partitions in kept.values()):
-                fit = [name for name, process in self.processes.items() if each[0] in process.topics]
+                fit = [
+                    name for name, process in self.processes.items() if each[0] in process.topics
+                ]
                 kept[min(fit, key=lambda name: (len(kept[name]), name))].add(each)
         return kept
 
@@ -168,8 +194,8 @@ class Group:
 class ClassicGroup(Group):
     """A classic group, eager or cooperative.
 
-    `old`: of a coordinator of Kafka 3.9 or before, without generation 0, and of clients that do not say what they join
-    with.
+    `old`: of a coordinator of Kafka 3.9 or before, without generation 0, and of clients that do not
+    say what they join with.
     """
 
     def __init__(self, partitions: int, *, cooperative: bool, old: bool = False) -> None:
@@ -207,7 +233,9 @@ class ClassicGroup(Group):
         while self.rejoins:
             self._change()
 
-    def _change(self, came: Process | None = None, went: Process | None = None, failures: int = 0) -> None:
+    def _change(
+        self, came: Process | None = None, went: Process | None = None, failures: int = 0
+    ) -> None:
         account = self.account or self.opened()
         leftover = went is not None and len(self.processes) == 1
         if leftover and self.account is not None:
@@ -234,14 +262,26 @@ class ClassicGroup(Group):
             self.closed()
 
     def _assign(self) -> None:
-        """Clients that are cooperative join with what they have and want; what another has is nobody's meanwhile."""
+        """Clients that are cooperative join with what they have and want; what another has is
+        nobody's meanwhile.
+        """
         is_eager = self.protocol == "range"
         for process in self.processes.values():
-            process.joined_with = set() if is_eager else {each for each in process.owned if each[0] in process.topics}
-        has = {each: process.name for process in self.processes.values() for each in process.joined_with}
+            process.joined_with = (
+                set() if is_eager else {each for each in process.owned if each[0] in process.topics}
+            )
+        has = {
+            each: process.name
+            for process in self.processes.values()
+            for each in process.joined_with
+        }
         for name, partitions in self.fair().items():
-            self.processes[name].owned = {each for each in partitions if has.get(each, name) == name}
-        self.rejoins = {each.name for each in self.processes.values() if each.joined_with - each.owned}
+            self.processes[name].owned = {
+                each for each in partitions if has.get(each, name) == name
+            }
+        self.rejoins = {
+            each.name for each in self.processes.values() if each.joined_with - each.owned
+        }
 
     def _restart(self, process: Process) -> None:
         if process.static:

@@ -1,4 +1,6 @@
-"""Groups as polls saw them over time: rows of silver.group_snapshots, without the place of the group."""
+"""Groups as polls saw them over time: rows of silver.group_snapshots, without the place of the
+group.
+"""
 
 import copy
 from collections.abc import Mapping
@@ -9,7 +11,9 @@ from schemas.silver import GROUP_SNAPSHOTS
 
 Row = dict[str, Any]
 START = datetime(2026, 11, 1, tzinfo=UTC)
-STATE = [name for name in GROUP_SNAPSHOTS.column_names if f"prev_{name}" in GROUP_SNAPSHOTS.column_names]
+STATE = [
+    name for name in GROUP_SNAPSHOTS.column_names if f"prev_{name}" in GROUP_SNAPSHOTS.column_names
+]
 ORDERS, AUDIT = "orders-id-0000000000aa", "audit-id-00000000000bb"
 NAMES = {ORDERS: "orders", AUDIT: "audit"}
 GONE = None
@@ -25,15 +29,36 @@ def poll(number: int) -> str:
 
 
 def member(id_: str, has: Mapping[str, list[int]] | None = None, **more: Any) -> Row:
-    """A member of any group; what it has is by topic id of groups with epochs, by topic of classic ones."""
+    """A member of any group; what it has is by topic id of groups with epochs, by topic of classic
+    ones.
+    """
     made = dict.fromkeys(
-        ("instance_id", "rack", "epoch", "topics", "regex", "assigned", "target", "topology_epoch", "active_tasks")
+        (
+            "instance_id",
+            "rack",
+            "epoch",
+            "topics",
+            "regex",
+            "assigned",
+            "target",
+            "topology_epoch",
+            "active_tasks",
+        )
     )
-    made |= {"member_id": id_, "client_id": "app", "client_host": "/10.0.0.1", "target_active_tasks": None}
+    made |= {
+        "member_id": id_,
+        "client_id": "app",
+        "client_host": "/10.0.0.1",
+        "target_active_tasks": None,
+    }
 
     def parts(of: Mapping[str, list[int]]) -> list[Row]:
         return [
-            {"topic_id": key if key in NAMES else None, "topic": NAMES.get(key, key), "partitions": list(numbers)}
+            {
+                "topic_id": key if key in NAMES else None,
+                "topic": NAMES.get(key, key),
+                "partitions": list(numbers),
+            }
             for key, numbers in of.items()
         ]
 
@@ -45,7 +70,12 @@ def member(id_: str, has: Mapping[str, list[int]] | None = None, **more: Any) ->
 
 
 def classic(state: str, *members: Row, **more: Any) -> Row:
-    return {"group_type": "classic", "protocol_type": "consumer", "state": state, "assignor": "range"} | {
+    return {
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "state": state,
+        "assignor": "range",
+    } | {
         "members": list(members),
         **more,
     }
@@ -62,8 +92,8 @@ def consumer(state: str, epoch: int, target: int, *members: Row, type_: str = "c
 
 
 def states(*seen: tuple[int, Row | None], first: int = 0) -> list[Row]:
-    """Rows of silver of one group, by the polls at which it was seen other than before; None: it was gone. Polls every
-    10 s.
+    """Rows of silver of one group, by the polls at which it was seen other than before; None: it
+    was gone. Polls every 10 s.
     """
     rows: list[Row] = []
     for number, state in seen:

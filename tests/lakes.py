@@ -1,4 +1,6 @@
-"""Lakes for tests: their tables are made once in a run, and copied. Making one takes Spark longer than many a test."""
+"""Lakes for tests: their tables are made once in a run, and copied. Making one takes Spark longer
+than many a test.
+"""
 
 import json
 import shutil
@@ -28,7 +30,9 @@ LATER = START + timedelta(days=1)
 
 
 def new_lake(spark: SparkSession, folder: Path, tables: Iterable[Table] = TABLES) -> Lake:
-    """A lake in `folder` with these tables, empty but for the row that says how all were made: jobs look at no more."""
+    """A lake in `folder` with these tables, empty but for the row that says how all were made: jobs
+    look at no more.
+    """
     lake = Lake(root=str(folder))
     empty = Lake(root=str(_empty(spark)))
     for table in tables:
@@ -42,8 +46,9 @@ def _empty(spark: SparkSession) -> Path:
 
 
 def keep(lake: Lake, rows: Sequence[Row]) -> None:
-    """Take the first rows of polls into bronze, and the history that the rules make of them in this process.
-    Rounds make the same of them (tests/spark/test_history.py), and take it on (tests/spark/test_stored_lakes.py).
+    """Take the first rows of polls into bronze, and the history that the rules make of them in this
+    process. Rounds make the same of them (tests/spark/test_history.py), and take it on
+    (tests/spark/test_stored_lakes.py).
     """
     stored.append(lake, bronze.METADATA_POLLS, rows)
     for table, made in tables_of(rows, at=LATER).items():
@@ -69,5 +74,8 @@ def utc(value: Any) -> Any:
 
 def rows_of(lake: Lake, table: Table, *, without: Collection[str] = ("updated_at",)) -> list[str]:
     """Every row as text that can be compared, without columns that differ from run to run."""
-    rows = ({name: value for name, value in row.items() if name not in without} for row in stored.rows_of(lake, table))
+    rows = (
+        {name: value for name, value in row.items() if name not in without}
+        for row in stored.rows_of(lake, table)
+    )
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)

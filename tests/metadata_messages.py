@@ -58,7 +58,9 @@ def topics(version: int) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def responses(version: int) -> st.SearchStrategy[dict[str, Any]]:
-    brokers = st.fixed_dictionaries({"node_id": node_ids, "host": texts, "port": int32s, "rack": st.none() | texts})
+    brokers = st.fixed_dictionaries(
+        {"node_id": node_ids, "host": texts, "port": int32s, "rack": st.none() | texts}
+    )
     return st.fixed_dictionaries(
         {
             "throttle_time_ms": int32s,
@@ -73,9 +75,16 @@ def responses(version: int) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def cluster(
-    topic_count: int, partition_count: int, *, seed: int = 0, shrunk: float = 0.0, replication: tuple[int, ...] = (3,)
+    topic_count: int,
+    partition_count: int,
+    *,
+    seed: int = 0,
+    shrunk: float = 0.0,
+    replication: tuple[int, ...] = (3,),
 ) -> dict[str, Any]:
-    """Return a response as a usual cluster sends it, with some partitions shrunk, leaderless and partly offline."""
+    """Return a response as a usual cluster sends it, with some partitions shrunk, leaderless and
+    partly offline.
+    """
     rng = random.Random(seed)
     made = []
     for index in range(topic_count):
@@ -109,7 +118,10 @@ def cluster(
         )
     return {
         "throttle_time_ms": 0,
-        "brokers": [{"node_id": node, "host": f"broker-{node}", "port": 9092, "rack": None} for node in range(9)],
+        "brokers": [
+            {"node_id": node, "host": f"broker-{node}", "port": 9092, "rack": None}
+            for node in range(9)
+        ],
         "cluster_id": "Gv3gTtrhRZeNjtLk9YJ3_w",
         "controller_id": 4,
         "topics": made,
@@ -122,7 +134,10 @@ def tag_sections(body: bytes, version: int) -> list[int]:
     """Return where the body has an (empty) section of tagged fields."""
     found = []
     Reader(
-        body, METADATA_RESPONSE, version, lambda path, start, *_: path.endswith("tagged_fields") and found.append(start)
+        body,
+        METADATA_RESPONSE,
+        version,
+        lambda path, start, *_: path.endswith("tagged_fields") and found.append(start),
     ).read_message()
     return found
 
@@ -162,13 +177,18 @@ def expected(response: dict[str, Any], version: int) -> dict[str, Any]:
     topic_rows = []
     partition_rows = []
     for topic in response["topics"]:
-        named = {"topic": topic["name"], "topic_id": _kafka_uuid(topic["topic_id"]) if version >= 10 else None}
+        named = {
+            "topic": topic["name"],
+            "topic_id": _kafka_uuid(topic["topic_id"]) if version >= 10 else None,
+        }
         topic_rows.append(
             {
                 **named,
                 "error_code": topic["error_code"],
                 "is_internal": seen("is_internal", topic["is_internal"]),
-                "authorized_operations": seen("authorized_operations", topic["topic_authorized_operations"]),
+                "authorized_operations": seen(
+                    "authorized_operations", topic["topic_authorized_operations"]
+                ),
                 "partition_count": len(topic["partitions"]),
             }
         )
@@ -190,7 +210,9 @@ def expected(response: dict[str, Any], version: int) -> dict[str, Any]:
             name: seen(name, response[name])
             for name in ("cluster_id", "controller_id", "throttle_time_ms", "error_code")
         },
-        "cluster_authorized_operations": response["cluster_authorized_operations"] if 8 <= version <= 10 else None,
+        "cluster_authorized_operations": response["cluster_authorized_operations"]
+        if 8 <= version <= 10
+        else None,
         "brokers": [
             {
                 "broker_id": broker["node_id"],
@@ -207,4 +229,8 @@ def expected(response: dict[str, Any], version: int) -> dict[str, Any]:
 
 def _kafka_uuid(raw: bytes) -> str | None:
     """Return a topic id as Kafka's Uuid.toString prints it."""
-    return base64.urlsafe_b64encode(uuid.UUID(bytes=raw).bytes).decode().rstrip("=") if any(raw) else None
+    return (
+        base64.urlsafe_b64encode(uuid.UUID(bytes=raw).bytes).decode().rstrip("=")
+        if any(raw)
+        else None
+    )

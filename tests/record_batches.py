@@ -1,4 +1,6 @@
-"""Record batches for tests, written field by field: a second and plainer writing of the format than the reader's."""
+"""Record batches for tests, written field by field: a second and plainer writing of the format than
+the reader's.
+"""
 
 import gzip
 import struct
@@ -67,7 +69,9 @@ def batch_bytes(batch: Batch, content: bytes | None = None) -> bytes:
         | 8 * batch.log_append_time
         | 16 * batch.transactional
         | 32 * batch.control,
-        "last_offset_delta": batch.last_delta() if batch.last_offset_delta is None else batch.last_offset_delta,
+        "last_offset_delta": batch.last_delta()
+        if batch.last_offset_delta is None
+        else batch.last_offset_delta,
         "count": len(batch.records),
     } | batch.written
     checked = struct.pack(
@@ -77,7 +81,9 @@ def batch_bytes(batch: Batch, content: bytes | None = None) -> bytes:
     ) + compressed(records, batch.codec)
     crc = told.get("crc", plain_crc32c(checked))
     after_length = struct.pack(">ibI", batch.leader_epoch, told["magic"], crc) + checked
-    return struct.pack(">qi", batch.base_offset, told.get("length", len(after_length))) + after_length
+    return (
+        struct.pack(">qi", batch.base_offset, told.get("length", len(after_length))) + after_length
+    )
 
 
 def record_bytes(record: Record) -> bytes:
@@ -107,7 +113,10 @@ def compressed(data: bytes, codec: str) -> bytes:
     if codec == "gzip":
         return gzip.compress(data)
     if codec == "snappy":
-        blocks = [pa.compress(data[at : at + 100], "snappy", asbytes=True) for at in range(0, len(data), 100)]
+        blocks = [
+            pa.compress(data[at : at + 100], "snappy", asbytes=True)
+            for at in range(0, len(data), 100)
+        ]
         return SNAPPY_HEADER + b"".join(len(block).to_bytes(4) + block for block in blocks)
     return pa.compress(data, codec, asbytes=True)
 

@@ -1,7 +1,9 @@
-"""Keep the classes that a first run loads, as Java keeps them (JEP 350): `python -m tools.class_archive spark|kafka`.
+"""Keep the classes that a first run loads, as Java keeps them (JEP 350): `python -m
+tools.class_archive spark|kafka`.
 
-With .jars/spark.jsa Spark starts in half the time; so does a broker of the local cluster, with .jars/kafka-4.4.0.jsa.
-Java takes an archive only beside the jars that it was made with, and loads classes as ever where it is missing.
+With .jars/spark.jsa Spark starts in half the time; so does a broker of the local cluster, with
+.jars/kafka-4.4.0.jsa. Java takes an archive only beside the jars that it was made with, and loads
+classes as ever where it is missing.
 """
 
 import subprocess
@@ -33,24 +35,34 @@ def of_spark(scratch: Path) -> Path:
     made = scratch / SPARK.name
     options = default_settings()["spark.driver.extraJavaOptions"]
     command = [
-        *(str(Path(sys.executable).with_name("spark-submit")), "--properties-file", "conf/spark-defaults.conf"),
+        *(
+            str(Path(sys.executable).with_name("spark-submit")),
+            "--properties-file",
+            "conf/spark-defaults.conf",
+        ),
         *("--driver-java-options", options.replace(TAKES, keep(made))),
         *("tools/first_run.py", str(scratch)),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode or not made.exists():
-        raise ArchiveError(f"the first run ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise ArchiveError(
+            f"the first run ended with status {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
     return made
 
 
 def of_kafka(scratch: Path) -> Path:
-    """Start a broker and stop it; the archive of what that loads, in `scratch`. Raises ArchiveError."""
+    """Start a broker and stop it; the archive of what that loads, in `scratch`. Raises
+    ArchiveError.
+    """
     made = scratch / "kafka.jsa"
     with LocalCluster(1, java_options=[keep(made)]) as cluster:
         made.unlink(missing_ok=True)  # of the tool that formats data
         cluster.stop(1)
     if not made.exists():
-        raise ArchiveError(f"a broker of Kafka {KAFKA_VERSION} ended and left no archive of its classes")
+        raise ArchiveError(
+            f"a broker of Kafka {KAFKA_VERSION} ended and left no archive of its classes"
+        )
     return made
 
 

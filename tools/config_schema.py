@@ -1,4 +1,5 @@
-"""Write conf/schema.json, by which editors check a configuration: ``python -m tools.config_schema``.
+"""Write conf/schema.json, by which editors check a configuration: ``python -m
+tools.config_schema``.
 
 Made of the options of the data sources, and of the keys that jobs/configuration/config.py reads.
 """
@@ -26,8 +27,16 @@ from metadata_source.options.table import (
 from schemas.lake import Lake
 
 SCHEMA = Path(__file__).resolve().parents[1] / "conf" / "schema.json"
-DURATION = {"type": "string", "pattern": r"^\s*\d+\s*[a-zA-Z]+\s*$", "examples": ["30s", "5m", "7d"]}
-AGE = {"type": "string", "pattern": r"^\s*0*[1-9]\d*\s*([dD]|[dD][aA][yY][sS]?)\s*$", "examples": ["7d", "365d"]}
+DURATION = {
+    "type": "string",
+    "pattern": r"^\s*\d+\s*[a-zA-Z]+\s*$",
+    "examples": ["30s", "5m", "7d"],
+}
+AGE = {
+    "type": "string",
+    "pattern": r"^\s*0*[1-9]\d*\s*([dD]|[dD][aA][yY][sS]?)\s*$",
+    "examples": ["7d", "365d"],
+}
 TEXT = {"type": ["string", "number", "boolean"]}
 """What YAML takes for a number or a truth is a text as well, as it is written."""
 COUNT = {"type": "integer", "minimum": 0}
@@ -47,7 +56,10 @@ def schema() -> dict[str, Any]:
 
 def _section(key: str, given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
-        keys = {name: _value(key, name, reader) | {"description": says} for name, (reader, says) in given.items()}
+        keys = {
+            name: _value(key, name, reader) | {"description": says}
+            for name, (reader, says) in given.items()
+        }
         return {**_object(keys), "type": ["object", "null"]}
     meaning = {"description": given[1]}
     match key:
@@ -57,9 +69,14 @@ def _section(key: str, given: Any) -> dict[str, Any]:
         case "checkpoints" | "spool":
             return meaning | {"type": [*TEXT["type"], "null"]}
         case "clusters":
-            of_controllers = [each for each in CLUSTER_LOG_BY_NAME.values() if each.name.startswith(CONTROLLERS)]
+            of_controllers = [
+                each for each in CLUSTER_LOG_BY_NAME.values() if each.name.startswith(CONTROLLERS)
+            ]
             own = _options([*(option for option in OPTIONS if option.per_cluster), *of_controllers])
-            own[MIGRATING] = {"type": "boolean", "description": "It is on its way from ZooKeeper to KRaft."}
+            own[MIGRATING] = {
+                "type": "boolean",
+                "description": "It is on its way from ZooKeeper to KRaft.",
+            }
             one = _object(own, required=["kafka.bootstrap.servers"])
             return meaning | {"type": "object", "additionalProperties": one}
     of_all = (each for each in OF_SOURCES[key] if each.name not in OF_ONE_CLUSTER)
@@ -76,12 +93,16 @@ def _value(section: str, name: str, reader: Callable[[str, Any], Any]) -> dict[s
 
 
 def default_of(section: str, name: str) -> str | int | None:
-    """Return the default of a key of a section as a file would have it; None for one that is no value."""
+    """Return the default of a key of a section as a file would have it; None for one that is no
+    value.
+    """
     field = field_of(name) + ("_retention" if section == "retention" else "")
     value = (vars(Config(Lake(root=""), "", {})) | vars(Thresholds()) | vars(Limits())).get(field)
     if isinstance(value, timedelta):
         units = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
-        return next(f"{value // unit}{letter}" for letter, unit in units.items() if not value % unit)
+        return next(
+            f"{value // unit}{letter}" for letter, unit in units.items() if not value % unit
+        )
     return value if isinstance(value, int) else None
 
 
@@ -103,7 +124,11 @@ def _option(option: Option) -> dict[str, Any]:
 
 
 def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": properties}
+    found: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+    }
     return found | ({"required": required} if required else {})
 
 

@@ -17,7 +17,9 @@ from jobs.run.session import spark_session
 
 def main(folder: Path) -> int:
     """Return the exit status."""
-    poller = MadeUpPoller(made_up(["small"], topics=3, partitions=4, brokers=3), timedelta(seconds=2), 5)
+    poller = MadeUpPoller(
+        made_up(["small"], topics=3, partitions=4, brokers=3), timedelta(seconds=2), 5
+    )
     lake = MadeUpLake(spark_session("first run"), folder, poller)
     lake.fill()
     lake.round(broker_goes_or_comes(1, place=2)(0))

@@ -1,4 +1,5 @@
-"""Write THIRD-PARTY.md: the licence of each package that comes with this one, as the package itself says.
+"""Write THIRD-PARTY.md: the licence of each package that comes with this one, as the package itself
+says.
 
 python -m tools.licences
 """
@@ -43,9 +44,15 @@ def listed() -> str:
     extras = {extra: needed(frozenset({extra})) - base for extra in EXTRAS}
     lines = [
         HEAD,
-        *_table("Python package", ((name, *_of(name, extras)) for name in sorted(base.union(*extras.values())))),
+        *_table(
+            "Python package",
+            ((name, *_of(name, extras)) for name in sorted(base.union(*extras.values()))),
+        ),
     ]
-    jars = ((f"{organisation}:{module}", revision, LICENCE, "") for organisation, module, revision in JARS)
+    jars = (
+        (f"{organisation}:{module}", revision, LICENCE, "")
+        for organisation, module, revision in JARS
+    )
     return "\n".join([*lines, "", *_table("jar", jars), FOOT])
 
 
@@ -67,13 +74,22 @@ def needed(extras: frozenset[str]) -> set[str]:
 
 
 def licence(package: Distribution) -> str:
-    """Return a package's licence: its expression (PEP 639), or its classifiers, or the first line that it says.
+    """Return a package's licence: its expression (PEP 639), or its classifiers, or the first line
+    that it says.
 
     Raises LicenceError.
     """
     said = package.metadata
-    classifiers = [each.split(" :: ")[-1] for each in said.get_all("Classifier", []) if each.startswith("License :: ")]
-    found = said["License-Expression"] or " / ".join(classifiers) or (said["License"] or "").strip().split("\n")[0]
+    classifiers = [
+        each.split(" :: ")[-1]
+        for each in said.get_all("Classifier", [])
+        if each.startswith("License :: ")
+    ]
+    found = (
+        said["License-Expression"]
+        or " / ".join(classifiers)
+        or (said["License"] or "").strip().split("\n")[0]
+    )
     if not found or found == "UNKNOWN":
         raise LicenceError(f"{said['Name']} {said['Version']} does not say what its licence is")
     return found

@@ -1,4 +1,6 @@
-"""The picture of README.md: the report of the demo, as Chromium draws it. ``python -m tools.picture``, after a demo."""
+"""The picture of README.md: the report of the demo, as Chromium draws it. ``python -m
+tools.picture``, after a demo.
+"""
 
 import shutil
 import subprocess
@@ -26,10 +28,21 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         page, drawn = Path(folder) / "page.html", Path(folder) / "drawn.png"
         page.write_text(
-            PAGE.read_text("utf-8").replace("</head>", f"<style>{LEFT_OUT} {{display: none}}</style></head>", 1)
+            PAGE.read_text("utf-8").replace(
+                "</head>", f"<style>{LEFT_OUT} {{display: none}}</style></head>", 1
+            )
         )
-        flags = ["--headless=new", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=20000"]
-        flags += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--user-data-dir={folder}/profile", f"--screenshot={drawn}"]
+        flags = [
+            "--headless=new",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            "--virtual-time-budget=20000",
+        ]
+        flags += [
+            f"--window-size={SIZE[0]},{SIZE[1]}",
+            f"--user-data-dir={folder}/profile",
+            f"--screenshot={drawn}",
+        ]
         subprocess.run([program, *flags, page.as_uri()], check=True, stderr=subprocess.DEVNULL)
         Image.open(drawn).convert("RGB").quantize(COLOURS).save(PICTURE, optimize=True)
     print(f"{PICTURE}: {PICTURE.stat().st_size / 1e3:.0f} kB")

@@ -1,7 +1,8 @@
 """Write the parts of docs/ that the code knows: ``python -m tools.reference``.
 
-They lie between markers (``<!-- NAME: ... -->`` and ``<!-- /NAME -->``): the named queries of schemas/queries/, the
-columns of all public tables and views, the options of all data sources, and the keys of a configuration.
+They lie between markers (``<!-- NAME: ... -->`` and ``<!-- /NAME -->``): the named queries of
+schemas/queries/, the columns of all public tables and views, the options of all data sources, and
+the keys of a configuration.
 """
 
 from collections.abc import Callable, Mapping
@@ -61,7 +62,9 @@ def option_table(options: tuple[Option, ...]) -> str:
     """Return options as docs/options.md shows them."""
     rows = ["| option | in | default | meaning |", "|---|---|---|---|"]
     for each in options:
-        where = (each.only[0] if each.only else "batch and stream") + (", each cluster" if each.per_cluster else "")
+        where = (each.only[0] if each.only else "batch and stream") + (
+            ", each cluster" if each.per_cluster else ""
+        )
         default = each.derived if each.default is None else f"`{each.default}`"
         rows.append(f"| `{each.name}` | {where} | {default} | {each.meaning} |")
     return "\n".join(rows)
@@ -90,7 +93,9 @@ def known_functions() -> str:
         ("fields of `EXTRACT`", EXTRACTED),
         ("letters of `date_format`", PATTERNS),
     )
-    lines = (f"| {what} | {', '.join(f'`{each}`' for each in sorted(known))} |" for what, known in rows)
+    lines = (
+        f"| {what} | {', '.join(f'`{each}`' for each in sorted(known))} |" for what, known in rows
+    )
     return "\n".join(("| | known |", "|---|---|", *lines))
 
 
@@ -109,11 +114,12 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
 def columns_of_views() -> dict[str, list[Row]]:
     """Return the columns of each view: name, type in Spark's SQL, comment.
 
-    Names and types are those that DuckDB finds. A comment is that of the view (`meanings`), or else of the column of
-    this name in the table or view with which it shares most columns.
+    Names and types are those that DuckDB finds. A comment is that of the view (`meanings`), or else
+    of the column of this name in the table or view with which it shares most columns.
     """
     found: dict[str, list[Row]] = {
-        table.full_name: [(each.name, each.type, each.comment) for each in table.columns] for table in TABLES
+        table.full_name: [(each.name, each.type, each.comment) for each in table.columns]
+        for table in TABLES
     }
     with duckdb.connect() as database:
         for schema in {each.schema for each in (*TABLES, *VIEWS)}:
@@ -130,13 +136,19 @@ def columns_of_views() -> dict[str, list[Row]]:
                 (found[name] for name in REFERENCE.findall(view.query)),
                 key=lambda rows: len(own.intersection(name for name, *_ in rows)),
             )
-            comments = {name: comment for rows in read for name, _, comment in rows} | dict(view.meanings)
-            found[view.full_name] = [(name, _type_in_spark(kind), comments[name]) for name, kind, *_ in described]
+            comments = {name: comment for rows in read for name, _, comment in rows} | dict(
+                view.meanings
+            )
+            found[view.full_name] = [
+                (name, _type_in_spark(kind), comments[name]) for name, kind, *_ in described
+            ]
     return found
 
 
 def _type_in_spark(kind: str) -> str:
-    return sqlglot.exp.DataType.build(kind, dialect="duckdb").sql("spark").lower().replace(": ", ":")
+    return (
+        sqlglot.exp.DataType.build(kind, dialect="duckdb").sql("spark").lower().replace(": ", ":")
+    )
 
 
 def _place(each: Table | View) -> tuple[int, bool, str]:
@@ -146,7 +158,10 @@ def _place(each: Table | View) -> tuple[int, bool, str]:
 
 def _columns(of: Table | View, found: dict[str, list[Row]]) -> str:
     kind = "View. " if isinstance(of, View) else ""
-    rows = (f"| `{name}` | `{kind_}` | {_cell(comment)} |" for name, kind_, comment in found[of.full_name])
+    rows = (
+        f"| `{name}` | `{kind_}` | {_cell(comment)} |"
+        for name, kind_, comment in found[of.full_name]
+    )
     head = (
         f"### {of.full_name}",
         "",

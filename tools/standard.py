@@ -1,9 +1,12 @@
-"""Hold the present code against that of commit BEFORE: both make rows of the same inputs, which are compared.
+"""Hold the present code against that of commit BEFORE: both make rows of the same inputs, which are
+compared.
 
-    python -m tools.standard [--seeds N] [--logs N] [--parts NAME,...] [--code FOLDER] [--keep FOLDER]
+    python -m tools.standard [--seeds N] [--logs N] [--parts NAME,...] [--code FOLDER] [--keep
+    FOLDER]
 
 Inputs are made from seeds (tools/standard_inputs.py), rows by each code in a process of its own
-(tools/standard_rows.py). Prints how many rows were compared and the first differences; exits with 1 if there is one.
+(tools/standard_rows.py). Prints how many rows were compared and the first differences; exits with 1
+if there is one.
 
 It is scaffolding for changes that must change no row: it is deleted when there is one engine.
 """
@@ -31,7 +34,17 @@ SHOWN = 5
 """So many differences of a part are shown."""
 
 OF_A_POLL = (
-    *("poll_id", "stream", "sent_at", "received_at", "asked_at", "answered_at", "latency_ms", "broker", "brokers"),
+    *(
+        "poll_id",
+        "stream",
+        "sent_at",
+        "received_at",
+        "asked_at",
+        "answered_at",
+        "latency_ms",
+        "broker",
+        "brokers",
+    ),
     *("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"),
 )
 LEFT_OUT = {
@@ -47,23 +60,46 @@ LEFT_OUT = {
     "contradictions": "the signs by which a cluster is guessed to be of another maker are deleted",
     "prev_contradictions": "the same",
     "suspected": "the same, in the memory of silver",
-    **{f"bronze.metadata_polls.{name}": "when and at which port a broker was polled" for name in OF_A_POLL},
+    **{
+        f"bronze.metadata_polls.{name}": "when and at which port a broker was polled"
+        for name in OF_A_POLL
+    },
 }
 """Column, or field at any depth of a row, of all tables or of one -> why it is not compared."""
 
 CLUSTERS = "silver.cluster_snapshots"
-ENDS = {"last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason", "to_offset"}
+ENDS = {
+    "last_poll",
+    "last_seen_at",
+    "last_seen_sent_at",
+    "superseded_poll",
+    "valid_to",
+    "end_reason",
+    "to_offset",
+}
 """Columns of how a row ended."""
 
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=200, help="so many lakes, groups, ... (default: 200)")
-    parser.add_argument("--logs", type=int, default=20, help="so many logs of each kind (default: 20)")
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}; rounds takes a JVM")
-    parser.add_argument("--code", type=Path, default=ROOT, help="the present code (default: this repository)")
-    parser.add_argument("--keep", type=Path, help="keep inputs and rows there, and take what is there of before")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=200, help="so many lakes, groups, ... (default: 200)"
+    )
+    parser.add_argument(
+        "--logs", type=int, default=20, help="so many logs of each kind (default: 20)"
+    )
+    parser.add_argument(
+        "--parts", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}; rounds takes a JVM"
+    )
+    parser.add_argument(
+        "--code", type=Path, default=ROOT, help="the present code (default: this repository)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="keep inputs and rows there, and take what is there of before"
+    )
     given = parser.parse_args()
     with TemporaryDirectory() as scratch, checked_out(Path(scratch, "code")) as before:
         folder = given.keep or Path(scratch)
@@ -80,7 +116,10 @@ def main() -> int:
                 for each in [pool.submit(make, *code, inputs, part) for code in codes]:
                     each.result()
             found = compared(*files)
-            print(f"{part}: {found.total():,} rows, {found.different:,} differ, {time.monotonic() - since:.0f} s")
+            print(
+                f"{part}: {found.total():,} rows, {found.different:,} differ, "
+                f"{time.monotonic() - since:.0f} s"
+            )
             for line in found.lines:
                 print(f"  {line}")
             print(end="", flush=True)
@@ -113,10 +152,19 @@ def run(code: Path, script: str, *arguments: object) -> None:
     """Run a script of this folder with a code."""
     with TemporaryDirectory() as scratch:
         environment = os.environ | {"PYTHONPATH": str(code.resolve())}
-        command = [sys.executable, "-P", str(Path(__file__).with_name(script)), *map(str, arguments)]
-        done = subprocess.run(command, cwd=scratch, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        command = [
+            sys.executable,
+            "-P",
+            str(Path(__file__).with_name(script)),
+            *map(str, arguments),
+        ]
+        done = subprocess.run(
+            command, cwd=scratch, env=environment, stderr=subprocess.PIPE, text=True, check=False
+        )
         if done.returncode:
-            sys.exit(f"{done.stderr[-4_000:]}\n{' '.join(map(str, arguments))}: {code} failed, as above")
+            sys.exit(
+                f"{done.stderr[-4_000:]}\n{' '.join(map(str, arguments))}: {code} failed, as above"
+            )
 
 
 # --- comparing ---
@@ -141,14 +189,19 @@ def compared(before: Path, now: Path) -> Compared:
         case = old[0] or new[0]
         if old[0] != new[0]:
             found.different += 1
-            found.lines.append(f"{case}: there is {old[0] or 'nothing'!r} before and {new[0] or 'nothing'!r} now")
+            found.lines.append(
+                f"{case}: there is {old[0] or 'nothing'!r} before and {new[0] or 'nothing'!r} now"
+            )
             return found
         for table in sorted({*old[1], *new[1]}):
             gone, come = old[1].get(table, Counter()), new[1].get(table, Counter())
             found.tables[table] += gone.total()
             gone, come = gone - come, come - gone
             found.different += max(gone.total(), come.total())
-            found.lines += [f"{case} {table}: {line}" for line in differences([*gone.elements()], [*come.elements()])]
+            found.lines += [
+                f"{case} {table}: {line}"
+                for line in differences([*gone.elements()], [*come.elements()])
+            ]
             del found.lines[SHOWN:]
     return found
 
@@ -161,7 +214,13 @@ def cases(file: Path) -> Iterator[tuple[str, Mapping[str, Counter[str]]]]:
             for _, table, row in rows:
                 tables[table].append(stripped(row, table))
             tables[CLUSTERS] = joined(tables.get(CLUSTERS, []))
-            yield case, {table: Counter(json.dumps(row, sort_keys=True) for row in of) for table, of in tables.items()}
+            yield (
+                case,
+                {
+                    table: Counter(json.dumps(row, sort_keys=True) for row in of)
+                    for table, of in tables.items()
+                },
+            )
 
 
 def stripped(value: Any, table: str) -> Any:
@@ -180,11 +239,15 @@ def stripped(value: Any, table: str) -> Any:
 
 
 def joined(rows: list[Any]) -> list[Any]:
-    """Rows of CLUSTERS, of which one that differs from the one before by what is left out alone is a part of that."""
+    """Rows of CLUSTERS, of which one that differs from the one before by what is left out alone is
+    a part of that.
+    """
     found: list[Any] = []
     for row in sorted(rows, key=lambda row: (row["cluster_id"], row["first_poll"])):
         before, state = found[-1] if found else {}, [name for name in row if f"prev_{name}" in row]
-        is_next = before.get("superseded_poll") == row["first_poll"] and before["end_reason"] is None
+        is_next = (
+            before.get("superseded_poll") == row["first_poll"] and before["end_reason"] is None
+        )
         if is_next and all(before[name] == row[name] for name in state):
             found[-1] = before | {name: row[name] for name in row if name in ENDS}
         else:
@@ -193,7 +256,9 @@ def joined(rows: list[Any]) -> list[Any]:
 
 
 def differences(gone: Sequence[str], come: Sequence[str]) -> Iterator[str]:
-    """A line for each row that differs: the columns that differ from those of the row that is most like it."""
+    """A line for each row that differs: the columns that differ from those of the row that is most
+    like it.
+    """
     left = [json.loads(row) for row in come]
     for row in map(json.loads, gone[:SHOWN]):
         if not left:
@@ -201,7 +266,10 @@ def differences(gone: Sequence[str], come: Sequence[str]) -> Iterator[str]:
             continue
         other = min(left, key=lambda other: len(unlike(row, other)))
         left.remove(other)
-        told = ((name, row.get(name, "no column"), other.get(name, "no column")) for name in unlike(row, other))
+        told = (
+            (name, row.get(name, "no column"), other.get(name, "no column"))
+            for name in unlike(row, other)
+        )
         yield "; ".join(within(*each) for each in told)
     if len(gone) < SHOWN:
         yield from (f"only now: {short(row)}" for row in left[:SHOWN])

@@ -1,4 +1,6 @@
-"""Make the inputs of tools/standard.py from seeds, as plain values: `standard_inputs.py FILE SEEDS LOGS`."""
+"""Make the inputs of tools/standard.py from seeds, as plain values: `standard_inputs.py FILE SEEDS
+LOGS`.
+"""
 
 import pickle
 import random
@@ -39,7 +41,12 @@ def drawn(strategy: st.SearchStrategy[Any], count: int, number: int = 0) -> list
     found: list[Any] = []
 
     @seed(number)
-    @settings(max_examples=count, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(strategy)
     def draw(each: Any) -> None:
         found.append(each)
@@ -64,7 +71,9 @@ def lake(number: int) -> Row:
 
 
 def recorded() -> dict[str, list[Row]]:
-    """Polls of the clusters whose rounds are made in Spark, by alias. Tables that change cost time."""
+    """Polls of the clusters whose rounds are made in Spark, by alias. Tables that change cost
+    time.
+    """
     all_kinds = tuple(silver.ENRICHMENTS)
     clusters = {
         "a": (1, all_kinds),
@@ -95,7 +104,10 @@ def group(number: int) -> Row:
     for _ in range(chance.randint(5, 25)):
         made.do((chance.choice(WHAT), chance.randint(0, 30)))
     made.settle()
-    return {"rows": made.log.rows, "cuts": sorted(chance.choices(range(len(made.log.rows) + 1), k=5))}
+    return {
+        "rows": made.log.rows,
+        "cuts": sorted(chance.choices(range(len(made.log.rows) + 1), k=5)),
+    }
 
 
 def lag(number: int) -> list[tuple[Row, Any]]:
@@ -115,13 +127,21 @@ def lag(number: int) -> list[tuple[Row, Any]]:
     return found
 
 
-def moved(chance: random.Random, offset: int | None, end: int | None) -> tuple[int | None, int | None]:
-    """The offset and the end after a while: often a little more, at times less, at times not known."""
+def moved(
+    chance: random.Random, offset: int | None, end: int | None
+) -> tuple[int | None, int | None]:
+    """The offset and the end after a while: often a little more, at times less, at times not
+    known.
+    """
     offset = (offset or 0) + chance.choice((0, 0, 1, 3, 6))
     end = max(end or 0, (end or 0) + chance.choice((0, 0, 2, 4)))
     what = chance.random()
     if what < 0.1:
-        return (chance.choice((0, offset // 2)), end) if what < 0.03 else (offset, chance.choice((None, end // 2)))
+        return (
+            (chance.choice((0, offset // 2)), end)
+            if what < 0.03
+            else (offset, chance.choice((None, end // 2)))
+        )
     return min(offset, end), end
 
 
@@ -146,16 +166,22 @@ def answers(number: int) -> dict[int, tuple[int, bool, bytes]]:
     chance, found, listed = random.Random(number), {}, []
     for kind, api in DESCRIBES.items():
         version = max(api.lowest, api.response.last_version - number % 3)
-        (described,) = (each for each in api.response.body.in_version(version) if each.name == "groups")
+        (described,) = (
+            each for each in api.response.body.in_version(version) if each.name == "groups"
+        )
         groups = drawn(group_messages.structs(described.type.of, version), 12, number)
         groups = [each | {"group_id": f"{kind}-{n}"} for n, each in enumerate(groups)]
         for each in groups:
             each["error_code"] = chance.choice((*[0] * 7, 16, 30, 69))
-            listed.append({"group_id": each["group_id"], "group_type": kind, "protocol_type": "consumer"})
+            listed.append(
+                {"group_id": each["group_id"], "group_type": kind, "protocol_type": "consumer"}
+            )
         found[api.response.api_key] = recorded_answer(api, version, {"groups": groups})
     listed = [each | {"group_state": chance.choice(("Stable", "Empty", "Dead"))} for each in listed]
     found[16] = recorded_answer(group_specs.LIST_GROUPS, 5, {"groups": listed})
-    offsets = [{"group_id": each["group_id"], "topics": topics(chance), "error_code": 0} for each in listed]
+    offsets = [
+        {"group_id": each["group_id"], "topics": topics(chance), "error_code": 0} for each in listed
+    ]
     found[9] = recorded_answer(offset_messages.OFFSET_FETCH, 8 + number % 2, {"groups": offsets})
     return found
 
@@ -163,7 +189,11 @@ def answers(number: int) -> dict[int, tuple[int, bool, bytes]]:
 def topics(chance: random.Random) -> list[Row]:
     """What a group has committed."""
     partitions = [
-        {"partition_index": n, "committed_offset": chance.choice((-1, n, 7)), "error_code": chance.choice((0, 0, 0, 3))}
+        {
+            "partition_index": n,
+            "committed_offset": chance.choice((-1, n, 7)),
+            "error_code": chance.choice((0, 0, 0, 3)),
+        }
         | {"committed_leader_epoch": 3, "metadata": chance.choice((None, "m"))}
         for n in range(chance.randint(1, 4))
     ]
@@ -177,13 +207,17 @@ def recorded_answer(api: Any, version: int, fields: Row) -> tuple[int, bool, byt
 
 
 def group_pool() -> list[tuple[bytes, bytes | None]]:
-    """Keys and values of records of groups of each type and version, tombstones, and some that are damaged."""
+    """Keys and values of records of groups of each type and version, tombstones, and some that are
+    damaged.
+    """
     found: list[tuple[bytes, bytes | None]] = []
     for number, version in group_messages.RECORDS:
         for key, value in drawn(group_messages.records(number, version), 6, number):
             raw = group_messages.key_bytes(number, key)
             found += [(raw, group_messages.value_bytes(number, version, value)), (raw, None)]
-    return found + damaged(found, lambda each, how: (each[0], None if each[1] is None else mutated(each[1], how)))
+    return found + damaged(
+        found, lambda each, how: (each[0], None if each[1] is None else mutated(each[1], how))
+    )
 
 
 def cluster_pool() -> list[bytes]:
@@ -202,8 +236,12 @@ def damaged(whole: list[Any], damage: Callable[[Any, Any], Any]) -> list[Any]:
     return [damage(each, how) for each, how in zip(some, drawn(mutations, len(some)), strict=False)]
 
 
-def group_log(number: int, pool: list[tuple[bytes, bytes | None]]) -> dict[int, list[tuple[int, bytes]]]:
-    """By partition, the batches of a coordinators' log, each with its last offset; one of each third log is damaged."""
+def group_log(
+    number: int, pool: list[tuple[bytes, bytes | None]]
+) -> dict[int, list[tuple[int, bytes]]]:
+    """By partition, the batches of a coordinators' log, each with its last offset; one of each
+    third log is damaged.
+    """
     chance = random.Random(number)
     found: dict[int, list[tuple[int, bytes]]] = {}
     for partition in range(PARTITIONS):
@@ -212,11 +250,16 @@ def group_log(number: int, pool: list[tuple[bytes, bytes | None]]) -> dict[int, 
             base = log[-1][0] + 1 + chance.choice((0, 0, 3)) if log else 0
             if chance.random() < 0.5:
                 placed = commits.placed([written(chance) for _ in range(10)])
-                whole = [each._replace(offset=each.offset + base, ms=each.ms + base * 1_000) for each in placed]
+                whole = [
+                    each._replace(offset=each.offset + base, ms=each.ms + base * 1_000)
+                    for each in placed
+                ]
                 log += commits.batches(whole, chance.choice(CODECS), chance.randint(1, 6))
                 continue
             records = [Record(n, chance.randint(0, 900), *chance.choice(pool)) for n in range(10)]
-            batch = Batch(base, records, codec=chance.choice(CODECS), log_append_time=chance.random() < 0.2)
+            batch = Batch(
+                base, records, codec=chance.choice(CODECS), log_append_time=chance.random() < 0.2
+            )
             log.append((base + 9, batch_bytes(batch)))
         found[partition] = log
     if number % 3 == 0:
@@ -238,18 +281,24 @@ def written(chance: random.Random) -> commits.Written:
 
 
 def cluster_log(number: int, pool: list[bytes]) -> bytes:
-    """A segment of a controllers' log: of a random life, or of records of all types; one of five is damaged."""
+    """A segment of a controllers' log: of a random life, or of records of all types; one of five is
+    damaged.
+    """
     chance = random.Random(number)
     log = RandomLog(chance)
     batches: list[bytes] = []
-    for of, group_ in groupby(log.grow(A_LOG // 6), lambda each: (each.leader_epoch, each.at, each.is_control)):
+    for of, group_ in groupby(
+        log.grow(A_LOG // 6), lambda each: (each.leader_epoch, each.at, each.is_control)
+    ):
         entries = list(group_)
         if any(other.offset - one.offset != 1 for one, other in pairwise(entries)):
             entries = entries[:1]
         records = [record_of(each, each.offset - entries[0].offset) for each in entries]
         ms = int(of[1].timestamp() * 1_000)
         times = {"base_timestamp": ms, "max_timestamp": ms, "codec": chance.choice(CODECS)}
-        batches.append(batch_bytes(Batch(entries[0].offset, records, of[0], control=of[2], **times)))
+        batches.append(
+            batch_bytes(Batch(entries[0].offset, records, of[0], control=of[2], **times))
+        )
     begin = log.entries[-1].offset + 1
     for n in range(0 if number % 2 else A_LOG // 10):
         records = [Record(each, 0, None, chance.choice(pool)) for each in range(10)]
@@ -261,7 +310,9 @@ def cluster_log(number: int, pool: list[bytes]) -> bytes:
 def record_of(entry: Any, delta: int) -> Record:
     """A record of a random life."""
     if not entry.is_control:
-        return Record(delta, 0, None, cluster_records.frame(entry.number, entry.version, entry.values))
+        return Record(
+            delta, 0, None, cluster_records.frame(entry.number, entry.version, entry.values)
+        )
     value = cluster_records.control_value(entry.number, entry.version, controls(entry))
     return Record(delta, 0, cluster_records.control_key(entry.number), value)
 

@@ -1,6 +1,8 @@
-"""Make rows of the inputs of tools/standard.py, by the code that PYTHONPATH names: `standard_rows.py INPUTS ROWS PART`.
+"""Make rows of the inputs of tools/standard.py, by the code that PYTHONPATH names:
+`standard_rows.py INPUTS ROWS PART`.
 
-Each code is driven as its own tests drive it, so that names that move are looked for in tests/support alone.
+Each code is driven as its own tests drive it, so that names that move are looked for in
+tests/support alone.
 """
 
 import json
@@ -19,8 +21,18 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 from pyspark.sql import SparkSession
 
 from jobs.rules import takes
@@ -81,7 +93,9 @@ def lakes(inputs: Sequence[Row]) -> Made:
         rounds = Rounds(each["alias"], f"id-{each['alias']}", each["kind"])
         size = each["partitions_a_part"] or takes.PARTITIONS_A_PART
         with patch.object(takes, "PARTITIONS_A_PART", size):
-            rounds.catch_up([dict.fromkeys(COLUMNS) | row for row in each["rows"]], each["most_polls"])
+            rounds.catch_up(
+                [dict.fromkeys(COLUMNS) | row for row in each["rows"]], each["most_polls"]
+            )
         yield from ((each["alias"], table, rows.values()) for table, rows in rounds.tables.items())
         yield each["alias"], "internal.state", rounds.states.values()
 
@@ -121,16 +135,24 @@ def cost(inputs: Sequence[tuple[Any, Any, set[int]]]) -> Made:
     """The rows of costs."""
     for number, (made, visits, cuts) in enumerate(inputs):
         seen = [test_cost.visit(at, 10, 10 + behind) for at, behind in sorted(visits)]
-        yield number, "gold.rebalance_cost", test_cost.costs(test_cost.placed(made), seen, tuple(cuts))
+        yield (
+            number,
+            "gold.rebalance_cost",
+            test_cost.costs(test_cost.placed(made), seen, tuple(cuts)),
+        )
 
 
 def cluster_logs(inputs: Sequence[bytes]) -> Made:
-    """The rows of segments of the controllers' log, and the history of those that are of one life."""
+    """The rows of segments of the controllers' log, and the history of those that are of one
+    life.
+    """
     for number, data in enumerate(inputs):
         folder = Path(f"segment-{number}")
         folder.mkdir()
         (folder / f"{0:020}.log").write_bytes(data)
-        rows = list(read(ClusterLog({"path": str(folder), "cluster": "prod", "clusterId": "id-prod"})))
+        rows = list(
+            read(ClusterLog({"path": str(folder), "cluster": "prod", "clusterId": "id-prod"}))
+        )
         yield number, "bronze.cluster_log", rows
         if number % 2 and not any("raised" in row for row in rows):
             lake = LogLake()
@@ -156,7 +178,11 @@ def polls(inputs: Sequence[dict[int, tuple[int, bool, bytes]]]) -> Made:
             rows = list(read(Polls(servers | {"enrich": "groups,offsets"})))
         # That of the whole answer is of the broker's port, too.
         of_port = {"digest": None}
-        yield number, "bronze.metadata_polls", [row | of_port if row.get("record") == "poll" else row for row in rows]
+        yield (
+            number,
+            "bronze.metadata_polls",
+            [row | of_port if row.get("record") == "poll" else row for row in rows],
+        )
 
 
 @contextmanager
@@ -181,8 +207,8 @@ def read(source: Any) -> Iterator[Row]:
 
 
 class Broker(socketserver.ThreadingTCPServer):
-    """Leads all partitions of __consumer_offsets and of `t`. `log`: of each, batches with their last offsets.
-    `recorded`: other answers, by API key.
+    """Leads all partitions of __consumer_offsets and of `t`. `log`: of each, batches with their
+    last offsets. `recorded`: other answers, by API key.
     """
 
     daemon_threads = True
@@ -218,7 +244,9 @@ class Session(socketserver.StreamRequestHandler):
                 asked = request.decode(frame[10 + max(client, 0) :], version=version)
                 fields = {"throttle_time_ms": 0} | getattr(self, request.__name__)(asked)
             version = version if version <= last else 0
-            self.send(correlation, bytes(response(version=version, **fields).encode(version=version)))
+            self.send(
+                correlation, bytes(response(version=version, **fields).encode(version=version))
+            )
 
     def send(self, correlation: int, out: bytes) -> None:
         self.wfile.write(struct.pack(">ii", 4 + len(out), correlation) + out)
@@ -228,16 +256,26 @@ class Session(socketserver.StreamRequestHandler):
         key = ApiVersionsResponse.ApiVersion
         ranges = [(each.API_KEY, 0, last) for each, (last, _) in self.last.items()]
         ranges += [(each, version, version) for each, (version, *_) in self.server.recorded.items()]
-        return [key(api_key=each, min_version=first, max_version=last) for each, first, last in ranges]
+        return [
+            key(api_key=each, min_version=first, max_version=last) for each, first, last in ranges
+        ]
 
     def ApiVersionsRequest(self, _: Any) -> Row:
         return {"error_code": 0, "api_keys": self.versions()}
 
     def MetadataRequest(self, _: Any) -> Row:
         topic = MetadataResponse.MetadataResponseTopic
-        of_all = {"error_code": 0, "leader_id": 1, "leader_epoch": 3, "replica_nodes": [1], "isr_nodes": [1]}
+        of_all = {
+            "error_code": 0,
+            "leader_id": 1,
+            "leader_epoch": 3,
+            "replica_nodes": [1],
+            "isr_nodes": [1],
+        }
         partition = topic.MetadataResponsePartition
-        partitions = [partition(partition_index=n, offline_replicas=[], **of_all) for n in self.server.log]
+        partitions = [
+            partition(partition_index=n, offline_replicas=[], **of_all) for n in self.server.log
+        ]
         host, port = self.server.server_address
         broker = MetadataResponse.MetadataResponseBroker(node_id=1, host=host, port=port, rack=None)
         told = {"error_code": 0, "is_internal": False, "partitions": partitions}
@@ -250,7 +288,9 @@ class Session(socketserver.StreamRequestHandler):
         for each in asked.topics[0].partitions:
             offset = 0 if each.timestamp == -2 else self.server.log[each.partition_index][-1][0] + 1
             told = {"error_code": 0, "timestamp": -1, "offset": offset, "leader_epoch": 3}
-            partitions.append(topic.ListOffsetsPartitionResponse(partition_index=each.partition_index, **told))
+            partitions.append(
+                topic.ListOffsetsPartitionResponse(partition_index=each.partition_index, **told)
+            )
         return {"topics": [topic(name=asked.topics[0].name, partitions=partitions)]}
 
     def FetchRequest(self, asked: Any) -> Row:
@@ -258,10 +298,23 @@ class Session(socketserver.StreamRequestHandler):
         for each in asked.topics[0].partitions:
             log = self.server.log[each.partition]
             there = [data for last, data in log if last >= each.fetch_offset][:7]
-            told = {"error_code": 0, "high_watermark": log[-1][0] + 1, "last_stable_offset": 0, "log_start_offset": 0}
-            told |= {"aborted_transactions": None, "preferred_read_replica": -1, "records": b"".join(there)}
+            told = {
+                "error_code": 0,
+                "high_watermark": log[-1][0] + 1,
+                "last_stable_offset": 0,
+                "log_start_offset": 0,
+            }
+            told |= {
+                "aborted_transactions": None,
+                "preferred_read_replica": -1,
+                "records": b"".join(there),
+            }
             partitions.append(topic.PartitionData(partition_index=each.partition, **told))
-        return {"error_code": 0, "session_id": 0, "responses": [topic(topic=OFFSETS_TOPIC, partitions=partitions)]}
+        return {
+            "error_code": 0,
+            "session_id": 0,
+            "responses": [topic(topic=OFFSETS_TOPIC, partitions=partitions)],
+        }
 
 
 # --- in Spark ---
@@ -282,7 +335,11 @@ def rounds(inputs: Mapping[str, Any]) -> Made:
             yield make.__name__, table.full_name, stored.rows_of(lake, table)
         opened = without_spark(lake)
         for view in VIEWS:
-            yield make.__name__, view.full_name, opened(f"SELECT * FROM {view.full_name}").to_pylist()  # noqa: S608
+            yield (
+                make.__name__,
+                view.full_name,
+                opened(f"SELECT * FROM {view.full_name}").to_pylist(),  # noqa: S608
+            )
         for name in questions.names():
             asked = questions.question(name, "2026-01-01", "2026-12-01", {}, LATER)
             yield make.__name__, f"query {name}", opened(asked.sql).to_pylist()
@@ -408,7 +465,9 @@ def main() -> None:
         for case, table, rows in make(inputs if name is None else inputs[name]):
             # What a lake says of its own tables is no history's.
             kept = (row for row in rows if row.get("history") != "lake")
-            lines = (json.dumps([str(case), table, row], sort_keys=True, default=str) for row in kept)
+            lines = (
+                json.dumps([str(case), table, row], sort_keys=True, default=str) for row in kept
+            )
             file.writelines(f"{line}\n" for line in lines)
 
 

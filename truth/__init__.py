@@ -1,1 +1,3 @@
-"""The history of a cluster held against what its controllers wrote down, after much was done to it."""
+"""The history of a cluster held against what its controllers wrote down, after much was done to
+it.
+"""

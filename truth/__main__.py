@@ -1,5 +1,5 @@
-"""``python -m truth [--long]``: do things to clusters, poll them meanwhile, and print how history agrees with their
-logs.
+"""``python -m truth [--long]``: do things to clusters, poll them meanwhile, and print how history
+agrees with their logs.
 
 Exit status 1 when it does not.
 """
@@ -32,8 +32,14 @@ INTERVALS = (1, 2, 5, 15)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for; the exit status is 0 when everything agrees."""
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
-    setups = [each for each in SETUPS if arguments.setup in (None, each.name)] if arguments.long else [NEWEST]
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that everything that was started is ended
+    setups = (
+        [each for each in SETUPS if arguments.setup in (None, each.name)]
+        if arguments.long
+        else [NEWEST]
+    )
     intervals = INTERVALS if arguments.long else INTERVALS[:1]
     seconds = arguments.seconds or (LONG_SECONDS if arguments.long else SHORT_SECONDS)
     started = time.monotonic()
@@ -50,12 +56,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             for setup in setups:
                 home = Path(folder) / setup.name.replace(" ", "-").replace(",", "")
                 polled = intervals if setup.is_polled else ()
-                done = run(spark, setup, home, seed=arguments.seed, seconds=seconds, intervals=polled, say=say)
+                done = run(
+                    spark,
+                    setup,
+                    home,
+                    seed=arguments.seed,
+                    seconds=seconds,
+                    intervals=polled,
+                    say=say,
+                )
                 exact = compare_log(done.log.lake, done.truth, done.journal)
                 say(f"{setup.name}, by its controllers' log: {exact}")
-                of_logs += [f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults]
+                of_logs += [
+                    f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults
+                ]
                 if not setup.is_polled:  # else each verdict says it
-                    failed = failed_on_nodes(done.journal) if setup.quorum_fails else failed_steps(done.journal)
+                    failed = (
+                        failed_on_nodes(done.journal)
+                        if setup.quorum_fails
+                        else failed_steps(done.journal)
+                    )
                     of_logs += [f"{setup.name}, a step failed: {step}" for step in failed]
                 new = [judge(done, interval) for interval in polled]
                 for verdict in new:
@@ -67,7 +87,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             spark.stop()
     if len(setups) > 1:
         print(f"\n{_table(verdicts)}")
-    faults = [*of_logs, *(f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults)]
+    faults = [
+        *of_logs,
+        *(f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults),
+    ]
     print("\n".join(["", f"{len(faults)} faults", *faults]))
     return 1 if faults else 0
 
@@ -81,17 +104,29 @@ def _missed(spark: SparkSession, done: Run) -> str:
     rows = [
         (done.setup.name, f"{interval} s", *said(counts))
         for interval, config in done.lakes.items()
-        for counts in missed(spark, config.lake, done.log.lake, tolerance(timedelta(seconds=interval)))
+        for counts in missed(
+            spark, config.lake, done.log.lake, tolerance(timedelta(seconds=interval))
+        )
     ]
     return "\n".join(text_table(("shown by polls", "interval", *MISSED_HEADINGS), rows))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m truth", description="Hold history against the controllers' log.")
-    parser.add_argument("--long", action="store_true", help="all set-ups, those that are polled each 1, 2, 5 and 15 s")
-    parser.add_argument("--setup", choices=[setup.name for setup in SETUPS], help="with --long, this one alone")
+    parser = argparse.ArgumentParser(
+        prog="python -m truth", description="Hold history against the controllers' log."
+    )
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="all set-ups, those that are polled each 1, 2, 5 and 15 s",
+    )
+    parser.add_argument(
+        "--setup", choices=[setup.name for setup in SETUPS], help="with --long, this one alone"
+    )
     seed = secrets.randbelow(100_000)
-    parser.add_argument("--seed", type=int, default=seed, help="decides what is done (default: another each time)")
+    parser.add_argument(
+        "--seed", type=int, default=seed, help="decides what is done (default: another each time)"
+    )
     parser.add_argument("--seconds", type=float, help="of things done to each cluster, about")
     return parser
 

@@ -24,8 +24,8 @@ _SECONDS: Final = 8.0
 _SETTLED_SECONDS: Final = 120.0
 _ATTEMPTS: Final = 3
 _NOT_SENT: Final = "Timed out waiting for controller"
-"""librdkafka says so of a request that it has not sent. Brokers name any broker that they list as the controller, also
-one that was killed a moment ago.
+"""librdkafka says so of a request that it has not sent. Brokers name any broker that they list as
+the controller, also one that was killed a moment ago.
 """
 
 Moves = Sequence[tuple[str, int, tuple[int, ...]]]
@@ -50,8 +50,8 @@ class NewTopic:
 
 
 class Administration:
-    """Asks brokers that run and are not paused; what is asked of the cluster raises AdministrationError when it is
-    refused.
+    """Asks brokers that run and are not paused; what is asked of the cluster raises
+    AdministrationError when it is refused.
     """
 
     def __init__(self, cluster: LocalCluster) -> None:
@@ -99,12 +99,18 @@ class Administration:
 
     def reassignments(self) -> list[tuple[str, int]]:
         """The topics and partitions that are being reassigned."""
-        request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=int(_SECONDS * 1000), version=0)
+        request = ListPartitionReassignmentsRequest(
+            topics=None, timeout_ms=int(_SECONDS * 1000), version=0
+        )
         listed = self._ask(request, ListPartitionReassignmentsResponse)
-        return sorted((each.name, part.partition_index) for each in listed.topics for part in each.partitions)
+        return sorted(
+            (each.name, part.partition_index) for each in listed.topics for part in each.partitions
+        )
 
     def await_settled(self, brokers: Sequence[int]) -> None:
-        """Wait until the brokers are listed, every partition is led and whole, and nothing is reassigned."""
+        """Wait until the brokers are listed, every partition is led and whole, and nothing is
+        reassigned.
+        """
         deadline = time.monotonic() + _SETTLED_SECONDS
         missing = "no answer"
         while time.monotonic() < deadline:
@@ -115,7 +121,9 @@ class Administration:
             if not missing:
                 return
             time.sleep(0.5)
-        raise AdministrationError(f"the cluster has not settled after {_SETTLED_SECONDS:.0f} s: {missing}")
+        raise AdministrationError(
+            f"the cluster has not settled after {_SETTLED_SECONDS:.0f} s: {missing}"
+        )
 
     def _unsettled(self, brokers: Sequence[int]) -> str:
         now = self._client().list_topics(timeout=_SECONDS)
@@ -125,14 +133,21 @@ class Administration:
             for number, partition in topic.partitions.items():
                 if partition.leader < 0 or set(partition.isrs) != set(partition.replicas):
                     return (
-                        f"{topic.topic}-{number} led by {partition.leader}, in sync {partition.isrs} of "
+                        f"{topic.topic}-{number} led by {partition.leader}, in sync "
+                        f"{partition.isrs} of "
                         f"{partition.replicas}"
                     )
-        return " ".join(f"{topic}-{number} is being reassigned" for topic, number in self.reassignments())
+        return " ".join(
+            f"{topic}-{number} is being reassigned" for topic, number in self.reassignments()
+        )
 
     def _ports(self) -> list[int]:
         nodes = self._cluster.nodes.values()
-        running = [node for node in nodes if node.is_broker and self._cluster.state(node.node_id) == "running"]
+        running = [
+            node
+            for node in nodes
+            if node.is_broker and self._cluster.state(node.node_id) == "running"
+        ]
         if not running:
             raise LocalClusterError("no broker runs")
         return [node.ports[PLAINTEXT] for node in running]
@@ -157,10 +172,15 @@ class Administration:
     def _alter(self, wanted: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
         topic = AlterPartitionReassignmentsRequest.ReassignableTopic
         asked = [
-            topic(name=name, partitions=[topic.ReassignablePartition(partition_index=number, replicas=replicas)])
+            topic(
+                name=name,
+                partitions=[topic.ReassignablePartition(partition_index=number, replicas=replicas)],
+            )
             for (name, number), replicas in wanted.items()
         ]
-        request = AlterPartitionReassignmentsRequest(topics=asked, timeout_ms=int(_SECONDS * 1000), version=0)
+        request = AlterPartitionReassignmentsRequest(
+            topics=asked, timeout_ms=int(_SECONDS * 1000), version=0
+        )
         answer = self._ask(request, AlterPartitionReassignmentsResponse)
         refused = [
             f"{each.name}-{part.partition_index}: {for_code(part.error_code).__name__}"
@@ -172,7 +192,9 @@ class Administration:
             raise AdministrationError("; ".join(refused))
 
     def _ask(self, request: ApiMessage, response: type[ApiMessage]) -> Any:
-        """Ask the controller; with KRaft any broker does, which forwards. confluent-kafka has no reassignments."""
+        """Ask the controller; with KRaft any broker does, which forwards. confluent-kafka has no
+        reassignments.
+        """
         for port in self._ports():
             try:
                 answer = probe.ask(port, request, response, _SECONDS)

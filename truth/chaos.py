@@ -1,8 +1,8 @@
 """A seeded random series of things done to a cluster, and the journal of when each was.
 
-`plan` decides everything beforehand, from the seed alone; `play` does it. No more than two brokers are out at once, and
-all are back in the end. Controllers that are apart from the brokers may fail too: which of them is the active one is
-seen when a step is done.
+`plan` decides everything beforehand, from the seed alone; `play` does it. No more than two brokers
+are out at once, and all are back in the end. Controllers that are apart from the brokers may fail
+too: which of them is the active one is seen when a step is done.
 """
 
 import random
@@ -20,7 +20,8 @@ from truth.administration import Administration, AdministrationError, NewTopic
 SESSION_SECONDS: Final = 6.0
 LAG_SECONDS: Final = 2.0
 PROPERTIES: Final = {
-    # A dead broker is fenced and a follower that lags is dropped sooner than by default: more happens in a minute.
+    # A dead broker is fenced and a follower that lags is dropped sooner than by default: more
+    # happens in a minute.
     "broker.session.timeout.ms": str(int(SESSION_SECONDS * 1000)),
     "broker.heartbeat.interval.ms": "1000",
     "replica.lag.time.max.ms": str(int(LAG_SECONDS * 1000)),
@@ -30,7 +31,9 @@ PROPERTIES: Final = {
 _FENCED_AFTER = SESSION_SECONDS + 2
 """Seconds after which a broker that was killed or paused shows as gone."""
 _LAGS_AFTER = 1.5 * LAG_SECONDS + 0.5
-"""Seconds after which followers of a partition with traffic have left its ISR, which is before the session ends."""
+"""Seconds after which followers of a partition with traffic have left its ISR, which is before the
+session ends.
+"""
 _START_SECONDS = 6.0
 """About the time that a start takes; a stop takes a second or two."""
 _ELECTED_AFTER = 4.0
@@ -44,13 +47,15 @@ class Step:
 
     wait: float
     action: str
-    """stop | kill | pause | resume | start | isolate | rejoin | reassign | cancel | elect_preferred | elect_unclean |
-    delete | create | grow | restore (all controllers that are out).
+    """stop | kill | pause | resume | start | isolate | rejoin | reassign | cancel | elect_preferred
+    | elect_unclean | delete | create | grow | restore (all controllers that are out).
     """
     brokers: tuple[int, ...] = ()
     """Those that it is done to, all at once."""
     controllers: tuple[int, ...] = ()
-    """Those that it is done to by rank: 0 is the active one at that time, then come the others in the order of ids."""
+    """Those that it is done to by rank: 0 is the active one at that time, then come the others in
+    the order of ids.
+    """
     topics: tuple[NewTopic, ...] = ()
     moves: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     """Topic, partition and new replicas; for grow the new partition and its replicas."""
@@ -58,8 +63,13 @@ class Step:
     @property
     def what(self) -> str:
         """For people."""
-        moved = (f"{topic}-{partition} to {list(replicas)}" for topic, partition, replicas in self.moves)
-        ranked = ("the active controller" if rank == 0 else f"other controller {rank}" for rank in self.controllers)
+        moved = (
+            f"{topic}-{partition} to {list(replicas)}" for topic, partition, replicas in self.moves
+        )
+        ranked = (
+            "the active controller" if rank == 0 else f"other controller {rank}"
+            for rank in self.controllers
+        )
         of = [*map(str, self.brokers), *ranked, *(topic.name for topic in self.topics), *moved]
         return " ".join([self.action.replace("_", " "), ", ".join(of)]).strip()
 
@@ -91,7 +101,9 @@ class _Planner:
         action = self.chance.choice(["stop", "stop", "kill"])
         yield self.after(1, action, broker)
         if self.chance.random() < 0.3:
-            yield self.after(_FENCED_AFTER if action == "kill" else 2, "start", broker)  # a plain restart
+            yield self.after(
+                _FENCED_AFTER if action == "kill" else 2, "start", broker
+            )  # a plain restart
             return
         yield from self.meanwhile()
         yield self.after(_FENCED_AFTER if action == "kill" else 3, "start", broker)
@@ -111,7 +123,9 @@ class _Planner:
         yield from self.perhaps_elect()
 
     def isolation(self) -> Iterator[Step]:
-        """A broker is cut off from the controllers until it is fenced and longer, and answers clients on."""
+        """A broker is cut off from the controllers until it is fenced and longer, and answers
+        clients on.
+        """
         (broker,) = self.some(1)
         yield self.after(1, "isolate", broker)
         yield Step(_FENCED_AFTER + self.chance.uniform(0, 2), "rejoin", (broker,))
@@ -130,12 +144,18 @@ class _Planner:
         action = self.chance.choice(["stop", "kill", "pause"])
         yield self.after(1, action, *both)
         back = "resume" if action == "pause" else "start"
-        yield Step((3 if action == "stop" else _FENCED_AFTER) + self.chance.uniform(0, 2), back, both)
+        yield Step(
+            (3 if action == "stop" else _FENCED_AFTER) + self.chance.uniform(0, 2), back, both
+        )
         yield from self.perhaps_elect()
 
     def lose(self) -> Iterator[Step]:
-        """Both replicas of some partition go one after the other, the one that fell behind comes back first."""
-        name = self.chance.choice([topic.name for topic in self.topics.values() if len(topic.replicas[0]) == 2])
+        """Both replicas of some partition go one after the other, the one that fell behind comes
+        back first.
+        """
+        name = self.chance.choice(
+            [topic.name for topic in self.topics.values() if len(topic.replicas[0]) == 2]
+        )
         first, last = self.chance.sample(self.chance.choice(self.topics[name].replicas), 2)
         yield self.after(1, "stop", first)
         yield Step(3, "kill", (last,))
@@ -152,7 +172,9 @@ class _Planner:
         yield self.after(1, "start", broker)
 
     def controller_goes(self) -> Iterator[Step]:
-        """A controller dies or stops, the active one mostly, and in the same moment a broker goes."""
+        """A controller dies or stops, the active one mostly, and in the same moment a broker
+        goes.
+        """
         action, rank = self.chance.choice(["kill", "kill", "stop"]), self.chance.choice([0, 0, 1])
         yield Step(self.wait(1), action, controllers=(rank,))
         (broker,) = self.some(1)
@@ -162,7 +184,9 @@ class _Planner:
         yield self.after(_FENCED_AFTER / 2, "start", broker)
 
     def controller_hangs(self) -> Iterator[Step]:
-        """The active controller hangs while a broker lags behind, another one takes over, and the old one is back."""
+        """The active controller hangs while a broker lags behind, another one takes over, and the
+        old one is back.
+        """
         (broker,) = self.some(1)
         yield self.after(1, "pause", broker)
         yield Step(self.chance.uniform(0, _LAGS_AFTER), "pause", controllers=(0,))
@@ -171,8 +195,8 @@ class _Planner:
         yield Step(self.wait(1), "restore")
 
     def controller_parts(self) -> Iterator[Step]:
-        """The active controller writes what no other one has, and hangs; the others go on without it. When it is back,
-        its log is another one than theirs, until it has cut its end off.
+        """The active controller writes what no other one has, and hangs; the others go on without
+        it. When it is back, its log is another one than theirs, until it has cut its end off.
         """
         (broker,) = self.some(1)
         yield self.after(1, "kill", broker)
@@ -194,7 +218,10 @@ class _Planner:
         """Two of three controllers go, and a broker too; then the quorum is back."""
         out, ranks = self.chance.choice(["kill", "pause"]), self.chance.choice([(0, 1), (1, 2)])
         (broker,) = self.some(1)
-        gone = [Step(self.wait(0.5), out, controllers=ranks), Step(self.wait(0.5), "kill", (broker,))]
+        gone = [
+            Step(self.wait(0.5), out, controllers=ranks),
+            Step(self.wait(0.5), "kill", (broker,)),
+        ]
         yield from self.chance.sample(gone, 2)
         yield Step(self.wait(_FENCED_AFTER), "restore")
         yield self.after(_ELECTED_AFTER, "start", broker)
@@ -241,7 +268,9 @@ class _Planner:
         return Step(self.wait(1), "grow", moves=((name, len(topic.replicas), replicas),))
 
     def moves(self, onto: int | None = None) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
-        """Some partitions with other replicas, or the same in another order; `onto` is one of them."""
+        """Some partitions with other replicas, or the same in another order; `onto` is one of
+        them.
+        """
         names = self.chance.sample(sorted(self.topics), self.chance.randint(1, 3))
         moves = []
         for name in names:
@@ -270,7 +299,9 @@ class _Planner:
 
 
 def topics(seed: int, brokers: Sequence[int]) -> tuple[NewTopic, ...]:
-    """The topics to begin with, of three and of two replicas, each partition's replicas drawn by the seed."""
+    """The topics to begin with, of three and of two replicas, each partition's replicas drawn by
+    the seed.
+    """
     chance = random.Random(f"topics {seed}")  # noqa: S311 - not a secret
 
     def topic(name: str, partitions: int, replicas: int, **config: str) -> NewTopic:
@@ -289,11 +320,17 @@ def topics(seed: int, brokers: Sequence[int]) -> tuple[NewTopic, ...]:
 
 
 def plan(
-    seed: int, brokers: Sequence[int], seconds: float, *, isolates: bool = True, of_controllers: bool = False
+    seed: int,
+    brokers: Sequence[int],
+    seconds: float,
+    *,
+    isolates: bool = True,
+    of_controllers: bool = False,
 ) -> tuple[Step, ...]:
     """The steps to do for about so many seconds; the same for the same arguments.
 
-    `isolates`: brokers can be cut off. `of_controllers`: there are three apart from the brokers, which fail too.
+    `isolates`: brokers can be cut off. `of_controllers`: there are three apart from the brokers,
+    which fail too.
     """
     planner = _Planner(tuple(brokers), random.Random(seed))  # noqa: S311 - not a secret
     planner.topics = {topic.name: topic for topic in topics(seed, brokers)}
@@ -326,12 +363,16 @@ def _length(steps: Sequence[Step]) -> float:
 
 
 def play(
-    cluster: LocalCluster, administration: Administration, steps: Sequence[Step], say: Callable[[str], None]
+    cluster: LocalCluster,
+    administration: Administration,
+    steps: Sequence[Step],
+    say: Callable[[str], None],
 ) -> list[Entry]:
-    """Do it; the journal of it, in order. However it goes, all nodes run in the end and the cluster has settled.
+    """Do it; the journal of it, in order. However it goes, all nodes run in the end and the cluster
+    has settled.
 
-    A step that fails is in the journal with its error; the next one follows. Raises AdministrationError when the
-    cluster does not settle.
+    A step that fails is in the journal with its error; the next one follows. Raises
+    AdministrationError when the cluster does not settle.
     """
     journal: list[Entry] = []
     try:
@@ -342,7 +383,9 @@ def play(
             say(step.what + (f": {error}" if error else ""))
     finally:
         journal += _bring_back(cluster, administration)
-    administration.await_settled(sorted(node_id for node_id, node in cluster.nodes.items() if node.is_broker))
+    administration.await_settled(
+        sorted(node_id for node_id, node in cluster.nodes.items() if node.is_broker)
+    )
     return journal
 
 
@@ -368,7 +411,9 @@ def _nodes(cluster: LocalCluster, step: Step) -> tuple[int, ...]:
     return tuple(ranked[rank] for rank in step.controllers)
 
 
-def _act(cluster: LocalCluster, administration: Administration, step: Step, nodes: tuple[int, ...]) -> None:
+def _act(
+    cluster: LocalCluster, administration: Administration, step: Step, nodes: tuple[int, ...]
+) -> None:
     if step.action == "start":
         cluster.start(*nodes)
     elif step.action == "restore":

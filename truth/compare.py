@@ -1,4 +1,6 @@
-"""The states in silver against the log: each that was said to hold at a poll did, or had a moment ago."""
+"""The states in silver against the log: each that was said to hold at a poll did, or had a moment
+ago.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,43 +34,61 @@ class StateScore:
     wrong: list[str] = field(default_factory=list)
     """Of claims that never were true before the poll."""
     offline_wrong: list[str] = field(default_factory=list)
-    """Of claims that a replica was offline, or was not, while its broker was not so within the tolerance."""
+    """Of claims that a replica was offline, or was not, while its broker was not so within the
+    tolerance.
+    """
     missing: list[str] = field(default_factory=list)
     """Partitions that existed all around a poll, and of which nothing is said there."""
     trail: list[timedelta] = field(default_factory=list)
-    """Of claims that were true only some time before the poll was sent: for how long they had not been."""
+    """Of claims that were true only some time before the poll was sent: for how long they had not
+    been.
+    """
     left_out: Counter[str] = field(default_factory=Counter)
     """Claims at polls that do not count, by why."""
 
     def __str__(self) -> str:
         trail = max(self.trail, default=timedelta(0)).total_seconds()
-        left_out = ", ".join(f"{why} {count}" for why, count in sorted(self.left_out.items())) or "none"
+        left_out = (
+            ", ".join(f"{why} {count}" for why, count in sorted(self.left_out.items())) or "none"
+        )
         return (
-            f"{self.claims} claims: {len(self.wrong)} wrong, {len(self.offline_wrong)} of replicas offline, "
-            f"{len(self.missing)} missing, {len(self.late)} late{_most(self.late)}; {len(self.trail)} trailed, at "
+            f"{self.claims} claims: {len(self.wrong)} wrong, {len(self.offline_wrong)} of "
+            "replicas offline, "
+            f"{len(self.missing)} missing, {len(self.late)} late{_most(self.late)}; "
+            f"{len(self.trail)} trailed, at "
             f"most {trail:.3f} s; left out: {left_out}"
         )
 
 
 @dataclass
 class EpochScore:
-    """Differences of leader epochs between rows of silver, as counts of transitions, against the log."""
+    """Differences of leader epochs between rows of silver, as counts of transitions, against the
+    log.
+    """
 
     pairs: int = 0
     """Rows that follow each other, with another epoch."""
     transitions: int = 0
     """Of the log, between those."""
     exact: int = 0
-    """Pairs whose replicas are the same: those of which the difference is said to count the transitions."""
+    """Pairs whose replicas are the same: those of which the difference is said to count the
+    transitions.
+    """
     moved_between: list[str] = field(default_factory=list)
-    """Of the exact, those that do not count them since a reassignment began and ended, or was cancelled, unseen."""
+    """Of the exact, those that do not count them since a reassignment began and ended, or was
+    cancelled, unseen.
+    """
     wrong: list[str] = field(default_factory=list)
-    """Of the exact, those that do not count them for no such reason; of the others, those below the transitions."""
+    """Of the exact, those that do not count them for no such reason; of the others, those below the
+    transitions.
+    """
 
     def __str__(self) -> str:
         return (
-            f"{self.pairs} changes of epoch, {self.transitions} transitions: {self.exact} with the same replicas, "
-            f"{len(self.moved_between)} of them around an unseen reassignment, {len(self.wrong)} wrong"
+            f"{self.pairs} changes of epoch, {self.transitions} transitions: {self.exact} with "
+            "the same replicas, "
+            f"{len(self.moved_between)} of them around an unseen reassignment, {len(self.wrong)} "
+            "wrong"
         )
 
 
@@ -91,9 +111,15 @@ def compare_states(rows: Sequence[Seen], watch: Watch, truth: Truth) -> StateSco
                 score.left_out[poll.left_out] += 1
     for poll in watch.polls:
         if poll.left_out is None and poll.received_at < truth.ended_at:
-            lived = (key for key in truth.partitions if _lives(truth, key, poll.sent_at - watch.tolerance, poll))
+            lived = (
+                key
+                for key in truth.partitions
+                if _lives(truth, key, poll.sent_at - watch.tolerance, poll)
+            )
             score.missing += [
-                f"{_name(truth, key)} at {_when(poll)}" for key in lived if key not in spoken[poll.poll_id]
+                f"{_name(truth, key)} at {_when(poll)}"
+                for key in lived
+                if key not in spoken[poll.poll_id]
             ]
     return score
 
@@ -116,7 +142,9 @@ def compare_brokers(rows: Sequence[SeenBroker], watch: Watch, truth: Truth) -> S
             if row is not None and states and row.rack != states[0].rack:
                 score.wrong.append(f"{row}, the log has rack {states[0].rack}")
             elif (trail := _alive_ago(states, row is not None, poll)) is None:
-                score.wrong.append(f"broker {broker_id} is {'' if row else 'not '}listed at {_when(poll)}")
+                score.wrong.append(
+                    f"broker {broker_id} is {'' if row else 'not '}listed at {_when(poll)}"
+                )
             else:
                 _note_trail(trail, watch, score)
     return score
@@ -130,19 +158,27 @@ def _note_trail(trail: timedelta, watch: Watch, score: StateScore) -> None:
 
 
 def _alive_ago(states: Sequence[BrokerState], alive: bool, poll: Poll) -> timedelta | None:
-    """How long before a poll was sent the broker was last alive, or not; zero while it was polled, null for never."""
+    """How long before a poll was sent the broker was last alive, or not; zero while it was polled,
+    null for never.
+    """
     if not states or states[0].at > poll.received_at:
         return None if alive else timedelta(0)
     if any(state.is_alive == alive for state in during(states, poll.sent_at, poll.received_at)):
         return timedelta(0)
-    ends = [after.at for before, after in pairwise(states) if before.is_alive == alive and after.at <= poll.sent_at]
+    ends = [
+        after.at
+        for before, after in pairwise(states)
+        if before.is_alive == alive and after.at <= poll.sent_at
+    ]
     return poll.sent_at - max(ends) if ends else None
 
 
 def compare_epochs(rows: Iterable[Seen], truth: Truth, *, shrinks_raise: bool) -> EpochScore:
-    """The difference of epochs of rows that follow each other against the transitions that the log has between.
+    """The difference of epochs of rows that follow each other against the transitions that the log
+    has between.
 
-    `shrinks_raise`: metadata.version is below 3.6-IV0, where a shrink raises the epoch too, and differences only bound.
+    `shrinks_raise`: metadata.version is below 3.6-IV0, where a shrink raises the epoch too, and
+    differences only bound.
     """
     score = EpochScore()
     raised = {(t.key, t.after.leader_epoch): t for t in leader_transitions(truth)}
@@ -160,10 +196,15 @@ def compare_epochs(rows: Iterable[Seen], truth: Truth, *, shrinks_raise: bool) -
             score.transitions += transitions
             exact = before.replicas == after.replicas and not shrinks_raise
             score.exact += exact
-            said = f"{_name(truth, key)}: {difference} epochs from {before} to {after}, {transitions} transitions"
+            said = (
+                f"{_name(truth, key)}: {difference} epochs from {before} to {after}, "
+                f"{transitions} transitions"
+            )
             if exact and difference != transitions:
                 moves = raised_by_moves(truth, key, epochs)
-                (score.moved_between if difference == transitions + moves else score.wrong).append(said)
+                (score.moved_between if difference == transitions + moves else score.wrong).append(
+                    said
+                )
             elif transitions > difference or transitions < (before.leader != after.leader):
                 score.wrong.append(said)
     return score
@@ -179,16 +220,27 @@ def _judge(row: Seen, poll: Poll, truth: Truth, watch: Watch, score: StateScore)
     if any(_same(row, state) for state in _held(truth, states, poll.sent_at, poll.received_at)):
         return
     ends = [*(state.at for state in states[1:]), *([truth.ends_at(row.key)] if states else [])]
-    before = (end for state, end in zip(states, ends, strict=True) if end and end <= poll.sent_at and _same(row, state))
+    before = (
+        end
+        for state, end in zip(states, ends, strict=True)
+        if end and end <= poll.sent_at and _same(row, state)
+    )
     ended_at = max(before, default=None)
     if ended_at is None:
-        held = [_short(state) for state in _held(truth, states, poll.sent_at - watch.tolerance, poll.received_at)]
-        score.wrong.append(f"{row} at {_when(poll)}, the log has {' then '.join(held) or 'nothing'}")
+        held = [
+            _short(state)
+            for state in _held(truth, states, poll.sent_at - watch.tolerance, poll.received_at)
+        ]
+        score.wrong.append(
+            f"{row} at {_when(poll)}, the log has {' then '.join(held) or 'nothing'}"
+        )
         return
     _note_trail(poll.sent_at - ended_at, watch, score)
 
 
-def _held(truth: Truth, states: Sequence[PartitionState], since: datetime, until: datetime) -> Sequence[PartitionState]:
+def _held(
+    truth: Truth, states: Sequence[PartitionState], since: datetime, until: datetime
+) -> Sequence[PartitionState]:
     """The states that held at some time between; none of a topic that was gone by then."""
     if not states:
         return []
@@ -211,15 +263,23 @@ def _same(row: Seen, state: PartitionState) -> bool:
 
 
 def _name(truth: Truth, key: PartitionKey) -> str:
-    return f"{truth.topics[key[0]].topic}-{key[1]}" if key[0] in truth.topics else f"{key[0]}-{key[1]}"
+    return (
+        f"{truth.topics[key[0]].topic}-{key[1]}" if key[0] in truth.topics else f"{key[0]}-{key[1]}"
+    )
 
 
 def _short(state: PartitionState) -> str:
-    return f"{state.leader}@{state.leader_epoch} isr {state.isr} of {state.replicas} since {state.at:%H:%M:%S.%f}"
+    return (
+        f"{state.leader}@{state.leader_epoch} isr {state.isr} of {state.replicas} since "
+        f"{state.at:%H:%M:%S.%f}"
+    )
 
 
 def _when(poll: Poll) -> str:
-    return f"{poll.poll_id} ({poll.sent_at:%H:%M:%S.%f} to {poll.received_at:%S.%f}, broker {poll.broker_id})"
+    return (
+        f"{poll.poll_id} ({poll.sent_at:%H:%M:%S.%f} to {poll.received_at:%S.%f}, broker "
+        f"{poll.broker_id})"
+    )
 
 
 def _most(late: Sequence[timedelta]) -> str:

@@ -1,7 +1,9 @@
-"""Reassignments that answers beside polls told against the log: each begins and ends between the answers that say so.
+"""Reassignments that answers beside polls told against the log: each begins and ends between the
+answers that say so.
 
-Made for rows of silver.reassignments. The active controller alone answers, from what it has committed, so no image that
-trails is between the two: nothing may have begun or ended after the answer that told it.
+Made for rows of silver.reassignments. The active controller alone answers, from what it has
+committed, so no image that trails is between the two: nothing may have begun or ended after the
+answer that told it.
 """
 
 from collections import defaultdict
@@ -44,14 +46,18 @@ def compare_reassignments(rows: Sequence[Reassigned], truth: Truth) -> SpellScor
     score, spans = SpellScore(rows=len(rows)), _spans(truth)
     for row in rows:
         score.claims += 1
-        found = [span for span in spans.get((row.topic, row.partition), ()) if span.moves == row.moves]
+        found = [
+            span for span in spans.get((row.topic, row.partition), ()) if span.moves == row.moves
+        ]
         if not any(span.began_at <= row.valid_from for span in found):
             score.wrong.append(f"{row}: it was never so before the answer")
             continue
         if not any(_lies_within(span.began_at, row.prev_sent_at, row.valid_from) for span in found):
             score.outside.append(f"{row} began at another time")
         ends = [span.ended_at for span in found if span.ended_at is not None]
-        if row.valid_to is not None and not any(_lies_within(at, row.last_seen_sent_at, row.valid_to) for at in ends):
+        if row.valid_to is not None and not any(
+            _lies_within(at, row.last_seen_sent_at, row.valid_to) for at in ends
+        ):
             score.outside.append(f"{row} ended at another time")
     return score
 
@@ -68,12 +74,16 @@ class _Span:
 
 
 def _spans(truth: Truth) -> dict[_Key, list[_Span]]:
-    """The stretches of the log in which a partition's reassignment was the same, by topic and number."""
+    """The stretches of the log in which a partition's reassignment was the same, by topic and
+    number.
+    """
     found: dict[_Key, list[_Span]] = defaultdict(list)
     for key, states in truth.partitions.items():
         begun = [(moves, next(same).at) for moves, same in groupby(states, key=_moves)]
         ends = [*(at for _, at in begun[1:]), truth.ends_at(key)]
-        found[states[0].topic, key[1]] += [_Span(*each, end) for each, end in zip(begun, ends, strict=True)]
+        found[states[0].topic, key[1]] += [
+            _Span(*each, end) for each, end in zip(begun, ends, strict=True)
+        ]
     return found
 
 

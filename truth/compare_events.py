@@ -1,6 +1,7 @@
 """Events that are said to have happened against those of the log: leader changes and ISR changes.
 
-Made for the rows of gold.leader_changes and gold.isr_changes; `LeaderChange` and `IsrChange` are what it needs of them.
+Made for the rows of gold.leader_changes and gold.isr_changes; `LeaderChange` and `IsrChange` are
+what it needs of them.
 """
 
 from collections import Counter
@@ -110,7 +111,9 @@ class EventScore:
     unknown: int = 0
     """Rows that leave their reason unknown, or their cause open."""
     undecidable: int = 0
-    """Rows whose reason the log leaves open too: more happened between two polls than these can tell apart."""
+    """Rows whose reason the log leaves open too: more happened between two polls than these can
+    tell apart.
+    """
     needless: list[str] = field(default_factory=list)
     """Rows that leave open what only one thing in the log can have been, or what was due."""
     unclean: Counter[str] = field(default_factory=Counter)
@@ -182,15 +185,21 @@ HEADINGS = (
 def compare_leader_changes(
     rows: Sequence[LeaderChange], seen: Iterable[Seen], watch: Watch, truth: Truth
 ) -> EventScore:
-    """Each transition of the log is in the range of epochs of one row, within its bounds; each row holds what the log
-    has.
+    """Each transition of the log is in the range of epochs of one row, within its bounds; each row
+    holds what the log has.
 
     `seen`, the states in silver, tell when each partition was watched first and last.
     """
     score = EventScore()
-    inside = _in_ranges(rows, leader_transitions(truth), _watched(seen, watch), watch.tolerance, score)
+    inside = _in_ranges(
+        rows, leader_transitions(truth), _watched(seen, watch), watch.tolerance, score
+    )
     left_out = _left_out(rows, watch)
-    leaders = {(key, state.leader_epoch): state.leader for key, states in truth.partitions.items() for state in states}
+    leaders = {
+        (key, state.leader_epoch): state.leader
+        for key, states in truth.partitions.items()
+        for state in states
+    }
     for row in rows:
         if row in left_out:
             score.left_out[left_out[row]] += 1
@@ -228,7 +237,11 @@ def _in_ranges(
         by_key.setdefault(row.key, []).append(row)
     for transition in transitions:
         epoch = transition.after.leader_epoch
-        holding = [row for row in by_key.get(transition.key, ()) if row.prev_leader_epoch < epoch <= row.leader_epoch]
+        holding = [
+            row
+            for row in by_key.get(transition.key, ())
+            if row.prev_leader_epoch < epoch <= row.leader_epoch
+        ]
         for row in holding:
             inside[row].append(transition)
         why = _unwatched(transition, watched, tolerance)
@@ -242,7 +255,11 @@ def _in_ranges(
 
 
 def _judge_leader_change(
-    row: LeaderChange, transitions: Sequence[Transition], truth: Truth, tolerance: timedelta, score: EventScore
+    row: LeaderChange,
+    transitions: Sequence[Transition],
+    truth: Truth,
+    tolerance: timedelta,
+    score: EventScore,
 ) -> None:
     count = len(transitions)
     if not row.changes_min <= count <= row.changes_max:
@@ -254,9 +271,15 @@ def _judge_leader_change(
 
 
 def _judge_reason(
-    row: LeaderChange, transitions: Sequence[Transition], truth: Truth, tolerance: timedelta, score: EventScore
+    row: LeaderChange,
+    transitions: Sequence[Transition],
+    truth: Truth,
+    tolerance: timedelta,
+    score: EventScore,
 ) -> None:
-    """A reason must be one of the log's; of several changes it is of what was seen, so that any of theirs will do."""
+    """A reason must be one of the log's; of several changes it is of what was seen, so that any of
+    theirs will do.
+    """
     if row.reason is None:  # as silver alone gives it
         return
     is_undecidable = _is_undecidable(row, transitions, truth, tolerance)
@@ -264,7 +287,9 @@ def _judge_reason(
     if row.reason == UNKNOWN:
         score.unknown += 1
         if not is_undecidable:
-            score.needless.append(f"{row} was {transitions[0].reason if transitions else ISR_SHRINK}")
+            score.needless.append(
+                f"{row} was {transitions[0].reason if transitions else ISR_SHRINK}"
+            )
         return
     reasons = {transition.reason for transition in transitions}
     score.decided += None not in reasons
@@ -273,20 +298,29 @@ def _judge_reason(
     elif row.reason == FAILOVER:  # of the leader before
         reasons = {transition.reason for transition in transitions[:1]}
     if row.reason in CHANGED and not reasons & {None, row.reason, *AS_GOOD.get(row.reason, ())}:
-        score.misjudged.append(f"{row} was {' and '.join(map(str, reasons)) or 'no change of the leader'}")
+        score.misjudged.append(
+            f"{row} was {' and '.join(map(str, reasons)) or 'no change of the leader'}"
+        )
 
 
-def _is_undecidable(row: LeaderChange, transitions: Sequence[Transition], truth: Truth, tolerance: timedelta) -> bool:
-    """Whether polls cannot tell the reason: more than one thing was done to the partition between them, or to its
-    leader.
+def _is_undecidable(
+    row: LeaderChange, transitions: Sequence[Transition], truth: Truth, tolerance: timedelta
+) -> bool:
+    """Whether polls cannot tell the reason: more than one thing was done to the partition between
+    them, or to its leader.
 
-    That leader may have failed where it went, where something that it led changed more than once, and where it lost
-    something otherwise than to an election of the preferred replica with itself in sync.
+    That leader may have failed where it went, where something that it led changed more than once,
+    and where it lost something otherwise than to an election of the preferred replica with itself
+    in sync.
     """
     since, until = row.began_after - tolerance, row.began_before
     if not transitions:
         return not _only_shrank(row, truth, since, until)
-    if len(transitions) > 1 or transitions[0].reason is None or row.leader_epoch - row.prev_leader_epoch > 1:
+    if (
+        len(transitions) > 1
+        or transitions[0].reason is None
+        or row.leader_epoch - row.prev_leader_epoch > 1
+    ):
         return True
     before, after, reason = transitions[0].before, transitions[0].after, transitions[0].reason
     is_preferred = after.leader in (before.replicas[0], after.replicas[0])
@@ -298,7 +332,9 @@ def _is_undecidable(row: LeaderChange, transitions: Sequence[Transition], truth:
     )
 
 
-def _may_be_a_failure(leader: int, states: Sequence[PartitionState], since: datetime, until: datetime) -> bool:
+def _may_be_a_failure(
+    leader: int, states: Sequence[PartitionState], since: datetime, until: datetime
+) -> bool:
     shown = during(states, since, until)
     raised = [after for after in shown[1:] if after.names_leader]
     if not raised or not any(state.leader == leader for state in shown):
@@ -306,16 +342,25 @@ def _may_be_a_failure(leader: int, states: Sequence[PartitionState], since: date
     if len(raised) > 1:
         return True
     was_preferred = raised[0].leader in (raised[0].replicas[0], shown[0].replicas[0])
-    return raised[0].leader != leader and not (was_preferred and all(leader in state.isr for state in shown))
+    return raised[0].leader != leader and not (
+        was_preferred and all(leader in state.isr for state in shown)
+    )
 
 
 def _only_shrank(row: LeaderChange, truth: Truth, since: datetime, until: datetime) -> bool:
-    """Whether brokers that left the ISR, each seen to be out, are all that raised the epoch under one leader."""
+    """Whether brokers that left the ISR, each seen to be out, are all that raised the epoch under
+    one leader.
+    """
     shown = during(truth.partitions[row.key], since, until)
     steps = list(pairwise(shown))
-    if not all(set(after.isr) <= set(before.isr) and after.replicas == before.replicas for before, after in steps):
+    if not all(
+        set(after.isr) <= set(before.isr) and after.replicas == before.replicas
+        for before, after in steps
+    ):
         return False
-    raised = [after for before, after in steps if after.names_leader and len(after.isr) < len(before.isr)]
+    raised = [
+        after for before, after in steps if after.names_leader and len(after.isr) < len(before.isr)
+    ]
     return len(raised) == row.leader_epoch - row.prev_leader_epoch > 0
 
 
@@ -327,15 +372,20 @@ def _judge_unclean(row: LeaderChange, transitions: Sequence[Transition], score: 
     elif row.unclean == "proven":
         score.misjudged.append(f"{row} was clean")
     last = transitions[-1] if transitions else None
-    if last is not None and last.unclean and last.after.leader == row.leader and row.unclean == "no":
+    if (
+        last is not None
+        and last.unclean
+        and last.after.leader == row.leader
+        and row.unclean == "no"
+    ):
         score.misjudged.append(f"{row} was unclean")
 
 
 def compare_isr_changes(
     rows: Sequence[IsrChange], watch: Watch, truth: Truth, *, look_ahead: timedelta | None
 ) -> EventScore:
-    """Each departure and arrival of the log that spans a poll has its row, of the right broker and with the time in its
-    bounds; each row has its event in the log.
+    """Each departure and arrival of the log that spans a poll has its row, of the right broker and
+    with the time in its bounds; each row has its event in the log.
 
     `look_ahead`: after which each departure has a cause; null where rows have none.
     """
@@ -350,7 +400,9 @@ def compare_isr_changes(
         for group in _shown(turns, watch, score):
             given = by_key.get((key, broker_id, not group[0].inside), [])
             score.expected += 1
-            if not any(_within(row, turn.since, watch.tolerance) for row in given for turn in group):
+            if not any(
+                _within(row, turn.since, watch.tolerance) for row in given for turn in group
+            ):
                 score.missed.append(" or ".join(map(str, group)))
     left_out = _left_out(rows, watch)
     for row in rows:
@@ -364,7 +416,9 @@ def compare_isr_changes(
     return score
 
 
-def _judge_isr_change(row: IsrChange, turns: Sequence[Stretch], tolerance: timedelta, score: EventScore) -> None:
+def _judge_isr_change(
+    row: IsrChange, turns: Sequence[Stretch], tolerance: timedelta, score: EventScore
+) -> None:
     score.given += 1
     score.widths.append(row.began_before - row.began_after)
     events = _events(row, turns)
@@ -385,11 +439,13 @@ def _events(row: IsrChange, turns: Sequence[Stretch]) -> list[Stretch]:
 
 
 def _shown(turns: Sequence[Stretch], watch: Watch, score: EventScore) -> Iterator[list[Stretch]]:
-    """The departures and arrivals that polls had to show: from one stretch that a poll lies in to the next that one
-    does, if the broker was in the ISR in one of them and out in the other. Any of the stretches between may be the one
-    seen.
+    """The departures and arrivals that polls had to show: from one stretch that a poll lies in to
+    the next that one does, if the broker was in the ISR in one of them and out in the other. Any of
+    the stretches between may be the one seen.
     """
-    sure = [index for index, turn in enumerate(turns) if watch.certainly_within(turn.since, turn.until)]
+    sure = [
+        index for index, turn in enumerate(turns) if watch.certainly_within(turn.since, turn.until)
+    ]
     for before, after in pairwise(sure):
         between = turns[before + 1 : after + 1]
         if turns[before].inside != turns[after].inside:
@@ -408,8 +464,8 @@ def _judge_cause(
     looked: tuple[Watch, timedelta],
     score: EventScore,
 ) -> None:
-    """The log decides whether it was removed, and whether it went, unless it did about when the look-ahead ended, or no
-    poll had to show that.
+    """The log decides whether it was removed, and whether it went, unless it did about when the
+    look-ahead ended, or no poll had to show that.
 
     Where it did both, both are true.
     """
@@ -428,11 +484,15 @@ def _judge_cause(
     removed = any(row.broker_id not in state.replicas for state in states)
     width = row.began_before - row.began_after
     went = broker_goes(truth, row.broker_id, row.began_after, row.began_before + look_ahead - width)
-    might_have = broker_goes(truth, row.broker_id, row.began_after - width, row.began_before + look_ahead + width)
+    might_have = broker_goes(
+        truth, row.broker_id, row.began_after - width, row.began_before + look_ahead + width
+    )
     is_shown = not went or _is_shown_away(watch, truth, row, row.began_before + look_ahead - width)
     if removed or (went == might_have and is_shown):
         score.decided += 1
-        true = [cause for cause, is_true in ((REASSIGNMENT, removed), (BROKER_DOWN, went)) if is_true]
+        true = [
+            cause for cause, is_true in ((REASSIGNMENT, removed), (BROKER_DOWN, went)) if is_true
+        ]
         if row.cause not in (true or STAYED):
             score.misjudged.append(f"{row}: {' and '.join(true) or 'the broker stayed'}")
 
@@ -442,13 +502,17 @@ def _is_shown_away(watch: Watch, truth: Truth, row: IsrChange, until: datetime) 
     states = truth.brokers[row.broker_id]
     for state, following in zip_longest(states, states[1:]):
         if not state.is_alive:
-            poll = watch.certainly_within(max(state.at, row.began_after), following and following.at)
+            poll = watch.certainly_within(
+                max(state.at, row.began_after), following and following.at
+            )
             if poll is not None and poll.received_at <= until:
                 return True
     return False
 
 
-def _judge_bounds(row: LeaderChange, transition: Transition, tolerance: timedelta, score: EventScore) -> None:
+def _judge_bounds(
+    row: LeaderChange, transition: Transition, tolerance: timedelta, score: EventScore
+) -> None:
     if row.began_after > transition.at:
         score.trail.append(row.began_after - transition.at)
     if not _within(row, transition.at, tolerance):
@@ -486,7 +550,9 @@ def _watched(seen: Iterable[Seen], watch: Watch) -> dict[PartitionKey, tuple[Pol
 def _unwatched(
     transition: Transition, watched: Mapping[PartitionKey, tuple[Poll, Poll]], tolerance: timedelta
 ) -> str | None:
-    """Why a transition need not be known: before the first good poll that showed the partition, or after the last."""
+    """Why a transition need not be known: before the first good poll that showed the partition, or
+    after the last.
+    """
     if transition.key not in watched:
         return "never_seen"
     first, last = watched[transition.key]
@@ -500,5 +566,6 @@ def _said(transition: Transition) -> str:
     return (
         f"{after.topic}-{after.partition} from {before.leader}@{before.leader_epoch} to "
         f"{after.leader}@{after.leader_epoch} "
-        f"at {after.at:%H:%M:%S.%f} ({transition.reason}{', unclean' if transition.unclean else ''})"
+        f"at {after.at:%H:%M:%S.%f} "
+        f"({transition.reason}{', unclean' if transition.unclean else ''})"
     )

@@ -1,5 +1,5 @@
-"""The tables that were made of the controllers' log as it was read live, against DumpLogSegments: all of it, and no
-more, each change with its offset and its millisecond.
+"""The tables that were made of the controllers' log as it was read live, against DumpLogSegments:
+all of it, and no more, each change with its offset and its millisecond.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,16 @@ from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
 from truth.lake import read
-from truth.log import MIGRATING, NO_LEADER, BrokerState, ConfigChange, FeatureLevel, PartitionState, Term, Truth
+from truth.log import (
+    MIGRATING,
+    NO_LEADER,
+    BrokerState,
+    ConfigChange,
+    FeatureLevel,
+    PartitionState,
+    Term,
+    Truth,
+)
 
 Told = tuple[Any, ...]
 _LEVEL_OF_RECOVERY = 3
@@ -35,8 +44,12 @@ class LogScore:
         self.compared[about] = len(expected)
         if len(found) != len(set(found)):
             self.faults.append(f"{about}: something is there twice")
-        self.faults += [f"{about}: history lacks {each}" for each in sorted(set(expected) - set(found), key=str)]
-        self.faults += [f"{about}: the log lacks {each}" for each in sorted(set(found) - set(expected), key=str)]
+        self.faults += [
+            f"{about}: history lacks {each}" for each in sorted(set(expected) - set(found), key=str)
+        ]
+        self.faults += [
+            f"{about}: the log lacks {each}" for each in sorted(set(found) - set(expected), key=str)
+        ]
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {about}" for about, count in self.compared.items())
@@ -48,27 +61,48 @@ Rows = Callable[[Table], list[dict[str, Any]]]
 
 
 def compare_log(lake: Lake, truth: Truth, journal: Sequence[Entry]) -> LogScore:
-    """Hold silver and gold of the log against the truth, up to where the log was read: past the last step."""
+    """Hold silver and gold of the log against the truth, up to where the log was read: past the
+    last step.
+    """
     spans = read(lake, CLUSTER_LOG, ["next_offset"], "record = 'span' AND snapshot_offset IS NULL")
     until = max(span["next_offset"] for span in spans)
     score = compare_rows(partial(_rows, lake), truth, until)
     last = journal[-1].ended_at
-    unread = [each for of in truth.partitions.values() for each in of if each.offset >= until and each.at <= last]
+    unread = [
+        each
+        for of in truth.partitions.values()
+        for each in of
+        if each.offset >= until and each.at <= last
+    ]
     score.faults += [f"read up to offset {until}, without {each}" for each in unread]
     return score
 
 
 def compare_rows(rows: Rows, truth: Truth, until: int) -> LogScore:
     """Hold rows of silver and gold against the truth before an offset."""
-    states = {key: [each for each in of if each.offset < until] for key, of in truth.partitions.items()}
-    brokers = {broker: [each for each in of if each.offset < until] for broker, of in truth.brokers.items()}
+    states = {
+        key: [each for each in of if each.offset < until] for key, of in truth.partitions.items()
+    }
+    brokers = {
+        broker: [each for each in of if each.offset < until] for broker, of in truth.brokers.items()
+    }
     score = LogScore()
     for about, table, of_state, of_row in _PARTITION_STATES:
-        score.compare(about, _found_spans(rows(table), of_row), _spans(states.values(), truth, of_state))
-    score.compare("broker states", _found_brokers(rows(silver.BROKER_REGISTRATIONS)), _brokers(brokers.values()))
+        score.compare(
+            about, _found_spans(rows(table), of_row), _spans(states.values(), truth, of_state)
+        )
+    score.compare(
+        "broker states",
+        _found_brokers(rows(silver.BROKER_REGISTRATIONS)),
+        _brokers(brokers.values()),
+    )
     changes = [pair for of in states.values() for pair in pairwise(of)]
     marked = truth.level("metadata.version") >= _LEVEL_OF_RECOVERY
-    score.compare("leader changes", _found_leaders(rows(gold.LEADER_CHANGES)), _leaders(changes, marked=marked))
+    score.compare(
+        "leader changes",
+        _found_leaders(rows(gold.LEADER_CHANGES)),
+        _leaders(changes, marked=marked),
+    )
     score.compare("ISR changes", _found_isr(rows(gold.ISR_CHANGES)), _isr(changes))
     terms = [term for term in truth.terms if term.offset < until]
     score.compare("controllers", _found_terms(rows(gold.CONTROLLER_CHANGES)), _terms(terms))
@@ -88,7 +122,9 @@ def _of_clients(of: PartitionState) -> Told:
 
 
 def _of_row_of_clients(row: dict[str, Any]) -> Told:
-    """Offline replicas are derived from brokers' states: a row that changes nothing else is left out."""
+    """Offline replicas are derived from brokers' states: a row that changes nothing else is left
+    out.
+    """
     return row["leader"], row["leader_epoch"], tuple(row["isr"]), tuple(row["replicas"])
 
 
@@ -117,31 +153,41 @@ def _of_row_of_moves(row: dict[str, Any]) -> Told:
 
 
 _PARTITION_STATES: tuple[
-    tuple[str, Table, Callable[[PartitionState], Told | None], Callable[[dict[str, Any]], Told]], ...
+    tuple[str, Table, Callable[[PartitionState], Told | None], Callable[[dict[str, Any]], Told]],
+    ...,
 ] = (
     ("states", silver.PARTITION_SNAPSHOTS, _of_clients, _of_row_of_clients),
     ("registrations", silver.PARTITION_REGISTRATIONS, _of_controllers, _of_row_of_controllers),
     ("states of the ELR", silver.PARTITION_ELR, _eligible, _of_row_of_eligible),
     ("reassignments", silver.REASSIGNMENTS, _moves, _of_row_of_moves),
 )
-"""Name, table, the part of a state that its rows tell (null: there is no row), and that part of a row."""
+"""Name, table, the part of a state that its rows tell (null: there is no row), and that part of a
+row.
+"""
 
 
 def _spans(
-    partitions: Iterable[Sequence[PartitionState]], truth: Truth, told: Callable[[PartitionState], Told | None]
+    partitions: Iterable[Sequence[PartitionState]],
+    truth: Truth,
+    told: Callable[[PartitionState], Told | None],
 ) -> Iterator[Told]:
     """Each time in which the same was told of a partition: its begin and its end."""
     for states in partitions:
         spans = [(value, next(same)) for value, same in groupby(states, told)]
         if spans:
             first = spans[0][1]
-            ends = [*(following.at for _, following in spans[1:]), truth.ends_at((first.topic_id, first.partition))]
+            ends = [
+                *(following.at for _, following in spans[1:]),
+                truth.ends_at((first.topic_id, first.partition)),
+            ]
             for (value, begun), ended_at in zip(spans, ends, strict=True):
                 if value is not None:
                     yield begun.topic, begun.partition, begun.offset, begun.at, ended_at, *value
 
 
-def _found_spans(rows: Iterable[dict[str, Any]], told: Callable[[dict[str, Any]], Told]) -> Iterator[Told]:
+def _found_spans(
+    rows: Iterable[dict[str, Any]], told: Callable[[dict[str, Any]], Told]
+) -> Iterator[Told]:
     """The times of rows, those that follow each other and say the same as one."""
     ordered = sorted(rows, key=lambda row: (row["topic"], row["partition"], row["first_poll"]))
     begun, before = None, None
@@ -160,7 +206,9 @@ def _found_spans(rows: Iterable[dict[str, Any]], told: Callable[[dict[str, Any]]
 
 def _brokers(brokers: Iterable[Sequence[BrokerState]]) -> Iterator[Told]:
     for states in brokers:
-        for told, same in groupby(states, lambda of: (of.registered, of.fenced, of.in_controlled_shutdown)):
+        for told, same in groupby(
+            states, lambda of: (of.registered, of.fenced, of.in_controlled_shutdown)
+        ):
             first = next(same)
             if told[0]:
                 yield first.broker_id, first.at, *told[1:]
@@ -175,7 +223,9 @@ def _found_brokers(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
 
 
 def _firsts(
-    rows: Iterable[dict[str, Any]], thing: Callable[[dict[str, Any]], Any], told: Callable[[dict[str, Any]], Told]
+    rows: Iterable[dict[str, Any]],
+    thing: Callable[[dict[str, Any]], Any],
+    told: Callable[[dict[str, Any]], Told],
 ) -> Iterator[dict[str, Any]]:
     """Of rows of a thing that follow each other and say the same, the first."""
     ordered = sorted(rows, key=lambda row: (str(thing(row)), row["first_poll"]))
@@ -184,7 +234,9 @@ def _firsts(
             yield next(same)
 
 
-def _leaders(changes: Iterable[tuple[PartitionState, PartitionState]], *, marked: bool) -> Iterator[Told]:
+def _leaders(
+    changes: Iterable[tuple[PartitionState, PartitionState]], *, marked: bool
+) -> Iterator[Told]:
     for before, after in changes:
         if after.names_leader:
             place = (after.topic_id, after.partition, after.at, after.at)
@@ -193,8 +245,9 @@ def _leaders(changes: Iterable[tuple[PartitionState, PartitionState]], *, marked
 
 
 def _unclean(before: PartitionState, after: PartitionState, *, marked: bool) -> str:
-    """Kafka's own word is ``leaderRecoveryState``, which an unclean election sets where it is not set, and nothing
-    else. Where it is set, or is not told (`marked`: from 3.2-IV0 on it is), ISR and ELR decide.
+    """Kafka's own word is ``leaderRecoveryState``, which an unclean election sets where it is not
+    set, and nothing else. Where it is set, or is not told (`marked`: from 3.2-IV0 on it is), ISR
+    and ELR decide.
     """
     if marked and not before.recovering:
         return "proven" if after.recovering else "no"
@@ -204,7 +257,14 @@ def _unclean(before: PartitionState, after: PartitionState, *, marked: bool) -> 
 
 
 def _found_leaders(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
-    names = ("prev_leader", "leader", "prev_leader_epoch", "leader_epoch", "unclean", "changes_hidden")
+    names = (
+        "prev_leader",
+        "leader",
+        "prev_leader_epoch",
+        "leader_epoch",
+        "unclean",
+        "changes_hidden",
+    )
     for row in rows:
         yield _place(row) + tuple(row[name] for name in names)
 
@@ -222,7 +282,9 @@ def _found_isr(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
 
 
 def _configs(changes: Iterable[ConfigChange]) -> Iterator[Told]:
-    """The begin of each value. Nobody changes one here; they go with their topic, and come back with the next one."""
+    """The begin of each value. Nobody changes one here; they go with their topic, and come back
+    with the next one.
+    """
     for each in changes:
         if each.value is not None:
             yield each.at, each.resource_type, each.resource, each.name, each.value
@@ -230,13 +292,25 @@ def _configs(changes: Iterable[ConfigChange]) -> Iterator[Told]:
 
 def _found_configs(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
     for row in rows:
-        yield row["valid_from"], row["resource_type"], row["resource_name"], row["name"], row["value"]
+        yield (
+            row["valid_from"],
+            row["resource_type"],
+            row["resource_name"],
+            row["name"],
+            row["value"],
+        )
 
 
 def _terms(terms: Iterable[Term]) -> Iterator[Told]:
     for before, after in pairwise([None, *terms]):
         if after is not None:
-            yield after.at, after.epoch, after.controller_id, before and before.epoch, before and before.controller_id
+            yield (
+                after.at,
+                after.epoch,
+                after.controller_id,
+                before and before.epoch,
+                before and before.controller_id,
+            )
 
 
 def _found_terms(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:

@@ -1,8 +1,9 @@
-"""Spells that history tells, against the log: partitions at levels, incidents of brokers, what each broker leads.
+"""Spells that history tells, against the log: partitions at levels, incidents of brokers, what each
+broker leads.
 
-Made for the rows of gold.isr_episodes, gold.broker_incidents and gold.leader_balance. At each poll that counts, what
-history says of that moment must have held; the ends of each row must hold an event of the log; and what a row counts
-lies between what polls had to show and what the log has.
+Made for the rows of gold.isr_episodes, gold.broker_incidents and gold.leader_balance. At each poll
+that counts, what history says of that moment must have held; the ends of each row must hold an
+event of the log; and what a row counts lies between what polls had to show and what the log has.
 """
 
 from bisect import bisect_right
@@ -123,7 +124,8 @@ class SpellScore:
 
     def __str__(self) -> str:
         return (
-            f"{self.rows} rows, {self.claims} claims: {len(self.wrong)} wrong, {len(self.missed)} missed, "
+            f"{self.rows} rows, {self.claims} claims: {len(self.wrong)} wrong, {len(self.missed)} "
+            "missed, "
             f"{len(self.outside)} out of bounds, {len(self.misjudged)} misjudged"
         )
 
@@ -131,7 +133,9 @@ class SpellScore:
 _Row = Episode | Incident
 
 
-def compare_episodes(rows: Sequence[Episode], settings: Sequence[Setting], watch: Watch, truth: Truth) -> SpellScore:
+def compare_episodes(
+    rows: Sequence[Episode], settings: Sequence[Setting], watch: Watch, truth: Truth
+) -> SpellScore:
     """Rows of gold.isr_episodes. `settings`: what was known of min ISR, which is compared too."""
     score = SpellScore(rows=len(rows))
     known = _known(settings, watch)
@@ -167,15 +171,21 @@ def _judge_episode(row: Episode, watch: Watch, truth: Truth, score: SpellScore) 
     if states is None:
         return
     least = min_isr(truth, row.topic, states[0].at)
-    if row.level in OF_MIN_ISR and row.min_isr not in {min(least, len(state.replicas)) for state in states}:
+    if row.level in OF_MIN_ISR and row.min_isr not in {
+        min(least, len(state.replicas)) for state in states
+    }:
         score.misjudged.append(f"{row}: min ISR is {least}")
     outs = dict(zip(states, out_of(states), strict=True))
     most = during(states, *_lasts(row, watch))
     sure = [state for poll in _polls_of(row, watch) for state in _only(states, poll, watch)]
     if not _union(outs, sure) <= set(row.brokers_out) <= _union(outs, most):
-        score.misjudged.append(f"{row}: out were {sorted(_union(outs, sure))} to {sorted(_union(outs, most))}")
+        score.misjudged.append(
+            f"{row}: out were {sorted(_union(outs, sure))} to {sorted(_union(outs, most))}"
+        )
     sizes = [len(state.isr) for state in most]
-    if sizes and not min(sizes) <= row.smallest_isr <= min((len(state.isr) for state in sure), default=99):
+    if sizes and not min(sizes) <= row.smallest_isr <= min(
+        (len(state.isr) for state in sure), default=99
+    ):
         score.misjudged.append(f"{row}: the ISR had {min(sizes)} at least")
     ended_at = truth.ends_at(row.key)
     if row.ended_before is not None and row.end_reason != "not_polled":
@@ -186,7 +196,9 @@ def _judge_episode(row: Episode, watch: Watch, truth: Truth, score: SpellScore) 
             score.misjudged.append(f"{row}: everything was known")
 
 
-def compare_incidents(rows: Sequence[Incident], settings: Sequence[Setting], watch: Watch, truth: Truth) -> SpellScore:
+def compare_incidents(
+    rows: Sequence[Incident], settings: Sequence[Setting], watch: Watch, truth: Truth
+) -> SpellScore:
     """Rows of gold.broker_incidents. `settings`: as in compare_episodes."""
     score, lacking, known = SpellScore(rows=len(rows)), absences(truth), _known(settings, watch)
     not_counted = _not_counted(watch)
@@ -200,14 +212,18 @@ def compare_incidents(rows: Sequence[Incident], settings: Sequence[Setting], wat
             if not is_said and any(span.surely_holds(since, poll.received_at) for span in held):
                 score.missed.append(f"broker {broker} at {_when(poll)}")
             if is_said and not any(
-                span.may_hold(since - MERGED_WITHIN, poll.received_at + MERGED_WITHIN) for span in held
+                span.may_hold(since - MERGED_WITHIN, poll.received_at + MERGED_WITHIN)
+                for span in held
             ):
                 score.wrong.append(f"broker {broker} at {_when(poll)}")
         for row in mine:
             _judge_bounds(row, held, watch.tolerance, not_counted, score)
             _judge_incident(row, of_partitions, known, watch, truth, score=score)
         for before, after in pairwise(mine):
-            if before.ended_before is None or after.began_before < before.ended_before + MERGED_WITHIN:
+            if (
+                before.ended_before is None
+                or after.began_before < before.ended_before + MERGED_WITHIN
+            ):
                 score.misjudged.append(f"{after}: is part of the one before, {before}")
     return score
 
@@ -224,9 +240,15 @@ def _judge_incident(
     since, until = _lasts(row, watch)
     polls = list(_polls_of(row, watch))
     times = [(poll.sent_at - watch.tolerance, poll.received_at) for poll in polls]
-    most = [key for key, held in of_partitions.items() if any(span.may_hold(since, until) for span in held)]
+    most = [
+        key
+        for key, held in of_partitions.items()
+        if any(span.may_hold(since, until) for span in held)
+    ]
     sure = [
-        key for key, held in of_partitions.items() if any(span.surely_holds(*time) for span in held for time in times)
+        key
+        for key, held in of_partitions.items()
+        if any(span.surely_holds(*time) for span in held for time in times)
     ]
     if not len(sure) <= row.partitions <= len(most):
         score.misjudged.append(f"{row}: {len(sure)} to {len(most)} partitions lacked it")
@@ -237,14 +259,19 @@ def _judge_incident(
         states = truth.partitions[key]
         topic = states[0].topic
         least = min_isr(truth, topic, states[0].at)
-        at = {id(state): levels(state, out, least) for state, out in zip(states, out_of(states), strict=True)}
+        at = {
+            id(state): levels(state, out, least)
+            for state, out in zip(states, out_of(states), strict=True)
+        }
         perhaps |= {level for state in during(states, since, until) for level in at[id(state)]}
         for poll, time in zip(polls, times, strict=True):
             shown = during(states, *time)
             if len(shown) == 1 and any(span.surely_holds(*time) for span in of_partitions[key]):
                 # If a poll did not know the topic's min ISR, history has no level of it there.
                 is_known = poll.poll_id in known.get(topic, ())
-                surely |= {level for level in at[id(shown[0])] if is_known or level not in OF_MIN_ISR}
+                surely |= {
+                    level for level in at[id(shown[0])] if is_known or level not in OF_MIN_ISR
+                }
     worst = [max(each, key=LEVELS.index) for each in (surely, perhaps)]
     if not LEVELS.index(worst[0]) <= LEVELS.index(row.worst_level) <= LEVELS.index(worst[1]):
         score.misjudged.append(f"{row}: the worst was {worst[0]} to {worst[1]}")
@@ -262,11 +289,16 @@ def compare_balance(rows: Sequence[Led], watch: Watch, truth: Truth) -> SpellSco
             row = next(_at_of(said.get(broker, ()), poll), None)
             numbers = nothing if row is None else row.numbers
             first, last = bisect_right(times, since), bisect_right(times, poll.received_at)
-            might = {numbers for _, numbers in changes[max(0, first - 1) : last]} | (set() if first else {nothing})
+            might = {numbers for _, numbers in changes[max(0, first - 1) : last]} | (
+                set() if first else {nothing}
+            )
             score.claims += 1
             if numbers not in might:
-                # What the log numbered at some other time is of another poll, what it never did of none.
-                score.wrong.append(f"broker {broker} has {numbers} at {_when(poll)}, in the log {sorted(might)}")
+                # What the log numbered at some other time is of another poll, what it never did of
+                # none.
+                score.wrong.append(
+                    f"broker {broker} has {numbers} at {_when(poll)}, in the log {sorted(might)}"
+                )
     for broker, of_broker in said.items():
         for before, after in pairwise(of_broker):
             if before.superseded_poll != after.poll:
@@ -278,11 +310,15 @@ def _known(settings: Sequence[Setting], watch: Watch) -> dict[str, frozenset[str
     """The polls by which the min ISR of each topic was known."""
     known: dict[str, frozenset[str]] = {}
     for each in settings:
-        known[each.topic] = known.get(each.topic, frozenset()) | {poll.poll_id for poll in _polls_with(each, watch)}
+        known[each.topic] = known.get(each.topic, frozenset()) | {
+            poll.poll_id for poll in _polls_with(each, watch)
+        }
     return known
 
 
-def _judge_settings(settings: Sequence[Setting], watch: Watch, truth: Truth, score: SpellScore) -> None:
+def _judge_settings(
+    settings: Sequence[Setting], watch: Watch, truth: Truth, score: SpellScore
+) -> None:
     """Compare each setting once, at the first poll that knew it."""
     for each in settings:
         poll = next(_polls_with(each, watch), None)
@@ -295,7 +331,9 @@ def _judge_settings(settings: Sequence[Setting], watch: Watch, truth: Truth, sco
 
 
 def _polls_with(setting: Setting, watch: Watch) -> Iterator[Poll]:
-    return (poll for poll in watch.polls if _is_open(setting.first_poll, setting.superseded_poll, poll))
+    return (
+        poll for poll in watch.polls if _is_open(setting.first_poll, setting.superseded_poll, poll)
+    )
 
 
 def _judge_bounds(
@@ -309,7 +347,12 @@ def _judge_bounds(
 ) -> None:
     """Something began within the bounds of the begin, and ended within those of the end."""
     bounds = [
-        ("began", row.began_after if begin else None, row.began_before, [span.since for span in held]),
+        (
+            "began",
+            row.began_after if begin else None,
+            row.began_before,
+            [span.since for span in held],
+        ),
         ("ended", row.ended_after, row.ended_before, [span.until for span in held]),
     ]
     for what, after, before, events in bounds:
@@ -332,10 +375,16 @@ def _polls_of(row: _Row, watch: Watch) -> Iterator[Poll]:
 def _only(states: Sequence[PartitionState], poll: Poll, watch: Watch) -> Sequence[PartitionState]:
     """The state that a poll had to show; none where it may have shown several."""
     shown = during(states, poll.sent_at - watch.tolerance, poll.received_at)
-    return shown if len(shown) == 1 and at_time(states, poll.sent_at - watch.tolerance) is not None else ()
+    return (
+        shown
+        if len(shown) == 1 and at_time(states, poll.sent_at - watch.tolerance) is not None
+        else ()
+    )
 
 
-def _union(outs: Mapping[PartitionState, frozenset[int]], states: Iterable[PartitionState]) -> set[int]:
+def _union(
+    outs: Mapping[PartitionState, frozenset[int]], states: Iterable[PartitionState]
+) -> set[int]:
     return {broker for state in states for broker in outs[state]}
 
 
@@ -346,7 +395,9 @@ def _counted(watch: Watch) -> Iterator[tuple[Poll, datetime]]:
 
 def _not_counted(watch: Watch) -> frozenset[datetime]:
     """The times of polls that do not count."""
-    return frozenset(at for poll in watch.polls if poll.left_out for at in (poll.sent_at, poll.received_at))
+    return frozenset(
+        at for poll in watch.polls if poll.left_out for at in (poll.sent_at, poll.received_at)
+    )
 
 
 _Key = TypeVar("_Key")
@@ -373,4 +424,7 @@ def _is_open(first_poll: str, ended_poll: str | None, poll: Poll) -> bool:
 
 
 def _when(poll: Poll) -> str:
-    return f"{poll.poll_id} ({poll.sent_at:%H:%M:%S.%f} to {poll.received_at:%S.%f}, broker {poll.broker_id})"
+    return (
+        f"{poll.poll_id} ({poll.sent_at:%H:%M:%S.%f} to {poll.received_at:%S.%f}, broker "
+        f"{poll.broker_id})"
+    )

@@ -1,7 +1,8 @@
-"""Brokers that are said to have answered from an old image against the journal, which says who was cut off, and the
-log, which has what they cannot have known.
+"""Brokers that are said to have answered from an old image against the journal, which says who was
+cut off, and the log, which has what they cannot have known.
 
-Made for the rows of gold.stale_brokers, and for what polls heard of other brokers (`witnesses` in bronze).
+Made for the rows of gold.stale_brokers, and for what polls heard of other brokers (`witnesses` in
+bronze).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,9 @@ from truth.spells import Cut, Views, cuts
 STALE_AFTER = timedelta(seconds=1)
 """A broker that shows older state so long after the newer one was seen is stale."""
 ASKED_AGAIN = timedelta(seconds=1.5)
-"""By then a broker that seems to be behind has been asked again. If its image has moved, it is not behind."""
+"""By then a broker that seems to be behind has been asked again. If its image has moved, it is not
+behind.
+"""
 CAUGHT_UP = "caught_up"
 
 
@@ -51,7 +54,13 @@ class Heard:
 def heard(headers: Iterable[Mapping[str, Any]]) -> list[Heard]:
     """The answers of other brokers, by headers of good polls in bronze."""
     return [
-        Heard(told["broker_id"], told["sent_at"], told["received_at"], told["is_behind"], told["behind_ms"])
+        Heard(
+            told["broker_id"],
+            told["sent_at"],
+            told["received_at"],
+            told["is_behind"],
+            told["behind_ms"],
+        )
         for header in headers
         for told in header["witnesses"] or ()
         if told["error_kind"] is None and told["broker_id"] is not None
@@ -59,10 +68,14 @@ def heard(headers: Iterable[Mapping[str, Any]]) -> list[Heard]:
 
 
 def compare_stale(
-    rows: Sequence[Stale], answers: Iterable[Heard], journal: Sequence[Entry], watch: Watch, truth: Truth
+    rows: Sequence[Stale],
+    answers: Iterable[Heard],
+    journal: Sequence[Entry],
+    watch: Watch,
+    truth: Truth,
 ) -> SpellScore:
-    """Each row is of a broker that was cut off, while it knew less than the log has; each such broker that was asked
-    for long enough has its row.
+    """Each row is of a broker that was cut off, while it knew less than the log has; each such
+    broker that was asked for long enough has its row.
     """
     score, views = SpellScore(rows=len(rows)), Views(truth)
     found = cuts(journal, views)
@@ -80,12 +93,17 @@ def compare_stale(
             score.misjudged.append(f"{row}: it was less far behind")
     told = list(answers)
     for cut in found:
-        times = [each for each in told if each.broker_id == cut.broker_id and _must_show(cut, each, views, watch)]
+        times = [
+            each
+            for each in told
+            if each.broker_id == cut.broker_id and _must_show(cut, each, views, watch)
+        ]
         if times:
             score.claims += 1
             if not any(row.broker_id == cut.broker_id and _meet(row, cut) for row in rows):
                 asked = ", ".join(
-                    f"{each.sent_at:%H:%M:%S.%f} (behind: {each.is_behind}, by {each.behind_ms} ms)" for each in times
+                    f"{each.sent_at:%H:%M:%S.%f} (behind: {each.is_behind}, by {each.behind_ms} ms)"
+                    for each in times
                 )
                 was = f"{cut.since:%H:%M:%S.%f} to {cut.returning_at:%H:%M:%S.%f}"
                 score.missed.append(f"broker {cut.broker_id}, cut off from {was}, asked at {asked}")
@@ -103,7 +121,9 @@ def _is_behind(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
 
 
 def _begins_within(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
-    """Whether the last answer that is said not to have been behind was not. It was asked for at `began_after`."""
+    """Whether the last answer that is said not to have been behind was not. It was asked for at
+    `began_after`.
+    """
     if row.began_after is None or row.began_after <= cut.since:
         return True
     around = views.during(row.began_after - watch.tolerance, row.began_after + watch.tolerance)
@@ -111,7 +131,9 @@ def _begins_within(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
 
 
 def _ends_within(cut: Cut, row: Stale, views: Views) -> bool:
-    """Whether it may have been behind at `ended_after`, and no more at `ended_before`, if it is said to have ended."""
+    """Whether it may have been behind at `ended_after`, and no more at `ended_before`, if it is
+    said to have ended.
+    """
     if row.ended_before is None or row.ended_after is None:
         return True
     if row.ended_after > cut.until:
@@ -131,8 +153,9 @@ def _is_so_far(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
 
 
 def _must_show(cut: Cut, answer: Heard, views: Views, watch: Watch) -> bool:
-    """Whether an answer had to be found to be behind: what it lacks had been shown long before by polls that all showed
-    the same, and was so still. A poller knows of the poll before it alone, topic by topic.
+    """Whether an answer had to be found to be behind: what it lacks had been shown long before by
+    polls that all showed the same, and was so still. A poller knows of the poll before it alone,
+    topic by topic.
     """
     if cut.stale_from is None or answer.received_at + ASKED_AGAIN >= cut.returning_at:
         return False

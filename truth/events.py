@@ -23,7 +23,9 @@ class Transition:
     after: PartitionState
     unclean: bool
     reason: str | None
-    """preferred | failover | reassignment | recovery | offline; null where the log does not decide it."""
+    """preferred | failover | reassignment | recovery | offline; null where the log does not decide
+    it.
+    """
 
     @property
     def at(self) -> datetime:
@@ -64,10 +66,13 @@ class Stretch:
         return self.topic_id, self.partition
 
 
-def leader_transitions(truth: Truth, since: datetime | None = None, until: datetime | None = None) -> list[Transition]:
+def leader_transitions(
+    truth: Truth, since: datetime | None = None, until: datetime | None = None
+) -> list[Transition]:
     """The leader transitions of all partitions in (since, until], by partition and time.
 
-    Records that set the same leader again, which raise the epoch, are not among them (`epoch_raises`).
+    Records that set the same leader again, which raise the epoch, are not among them
+    (`epoch_raises`).
     """
     return [
         _transition(truth, before, after)
@@ -76,18 +81,24 @@ def leader_transitions(truth: Truth, since: datetime | None = None, until: datet
     ]
 
 
-def epoch_raises(truth: Truth, since: datetime | None = None, until: datetime | None = None) -> list[PartitionState]:
+def epoch_raises(
+    truth: Truth, since: datetime | None = None, until: datetime | None = None
+) -> list[PartitionState]:
     """The states whose record raised the leader epoch, with or without another leader."""
     return [after for _, after in _raises(truth, since, until)]
 
 
 def isr_departures(truth: Truth) -> list[Stretch]:
     """Each time that a broker left an ISR: how long it was out."""
-    return [stretch for stretch in isr_stretches(truth) if not stretch.inside and not stretch.is_first]
+    return [
+        stretch for stretch in isr_stretches(truth) if not stretch.inside and not stretch.is_first
+    ]
 
 
 def isr_stretches(truth: Truth) -> list[Stretch]:
-    """For each partition and broker that ever was in its ISR, the stretches inside and outside, in order."""
+    """For each partition and broker that ever was in its ISR, the stretches inside and outside, in
+    order.
+    """
     return [
         stretch
         for key, states in truth.partitions.items()
@@ -97,9 +108,13 @@ def isr_stretches(truth: Truth) -> list[Stretch]:
 
 
 def broker_goes(truth: Truth, broker_id: int, since: datetime, until: datetime) -> bool:
-    """Whether at some time from `since` to `until` the broker was fenced, not registered or shutting down."""
+    """Whether at some time from `since` to `until` the broker was fenced, not registered or
+    shutting down.
+    """
     states = truth.brokers.get(broker_id, [])
-    return any(not state.is_alive or state.in_controlled_shutdown for state in during(states, since, until))
+    return any(
+        not state.is_alive or state.in_controlled_shutdown for state in during(states, since, until)
+    )
 
 
 def raised_by_moves(truth: Truth, key: PartitionKey, epochs: range) -> int:
@@ -130,7 +145,9 @@ def _transition(truth: Truth, before: PartitionState, after: PartitionState) -> 
         before=before,
         after=after,
         # Once it recovers from one unclean election, another leaves no new mark.
-        unclean=after.leader != NO_LEADER and after.recovering and (not before.recovering or (outsider and alone)),
+        unclean=after.leader != NO_LEADER
+        and after.recovering
+        and (not before.recovering or (outsider and alone)),
         reason=_reason(truth, before, after),
     )
 
@@ -147,7 +164,12 @@ def _reason(truth: Truth, before: PartitionState, after: PartitionState) -> str 
     if before.leader not in after.replicas:
         return REASSIGNMENT
     old = at_time(truth.brokers.get(before.leader, []), after.at + _MOMENT)
-    if before.leader not in after.isr or old is None or not old.is_alive or old.in_controlled_shutdown:
+    if (
+        before.leader not in after.isr
+        or old is None
+        or not old.is_alive
+        or old.in_controlled_shutdown
+    ):
         return FAILOVER
     return PREFERRED if after.leader == after.replicas[0] else None
 
@@ -155,7 +177,11 @@ def _reason(truth: Truth, before: PartitionState, after: PartitionState) -> str 
 def _stretches(truth: Truth, key: PartitionKey, broker_id: int) -> Iterator[Stretch]:
     states = truth.partitions[key]
     turns = [states[0]]
-    turns += [after for before, after in pairwise(states) if (broker_id in before.isr) != (broker_id in after.isr)]
+    turns += [
+        after
+        for before, after in pairwise(states)
+        if (broker_id in before.isr) != (broker_id in after.isr)
+    ]
     ends = [*(turn.at for turn in turns[1:]), truth.ends_at(key)]
     for index, (turn, until) in enumerate(zip(turns, ends, strict=True)):
         inside = broker_id in turn.isr

@@ -38,7 +38,9 @@ _POLL_COLUMNS = (
 
 def polls(lake: Lake, journal: Sequence[Entry]) -> list[Poll]:
     """The good polls of the cluster."""
-    return polls_of(read(lake, bronze.METADATA_POLLS, _POLL_COLUMNS, "record IN ('poll', 'topic')"), journal)
+    return polls_of(
+        read(lake, bronze.METADATA_POLLS, _POLL_COLUMNS, "record IN ('poll', 'topic')"), journal
+    )
 
 
 def failed_polls(lake: Lake) -> int:
@@ -48,7 +50,9 @@ def failed_polls(lake: Lake) -> int:
 
 def witnesses(lake: Lake) -> list[Heard]:
     """The answers of brokers beside the one that answered a good poll, given with it."""
-    return heard(read(lake, bronze.METADATA_POLLS, ["witnesses"], "record = 'poll' AND outcome = 'ok'"))
+    return heard(
+        read(lake, bronze.METADATA_POLLS, ["witnesses"], "record = 'poll' AND outcome = 'ok'")
+    )
 
 
 def states(lake: Lake) -> list[Seen]:
@@ -64,12 +68,19 @@ def brokers(lake: Lake) -> list[SeenBroker]:
 def rows_of(lake: Lake, table: Table, kind: type[Row], where: str = "true") -> list[Row]:
     """Rows of a table as records of a kind, which has some of its columns."""
     return [
-        kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
+        kind(
+            **{
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in row.items()
+            }
+        )
         for row in read(lake, table, kind.__dataclass_fields__, where)
     ]
 
 
-def read(lake: Lake, table: Table, columns: Iterable[str], where: str = "true") -> list[dict[str, Any]]:
+def read(
+    lake: Lake, table: Table, columns: Iterable[str], where: str = "true"
+) -> list[dict[str, Any]]:
     """These columns of rows of a table."""
     names = ", ".join(f"`{name}`" for name in columns)
     query = f"SELECT {names} FROM {table.full_name} WHERE cluster = '{ALIAS}' AND ({where})"  # noqa: S608 - our own

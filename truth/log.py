@@ -1,7 +1,9 @@
-"""The truth: what the controllers wrote to `__cluster_metadata`, read with Kafka's own DumpLogSegments.
+"""The truth: what the controllers wrote to `__cluster_metadata`, read with Kafka's own
+DumpLogSegments.
 
-The records' meaning is Kafka's (org.apache.kafka.metadata.PartitionRegistration): a PartitionRecord begins a partition
-at its leader epoch, a PartitionChangeRecord with a `leader` adds one to it, and fields that it lacks stay as they were.
+The records' meaning is Kafka's (org.apache.kafka.metadata.PartitionRegistration): a PartitionRecord
+begins a partition at its leader epoch, a PartitionChangeRecord with a `leader` adds one to it, and
+fields that it lacks stay as they were.
 """
 
 import json
@@ -39,12 +41,20 @@ _TOOL_MOVED = (4, 3)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = re.compile(r"^baseOffset: (\d+) .*?\bpartitionLeaderEpoch: (\d+) .*?\bCreateTime: (\d+)")
 _RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
-_LEADER_CHANGE = re.compile(r"^\| offset: (\d+) .*?\b(?:LeaderChange: (.*)|controlType: LEADER_CHANGE\(2\))$")
+_LEADER_CHANGE = re.compile(
+    r"^\| offset: (\d+) .*?\b(?:LeaderChange: (.*)|controlType: LEADER_CHANGE\(2\))$"
+)
 """Old tools do not print its fields."""
 _LEADER_CHANGE_RECORD = "leader change"
 _NO_OP = "NO_OP_RECORD"
 """Written while nothing happens: it says nothing, and history knows nothing of it."""
-CONTROLS = {"LeaderChange": 2, "SnapshotHeader": 3, "SnapshotFooter": 4, "KRaftVersion": 5, "KRaftVoters": 6}
+CONTROLS = {
+    "LeaderChange": 2,
+    "SnapshotHeader": 3,
+    "SnapshotFooter": 4,
+    "KRaftVersion": 5,
+    "KRaftVoters": 6,
+}
 """The types of control records, which the quorum writes for itself, by their names in a dump."""
 _CONTROL = re.compile(rf"\b({'|'.join(CONTROLS)}|controlType): ")
 
@@ -59,8 +69,8 @@ class Record:
 
     offset: int
     at: datetime
-    """When its batch was begun, to the millisecond (cut off): the controller commits it a moment later. Never before
-    the record before it.
+    """When its batch was begun, to the millisecond (cut off): the controller commits it a moment
+    later. Never before the record before it.
     """
     type: str
     data: Mapping[str, Any]
@@ -164,7 +174,9 @@ PartitionKey = tuple[str, int]
 class Truth:
     """All that a log says, each list in order of time."""
 
-    partitions: dict[PartitionKey, list[PartitionState]] = field(default_factory=lambda: defaultdict(list))
+    partitions: dict[PartitionKey, list[PartitionState]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     topics: dict[str, TopicLife] = field(default_factory=dict)
     """By topic id."""
     brokers: dict[int, list[BrokerState]] = field(default_factory=lambda: defaultdict(list))
@@ -187,11 +199,15 @@ class Truth:
 
 def read_truth(cluster: LocalCluster) -> Truth:
     """The truth of a cluster that was started with the properties WHOLE_LOG and has settled."""
-    # Of all controllers the active one alone has the log to its end for sure, and no end that no other one has.
+    # Of all controllers the active one alone has the log to its end for sure, and no end that no
+    # other one has.
     _, active = active_controller(cluster)
     truth = truth_of(records(dump(cluster.kafka_version, _log_files(cluster, active)).splitlines()))
     became = controller_terms(cluster)
-    truth.terms = [replace(term, controller_id=term.controller_id or became.get(term.epoch)) for term in truth.terms]
+    truth.terms = [
+        replace(term, controller_id=term.controller_id or became.get(term.epoch))
+        for term in truth.terms
+    ]
     return truth
 
 
@@ -206,11 +222,16 @@ def dump(kafka_version: str, files: Sequence[Path]) -> str:
         check=False,
     )
     if tool.returncode != 0:
-        raise TruthError(f"DumpLogSegments of Kafka {kafka_version} failed: {(tool.stderr or tool.stdout)[-2000:]}")
+        raise TruthError(
+            f"DumpLogSegments of Kafka {kafka_version} failed: "
+            f"{(tool.stderr or tool.stdout)[-2000:]}"
+        )
     return tool.stdout
 
 
-def dump_command(kafka_version: str, files: Sequence[Path], java_options: Sequence[str] = ()) -> list[str]:
+def dump_command(
+    kafka_version: str, files: Sequence[Path], java_options: Sequence[str] = ()
+) -> list[str]:
     """The command that prints segments of a metadata log with DumpLogSegments."""
     return [
         java_command(),
@@ -225,14 +246,16 @@ def dump_command(kafka_version: str, files: Sequence[Path], java_options: Sequen
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """The metadata records of a dump, each when it is in effect: those of a transaction at its end, those of an aborted
-    one never, and none before the one before it.
+    """The metadata records of a dump, each when it is in effect: those of a transaction at its end,
+    those of an aborted one never, and none before the one before it.
 
-    Raises TruthError for a log that does not begin at its beginning, and for what the tool could not decode.
+    Raises TruthError for a log that does not begin at its beginning, and for what the tool could
+    not decode.
     """
     at = _EPOCH
     for record in _in_effect(lines):
-        # A controller of 3.3 may write its bootstrap record, with a later time, before the leader change of its epoch.
+        # A controller of 3.3 may write its bootstrap record, with a later time, before the leader
+        # change of its epoch.
         if record.type != _NO_OP:
             at = max(at, record.at)
             yield replace(record, at=at)
@@ -275,7 +298,12 @@ def _printed(lines: Iterable[str]) -> Iterator[Record]:
         elif change := _LEADER_CHANGE.match(line):
             assert at is not None  # noqa: S101 - so here
             told = json.loads(change[2]) if change[2] else {}
-            yield Record(int(change[1]), at, _LEADER_CHANGE_RECORD, {"leaderId": None, **told, "epoch": epoch})
+            yield Record(
+                int(change[1]),
+                at,
+                _LEADER_CHANGE_RECORD,
+                {"leaderId": None, **told, "epoch": epoch},
+            )
         elif line.startswith("|") and _CONTROL.search(line) is None:
             raise TruthError(f"not a record: {line[:300]}")
 
@@ -378,7 +406,14 @@ def _clear_elr(truth: Truth, record: Record) -> None:
         lives = truth.topics[last.topic_id].deleted_at is None
         if lives and name in ("", last.topic) and (last.elr or last.last_known_elr):
             states.append(
-                replace(last, offset=record.offset, at=record.at, elr=(), last_known_elr=(), names_leader=False)
+                replace(
+                    last,
+                    offset=record.offset,
+                    at=record.at,
+                    elr=(),
+                    last_known_elr=(),
+                    names_leader=False,
+                )
             )
 
 
@@ -428,16 +463,22 @@ def _change_broker(truth: Truth, record: Record, broker_id: int, **changes: bool
 def _config(truth: Truth, record: Record) -> None:
     data = record.data
     truth.configs.append(
-        ConfigChange(record.at, data["resourceType"], data["resourceName"], data["name"], data["value"])
+        ConfigChange(
+            record.at, data["resourceType"], data["resourceName"], data["name"], data["value"]
+        )
     )
 
 
 def _feature_level(truth: Truth, record: Record) -> None:
-    truth.features.append(FeatureLevel(record.offset, record.at, record.data["name"], record.data["featureLevel"]))
+    truth.features.append(
+        FeatureLevel(record.offset, record.at, record.data["name"], record.data["featureLevel"])
+    )
 
 
 def _leader_change(truth: Truth, record: Record) -> None:
-    truth.terms.append(Term(record.offset, record.at, record.data["epoch"], record.data["leaderId"]))
+    truth.terms.append(
+        Term(record.offset, record.at, record.data["epoch"], record.data["leaderId"])
+    )
 
 
 _REPLAYS = {
@@ -488,7 +529,9 @@ def _jars(kafka_version: str) -> list[Path]:
     if _numbers(kafka_version) < _TOOL_MOVED:
         return jars
     folder = JARS / f"kafka-tools-{kafka_version}"
-    return jars + fetch_jars("org.apache.kafka", "kafka-tools", kafka_version, folder, transitive=False)
+    return jars + fetch_jars(
+        "org.apache.kafka", "kafka-tools", kafka_version, folder, transitive=False
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -52,11 +52,13 @@ FROM events LEFT JOIN shown USING (events, id) CROSS JOIN watched
 WHERE at > watched.since AND at < watched.until
 GROUP BY events ORDER BY events DESC
 """
-"""Counts of the log's leader changes and ISR changes, by the best that a row of the polls' lake says of each.
+"""Counts of the log's leader changes and ISR changes, by the best that a row of the polls' lake
+says of each.
 
-A row that holds one change alone shows it exactly, between its bounds. One that holds several shows the last of them:
-the others are in its count of hidden changes, which ISR changes do not have. Views: log_* of the log's lake and polls_*
-of the polls'. `tolerance`: seconds by which answers may trail the log.
+A row that holds one change alone shows it exactly, between its bounds. One that holds several shows
+the last of them: the others are in its count of hidden changes, which ISR changes do not have.
+Views: log_* of the log's lake and polls_* of the polls'. `tolerance`: seconds by which answers may
+trail the log.
 """
 
 
@@ -65,7 +67,9 @@ Counts = tuple[str, int, int, int, int, int]
 
 
 def missed(spark: SparkSession, polls: Lake, log: Lake, tolerance: timedelta) -> list[Counts]:
-    """For leader changes and for ISR changes: how many the log has, and how many of them polls show, as in QUERY."""
+    """For leader changes and for ISR changes: how many the log has, and how many of them polls
+    show, as in QUERY.
+    """
     views = (
         ("polls", polls, bronze.METADATA_POLLS),
         *(("polls", polls, table) for table in (gold.LEADER_CHANGES, gold.ISR_CHANGES)),

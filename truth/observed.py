@@ -9,7 +9,9 @@ from typing import Any
 from truth.chaos import Entry
 
 SETTLING = timedelta(seconds=10)
-"""For so long after its start, its pause or its return a broker's answers are left out of the comparison."""
+"""For so long after its start, its pause or its return a broker's answers are left out of the
+comparison.
+"""
 
 
 _Told = tuple[int, int, frozenset[int]]
@@ -26,13 +28,14 @@ class Poll:
     broker_id: int | None
     interval: timedelta
     accepted: bool
-    """False: an epoch in it is lower than one that was known before; or a broker that was not listed before alone says
-    it; or it has nothing new, and the next one shows that its broker was behind, or may have been: it is no leader any
-    more, out of an ISR, or not listed.
+    """False: an epoch in it is lower than one that was known before; or a broker that was not
+    listed before alone says it; or it has nothing new, and the next one shows that its broker was
+    behind, or may have been: it is no leader any more, out of an ISR, or not listed.
     """
     left_out: str | None
-    """Why it proves nothing of silver: paused | started | cut_off (it says that nothing has changed, as its broker may
-    have said whatever happened, and no later poll shows that); null for nearly all.
+    """Why it proves nothing of silver: paused | started | cut_off (it says that nothing has
+    changed, as its broker may have said whatever happened, and no later poll shows that); null for
+    nearly all.
     """
 
 
@@ -60,7 +63,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class SeenBroker:
-    """A row of silver.broker_snapshots: a broker that was listed from one accepted poll to another."""
+    """A row of silver.broker_snapshots: a broker that was listed from one accepted poll to
+    another.
+    """
 
     broker_id: int
     rack: str | None
@@ -94,7 +99,11 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
         is_quiet = header["digest"] == digest
         is_old = any(epoch < known.get(key, 0) for key, epoch in epochs.items())
         accepted = not is_old and (is_quiet or not _is_by_unlisted(header, listed))
-        if accepted and quiet is not None and (quiet in _behind(header) or _has_lost(quiet, header, before, told)):
+        if (
+            accepted
+            and quiet is not None
+            and (quiet in _behind(header) or _has_lost(quiet, header, before, told))
+        ):
             polls[first_quiet:] = [replace(poll, accepted=False) for poll in polls[first_quiet:]]
         polls.append(
             Poll(
@@ -120,13 +129,16 @@ def _listed(header: Mapping[str, Any]) -> set[int]:
 
 
 def _is_by_unlisted(header: Mapping[str, Any], listed: set[int]) -> bool:
-    """Whether a broker answered that was not listed before, and no other one was heard, though there are others.
+    """Whether a broker answered that was not listed before, and no other one was heard, though
+    there are others.
 
     Its image may be an old one. Where others hang, as a paused one does, nobody is heard.
     """
     broker = header["broker_id"]
     is_heard = any(told["error_kind"] is None for told in header["witnesses"] or ())
-    return bool(listed) and broker not in listed and bool(_listed(header) - {broker}) and not is_heard
+    return (
+        bool(listed) and broker not in listed and bool(_listed(header) - {broker}) and not is_heard
+    )
 
 
 def _has_lost(
@@ -135,8 +147,8 @@ def _has_lost(
     before: Mapping[tuple[str, int], _Told],
     now: Mapping[tuple[str, int], _Told],
 ) -> bool:
-    """Whether a broker led, was in sync or was listed before a poll, and is not with it; or leads again, in an epoch
-    that leaves room for another leader.
+    """Whether a broker led, was in sync or was listed before a poll, and is not with it; or leads
+    again, in an epoch that leaves room for another leader.
     """
     if broker not in _listed(header):
         return True
@@ -154,8 +166,12 @@ def _behind(header: Mapping[str, Any]) -> set[int]:
     return {told["broker_id"] for told in heard if told["is_behind"] is not False}
 
 
-def _take(topics: dict[str, dict[tuple[str, int], _Told]], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Bring what is told of each topic up to a poll; its rows hold the topics that changed, in chunks."""
+def _take(
+    topics: dict[str, dict[tuple[str, int], _Told]], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Bring what is told of each topic up to a poll; its rows hold the topics that changed, in
+    chunks.
+    """
     for name in {row["topic"] for row in rows}:
         topics[name] = {}
     for row in rows:
@@ -181,7 +197,9 @@ _WHY = {"pause": "paused", "isolate": CUT_OFF}
 
 
 def _times_out(journal: Sequence[Entry]) -> dict[int, list[Outage]]:
-    """For each broker the times in which its answers prove nothing: paused, cut off, and after its start or either."""
+    """For each broker the times in which its answers prove nothing: paused, cut off, and after its
+    start or either.
+    """
     out: dict[int, list[Outage]] = {}
     begun: dict[tuple[int, str], datetime] = {}
     for entry in journal:
@@ -192,13 +210,21 @@ def _times_out(journal: Sequence[Entry]) -> dict[int, list[Outage]]:
                 since = begun.pop((broker, action))
                 out.setdefault(broker, []).append((_WHY[action], since, entry.ended_at + SETTLING))
             elif entry.action == "start":
-                out.setdefault(broker, []).append(("started", entry.began_at, entry.ended_at + SETTLING))
+                out.setdefault(broker, []).append(
+                    ("started", entry.began_at, entry.ended_at + SETTLING)
+                )
     return out
 
 
-def _why_left_out(out: Mapping[int, Sequence[Outage]], header: Mapping[str, Any], *, is_quiet: bool) -> str | None:
+def _why_left_out(
+    out: Mapping[int, Sequence[Outage]], header: Mapping[str, Any], *, is_quiet: bool
+) -> str | None:
     for why, since, until in out.get(header["broker_id"], ()):
-        if since <= header["received_at"] and header["sent_at"] <= until and (is_quiet or why != CUT_OFF):
+        if (
+            since <= header["received_at"]
+            and header["sent_at"] <= until
+            and (is_quiet or why != CUT_OFF)
+        ):
             return why
     return None
 
@@ -209,7 +235,9 @@ class Watch:
 
     polls: tuple[Poll, ...]
     tolerance: timedelta
-    """A broker's answer shows a state that held at some time from `sent_at` less this on until `received_at`."""
+    """A broker's answer shows a state that held at some time from `sent_at` less this on until
+    `received_at`.
+    """
 
     @classmethod
     def over(cls, polls: Iterable[Poll], tolerance: timedelta) -> "Watch":
@@ -221,11 +249,17 @@ class Watch:
         start = bisect.bisect_left(self.polls, first_poll, key=lambda poll: poll.poll_id)
         if last_poll is None:
             return self.polls[start:]
-        return self.polls[start : bisect.bisect_right(self.polls, last_poll, key=lambda poll: poll.poll_id)]
+        return self.polls[
+            start : bisect.bisect_right(self.polls, last_poll, key=lambda poll: poll.poll_id)
+        ]
 
     def certainly_within(self, since: datetime, until: datetime | None) -> Poll | None:
-        """The first poll that counts and that must have shown what held all the time from `since` until `until`."""
-        start = bisect.bisect_left(self.polls, since + self.tolerance, key=lambda poll: poll.sent_at)
+        """The first poll that counts and that must have shown what held all the time from `since`
+        until `until`.
+        """
+        start = bisect.bisect_left(
+            self.polls, since + self.tolerance, key=lambda poll: poll.sent_at
+        )
         for poll in self.polls[start:]:
             if until is not None and poll.received_at >= until:
                 return None

@@ -1,5 +1,5 @@
-"""Events read off silver in the plainest way: what follows what. The least that gold has to know, written apart from
-it.
+"""Events read off silver in the plainest way: what follows what. The least that gold has to know,
+written apart from it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,12 @@ from truth.compare_events import EXACT, LEFT, IsrChange, LeaderChange
 from truth.observed import Poll, Seen, Watch
 
 
-def leader_changes(rows: Sequence[Seen], watch: Watch, *, shrinks_raise: bool) -> list[LeaderChange]:
-    """A row for each change of epoch or leader, with the bounds that the rule book gives; nothing of certainty."""
+def leader_changes(
+    rows: Sequence[Seen], watch: Watch, *, shrinks_raise: bool
+) -> list[LeaderChange]:
+    """A row for each change of epoch or leader, with the bounds that the rule book gives; nothing
+    of certainty.
+    """
     changes = []
     for before, after, (began_after, began_before) in _turns(rows, watch):
         difference = after.leader_epoch - before.leader_epoch
@@ -60,8 +64,8 @@ def isr_changes(rows: Sequence[Seen], watch: Watch) -> list[IsrChange]:
 
 
 def _turns(rows: Sequence[Seen], watch: Watch) -> Iterator[tuple[Seen, Seen, tuple[Poll, Poll]]]:
-    """Rows of a partition that follow each other, with the last poll before the second and its first, where these prove
-    anything.
+    """Rows of a partition that follow each other, with the last poll before the second and its
+    first, where these prove anything.
     """
     before_poll = {after.poll_id: before for before, after in pairwise(watch.polls)}
     polls = {poll.poll_id: poll for poll in watch.polls}

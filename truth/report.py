@@ -7,10 +7,23 @@ from datetime import timedelta
 from schemas import gold, silver
 from truth import lake, plain
 from truth.chaos import Entry
-from truth.compare import EpochScore, StateScore, compare_brokers, compare_epochs, compare_states, tolerance
+from truth.compare import (
+    EpochScore,
+    StateScore,
+    compare_brokers,
+    compare_epochs,
+    compare_states,
+    tolerance,
+)
 from truth.compare_answers import Reassigned, compare_reassignments
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
-from truth.compare_events import EventScore, IsrChange, LeaderChange, compare_isr_changes, compare_leader_changes
+from truth.compare_events import (
+    EventScore,
+    IsrChange,
+    LeaderChange,
+    compare_isr_changes,
+    compare_leader_changes,
+)
 from truth.compare_spells import (
     Episode,
     Incident,
@@ -56,9 +69,18 @@ class Verdict:
         """Everything that should not be."""
         return [
             *(f"a state that never was: {each}" for each in self.states.wrong),
-            *(f"a state that had ended {late.total_seconds():.3f} s before the tolerance" for late in self.states.late),
-            *(f"a broker's that had ended {late.total_seconds():.3f} s before it" for late in self.brokers.late),
-            *(f"a replica that was not offline, or was: {each}" for each in self.states.offline_wrong),
+            *(
+                f"a state that had ended {late.total_seconds():.3f} s before the tolerance"
+                for late in self.states.late
+            ),
+            *(
+                f"a broker's that had ended {late.total_seconds():.3f} s before it"
+                for late in self.brokers.late
+            ),
+            *(
+                f"a replica that was not offline, or was: {each}"
+                for each in self.states.offline_wrong
+            ),
             *(f"brokers: {each}" for each in self.brokers.wrong),
             *(f"nothing is said of {each}" for each in self.states.missing),
             *(f"epochs: {each}" for each in self.epochs.wrong),
@@ -69,24 +91,40 @@ class Verdict:
 
     def rows(self) -> list[tuple[str, ...]]:
         """For a table under HEADINGS."""
-        return [(self.setup, f"{self.interval} s", name, *score.row()) for name, score in self.events.items()]
+        return [
+            (self.setup, f"{self.interval} s", name, *score.row())
+            for name, score in self.events.items()
+        ]
 
     def __str__(self) -> str:
-        scores = {"states": self.states, "brokers": self.brokers, "epochs": self.epochs, **self.lasting}
-        return "\n".join([f"  {self.polls}", *(f"  {name}: {score}" for name, score in scores.items())])
+        scores = {
+            "states": self.states,
+            "brokers": self.brokers,
+            "epochs": self.epochs,
+            **self.lasting,
+        }
+        return "\n".join(
+            [f"  {self.polls}", *(f"  {name}: {score}" for name, score in scores.items())]
+        )
 
 
 def judge(run: Run, interval: int) -> Verdict:
-    """Compare the lake of one interval with the truth: its silver, events as silver alone gives them, and gold."""
+    """Compare the lake of one interval with the truth: its silver, events as silver alone gives
+    them, and gold.
+    """
     polls, seen, watch = _observed(run, interval)
     where = run.lakes[interval].lake
     shrinks_raise = run.truth.level("metadata.version") < _LEVEL_OF_QUIET_SHRINKS
     left_out = [poll.left_out for poll in polls if poll.left_out]
-    leaders, isr = plain.leader_changes(seen, watch, shrinks_raise=shrinks_raise), plain.isr_changes(seen, watch)
+    leaders, isr = (
+        plain.leader_changes(seen, watch, shrinks_raise=shrinks_raise),
+        plain.isr_changes(seen, watch),
+    )
     return Verdict(
         setup=run.setup.name,
         interval=interval,
-        polls=f"{len(polls)} good polls, {lake.failed_polls(where)} failed; {len(polls) - len(watch.polls)} "
+        polls=f"{len(polls)} good polls, {lake.failed_polls(where)} failed; "
+        f"{len(polls) - len(watch.polls)} "
         "answers were older than what was known; left out since their broker was paused "
         f"{left_out.count('paused')}, started "
         f"{left_out.count('started')}",
@@ -109,7 +147,9 @@ def failed_steps(journal: Sequence[Entry]) -> list[str]:
 
 
 def failed_on_nodes(journal: Sequence[Entry]) -> list[str]:
-    """Those of them that were done to nodes. What is asked of a cluster may fail while it elects a controller."""
+    """Those of them that were done to nodes. What is asked of a cluster may fail while it elects a
+    controller.
+    """
     return [_failed(entry) for entry in journal if entry.error is not None and entry.nodes]
 
 
@@ -117,14 +157,20 @@ def _failed(entry: Entry) -> str:
     return f"{entry.what}: {entry.error}"
 
 
-def _judge_gold(run: Run, interval: int, seen: Sequence[Seen], watch: Watch) -> dict[str, EventScore]:
+def _judge_gold(
+    run: Run, interval: int, seen: Sequence[Seen], watch: Watch
+) -> dict[str, EventScore]:
     where = run.lakes[interval].lake
     leaders = lake.rows_of(where, gold.LEADER_CHANGES, LeaderChange)
     # What was out when the partition was seen first did not leave then.
-    isr = lake.rows_of(where, gold.ISR_CHANGES, IsrChange, "began_after IS NOT NULL AND change != 'initially_out'")
+    isr = lake.rows_of(
+        where, gold.ISR_CHANGES, IsrChange, "began_after IS NOT NULL AND change != 'initially_out'"
+    )
     return {
         gold.LEADER_CHANGES.full_name: compare_leader_changes(leaders, seen, watch, run.truth),
-        gold.ISR_CHANGES.full_name: compare_isr_changes(isr, watch, run.truth, look_ahead=_look_ahead(interval)),
+        gold.ISR_CHANGES.full_name: compare_isr_changes(
+            isr, watch, run.truth, look_ahead=_look_ahead(interval)
+        ),
     }
 
 

@@ -1,4 +1,6 @@
-"""One run: a cluster to which things are done while it is polled, and what its controllers wrote down."""
+"""One run: a cluster to which things are done while it is polled, and what its controllers wrote
+down.
+"""
 
 import contextlib
 import time
@@ -48,10 +50,13 @@ class Setup:
     controllers: int | None = 1
     """Apart from the brokers; three of them fail too. Null: each broker is one."""
     isolates: bool = True
-    """Brokers can be cut off from the controllers, which takes controllers apart, of 3.9 and later."""
+    """Brokers can be cut off from the controllers, which takes controllers apart, of 3.9 and
+    later.
+    """
     is_polled: bool = True
-    """Else history is made of the controllers' log alone. Of a cluster whose quorum fails that is all that can be held
-    against anything: what no majority has yet is in the log with its time, and no broker shows it.
+    """Else history is made of the controllers' log alone. Of a cluster whose quorum fails that is
+    all that can be held against anything: what no majority has yet is in the log with its time, and
+    no broker shows it.
     """
 
     @property
@@ -64,15 +69,26 @@ NEWEST = Setup(KAFKA_VERSION, KAFKA_VERSION)
 WITHOUT_ELR = Setup("4.3.1 without ELR", "4.3.1", features={"eligible.leader.replicas.version": 0})
 OLD_EPOCHS = Setup("3.9.2 at 3.5-IV2", "3.9.2", metadata_version="3.5-IV2")
 """Below 3.6-IV0, where a shrink raises the epoch too."""
-WITHOUT_NO_OPS = Setup("3.3.2 at 3.3-IV0", "3.3.2", metadata_version="3.3-IV0", isolates=False, is_polled=False)
-"""The lowest that can be formatted: a log that is silent while nothing happens, and older records of brokers."""
+WITHOUT_NO_OPS = Setup(
+    "3.3.2 at 3.3-IV0", "3.3.2", metadata_version="3.3-IV0", isolates=False, is_polled=False
+)
+"""The lowest that can be formatted: a log that is silent while nothing happens, and older records
+of brokers.
+"""
 SETUPS = (
     NEWEST,
     WITHOUT_ELR,
     OLD_EPOCHS,
     Setup("4.3.1, three controllers", "4.3.1", controllers=3, is_polled=False),
     # Of five voters two may be out, so that brokers fail as elsewhere.
-    Setup("4.3.1, combined controllers", "4.3.1", brokers=5, controllers=None, isolates=False, is_polled=False),
+    Setup(
+        "4.3.1, combined controllers",
+        "4.3.1",
+        brokers=5,
+        controllers=None,
+        isolates=False,
+        is_polled=False,
+    ),
     Setup("4.0.1", "4.0.1", is_polled=False),
     Setup("3.9.2, three controllers", "3.9.2", controllers=3, is_polled=False),
     Setup("3.7.2", "3.7.2", isolates=False, is_polled=False),
@@ -104,11 +120,11 @@ def run(
     intervals: Sequence[int],
     say: Say,
 ) -> Run:
-    """Start a cluster, poll it on each interval into a lake of its own, follow its controllers' log, do what the seed
-    plans, and make history of it, silver and gold.
+    """Start a cluster, poll it on each interval into a lake of its own, follow its controllers'
+    log, do what the seed plans, and make history of it, silver and gold.
 
-    The polling goes on until the cluster has settled. Everything that was started has ended when this returns or
-    raises.
+    The polling goes on until the cluster has settled. Everything that was started has ended when
+    this returns or raises.
     """
     properties = {**PROPERTIES, **WHOLE_LOG}
     with LocalCluster(
@@ -122,14 +138,18 @@ def run(
         isolatable=setup.isolates,
     ) as cluster:
         roles = Counter(node.description for node in cluster.nodes.values())
-        say(f"{setup.name}: {', '.join(f'{count} x {role}' for role, count in roles.items())}; seed {seed}")
+        say(
+            f"{setup.name}: {', '.join(f'{count} x {role}' for role, count in roles.items())}; "
+            f"seed {seed}"
+        )
         brokers = tuple(node_id for node_id, node in cluster.nodes.items() if node.is_broker)
         administration = Administration(cluster)
         begun_with = topics(seed, brokers)
         administration.create_topics(begun_with)
         batch_seconds = _BATCH_SECONDS * len(intervals)
         configs = {
-            interval: _config(folder, cluster.bootstrap_servers, interval, batch_seconds) for interval in intervals
+            interval: _config(folder, cluster.bootstrap_servers, interval, batch_seconds)
+            for interval in intervals
         }
         with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]) as traffic:
             administration.await_settled(brokers)
@@ -137,7 +157,9 @@ def run(
             with polling(spark, configs.values()) as queries, following(spark, log) as reading:
                 await_batches([*queries, reading], 1)
                 of_controllers = setup.controllers is not None and setup.quorum_fails
-                steps = plan(seed, brokers, seconds, isolates=setup.isolates, of_controllers=of_controllers)
+                steps = plan(
+                    seed, brokers, seconds, isolates=setup.isolates, of_controllers=of_controllers
+                )
                 journal = play(cluster, administration, steps, say)
                 time.sleep(_QUIET_SECONDS)
                 # The polls of the end; what comes after the last is left out of the comparison.
@@ -180,11 +202,15 @@ def await_batches(queries: Sequence[StreamingQuery], count: int) -> None:
     """Wait until each has committed so many more batches."""
     done = [_batches(query) for query in queries]
     deadline = time.monotonic() + _COMMIT_SECONDS
-    while any(_batches(query) < before + count for query, before in zip(queries, done, strict=True)):
+    while any(
+        _batches(query) < before + count for query, before in zip(queries, done, strict=True)
+    ):
         for query in queries:
             _check(query)
         if time.monotonic() > deadline:
-            raise TruthError(f"{count} batches of polls have not come within {_COMMIT_SECONDS:.0f} s")
+            raise TruthError(
+                f"{count} batches of polls have not come within {_COMMIT_SECONDS:.0f} s"
+            )
         time.sleep(0.2)
 
 
@@ -229,5 +255,7 @@ def _config(folder: Path, bootstrap_servers: str, interval: int, batch_seconds: 
         "requestTimeout": f"{min(4000, max(1000, interval * 2000))}ms",
     }
     clusters = {ALIAS: {"kafka.bootstrap.servers": bootstrap_servers}}
-    file.write_text(yaml.safe_dump({"lake": str(home / "lake"), "clusters": clusters, "poll": poll}))
+    file.write_text(
+        yaml.safe_dump({"lake": str(home / "lake"), "clusters": clusters, "poll": poll})
+    )
     return load(str(file))

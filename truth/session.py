@@ -12,14 +12,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def default_settings() -> dict[str, str]:
-    """The settings of conf/spark-defaults.conf, by name. Paths in them are relative to the repository."""
+    """The settings of conf/spark-defaults.conf, by name. Paths in them are relative to the
+    repository.
+    """
     return settings_of("spark-defaults.conf")
 
 
 def settings_of(file: str) -> dict[str, str]:
     """The settings of a file in conf/, by name."""
     lines = (ROOT / "conf" / file).read_text().splitlines()
-    return dict(line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#"))
+    return dict(
+        line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#")
+    )
 
 
 def local_session(slots: int) -> SparkSession:

@@ -1,7 +1,8 @@
-"""Spells, by the log: partitions at levels, ISRs that lack a broker, what each broker leads, brokers cut off.
+"""Spells, by the log: partitions at levels, ISRs that lack a broker, what each broker leads,
+brokers cut off.
 
-An answer shows what held at some time while the poll was answered, or a moment before. So of each moment there is what
-may hold around it, and what surely does.
+An answer shows what held at some time while the poll was answered, or a moment before. So of each
+moment there is what may hold around it, and what surely does.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,7 +16,12 @@ from operator import itemgetter
 from truth.chaos import Entry
 from truth.log import NO_LEADER, BrokerState, PartitionKey, PartitionState, Truth, at_time
 
-UNDER_REPLICATED, AT_MIN_ISR, UNDER_MIN_ISR, OFFLINE = "under_replicated", "at_min_isr", "under_min_isr", "offline"
+UNDER_REPLICATED, AT_MIN_ISR, UNDER_MIN_ISR, OFFLINE = (
+    "under_replicated",
+    "at_min_isr",
+    "under_min_isr",
+    "offline",
+)
 LEVELS = (UNDER_REPLICATED, AT_MIN_ISR, UNDER_MIN_ISR, OFFLINE)
 """The least bad one first."""
 OF_MIN_ISR = (AT_MIN_ISR, UNDER_MIN_ISR)
@@ -46,8 +52,12 @@ class Span:
         return self.since <= since and (self.until is None or self.until > until)
 
 
-def spans(states: Sequence[PartitionState], hold: Iterable[bool], ended_at: datetime | None) -> list[Span]:
-    """The times that something held. `hold`: whether it does in each of the states. `ended_at`: of the last state."""
+def spans(
+    states: Sequence[PartitionState], hold: Iterable[bool], ended_at: datetime | None
+) -> list[Span]:
+    """The times that something held. `hold`: whether it does in each of the states. `ended_at`: of
+    the last state.
+    """
     found: list[Span] = []
     ends = [*(state.at for state in states[1:]), ended_at]
     for state, until, holds in zip(states, ends, hold, strict=True):
@@ -59,7 +69,9 @@ def spans(states: Sequence[PartitionState], hold: Iterable[bool], ended_at: date
 
 
 def out_of(states: Sequence[PartitionState]) -> list[frozenset[int]]:
-    """For each state the replicas that are out of the ISR: they have been in it, or were there from the beginning."""
+    """For each state the replicas that are out of the ISR: they have been in it, or were there from
+    the beginning.
+    """
     been = frozenset(states[0].replicas) - frozenset(states[0].adding)
     found = []
     for state in states:
@@ -69,12 +81,15 @@ def out_of(states: Sequence[PartitionState]) -> list[frozenset[int]]:
 
 
 def min_isr(truth: Truth, topic: str, at: datetime) -> int:
-    """How many in-sync replicas a topic asks for: its own setting, the cluster's, or Kafka's default."""
+    """How many in-sync replicas a topic asks for: its own setting, the cluster's, or Kafka's
+    default.
+    """
     for kind, name in ((_TOPIC, topic), (_BROKER, "")):
         told = [
             each
             for each in truth.configs
-            if (each.resource_type, each.resource, each.name) == (kind, name, _MIN_ISR) and each.at <= at
+            if (each.resource_type, each.resource, each.name) == (kind, name, _MIN_ISR)
+            and each.at <= at
         ]
         if told and told[-1].value is not None:
             return int(told[-1].value)
@@ -114,7 +129,9 @@ def absences(truth: Truth) -> dict[int, dict[PartitionKey, list[Span]]]:
 
 
 Balance = tuple[int, int, int]
-"""Partitions that a broker leads, is the preferred leader of, and of these those that it does not lead."""
+"""Partitions that a broker leads, is the preferred leader of, and of these those that it does not
+lead.
+"""
 
 
 def balances(truth: Truth) -> dict[int, list[tuple[datetime, Balance]]]:
@@ -199,7 +216,9 @@ class Views:
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
-        self._times = sorted({*_times(truth.partitions.values()), *_times(truth.brokers.values()), *_ends(truth)})
+        self._times = sorted(
+            {*_times(truth.partitions.values()), *_times(truth.brokers.values()), *_ends(truth)}
+        )
         self._made: dict[int, View] = {}
 
     def during(self, since: datetime, until: datetime) -> list[View]:
@@ -207,7 +226,9 @@ class Views:
         first = max(0, bisect_right(self._times, since) - 1)
         return [self._view(number) for number in range(first, bisect_right(self._times, until))]
 
-    def first_other(self, views: Sequence[View], since: datetime, until: datetime) -> datetime | None:
+    def first_other(
+        self, views: Sequence[View], since: datetime, until: datetime
+    ) -> datetime | None:
         """When a view first held that differs from all of these."""
         for number in range(bisect_left(self._times, since), bisect_right(self._times, until)):
             if not any(view.is_same(self._view(number)) for view in views):
@@ -241,10 +262,11 @@ def _ends(truth: Truth) -> Iterator[datetime]:
 
 @dataclass(frozen=True)
 class Cut:
-    """The time that a broker heard nothing of the controllers, and may have answered clients after all or afterwards.
+    """The time that a broker heard nothing of the controllers, and may have answered clients after
+    all or afterwards.
 
-    Its image may move on from `returning_at` on. `frozen`: the views that it may have been left with. `stale_from`:
-    when the cluster first differed from all of them, null if it never did.
+    Its image may move on from `returning_at` on. `frozen`: the views that it may have been left
+    with. `stale_from`: when the cluster first differed from all of them, null if it never did.
     """
 
     broker_id: int
@@ -268,7 +290,9 @@ class Cut:
         return not any(old.is_same(view) for old in self.frozen for view in views)
 
     def surely_lacks(self, known: View, views: Sequence[View]) -> bool:
-        """Whether it lacks of a topic, or of the list of brokers, what was known and is the same in each of these."""
+        """Whether it lacks of a topic, or of the list of brokers, what was known and is the same in
+        each of these.
+        """
         kept = frozenset.intersection(*(known.parts() - known.parts_unlike(view) for view in views))
         return all(known.parts_unlike(old) & kept for old in self.frozen)
 
@@ -282,11 +306,15 @@ def cuts(journal: Sequence[Entry], views: Views) -> list[Cut]:
         cut
         for action, back in _CUTS.items()
         for broker in sorted({broker for entry in journal for broker in entry.nodes})
-        for cut in _cuts([entry for entry in journal if broker in entry.nodes], broker, (action, back), views)
+        for cut in _cuts(
+            [entry for entry in journal if broker in entry.nodes], broker, (action, back), views
+        )
     ]
 
 
-def _cuts(entries: Sequence[Entry], broker: int, actions: tuple[str, str], views: Views) -> Iterator[Cut]:
+def _cuts(
+    entries: Sequence[Entry], broker: int, actions: tuple[str, str], views: Views
+) -> Iterator[Cut]:
     for gone, back in pairwise(entry for entry in entries if entry.action in actions):
         if (gone.action, back.action) == actions:
             frozen = tuple(views.during(gone.began_at - _CUT, gone.ended_at))

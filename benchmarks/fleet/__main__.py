@@ -1,6 +1,6 @@
-"""``python -m benchmarks.fleet [--clusters N] [--seconds S] [--pipeline]``: a fleet is polled each 30 seconds, once
-with nobody sick, and once with sick clusters among the others, of which some leave and others come after half of the
-time.
+"""``python -m benchmarks.fleet [--clusters N] [--seconds S] [--pipeline]``: a fleet is polled each
+30 seconds, once with nobody sick, and once with sick clusters among the others, of which some leave
+and others come after half of the time.
 """
 
 from __future__ import annotations
@@ -34,16 +34,27 @@ RECORDER_MB: Final = 2_000
 
 
 def main() -> None:
-    """Print what became of the polls, and the memory of the processes; then the aims and what was reached."""
+    """Print what became of the polls, and the memory of the processes; then the aims and what was
+    reached.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=__doc__)
     parser.add_argument("--clusters", type=int, default=MANY)
-    parser.add_argument("--seconds", type=float, default=180.0, help="of each of the two runs (default %(default)s)")
-    parser.add_argument("--pipeline", action="store_true", help="with history, which shares the processors")
+    parser.add_argument(
+        "--seconds", type=float, default=180.0, help="of each of the two runs (default %(default)s)"
+    )
+    parser.add_argument(
+        "--pipeline", action="store_true", help="with history, which shares the processors"
+    )
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that everything that was started is ended
     count, seconds = arguments.clusters, arguments.seconds
     job = "pipeline" if arguments.pipeline else "poll_metadata"
-    with tempfile.TemporaryDirectory(prefix="fleet-") as home, answering(manners(count, {})) as servers:
+    with (
+        tempfile.TemporaryDirectory(prefix="fleet-") as home,
+        answering(manners(count, {})) as servers,
+    ):
         good = fleet(manners(count, {}), servers, beat_ms=USUAL_MS)
         well = polled(Path(home), good, seconds, job=job)
     show("nobody is sick", good, well)
@@ -62,8 +73,16 @@ def main() -> None:
 def _aims(what: str, members: Sequence[Member], found: Polled) -> Iterator[str]:
     late = seen(found.headers, members)["good"].late
     wanted = LATE_S[len(members) > MANY]
-    yield aim(f"{what}: 95 % of the polls of good clusters are sent within", percentile(late, 95), "<=", wanted, " s")
-    yield aim(f"{what}: the recorder's memory", found.memory[RECORDER].all, "<=", RECORDER_MB, " MB")
+    yield aim(
+        f"{what}: 95 % of the polls of good clusters are sent within",
+        percentile(late, 95),
+        "<=",
+        wanted,
+        " s",
+    )
+    yield aim(
+        f"{what}: the recorder's memory", found.memory[RECORDER].all, "<=", RECORDER_MB, " MB"
+    )
 
 
 if __name__ == "__main__":

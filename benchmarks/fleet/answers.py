@@ -1,7 +1,7 @@
 """Processes that answer for the brokers of many clusters, each cluster in its own way.
 
-One thread of a process answers for a hundred clusters. A cluster has three brokers, or one if it asks for throttling,
-each a port of this machine.
+One thread of a process answers for a hundred clusters. A cluster has three brokers, or one if it
+asks for throttling, each a port of this machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from kafka.protocol.admin import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+from kafka.protocol.admin import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from benchmarks.bodies import metadata_response
@@ -26,11 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from multiprocessing.connection import Connection
 
-Manner = Literal["good", "slow", "closed", "silent", "garbage", "throttling", "huge", "falling", "moving"]
+Manner = Literal[
+    "good", "slow", "closed", "silent", "garbage", "throttling", "huge", "falling", "moving"
+]
 MANNERS: Final[tuple[Manner, ...]] = get_args(Manner)
-"""How a cluster of 1,000 partitions behaves: it answers at once, after `SLOW_S`, refuses connections, takes them and
-says nothing, answers with bytes that are wrong near their end, asks for a throttling of `THROTTLE_MS`, has 100,000
-partitions, answers with leader epochs that fall, has a partition that gets another leader with every second answer.
+"""How a cluster of 1,000 partitions behaves: it answers at once, after `SLOW_S`, refuses
+connections, takes them and says nothing, answers with bytes that are wrong near their end, asks for
+a throttling of `THROTTLE_MS`, has 100,000 partitions, answers with leader epochs that fall, has a
+partition that gets another leader with every second answer.
 """
 ERRORS: Final[dict[Manner, set[str]]] = {
     "closed": {"unreachable"},
@@ -38,7 +44,9 @@ ERRORS: Final[dict[Manner, set[str]]] = {
     "garbage": {"protocol", "timeout"},
     "throttling": {"timeout"},
 }
-"""The words for their failed polls. The exact reader, which finds what is wrong, may have no time left for it."""
+"""The words for their failed polls. The exact reader, which finds what is wrong, may have no time
+left for it.
+"""
 SLOW_S: Final = 1.0
 THROTTLE_MS: Final = 300_000
 HUGE: Final = (1_000, 100)
@@ -58,12 +66,16 @@ _WRONG: Final = b"\xff" * 40
 
 @contextmanager
 def answering(manners: Sequence[Manner]) -> Iterator[list[str]]:
-    """Give the bootstrap servers of a cluster for each of `manners`, and end what answers for them."""
+    """Give the bootstrap servers of a cluster for each of `manners`, and end what answers for
+    them.
+    """
     with ExitStack() as stack:
         yield [
             servers
             for begin in range(0, len(manners), _CLUSTERS_A_PROCESS)
-            for servers in stack.enter_context(in_process(_serve, begin, manners[begin : begin + _CLUSTERS_A_PROCESS]))
+            for servers in stack.enter_context(
+                in_process(_serve, begin, manners[begin : begin + _CLUSTERS_A_PROCESS])
+            )
         ]
 
 
@@ -76,7 +88,9 @@ def _serve(parent: Connection, first: int, manners: Sequence[Manner]) -> None:
 
 async def _answer_until_closed(parent: Connection, first: int, manners: Sequence[Manner]) -> None:
     loop = asyncio.get_running_loop()
-    clusters = [_Cluster(f"made-up-{first + place}", manner) for place, manner in enumerate(manners)]
+    clusters = [
+        _Cluster(f"made-up-{first + place}", manner) for place, manner in enumerate(manners)
+    ]
     listeners = [
         await loop.create_server(cluster.connected, sock=each)
         for cluster in clusters
@@ -105,7 +119,9 @@ class _Cluster:
 
     def __post_init__(self) -> None:
         # One that asks for throttling leaves no broker to ask instead.
-        self.sockets = [socket.socket() for _ in range(1 if self.manner == "throttling" else _BROKERS)]
+        self.sockets = [
+            socket.socket() for _ in range(1 if self.manner == "throttling" else _BROKERS)
+        ]
         for each in self.sockets:
             each.bind((_HOST, 0))
 
@@ -141,8 +157,13 @@ class _Cluster:
         return self._body
 
     def _whole(self, topics: int, partitions: int, epoch: int, moved: int = 0) -> bytes:
-        """Return the body of so many topics, of whose first one `moved` partitions got another leader, one by one."""
-        brokers = [{"node_id": n, "host": _HOST, "port": port, "rack": None} for n, port in enumerate(self.ports)]
+        """Return the body of so many topics, of whose first one `moved` partitions got another
+        leader, one by one.
+        """
+        brokers = [
+            {"node_id": n, "host": _HOST, "port": port, "rack": None}
+            for n, port in enumerate(self.ports)
+        ]
         numbers = range(partitions)
         moves = [(moved + partitions - 1 - each) // partitions for each in numbers]
         described = [
@@ -152,7 +173,8 @@ class _Cluster:
                 "topic_id": struct.pack(">QQ", 1, topic + 1),
                 "is_internal": False,
                 "partitions": [
-                    _partition(number, epoch, 0 if topic else moves[number]) for number in range(partitions)
+                    _partition(number, epoch, 0 if topic else moves[number])
+                    for number in range(partitions)
                 ],
                 "topic_authorized_operations": -(2**31),
             }
@@ -199,7 +221,9 @@ class _Session(asyncio.Protocol):
         if self._cluster.manner == "silent":
             return
         self._unread += data
-        while len(self._unread) >= 4 and len(self._unread) >= 4 + (size := struct.unpack_from(">i", self._unread)[0]):
+        while len(self._unread) >= 4 and len(self._unread) >= 4 + (
+            size := struct.unpack_from(">i", self._unread)[0]
+        ):
             frame, self._unread = self._unread[4 : 4 + size], self._unread[4 + size :]
             api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
             head, body = self._answer(api_key, version)
@@ -215,11 +239,20 @@ class _Session(asyncio.Protocol):
         """Return the rest of the response's header, and its body."""
         if api_key == ApiVersionsRequest.API_KEY:
             key = ApiVersionsResponse.ApiVersion
-            keys = [key(api_key=each, min_version=last, max_version=last) for each, last in _APIS.items()]
+            keys = [
+                key(api_key=each, min_version=last, max_version=last)
+                for each, last in _APIS.items()
+            ]
             keys.append(key(api_key=api_key, min_version=0, max_version=4))
-            response = ApiVersionsResponse(version=version, error_code=0, api_keys=keys, throttle_time_ms=0)
-            return b"", bytes(response.encode(version=version))  # its header has no tags in any version
+            response = ApiVersionsResponse(
+                version=version, error_code=0, api_keys=keys, throttle_time_ms=0
+            )
+            return b"", bytes(
+                response.encode(version=version)
+            )  # its header has no tags in any version
         if api_key == METADATA_REQUEST.api_key:
             return b"\0", self._cluster.metadata()
         fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": None, "topics": []}
-        return b"\0", bytes(ListPartitionReassignmentsResponse(version=version, **fields).encode(version=version))
+        return b"\0", bytes(
+            ListPartitionReassignmentsResponse(version=version, **fields).encode(version=version)
+        )

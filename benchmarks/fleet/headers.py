@@ -1,4 +1,6 @@
-"""A fleet, as the headers of polls in bronze tell it: which cluster was polled, when, and with what outcome."""
+"""A fleet, as the headers of polls in bronze tell it: which cluster was polled, when, and with what
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,17 @@ if TYPE_CHECKING:
     from benchmarks.fleet.made_up import Member
 
 _COLUMNS = (
-    *("cluster", "stream", "n", "poll_id", "record", "scheduled_at", "sent_at", "interval_ms", "error_kind"),
+    *(
+        "cluster",
+        "stream",
+        "n",
+        "poll_id",
+        "record",
+        "scheduled_at",
+        "sent_at",
+        "interval_ms",
+        "error_kind",
+    ),
     *("witnesses", "kind"),
 )
 
@@ -33,14 +45,16 @@ _PLACE = itemgetter("poll_id", "cluster")
 
 
 def read_headers(table: Path) -> list[dict[str, Any]]:
-    """Return the headers of polls that are committed to a table of bronze, those of a cluster in the order of polling,
-    each with the kinds of questions that were `asked` beside it.
+    """Return the headers of polls that are committed to a table of bronze, those of a cluster in
+    the order of polling, each with the kinds of questions that were `asked` beside it.
     """
     logs = sorted((table / "_delta_log").glob("[0-9]*.json"))
     actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
     files = [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
     found = [pq.ParquetFile(file).read(list(_COLUMNS)) for file in files]
-    rows = [row for each in found for row in each.filter(pc.is_in(each["record"], _HEADERS)).to_pylist()]
+    rows = [
+        row for each in found for row in each.filter(pc.is_in(each["record"], _HEADERS)).to_pylist()
+    ]
     asked = defaultdict(list)
     for row in rows:
         if row["record"] == "answer":
@@ -51,7 +65,9 @@ def read_headers(table: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Seen:
-    """The polls of the clusters that behave in one manner. `late`: from due to sent, s, of polls that were sent."""
+    """The polls of the clusters that behave in one manner. `late`: from due to sent, s, of polls
+    that were sent.
+    """
 
     clusters: int
     polls: int
@@ -73,7 +89,8 @@ def seen(headers: Sequence[Mapping[str, Any]], members: Sequence[Member]) -> dic
     for header in headers:
         of_cluster[header["cluster"]].append(header)
     return {
-        manner: _seen([(each, of_cluster[each.alias]) for each in of_manner[manner]]) for manner in sorted(of_manner)
+        manner: _seen([(each, of_cluster[each.alias]) for each in of_manner[manner]])
+        for manner in sorted(of_manner)
     }
 
 
@@ -87,8 +104,14 @@ def _seen(polled: Sequence[tuple[Member, Sequence[Mapping[str, Any]]]]) -> Seen:
     return Seen(
         clusters=len(polled),
         polls=len(headers),
-        errors=Counter(header["error_kind"] for header in headers if header["error_kind"] is not None),
-        late=tuple(_seconds(each["scheduled_at"], each["sent_at"]) for each in headers if each["sent_at"] is not None),
+        errors=Counter(
+            header["error_kind"] for header in headers if header["error_kind"] is not None
+        ),
+        late=tuple(
+            _seconds(each["scheduled_at"], each["sent_at"])
+            for each in headers
+            if each["sent_at"] is not None
+        ),
         steps=len(steps),
         off_beat=steps.count(False),
         requests=len(headers) + sum(len(header["witnesses"] or ()) for header in headers),
@@ -100,7 +123,9 @@ def _seconds(begin: datetime, end: datetime) -> float:
 
 
 def asked(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how often each cluster was asked something beside metadata; clusters that were not are left out."""
+    """Return how often each cluster was asked something beside metadata; clusters that were not are
+    left out.
+    """
     return dict(Counter(header["cluster"] for header in headers if header["asked"]))
 
 
@@ -109,7 +134,9 @@ def holes(headers: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
     numbers: dict[str, set[int]] = defaultdict(set)
     for header in headers:
         numbers[header["cluster"]].add(header["n"])
-    return sorted((alias, n) for alias, own in numbers.items() for n in set(range(min(own), max(own))) - own)
+    return sorted(
+        (alias, n) for alias, own in numbers.items() for n in set(range(min(own), max(own))) - own
+    )
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

@@ -56,9 +56,15 @@ def manners(clusters: int, sick: Mapping[Manner, int] = SICK) -> list[Manner]:
 
 
 def fleet(
-    behaving: Sequence[Manner], servers: Sequence[str], *, beat_ms: int = BEAT_MS, usual_ms: int = USUAL_MS
+    behaving: Sequence[Manner],
+    servers: Sequence[str],
+    *,
+    beat_ms: int = BEAT_MS,
+    usual_ms: int = USUAL_MS,
 ) -> list[Member]:
-    """Return the clusters that answer at these bootstrap servers, every fifth of them with the short interval."""
+    """Return the clusters that answer at these bootstrap servers, every fifth of them with the
+    short interval.
+    """
     return [
         Member(
             alias=f"cluster-{n:03}",

@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 def show(what: str, members: Sequence[Member], found: Polled) -> None:
     """Print one run."""
     print(f"\n{len(members)} clusters, {what}")
-    print(_line("", "clusters", "polls", "requests", "off beat", "late, s", "95 %", "most", "failed"))
+    print(
+        _line("", "clusters", "polls", "requests", "off beat", "late, s", "95 %", "most", "failed")
+    )
     for manner, each in seen(found.headers, members).items():
-        values = [percentile(each.late, 50), percentile(each.late, 95), max(each.late)] if each.late else []
+        values = (
+            [percentile(each.late, 50), percentile(each.late, 95), max(each.late)]
+            if each.late
+            else []
+        )
         late = [f"{value:.2f}" for value in values] or ["", "", ""]
         failed = ", ".join(f"{kind} {times}" for kind, times in sorted(each.errors.items()))
         print(_line(manner, each.clusters, each.polls, each.requests, each.off_beat, *late, failed))

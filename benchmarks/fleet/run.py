@@ -36,7 +36,9 @@ _ROLES: Final = (
 
 @dataclass
 class Memory:
-    """Resident memory, MB, of the processes of one role: of the largest, and of all together, each at its most."""
+    """Resident memory, MB, of the processes of one role: of the largest, and of all together, each
+    at its most.
+    """
 
     one: float = 0.0
     all: float = 0.0
@@ -51,8 +53,12 @@ class Polled:
     memory: dict[str, Memory] = field(default_factory=lambda: defaultdict(Memory))
 
 
-def polled(folder: Path, members: Sequence[Member], seconds: float, *, job: str = "poll_metadata") -> Polled:
-    """Let a job poll these clusters for so long after its first batch, and return all polls that the lake has."""
+def polled(
+    folder: Path, members: Sequence[Member], seconds: float, *, job: str = "poll_metadata"
+) -> Polled:
+    """Let a job poll these clusters for so long after its first batch, and return all polls that
+    the lake has.
+    """
     with polling(folder, members, job) as (_, config, found):
         time.sleep(seconds)
     found.headers = read_headers(_polls(config))
@@ -60,13 +66,21 @@ def polled(folder: Path, members: Sequence[Member], seconds: float, *, job: str 
 
 
 @contextmanager
-def polling(folder: Path, members: Sequence[Member], job: str) -> Iterator[tuple[Process, Config, Polled]]:
+def polling(
+    folder: Path, members: Sequence[Member], job: str
+) -> Iterator[tuple[Process, Config, Polled]]:
     """Let a job poll these clusters, from its first batch on, as long as this is open."""
     config = configured(folder, (), clusters={member.alias: member.options for member in members})
     before, found = len(read_headers(_polls(config))), Polled()
     settings = ("--master", MASTER, "--driver-memory", HEAP)
     with running(f"jobs/{job}.py", folder, settings=settings) as process, _Watch(process, found):
-        await_that("the first batch", process, folder, lambda: len(read_headers(_polls(config))) > before, FIRST_S)
+        await_that(
+            "the first batch",
+            process,
+            folder,
+            lambda: len(read_headers(_polls(config))) > before,
+            FIRST_S,
+        )
         yield process, config, found
 
 
@@ -99,4 +113,7 @@ class _Watch(Sampler):
 def _role(command: Sequence[str]) -> str:
     line = " ".join(command)
     is_java = bool(command) and command[0].endswith("java")
-    return next((role for sign, role in _ROLES if sign in line and (sign != "java" or is_java)), "driver, Python")
+    return next(
+        (role for sign, role in _ROLES if sign in line and (sign != "java" or is_java)),
+        "driver, Python",
+    )

@@ -1,4 +1,6 @@
-"""Whether polls keep their beat beside all else that the product does, and how late history is: by the tables."""
+"""Whether polls keep their beat beside all else that the product does, and how late history is: by
+the tables.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.far_cluster import far_process
 from benchmarks.rounds.clusters import brokers_of, faulty_cluster, new_topic
 from benchmarks.rounds.commits import Followed, commits, first_commits
-from benchmarks.rounds.product import POLLS, await_that, configured, recording, running, table_folder
+from benchmarks.rounds.product import (
+    POLLS,
+    await_that,
+    configured,
+    recording,
+    running,
+    table_folder,
+)
 from benchmarks.rounds.results import Measured, Results, median, percentile
 from local_cluster import LocalCluster
 from truth.administration import Administration
@@ -61,7 +70,13 @@ def quiet(folder: Path, say: Say, runs: int) -> Results:
         administration.await_settled(brokers_of(cluster))
         config = configured(folder, [ALIAS], cluster.bootstrap_servers, poll=POLLS)
         with running("jobs/pipeline.py", folder) as pipeline:
-            await_that("history of the first polls", pipeline, folder, _HistoryWatch(config, QUIET_S).is_done, FIRST_S)
+            await_that(
+                "history of the first polls",
+                pipeline,
+                folder,
+                _HistoryWatch(config, QUIET_S).is_done,
+                FIRST_S,
+            )
             since = datetime.now(UTC)
             for run in range(1 + runs):
                 # Its replicas are 1, 2, 3 from the first on.
@@ -76,8 +91,8 @@ def quiet(folder: Path, say: Say, runs: int) -> Results:
 
 
 def faults(folder: Path, say: Say, _runs: int) -> Results:
-    """Measure freshness_p50_s, freshness_p90_s and polls_on_time: the pipeline beside a cluster under the faults of
-    `truth`.
+    """Measure freshness_p50_s, freshness_p90_s and polls_on_time: the pipeline beside a cluster
+    under the faults of `truth`.
     """
     found = _beside_faults(folder, say, FAULTS_S)
     delays = freshness(found.config, found.since)
@@ -97,7 +112,9 @@ def busy(folder: Path, say: Say, _runs: int) -> Results:
 
 
 def offsets(folder: Path, say: Say, _runs: int) -> Results:
-    """Measure polls_on_time_offsets: 200 groups of 50 made-up brokers have committed 500 partitions each."""
+    """Measure polls_on_time_offsets: 200 groups of 50 made-up brokers have committed 500 partitions
+    each.
+    """
     with far_process(50, round_trip_s=0.002, is_secured=False, consumed=COMMITTED) as options:
         clusters = {ALIAS: options}
         config = configured(folder, (), clusters=clusters, poll=OFFSETS)
@@ -106,15 +123,27 @@ def offsets(folder: Path, say: Say, _runs: int) -> Results:
             since = datetime.now(UTC)
             time.sleep(OFFSETS_S)
             until = datetime.now(UTC)
-            await_that("the last polls", pipeline, folder, lambda: _has_poll_since(config, until), FIRST_S)
-    asked = [(row["asked_at"], row["answered_at"]) for row in answers_of(config, "offsets") if row["answered_at"]]
+            await_that(
+                "the last polls", pipeline, folder, lambda: _has_poll_since(config, until), FIRST_S
+            )
+    asked = [
+        (row["asked_at"], row["answered_at"])
+        for row in answers_of(config, "offsets")
+        if row["answered_at"]
+    ]
     took = [(end - begin).total_seconds() for begin, end in asked]
     say(f"offsets were asked {len(asked)} times, for {max(took, default=0):.1f} s at most")
     polls = [row for row in polls_of(config) if since <= row["scheduled_at"] <= until]
-    meanwhile = [row for row in polls if any(begin <= row["scheduled_at"] <= end for begin, end in asked)]
+    meanwhile = [
+        row for row in polls if any(begin <= row["scheduled_at"] <= end for begin, end in asked)
+    ]
     lateness = lateness_of(meanwhile)
     say(f"{len(lateness)} polls were due meanwhile, at most {max(lateness):.2f} s late")
-    return {"polls_on_time_offsets": Measured(_share(lateness, len(meanwhile) - _excused(meanwhile)), lateness)}
+    return {
+        "polls_on_time_offsets": Measured(
+            _share(lateness, len(meanwhile) - _excused(meanwhile)), lateness
+        )
+    }
 
 
 def first(folder: Path, say: Say, runs: int) -> Results:
@@ -125,7 +154,13 @@ def first(folder: Path, say: Say, runs: int) -> Results:
         for _ in range(min(runs, STARTS)):
             began = datetime.now(UTC)
             with recording(folder) as recorder:
-                await_that("a poll", recorder, folder, lambda since=began: _has_poll_since(config, since), FIRST_S)
+                await_that(
+                    "a poll",
+                    recorder,
+                    folder,
+                    lambda since=began: _has_poll_since(config, since),
+                    FIRST_S,
+                )
             sent = (row["sent_at"] for row in polls_of(config) if row["sent_at"])
             seconds.append((min(at for at in sent if at >= began) - began).total_seconds())
             say(f"the first poll was sent after {seconds[-1]:.1f} s")
@@ -152,11 +187,14 @@ class _Recorded:
     until: datetime
 
     def on_time(self, say: Say) -> Measured:
-        polls = [row for row in polls_of(self.config) if self.since <= row["scheduled_at"] <= self.until]
+        polls = [
+            row for row in polls_of(self.config) if self.since <= row["scheduled_at"] <= self.until
+        ]
         found = polls_on_time(polls)
         overlapped = sum(row["error_kind"] == "overlapped" for row in polls)
         say(
-            f"{found.value:.1%} of polls on time, at most {max(found.runs):.2f} s late; {overlapped} of {len(polls)} "
+            f"{found.value:.1%} of polls on time, at most {max(found.runs):.2f} s late; "
+            f"{overlapped} of {len(polls)} "
             "were due while the one before them ran"
         )
         return found
@@ -180,14 +218,23 @@ def _beside_faults(folder: Path, say: Say, seconds: float) -> _Recorded:
 # --- what the tables say ---
 
 _HEADER: Final = (
-    *("record", "n", "interval_ms", "scheduled_at", "sent_at", "received_at", "attempts", "error_kind"),
+    *(
+        "record",
+        "n",
+        "interval_ms",
+        "scheduled_at",
+        "sent_at",
+        "received_at",
+        "attempts",
+        "error_kind",
+    ),
     *("kind", "asked_at", "answered_at"),
 )
 
 
 def freshness(config: Config, since: datetime) -> list[float]:
-    """Return for each leader change that a poll has shown since then the seconds from its answer to the
-    commit in gold.
+    """Return for each leader change that a poll has shown since then the seconds from its answer to
+    the commit in gold.
     """
     answered = {row["poll_id"]: row["received_at"] for row in polls_of(config)}
     rows = first_commits(table_folder(config, "gold.leader_changes"), "id", "poll")
@@ -201,11 +248,16 @@ def freshness(config: Config, since: datetime) -> list[float]:
 def polls_on_time(polls: Sequence[Header]) -> Measured:
     """Return the share of polls of one cluster, in order, that were sent in time.
 
-    A beat that no poll has was missed, and so was one whose poll is lost. A poll that had to ask again, or that was not
-    sent since the one before still ran, is late by the cluster's doing, and left out.
+    A beat that no poll has was missed, and so was one whose poll is lost. A poll that had to ask
+    again, or that was not sent since the one before still ran, is late by the cluster's doing, and
+    left out.
     """
     missed = sum(
-        round((after["scheduled_at"] - before["scheduled_at"]) / timedelta(milliseconds=before["interval_ms"])) - 1
+        round(
+            (after["scheduled_at"] - before["scheduled_at"])
+            / timedelta(milliseconds=before["interval_ms"])
+        )
+        - 1
         for before, after in pairwise(polls)
     )
     missed += sum(row["error_kind"] in NOT_MADE for row in polls)
@@ -215,7 +267,11 @@ def polls_on_time(polls: Sequence[Header]) -> Measured:
 
 def lateness_of(polls: Iterable[Header]) -> tuple[float, ...]:
     """Return how late polls were sent, s: those that did not have to ask again."""
-    sent = [row["sent_at"] - row["scheduled_at"] for row in polls if row["attempts"] == 1 and row["sent_at"]]
+    sent = [
+        row["sent_at"] - row["scheduled_at"]
+        for row in polls
+        if row["attempts"] == 1 and row["sent_at"]
+    ]
     return tuple(each.total_seconds() for each in sent)
 
 
@@ -225,7 +281,9 @@ def _share(late: Sequence[float], of: int) -> float:
 
 def _excused(polls: Sequence[Header]) -> int:
     """How many polls are neither late nor in time."""
-    return len(polls) - len(lateness_of(polls)) - sum(row["error_kind"] in NOT_MADE for row in polls)
+    return (
+        len(polls) - len(lateness_of(polls)) - sum(row["error_kind"] in NOT_MADE for row in polls)
+    )
 
 
 def polls_of(config: Config) -> list[dict[str, Any]]:
@@ -236,10 +294,16 @@ def polls_of(config: Config) -> list[dict[str, Any]]:
 
 def answers_of(config: Config, kind: str) -> list[dict[str, Any]]:
     """Return the headers of all answers to a question beside polls."""
-    return [row for _, row in _rows(config, "asked_at", where=("kind", kind)) if row["record"] == "answer"]
+    return [
+        row
+        for _, row in _rows(config, "asked_at", where=("kind", kind))
+        if row["record"] == "answer"
+    ]
 
 
-def _rows(config: Config, key: str, where: tuple[str, object]) -> list[tuple[datetime, dict[str, Any]]]:
+def _rows(
+    config: Config, key: str, where: tuple[str, object]
+) -> list[tuple[datetime, dict[str, Any]]]:
     columns = [name for name in ("poll_id", *_HEADER) if name != key]
     return first_commits(table_folder(config, "bronze.metadata_polls"), key, *columns, where=where)
 
@@ -250,16 +314,30 @@ def _has_poll_since(config: Config, since: datetime) -> bool:
         return False
     *_, last = [None, *commits(polls)]
     rows = [] if last is None else last.rows(_HEADER).to_pylist()
-    return any(row["record"] == "poll" and row["sent_at"] and row["sent_at"] >= since for row in rows)
+    return any(
+        row["record"] == "poll" and row["sent_at"] and row["sent_at"] >= since for row in rows
+    )
 
 
 class _HistoryWatch:
-    """Says when gold has every leader change that silver has, and nothing more came into either for a while."""
+    """Says when gold has every leader change that silver has, and nothing more came into either for
+    a while.
+    """
 
     def __init__(self, config: Config, quiet_s: float) -> None:
-        changed = ("topic", "partition", "first_poll", "leader", "prev_leader", "leader_epoch", "prev_leader_epoch")
+        changed = (
+            "topic",
+            "partition",
+            "first_poll",
+            "leader",
+            "prev_leader",
+            "leader_epoch",
+            "prev_leader_epoch",
+        )
         self._states = Followed(table_folder(config, "silver.partition_snapshots"), changed)
-        self._changes = Followed(table_folder(config, "gold.leader_changes"), ("topic", "partition", "poll"))
+        self._changes = Followed(
+            table_folder(config, "gold.leader_changes"), ("topic", "partition", "poll")
+        )
         self._quiet_s = quiet_s
         self._since = time.monotonic()
 
@@ -271,7 +349,8 @@ class _HistoryWatch:
             (row["topic"], row["partition"], row["first_poll"])
             for _, row in self._states.rows
             if row["prev_leader"] is not None
-            and (row["leader"], row["leader_epoch"]) != (row["prev_leader"], row["prev_leader_epoch"])
+            and (row["leader"], row["leader_epoch"])
+            != (row["prev_leader"], row["prev_leader_epoch"])
         }
         found = {(row["topic"], row["partition"], row["poll"]) for _, row in self._changes.rows}
         is_quiet = time.monotonic() - self._since > self._quiet_s

@@ -42,4 +42,9 @@ def brokers_of(cluster: LocalCluster) -> tuple[int, ...]:
 
 def new_topic(name: str, partitions: int) -> NewTopic:
     """Return a topic of three replicas, led by each of three brokers in turn."""
-    return NewTopic(name, tuple(tuple((number + place) % 3 + 1 for place in range(3)) for number in range(partitions)))
+    return NewTopic(
+        name,
+        tuple(
+            tuple((number + place) % 3 + 1 for place in range(3)) for number in range(partitions)
+        ),
+    )

@@ -1,4 +1,6 @@
-"""When rows came into a Delta table, by the table's own log: no Spark, so that nothing is kept from its work."""
+"""When rows came into a Delta table, by the table's own log: no Spark, so that nothing is kept from
+its work.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +46,16 @@ def _in_utc(rows: pa.Table) -> pa.Table:
 
 
 def commits(table: Path, after: int = -1) -> Iterator[Commit]:
-    """Yield the commits of a table that have files, oldest first; those beyond the version `after`. A table may be
-    still to come.
+    """Yield the commits of a table that have files, oldest first; those beyond the version `after`.
+    A table may be still to come.
     """
     for file in sorted((table / "_delta_log").glob("[0-9]*.json")):
         if int(file.stem) <= after:
             continue
         actions = [json.loads(line) for line in file.read_text().splitlines()]
-        added = tuple(table / unquote(action["add"]["path"]) for action in actions if "add" in action)
+        added = tuple(
+            table / unquote(action["add"]["path"]) for action in actions if "add" in action
+        )
         at = next(action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action)
         if added:
             yield Commit(int(file.stem), datetime.fromtimestamp(at / 1000, UTC), added)
@@ -79,8 +83,8 @@ class Followed:
 def first_commits(
     table: Path, key: str, *columns: str, where: tuple[str, object] | None = None
 ) -> list[tuple[datetime, dict[str, Any]]]:
-    """Return each row of a table once, by `key`, with the time of the commit that first had it; `where`: a column and
-    its value.
+    """Return each row of a table once, by `key`, with the time of the commit that first had it;
+    `where`: a column and its value.
     """
     followed = Followed(table, [key, *columns])
     followed.look()

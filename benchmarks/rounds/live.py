@@ -44,8 +44,13 @@ OF_GROUPS: Final = tuple(topic for group in GROUPS.values() for topic in group["
 
 
 def busy(folder: Path, say: Say, runs: int) -> Results:
-    """Measure news_busy_s: a broker of three stops or starts again, which is in every ISR of a hundred partitions."""
-    topics = [*(new_topic(name, 3) for name in OF_GROUPS), new_topic("events", 100 - 3 * len(OF_GROUPS))]
+    """Measure news_busy_s: a broker of three stops or starts again, which is in every ISR of a
+    hundred partitions.
+    """
+    topics = [
+        *(new_topic(name, 3) for name in OF_GROUPS),
+        new_topic("events", 100 - 3 * len(OF_GROUPS)),
+    ]
     properties = {"auto.leader.rebalance.enable": "false", **SHORT_SESSIONS}
     with (
         LocalCluster(brokers=3, controllers=1, properties=properties) as cluster,
@@ -54,18 +59,27 @@ def busy(folder: Path, say: Say, runs: int) -> Results:
         administration = Administration(cluster)
         administration.create_topics(topics)
         config = configured(
-            folder, [ALIAS], cluster.bootstrap_servers, poll={**POLLS, "enrich": BUSY_ENRICH}, groupLog={}
+            folder,
+            [ALIAS],
+            cluster.bootstrap_servers,
+            poll={**POLLS, "enrich": BUSY_ENRICH},
+            groupLog={},
         )
         spark = session()
         make_tables(spark, config)
         consumers = Consumers(members)
-        with Traffic(cluster.bootstrap_servers, [topic.name for topic in topics]), polling(spark, config):
+        with (
+            Traffic(cluster.bootstrap_servers, [topic.name for topic in topics]),
+            polling(spark, config),
+        ):
             for group in (*GROUPS, *GROUPS):
                 consumers.join(group)
             _await_poll_since(config, datetime.now(UTC))
             seconds = []
             for run in range(1 + runs):
-                say(f"a round took {_timed(lambda: round_once(spark, config)):.1f} s")  # what is still to be done
+                say(
+                    f"a round took {_timed(lambda: round_once(spark, config)):.1f} s"
+                )  # what is still to be done
                 cluster.start(2) if run % 2 else cluster.stop(2)
                 if run % 2:
                     administration.await_settled((1, 2, 3))
@@ -77,7 +91,9 @@ def busy(folder: Path, say: Say, runs: int) -> Results:
 
 
 def cold(folder: Path, say: Say, runs: int) -> Results:
-    """Measure once_cold_s: each run begins with a JVM, polls once, and makes history of a stop or start."""
+    """Measure once_cold_s: each run begins with a JVM, polls once, and makes history of a stop or
+    start.
+    """
     with faulty_cluster(SEED) as (cluster, administration):
         configured(folder, [ALIAS], cluster.bootstrap_servers, poll=POLLS, groupLog={})
         say(f"the first run, which makes the lake, took {run_once(folder):.1f} s")
@@ -93,11 +109,16 @@ def cold(folder: Path, say: Say, runs: int) -> Results:
 
 def _await_poll_since(config: Config, since: datetime) -> None:
     """Wait until bronze has a good poll that was sent since then."""
-    polls = Followed(table_folder(config, "bronze.metadata_polls"), ("record", "sent_at", "received_at"))
+    polls = Followed(
+        table_folder(config, "bronze.metadata_polls"), ("record", "sent_at", "received_at")
+    )
     deadline = time.monotonic() + FIRST_S
     while True:
         polls.look()
-        if any(row["record"] == "poll" and row["received_at"] and row["sent_at"] >= since for _, row in polls.rows):
+        if any(
+            row["record"] == "poll" and row["received_at"] and row["sent_at"] >= since
+            for _, row in polls.rows
+        ):
             return
         if time.monotonic() > deadline:
             raise ProductError(f"no good poll has come within {FIRST_S:.0f} s")

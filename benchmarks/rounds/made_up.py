@@ -1,8 +1,8 @@
-"""Clusters that are made up, and the rows of bronze that a recorder would make of them, by its own code, from arrays.
+"""Clusters that are made up, and the rows of bronze that a recorder would make of them, by its own
+code, from arrays.
 
-A topic's partitions have three replicas each on brokers that follow one another, so that each broker has the same
-share. Time is made up
-too: polls are on their beat and answered at once.
+A topic's partitions have three replicas each on brokers that follow one another, so that each
+broker has the same share. Time is made up too: polls are on their beat and answered at once.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class MadeUpCluster:
         self._lead(np.argmax(self.in_sync, axis=1))
 
     def change(self, count: int) -> None:
-        """Change so many partitions: the first half of them get another leader, of the others a replica leaves the ISR;
-        or back again.
+        """Change so many partitions: the first half of them get another leader, of the others a
+        replica leaves the ISR; or back again.
         """
         chosen = np.linspace(0, len(self.leads) - 1, count).astype(np.int64)
         led, shrunk = chosen[: count // 2], chosen[count // 2 :]
@@ -80,7 +80,9 @@ class MadeUpCluster:
         self.is_there[topic] = False
 
     def make_again(self, topic: int) -> None:
-        """Make a topic again under its name: its epochs begin again, and brokers that are out are in no ISR."""
+        """Make a topic again under its name: its epochs begin again, and brokers that are out are
+        in no ISR.
+        """
         self.is_there[topic] = True
         self.lives[topic] += 1
         of_topic = slice(topic * self.partitions, (topic + 1) * self.partitions)
@@ -146,7 +148,9 @@ class MadeUpPoller:
     polls: int
     """In a batch."""
     n: int = 0
-    began_at: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0) - BEGAN_AGO)
+    began_at: datetime = field(
+        default_factory=lambda: datetime.now(UTC).replace(microsecond=0) - BEGAN_AGO
+    )
 
     def __post_init__(self) -> None:
         self.stream = mint_stream(self.began_at)
@@ -154,8 +158,8 @@ class MadeUpPoller:
         self._key: KeyFrame | None = None
 
     def batch(self, change: Callable[[MadeUpCluster, int], object] | None = None) -> pa.Table:
-        """Return the bronze rows of the next batch; `change` is done to each cluster before each poll, whose place in
-        the batch it gets.
+        """Return the bronze rows of the next batch; `change` is done to each cluster before each
+        poll, whose place in the batch it gets.
         """
         rows = []
         for place in range(self.polls):
@@ -168,7 +172,9 @@ class MadeUpPoller:
                 if change is not None:
                     change(cluster, place)
                 interval_ms = self.interval // timedelta(milliseconds=1)
-                planned = Planned(self.stream, self.n, cluster.alias, day_of(due_ms), interval_ms, due_ms)
+                planned = Planned(
+                    self.stream, self.n, cluster.alias, day_of(due_ms), interval_ms, due_ms
+                )
                 rows += records.rows(planned, _answered(cluster, due), is_key_frame=is_key)
                 records.kept()
             self.n += 1

@@ -17,7 +17,9 @@ SAMPLE_S = 0.5
 
 
 def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
-    """Return the processor time of processes so far, with that of their children that have ended."""
+    """Return the processor time of processes so far, with that of their children that have
+    ended.
+    """
     total = 0.0
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -27,7 +29,9 @@ def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
 
 
 def resident_mb(processes: Iterable[psutil.Process]) -> float:
-    """Return the resident memory of processes in MB; a page that several share counts once (Linux's PSS)."""
+    """Return the resident memory of processes in MB; a page that several share counts once (Linux's
+    PSS).
+    """
     kb = 0
     for process in processes:
         with suppress(OSError, psutil.NoSuchProcess):
@@ -37,7 +41,9 @@ def resident_mb(processes: Iterable[psutil.Process]) -> float:
 
 
 class Sampler:
-    """A thread that looks at the memory of processes every `every_s` seconds, while it is open: a context manager."""
+    """A thread that looks at the memory of processes every `every_s` seconds, while it is open: a
+    context manager.
+    """
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s

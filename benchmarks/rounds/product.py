@@ -1,5 +1,5 @@
-"""The product as users run it: its session, its configuration, a round of history, its processes. Nothing else here
-knows its jobs.
+"""The product as users run it: its session, its configuration, a round of history, its processes.
+Nothing else here knows its jobs.
 """
 
 from __future__ import annotations
@@ -46,18 +46,26 @@ MEMORY: Final = "2g"
 
 
 class ProductError(RuntimeError):
-    """Raised when the product ended, or does not do what is waited for. One line and the end of its log."""
+    """Raised when the product ended, or does not do what is waited for. One line and the end of its
+    log.
+    """
 
 
 def session() -> SparkSession:
     """Return a session with the settings that the jobs are run with."""
     os.chdir(ROOT)  # the settings name folders of the repository
-    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*SUBMIT[1:], "--driver-memory", MEMORY, "pyspark-shell"])
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
+        [*SUBMIT[1:], "--driver-memory", MEMORY, "pyspark-shell"]
+    )
     return spark_session("benchmarks")
 
 
-def configured(folder: Path, aliases: Iterable[str], servers: str = "127.0.0.1:9", **more: Any) -> Config:
-    """Write a configuration with these aliases and a lake within `folder`, and return it. `more`: its other keys."""
+def configured(
+    folder: Path, aliases: Iterable[str], servers: str = "127.0.0.1:9", **more: Any
+) -> Config:
+    """Write a configuration with these aliases and a lake within `folder`, and return it. `more`:
+    its other keys.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     file = config_file(folder)
     content = {
@@ -88,15 +96,20 @@ def append_polls(spark: SparkSession, config: Config, rows: pa.Table, *, files: 
 
 
 def round_once(spark: SparkSession, config: Config) -> bool:
-    """Make history of what bronze has more, one round of all of it; return whether anything was committed."""
+    """Make history of what bronze has more, one round of all of it; return whether anything was
+    committed.
+    """
     if str(config.lake) not in _HISTORIES:
         _HISTORIES[str(config.lake)] = Engine(spark, config, Polls())
-    # By a clock of before the polls, so that those that say nothing new wait to be noted, as they do for a minute.
+    # By a clock of before the polls, so that those that say nothing new wait to be noted, as they
+    # do for a minute.
     return _HISTORIES[str(config.lake)].round(datetime.now(UTC) - timedelta(days=1))
 
 
 def lag_once(spark: SparkSession, config: Config) -> None:
-    """Make lag of the visits that bronze has more. That nothing moved is not noted: `status` may wait for that."""
+    """Make lag of the visits that bronze has more. That nothing moved is not noted: `status` may
+    wait for that.
+    """
     if str(config.lake) not in _LAGS:
         _LAGS[str(config.lake)] = Engine(spark, config, GroupLag())
     _LAGS[str(config.lake)].round(datetime.now(UTC) - timedelta(days=1))
@@ -107,15 +120,22 @@ _LAGS: dict[str, Engine] = {}
 
 
 class Pipeline:
-    """The pipeline without polling, by a clock of one's own: rounds of polls, rounds of groups, upkeep."""
+    """The pipeline without polling, by a clock of one's own: rounds of polls, rounds of groups,
+    upkeep.
+    """
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         ensure_lake(spark, config.lake)
         self._spark, self._config = spark, config
-        self._history, self._groups = Engine(spark, config, Polls()), Engine(spark, config, RebalanceHistory())
+        self._history, self._groups = (
+            Engine(spark, config, Polls()),
+            Engine(spark, config, RebalanceHistory()),
+        )
 
     def rounds(self, now: datetime) -> tuple[float, float]:
-        """Make history of all that is new; return the seconds that rounds of polls took, and those of groups."""
+        """Make history of all that is new; return the seconds that rounds of polls took, and those
+        of groups.
+        """
         took = []
         for maker in (self._history, self._groups):
             start = time.perf_counter()
@@ -136,7 +156,10 @@ class Pipeline:
 @contextmanager
 def polling(spark: SparkSession, config: Config) -> Iterator[None]:
     """Poll, and read the coordinators' log, as long as this is open."""
-    streams = (poll_metadata.polling(spark, config), Reading(spark, config, read_group_log.GROUP_LOG))
+    streams = (
+        poll_metadata.polling(spark, config),
+        Reading(spark, config, read_group_log.GROUP_LOG),
+    )
     try:
         yield
     finally:
@@ -182,8 +205,12 @@ class Process(NodeProcess):
 
 
 @contextmanager
-def running(script: str, folder: Path, *flags: str, settings: Sequence[str] = ()) -> Iterator[Process]:
-    """Run a job for a while, with a log within `folder`; it and all it started end with this block."""
+def running(
+    script: str, folder: Path, *flags: str, settings: Sequence[str] = ()
+) -> Iterator[Process]:
+    """Run a job for a while, with a log within `folder`; it and all it started end with this
+    block.
+    """
     with _running(command(script, folder, *flags, settings=settings), folder) as process:
         yield process
 
@@ -192,7 +219,15 @@ def running(script: str, folder: Path, *flags: str, settings: Sequence[str] = ()
 def recording(folder: Path) -> Iterator[Process]:
     """Run `kafka-metadata-history run` for a while, in the same way."""
     with _running(
-        [sys.executable, "-m", "kafka_metadata_history", "run", "--config", str(config_file(folder))], folder
+        [
+            sys.executable,
+            "-m",
+            "kafka_metadata_history",
+            "run",
+            "--config",
+            str(config_file(folder)),
+        ],
+        folder,
     ) as process:
         yield process
 
@@ -213,8 +248,12 @@ def _running(line: Sequence[str], folder: Path) -> Iterator[Process]:
                 each.java.kill()
 
 
-def await_that(what: str, process: Process, folder: Path, reached: Callable[[], bool], timeout_s: float) -> None:
-    """Wait until something is so. Raises ProductError when the process ends, or it takes too long."""
+def await_that(
+    what: str, process: Process, folder: Path, reached: Callable[[], bool], timeout_s: float
+) -> None:
+    """Wait until something is so. Raises ProductError when the process ends, or it takes too
+    long.
+    """
     deadline = time.monotonic() + timeout_s
     while not reached():
         if not process.is_running:

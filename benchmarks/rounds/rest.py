@@ -31,18 +31,26 @@ PARTITIONS: Final = 10
 
 
 def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
-    """Measure idle_cores and rest_mb, once nothing has happened for a while after the first polls."""
+    """Measure idle_cores and rest_mb, once nothing has happened for a while after the first
+    polls.
+    """
     with LocalCluster(brokers=3, controllers=1) as cluster:
-        replicas = tuple(tuple((number + place) % 3 + 1 for place in range(3)) for number in range(PARTITIONS))
+        replicas = tuple(
+            tuple((number + place) % 3 + 1 for place in range(3)) for number in range(PARTITIONS)
+        )
         administration = Administration(cluster)
-        administration.create_topics([NewTopic(f"topic-{number}", replicas) for number in range(TOPICS)])
+        administration.create_topics(
+            [NewTopic(f"topic-{number}", replicas) for number in range(TOPICS)]
+        )
         administration.await_settled((1, 2, 3))
         _commit(cluster.bootstrap_servers)
         poll = {"pollInterval": "30s", "enrich": f"{ENRICH}, groups, offsets"}
         config = configured(folder, ["local"], cluster.bootstrap_servers, poll=poll, groupLog={})
         with running("jobs/pipeline.py", folder) as pipeline:
             snapshots = table_folder(config, "silver.partition_snapshots")
-            await_that("history", pipeline, folder, lambda: any(snapshots.glob("**/*.parquet")), FIRST_S)
+            await_that(
+                "history", pipeline, folder, lambda: any(snapshots.glob("**/*.parquet")), FIRST_S
+            )
             say(f"history is there; wait for {SETTLES_S:.0f} s, then look for {SECONDS:.0f} s")
             time.sleep(SETTLES_S)
             looks = [(time.monotonic(), cpu_seconds(pipeline.family))]
@@ -61,10 +69,16 @@ def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
 
 
 def _commit(servers: str) -> None:
-    """Let a group commit the first offset of each partition: it is behind by nothing, and stays so."""
+    """Let a group commit the first offset of each partition: it is behind by nothing, and stays
+    so.
+    """
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "idle", "log_level": 0})
     try:
-        offsets = [TopicPartition(f"topic-{n}", each, 0) for n in range(TOPICS) for each in range(PARTITIONS)]
+        offsets = [
+            TopicPartition(f"topic-{n}", each, 0)
+            for n in range(TOPICS)
+            for each in range(PARTITIONS)
+        ]
         consumer.commit(offsets=offsets, asynchronous=False)
     finally:
         consumer.close()

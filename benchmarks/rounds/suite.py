@@ -23,16 +23,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """Names that come together, and the function that measures them: of a module of this package."""
+    """Names that come together, and the function that measures them: of a module of this
+    package.
+    """
 
     names: tuple[str, ...]
     module: str
     function: str
 
     def load(self) -> Callable[[Path, Callable[[str], None], int], Results]:
-        """Return the function: a folder to work in, somebody to tell how it goes, how many runs -> results."""
+        """Return the function: a folder to work in, somebody to tell how it goes, how many runs ->
+        results.
+        """
         module = importlib.import_module(f"benchmarks.rounds.{self.module}")
-        loaded: Callable[[Path, Callable[[str], None], int], Results] = getattr(module, self.function)
+        loaded: Callable[[Path, Callable[[str], None], int], Results] = getattr(
+            module, self.function
+        )
         return loaded
 
 
@@ -60,12 +66,16 @@ class MeasureError(RuntimeError):
 
 
 def chosen(only: Collection[str] | None, *, every: bool) -> tuple[Measure, ...]:
-    """Return the measures that give these names; without names all of them, those that take long only if `every`."""
+    """Return the measures that give these names; without names all of them, those that take long
+    only if `every`.
+    """
     wanted = set(only or (aim.name for aim in AIMS if every or aim.name not in ONLY_IF_ALL))
     return tuple(measure for measure in SUITE if wanted.intersection(measure.names))
 
 
-def measured(measures: Collection[Measure], runs: int, say: Callable[[str], None]) -> Iterator[Results]:
+def measured(
+    measures: Collection[Measure], runs: int, say: Callable[[str], None]
+) -> Iterator[Results]:
     """Yield the results of each measure, or none where it failed, which is said."""
     for measure in measures:
         say(f"measure {', '.join(measure.names)}")
@@ -79,7 +89,9 @@ def measured(measures: Collection[Measure], runs: int, say: Callable[[str], None
 
 
 def in_a_process(measure: Measure, runs: int) -> Results:
-    """Measure in a process of its own, so that nothing is left of it: a JVM, and what it remembers."""
+    """Measure in a process of its own, so that nothing is left of it: a JVM, and what it
+    remembers.
+    """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(measure, runs, theirs))
@@ -100,7 +112,9 @@ def in_a_process(measure: Measure, runs: int) -> Results:
 
 
 def _run(measure: Measure, runs: int, to: Connection) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that everything that was started is ended
     start = time.perf_counter()
 
     def say(what: str) -> None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from benchmarks.rounds.product import ProductError, append_polls, configured, lag_once, make_tables, session
+from benchmarks.rounds.product import (
+    ProductError,
+    append_polls,
+    configured,
+    lag_once,
+    make_tables,
+    session,
+)
 from benchmarks.rounds.results import Results, median
 from jobs.rules.groups.lag import WINDOW
 from metadata_source.columns.polls import POLLS
@@ -30,7 +37,9 @@ WARM_UP: Final = WINDOW + 2
 
 
 def lag(folder: Path, say: Callable[[str], None], runs: int) -> Results:
-    """Measure lag_quiet_s and lag_news_s. Raises ProductError unless gold has the last commit of each group."""
+    """Measure lag_quiet_s and lag_news_s. Raises ProductError unless gold has the last commit of
+    each group.
+    """
     spark = session()
     config = configured(folder, ["local"], poll={"pollInterval": "1m", "enrich": "offsets"})
     make_tables(spark, config)
@@ -48,23 +57,51 @@ def lag(folder: Path, say: Callable[[str], None], runs: int) -> Results:
     lags = config.lake.read(spark, GROUP_LAG).where("valid_to IS NULL")
     found = lags.where(f"first_poll = '{poll_id(STREAM, number)}'").count()
     if found != GROUPS:
-        raise ProductError(f"{GROUP_LAG.full_name} shows the last visit of {found} groups, of {GROUPS} there are")
+        raise ProductError(
+            f"{GROUP_LAG.full_name} shows the last visit of {found} groups, of {GROUPS} there are"
+        )
     return {name: median(taken) for name, taken in seconds.items()}
 
 
 def _visit(number: int, committed: int) -> pa.Table:
-    """The rows of a poll with which each group was asked, all of whose partitions are at the same offset."""
+    """The rows of a poll with which each group was asked, all of whose partitions are at the same
+    offset.
+    """
     due = BEGAN + number * INTERVAL
-    key = {"poll_id": poll_id(STREAM, number), "stream": STREAM, "n": number, "cluster": "local", "chunk": 0}
+    key = {
+        "poll_id": poll_id(STREAM, number),
+        "stream": STREAM,
+        "n": number,
+        "cluster": "local",
+        "chunk": 0,
+    }
     key |= {"day": BEGAN.date()}
     key |= {"cluster_id": "id-local"}
-    header = key | {"record": "poll", "outcome": "ok", "scheduled_at": due, "sent_at": due, "received_at": due + TOOK}
+    header = key | {
+        "record": "poll",
+        "outcome": "ok",
+        "scheduled_at": due,
+        "sent_at": due,
+        "received_at": due + TOOK,
+    }
     answer = key | {"record": "answer", "kind": "offsets", "outcome": "ok", "scheduled_at": due}
     answer |= {"asked_at": due + TOOK, "answered_at": due + 2 * TOOK}
-    read: dict[str, Any] = {"commit_read_before": due + 2 * TOOK, "is_simple": False, "topic": "topic"}
+    read: dict[str, Any] = {
+        "commit_read_before": due + 2 * TOOK,
+        "is_simple": False,
+        "topic": "topic",
+    }
     told = [
-        read | {"group_id": f"group-{group}", "partition": n, "committed_offset": committed, "log_end": committed + n}
+        read
+        | {
+            "group_id": f"group-{group}",
+            "partition": n,
+            "committed_offset": committed,
+            "log_end": committed + n,
+        }
         for group in range(GROUPS)
         for n in range(PARTITIONS)
     ]
-    return pa.Table.from_pylist([header, answer, key | {"record": "offsets", "offsets": told}], POLLS)
+    return pa.Table.from_pylist(
+        [header, answer, key | {"record": "offsets", "offsets": told}], POLLS
+    )

@@ -1,5 +1,5 @@
-"""Rounds in a warm session, in lakes of made-up clusters: one of hundreds of partitions, many, a large one, and one
-with a past.
+"""Rounds in a warm session, in lakes of made-up clusters: one of hundreds of partitions, many, a
+large one, and one with a past.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ CHANGES: Final = 100
 
 def small(folder: Path, say: Callable[[str], None], runs: int) -> Results:
     """Measure quiet_s and news_s: 300 partitions on nine brokers, of which each has a hundred."""
-    poller = MadeUpPoller(made_up(["small"], topics=10, partitions=30, brokers=9), SHORT, POLLS_A_BATCH)
+    poller = MadeUpPoller(
+        made_up(["small"], topics=10, partitions=30, brokers=9), SHORT, POLLS_A_BATCH
+    )
     lake = MadeUpLake(session(), folder, poller)
     say(f"history of the first batch, in which all is new, took {lake.fill():.1f} s")
     quiet = lake.rounds(nothing, runs)
@@ -52,7 +54,11 @@ def small(folder: Path, say: Callable[[str], None], runs: int) -> Results:
 def many(folder: Path, say: Callable[[str], None], runs: int) -> Results:
     """Measure many_quiet_s and many_news_s: a hundred clusters of 1,000 partitions."""
     aliases = [f"cluster-{number:03d}" for number in range(100)]
-    lake = MadeUpLake(session(), folder, MadeUpPoller(made_up(aliases, topics=20, partitions=50, brokers=6), LONG, 1))
+    lake = MadeUpLake(
+        session(),
+        folder,
+        MadeUpPoller(made_up(aliases, topics=20, partitions=50, brokers=6), LONG, 1),
+    )
     say(f"history of the first batch, in which all is new, took {lake.fill():.1f} s")
     quiet = lake.rounds(nothing, runs)
     say(f"quiet: {quiet}")
@@ -62,9 +68,13 @@ def many(folder: Path, say: Callable[[str], None], runs: int) -> Results:
 
 
 def large(folder: Path, say: Callable[[str], None], runs: int) -> Results:
-    """Measure large_s, large_few_s and large_mb: a million partitions on thirty brokers, of which each has 100,000."""
+    """Measure large_s, large_few_s and large_mb: a million partitions on thirty brokers, of which
+    each has 100,000.
+    """
     lake = MadeUpLake(
-        session(), folder, MadeUpPoller(made_up(["large"], topics=10_000, partitions=100, brokers=30), LONG, 1)
+        session(),
+        folder,
+        MadeUpPoller(made_up(["large"], topics=10_000, partitions=100, brokers=30), LONG, 1),
     )
     this = psutil.Process()
     with Watch(lambda: [this, *this.children(recursive=True)]) as watch:
@@ -81,11 +91,17 @@ def large(folder: Path, say: Callable[[str], None], runs: int) -> Results:
 
 
 def growth(folder: Path, say: Callable[[str], None], runs: int) -> Results:
-    """Measure growth: the same changes, by turns, in a lake with 10,000 stored changes and in one with 1,000,000."""
+    """Measure growth: the same changes, by turns, in a lake with 10,000 stored changes and in one
+    with 1,000,000.
+    """
     # The first poll shows no change: nothing is known before it.
-    poller = MadeUpPoller(made_up(["long"], topics=10, partitions=30, brokers=9), LONG, 1 + STORED // CHANGES)
+    poller = MadeUpPoller(
+        made_up(["long"], topics=10, partitions=30, brokers=9), LONG, 1 + STORED // CHANGES
+    )
     of_short = MadeUpLake(session(), folder / "short", poller)
-    took = of_short.fill(lambda cluster, place: (cluster.stop if place % 2 else cluster.start)(BROKER))
+    took = of_short.fill(
+        lambda cluster, place: (cluster.stop if place % 2 else cluster.start)(BROKER)
+    )
     say(f"history of {STORED:,} changes took {took:.1f} s")
     of_long = of_short.with_a_past(folder / "long", PAST - 1, span=LONG * STORED)
     say(f"{STORED * PAST:,} changes are stored")
@@ -99,4 +115,6 @@ def growth(folder: Path, say: Callable[[str], None], runs: int) -> Results:
     after_short, after_long = (taken[WARM_UP:] for taken in seconds.values())
     say(f"after {STORED:,}: {after_short}; after {STORED * PAST:,}: {after_long}")
     ratios = tuple(long / short for short, long in zip(after_short, after_long, strict=True))
-    return {"growth": Measured(statistics.median(after_long) / statistics.median(after_short), ratios)}
+    return {
+        "growth": Measured(statistics.median(after_long) / statistics.median(after_short), ratios)
+    }

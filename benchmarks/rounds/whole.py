@@ -28,9 +28,13 @@ def _made(target: str, folder: Path, say: Callable[[str], None]) -> Measured:
     start = time.perf_counter()
     log = folder / "log"
     with log.open("wb") as output:
-        status = subprocess.run(["make", target], cwd=ROOT, stdout=output, stderr=output, check=False).returncode
+        status = subprocess.run(
+            ["make", target], cwd=ROOT, stdout=output, stderr=output, check=False
+        ).returncode
     seconds = time.perf_counter() - start
     if status:
-        raise ProductError(f"make {target} ended with status {status}: {log.read_text(errors='replace')[-2000:]}")
+        raise ProductError(
+            f"make {target} ended with status {status}: {log.read_text(errors='replace')[-2000:]}"
+        )
     say(f"make {target} took {seconds:.0f} s")
     return Measured(seconds, (seconds,))

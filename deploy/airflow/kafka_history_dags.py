@@ -1,8 +1,10 @@
-"""Two DAGs: poll each cluster once every five minutes, and hold what is new against the rules each hour.
+"""Two DAGs: poll each cluster once every five minutes, and hold what is new against the rules each
+hour.
 
-The workers have the command `kafka-metadata-history` on their PATH, and the secrets in variables KAFKA_... that the
-configuration refers to. Set `pollInterval: 5m` under `poll` of the configuration: if the interval is shorter than the
-time between two runs, there is a gap before each run.
+The workers have the command `kafka-metadata-history` on their PATH, and the secrets in variables
+KAFKA_... that the configuration refers to. Set `pollInterval: 5m` under `poll` of the
+configuration: if the interval is shorter than the time between two runs, there is a gap before each
+run.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -30,8 +32,9 @@ with DAG(dag_id="kafka_metadata_history", schedule="*/5 * * * *", **COMMON):
     )
 
 with DAG(dag_id="kafka_metadata_history_validate", schedule="17 * * * *", **COMMON):
-    # If something critical was found the command exits 3, and a second try would look at newer rows only. So a run is
-    # tried again only if it could not validate, and the verdict is a task of its own, which fails at once.
+    # If something critical was found the command exits 3, and a second try would look at newer rows
+    # only. So a run is tried again only if it could not validate, and the verdict is a task of its
+    # own, which fails at once.
     validate = BashOperator(
         task_id="validate",
         bash_command=(

@@ -30,7 +30,9 @@ from schemas.lake import Lake
 
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 _SHARED_OPTIONS = GROUP_LOG_BY_NAME.keys() & BY_NAME.keys() - {"requesttimeout"}
-"""Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be stored."""
+"""Options of `poll` that hold for reading the log as well: how to reach a cluster, what must not be
+stored.
+"""
 GROUP_LAG = "group_lag"
 """Tables of gold that have a retention of their own: those of lag."""
 MIGRATING = "migrating"
@@ -60,11 +62,11 @@ class Thresholds:
 class Config:
     """A checked configuration: what FILE says of its keys. Secrets are still references.
 
-    `spool`: a folder of this machine; empty: what `spool_beside` says. `silver_retention`, `gold_retention`: None keeps
-    rows for ever. `group_lag_retention`: None keeps them as gold.
-    `docs`: None where nothing says it. `group_log`, `cluster_log`: None where the log is not read. `migrating`: aliases
-    of the clusters that are on their way from ZooKeeper to KRaft, which no answer to a client tells. `kinds`: the kind
-    of each cluster, by alias (metadata_source.kinds).
+    `spool`: a folder of this machine; empty: what `spool_beside` says. `silver_retention`,
+    `gold_retention`: None keeps rows for ever. `group_lag_retention`: None keeps them as gold.
+    `docs`: None where nothing says it. `group_log`, `cluster_log`: None where the log is not read.
+    `migrating`: aliases of the clusters that are on their way from ZooKeeper to KRaft, which no
+    answer to a client tells. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
     """
 
     lake: Lake
@@ -92,8 +94,12 @@ class Config:
 
     @property
     def kept(self) -> dict[str, timedelta | None]:
-        """How long rows of silver and gold are kept, by schema, and those of lag; None: for ever."""
-        of_lag = self.gold_retention if self.group_lag_retention is None else self.group_lag_retention
+        """How long rows of silver and gold are kept, by schema, and those of lag; None: for
+        ever.
+        """
+        of_lag = (
+            self.gold_retention if self.group_lag_retention is None else self.group_lag_retention
+        )
         return {"silver": self.silver_retention, "gold": self.gold_retention, GROUP_LAG: of_lag}
 
     @property
@@ -112,7 +118,10 @@ class Config:
     def longest_beat(self) -> timedelta:
         """The longest time between two questions of `enrich` of a kind; none: zero."""
         polling = parse(self.source_options({}), "stream").polling.values()
-        return max((beat * _MILLISECOND for each in polling for beat in each.enrich.values()), default=timedelta())
+        return max(
+            (beat * _MILLISECOND for each in polling for beat in each.enrich.values()),
+            default=timedelta(),
+        )
 
     @property
     def topic_filter(self) -> str | None:
@@ -124,7 +133,9 @@ class Config:
         return f"{self.checkpoints.rstrip('/')}/{query}"
 
     def source_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
-        """Options for the stream `kafka_metadata`; `cluster_ids` are the ids that the lake knows the aliases by."""
+        """Options for the stream `kafka_metadata`; `cluster_ids` are the ids that the lake knows
+        the aliases by.
+        """
         clusters = {
             alias: {name: value for name, value in own.items() if not _is_of_controllers(name)}
             for alias, own in self._with_ids(cluster_ids).items()
@@ -132,7 +143,9 @@ class Config:
         return {**self.poll, "clusters": json.dumps(clusters)}
 
     def group_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
-        """Options for the stream `kafka_group_log`, to the same clusters; ValueError where the log is not read."""
+        """Options for the stream `kafka_group_log`, to the same clusters; ValueError where the log
+        is not read.
+        """
         if self.group_log is None:
             raise ValueError("groupLog is missing: an empty mapping reads the log of every cluster")
         return self._log_options(GROUP_LOG_BY_NAME, self.group_log, cluster_ids, self.clusters)
@@ -140,32 +153,53 @@ class Config:
     @property
     def with_controllers(self) -> list[str]:
         """The aliases of the clusters whose controllers are named, so that their log is read."""
-        return [alias for alias, own in self.clusters.items() if any(_is_of_controllers(name) for name in own)]
+        return [
+            alias
+            for alias, own in self.clusters.items()
+            if any(_is_of_controllers(name) for name in own)
+        ]
 
     def cluster_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
-        """Options for the stream `kafka_cluster_log`, to the clusters that have controllers; ValueError where the log
-        is not read.
+        """Options for the stream `kafka_cluster_log`, to the clusters that have controllers;
+        ValueError where the log is not read.
         """
         if self.cluster_log is None:
-            raise ValueError("clusterLog is missing: an empty mapping reads the log of every cluster with controllers")
-        return self._log_options(CLUSTER_LOG_BY_NAME, self.cluster_log, cluster_ids, self.with_controllers)
+            raise ValueError(
+                "clusterLog is missing: an empty mapping reads the log of every cluster with "
+                "controllers"
+            )
+        return self._log_options(
+            CLUSTER_LOG_BY_NAME, self.cluster_log, cluster_ids, self.with_controllers
+        )
 
     def _log_options(
-        self, known: Collection[str], given: Mapping[str, str], ids: Mapping[str, str], aliases: Collection[str]
+        self,
+        known: Collection[str],
+        given: Mapping[str, str],
+        ids: Mapping[str, str],
+        aliases: Collection[str],
     ) -> dict[str, str]:
         """Options of a data source that has those of `known` names, for some clusters."""
-        clusters = {alias: _only(known, own) for alias, own in self._with_ids(ids).items() if alias in aliases}
+        clusters = {
+            alias: _only(known, own)
+            for alias, own in self._with_ids(ids).items()
+            if alias in aliases
+        }
         shared = _only(_SHARED_OPTIONS & {*known}, self.poll)
         return {**shared, **given, "clusters": json.dumps(clusters)}
 
     def _with_ids(self, ids: Mapping[str, str]) -> dict[str, dict[str, str]]:
-        """The options of each cluster. An id that is configured counts more than the one that the lake knows."""
+        """The options of each cluster. An id that is configured counts more than the one that the
+        lake knows.
+        """
         known = {alias: {"clusterId": ids[alias]} for alias in self.clusters if alias in ids}
         return {alias: {**known.get(alias, {}), **own} for alias, own in self.clusters.items()}
 
 
 def spool_beside(checkpoints: str) -> str:
-    """The folder of this machine in which polls wait for their commit, where the file names none."""
+    """The folder of this machine in which polls wait for their commit, where the file names
+    none.
+    """
     if not _URI.match(checkpoints):
         return f"{checkpoints.rstrip('/')}/spool"
     state = os.environ.get("XDG_STATE_HOME") or f"{Path.home()}/.local/state"
@@ -206,7 +240,9 @@ def parsed(text: str, path: str) -> Config:
     """Check `text`, which is that of a file at `path` or will be. Raises ConfigError."""
     try:
         config = _config(_read("", parse_yaml(text), FILE), Path(path).absolute().parent)
-        return replace(config, kinds={cluster.alias: cluster.kind for cluster in _checked_clusters(config)})
+        return replace(
+            config, kinds={cluster.alias: cluster.kind for cluster in _checked_clusters(config)}
+        )
     except OptionsError as error:
         raise ConfigError(f"{path}: {error.problem}") from error
     except FileNotFoundError as error:  # of the current folder alone
@@ -218,11 +254,15 @@ def parsed(text: str, path: str) -> Config:
 def exposures(config: Config) -> list[str]:
     """A line for each cluster whose credentials cross the network unencrypted."""
     clusters = parse(config.source_options({}), "stream").clusters
-    return [f"cluster {each.alias}: {each.exposed}" for each in clusters if each.exposed is not None]
+    return [
+        f"cluster {each.alias}: {each.exposed}" for each in clusters if each.exposed is not None
+    ]
 
 
 def duration(text: str) -> timedelta:
-    """Days (`7d`, `2 days`), or what the data source's options take for a duration. Raises ValueError."""
+    """Days (`7d`, `2 days`), or what the data source's options take for a duration. Raises
+    ValueError.
+    """
     days = _DAYS.fullmatch(text.strip().lower())
     try:
         return timedelta(days=int(days[1])) if days else timedelta(milliseconds=duration_ms(text))
@@ -231,20 +271,27 @@ def duration(text: str) -> timedelta:
 
 
 def _config(given: dict[str, Any], folder: Path) -> Config:
-    """The configuration with these fields, and with what follows from where the lake is. Paths are relative to
-    `folder`.
+    """The configuration with these fields, and with what follows from where the lake is. Paths are
+    relative to `folder`.
     """
     for key in REQUIRED:
         if key not in given:
             raise ValueError(f"{key} is missing")
     given |= given.pop("history", {}) | given.pop("validation", {})
-    given |= {key: _place(folder, given[key]) for key in ("checkpoints", "spool", "docs") if given.get(key)}
+    given |= {
+        key: _place(folder, given[key])
+        for key in ("checkpoints", "spool", "docs")
+        if given.get(key)
+    }
     if (root := given["lake"].root) is not None:
         root = _place(folder, root)
         given["lake"] = Lake(root=root)
     if given.get("checkpoints") is None:
         if root is None:
-            raise ValueError("checkpoints is missing: a lake in a catalog has no folder of its own to keep them in")
+            raise ValueError(
+                "checkpoints is missing: a lake in a catalog has no folder of its own to keep "
+                "them in"
+            )
         given["checkpoints"] = f"{root.rstrip('/')}/checkpoints"
     if root is not None and not _URI.match(root):
         given.setdefault("docs", f"{root}/quality/data_docs")
@@ -254,45 +301,63 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
             raise ValueError(f"clusters.{alias}.{MIGRATING}: {value!r} is neither true nor false")
     given["migrating"] = frozenset(alias for alias, value in own.items() if truth(value))
     given |= {f"{schema}_retention": age for schema, age in given.pop("retention", {}).items()}
-    thresholds, limits = Thresholds(**given.pop("thresholds", {})), Limits(**given.pop("status", {}))
+    thresholds, limits = (
+        Thresholds(**given.pop("thresholds", {})),
+        Limits(**given.pop("status", {})),
+    )
     return Config(**given, thresholds=thresholds, limits=limits)
 
 
 def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
-    """The clusters, once the data sources have checked their options: a mistake should show here, not in the first
-    batch.
+    """The clusters, once the data sources have checked their options: a mistake should show here,
+    not in the first batch.
     """
     clusters = parse(config.source_options({}), "stream").clusters
     for cluster in clusters:
-        if cluster.metadata_version is not None and cluster.metadata_version < FIRST_VERSION_WITH_CLUSTER_ID:
+        if (
+            cluster.metadata_version is not None
+            and cluster.metadata_version < FIRST_VERSION_WITH_CLUSTER_ID
+        ):
             raise ValueError(
-                f"metadataVersion {cluster.metadata_version}: history needs the cluster's id, which answers have from "
+                f"metadataVersion {cluster.metadata_version}: history needs the cluster's id, "
+                "which answers have from "
                 f"{FIRST_VERSION_WITH_CLUSTER_ID} on"
             )
     if config.group_log is not None:
         if _only({"clienthashkey"}, config.group_log):
             raise ValueError(
-                "groupLog.clientHashKey: set it under poll, where it holds for polled groups and for the log"
+                "groupLog.clientHashKey: set it under poll, where it holds for polled groups and "
+                "for the log"
             )
         parse_group_log(config.group_log_options({}), "stream")
     if (config.cluster_log is None) == bool(config.with_controllers):
         raise ValueError(
             f"clusterLog: no cluster has {CONTROLLER_SERVERS}"
             if config.cluster_log is not None
-            else f"clusters.{config.with_controllers[0]}: {CONTROLLERS}*: without clusterLog nobody asks controllers"
+            else (
+                f"clusters.{config.with_controllers[0]}: {CONTROLLERS}*: without clusterLog "
+                "nobody asks controllers"
+            )
         )
     if config.cluster_log is not None:
-        interval = parse_cluster_log(config.cluster_log_options({}), "stream").commit_interval_ms * _MILLISECOND
+        interval = (
+            parse_cluster_log(config.cluster_log_options({}), "stream").commit_interval_ms
+            * _MILLISECOND
+        )
         if 2 * interval > config.hand_over:
             raise ValueError(
-                f"clusterLog.commitInterval: {interval} is more than half of history.handOver ({config.hand_over}): "
-                "of a log in which nothing happens that is the time between two rows, and polls would make history"
+                f"clusterLog.commitInterval: {interval} is more than half of history.handOver "
+                f"({config.hand_over}): "
+                "of a log in which nothing happens that is the time between two rows, and polls "
+                "would make history"
             )
     return clusters
 
 
 def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a mapping, and of those in it, by names as fields have them. `name` is empty for the file."""
+    """The values of a mapping, and of those in it, by names as fields have them. `name` is empty
+    for the file.
+    """
     given = _mapping(name or "the file", value)
     within = f"{name}." if name else ""
     for key in given:
@@ -314,7 +379,9 @@ def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _each(reader: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:
     """Of a mapping with keys of any name."""
-    return lambda name, value: {key: reader(f"{name}.{key}", item) for key, item in _mapping(name, value).items()}
+    return lambda name, value: {
+        key: reader(f"{name}.{key}", item) for key, item in _mapping(name, value).items()
+    }
 
 
 def _mapping(name: str, value: Any) -> Mapping[str, Any]:
@@ -362,12 +429,16 @@ def _spool(name: str, value: Any) -> str:
 def _here_only(name: str, value: Any, what: str) -> str:
     folder = _folder(name, value)
     if _URI.match(folder):
-        raise ValueError(f"{name}: {folder} is not a folder of this machine, the only place that {what} can be")
+        raise ValueError(
+            f"{name}: {folder} is not a folder of this machine, the only place that {what} can be"
+        )
     return folder
 
 
 def _text(name: str, value: Any) -> str:
-    """A text as it is written, or a list of them; empty where there is nothing, which one option takes for a value."""
+    """A text as it is written, or a list of them; empty where there is nothing, which one option
+    takes for a value.
+    """
     if isinstance(value, list):
         return ",".join("" if item is None else str(item) for item in value)
     if value is None or isinstance(value, str):
@@ -382,11 +453,19 @@ def _option(name: str, value: Any) -> str:
 
 
 def _questions(name: str, value: Any) -> str:
-    """`enrich` as the data source takes it, of a mapping of questions to intervals; without one, with its own beat."""
+    """`enrich` as the data source takes it, of a mapping of questions to intervals; without one,
+    with its own beat.
+    """
     if not isinstance(value, Mapping):
         return _text(name, value)
-    questions = {str(kind): None if beat is None else _text(f"{name}.{kind}", beat) for kind, beat in value.items()}
-    return ",".join(kind if beat is None else f"{kind}={beat}" for kind, beat in questions.items()) or "none"
+    questions = {
+        str(kind): None if beat is None else _text(f"{name}.{kind}", beat)
+        for kind, beat in value.items()
+    }
+    return (
+        ",".join(kind if beat is None else f"{kind}={beat}" for kind, beat in questions.items())
+        or "none"
+    )
 
 
 def _options(name: str, value: Any) -> dict[str, str]:
@@ -408,9 +487,13 @@ def _duration(name: str, value: Any) -> timedelta:
 
 
 def _age(name: str, value: Any) -> timedelta:
-    """An age at which rows go. Days alone: who means months by `12M` would lose all but twelve minutes."""
+    """An age at which rows go. Days alone: who means months by `12M` would lose all but twelve
+    minutes.
+    """
     if not _DAYS.fullmatch(str(value).strip().lower()):
-        raise ValueError(f"{name}: {value!r} is not a number of days: write it as 7d, a year as 365d")
+        raise ValueError(
+            f"{name}: {value!r} is not a number of days: write it as 7d, a year as 365d"
+        )
     if (age := _duration(name, value)) < _LEAST_AGE:
         raise ValueError(f"{name}: {value!r} is less than 1d, the least")
     return age
@@ -419,7 +502,10 @@ def _age(name: str, value: Any) -> timedelta:
 def _hand_over(name: str, value: Any) -> timedelta:
     found = _duration(name, value)
     if found < _LEAST_HAND_OVER:
-        raise ValueError(f"{name}: {value!r} is less than 2m: of a log in which nothing happens a minute is one row")
+        raise ValueError(
+            f"{name}: {value!r} is less than 2m: of a log in which nothing happens a minute is "
+            "one row"
+        )
     return found
 
 
@@ -441,53 +527,107 @@ _LEAST_HAND_OVER = timedelta(minutes=2)
 _LEAST_AGE = timedelta(days=1)
 
 FILE: Mapping[str, Any] = {
-    "lake": (_lake, "Where the tables are: a folder, beside this file if it is relative, a URI, or {catalog: NAME}."),
+    "lake": (
+        _lake,
+        (
+            "Where the tables are: a folder, beside this file if it is relative, a URI, or "
+            "{catalog: NAME}."
+        ),
+    ),
     "checkpoints": (
         lambda name, value: None if value is None else _folder(name, value),
-        "Where the streaming queries keep their place. Default: LAKE/checkpoints; required with a catalog.",
+        (
+            "Where the streaming queries keep their place. Default: LAKE/checkpoints; required "
+            "with a catalog."
+        ),
     ),
     "spool": (
         _spool,
-        "Folder of the machine that polls, in which polls wait. Default: CHECKPOINTS/spool, or see below.",
+        (
+            "Folder of the machine that polls, in which polls wait. Default: CHECKPOINTS/spool, "
+            "or see below."
+        ),
     ),
     "clusters": (
         _each(_each(_option)),
         "For each alias, which is for good, how to reach that cluster.",
     ),
     "poll": (_options, "Options that hold for all clusters."),
-    "groupLog": (_options, "Options of reading __consumer_offsets; may be empty. Default: nothing reads it."),
-    "clusterLog": (_options, "Options of reading __cluster_metadata; may be empty. Default: nothing reads it."),
+    "groupLog": (
+        _options,
+        "Options of reading __consumer_offsets; may be empty. Default: nothing reads it.",
+    ),
+    "clusterLog": (
+        _options,
+        "Options of reading __cluster_metadata; may be empty. Default: nothing reads it.",
+    ),
     "retention": {
         "bronze": (_age, "Age in days at which days of bronze go, once they became history."),
-        "silver": (_age, "Age in days at which rows of silver go, by when they were over. Default: never."),
-        "gold": (_age, "Age in days at which rows of gold go, by when they were over. Default: never."),
-        "groupLag": (_age, "The same of gold.group_lag and gold.removed_commits_told. Default: as gold."),
+        "silver": (
+            _age,
+            "Age in days at which rows of silver go, by when they were over. Default: never.",
+        ),
+        "gold": (
+            _age,
+            "Age in days at which rows of gold go, by when they were over. Default: never.",
+        ),
+        "groupLag": (
+            _age,
+            "The same of gold.group_lag and gold.removed_commits_told. Default: as gold.",
+        ),
     },
     "thresholds": {
-        "flaps": (_count(1), "A broker that leaves an ISR so many times within flapWindow is flapping."),
-        "storm": (_count(2), "A group that rebalances so many times within stormWindow is in a storm."),
-        "crashLoop": (_count(2), "A client that joins a group so many times in crashLoopWindow is in a crash loop."),
+        "flaps": (
+            _count(1),
+            "A broker that leaves an ISR so many times within flapWindow is flapping.",
+        ),
+        "storm": (
+            _count(2),
+            "A group that rebalances so many times within stormWindow is in a storm.",
+        ),
+        "crashLoop": (
+            _count(2),
+            "A client that joins a group so many times in crashLoopWindow is in a crash loop.",
+        ),
         "flapWindow": (_duration, "See flaps."),
         "stormWindow": (_duration, "See storm."),
         "crashLoopWindow": (_duration, "See crashLoop."),
     },
     "history": {
-        "pollsPerRound": (_count(1), "A round of history takes at most so many polls of each cluster."),
-        "handOver": (_hand_over, "Polls make history once nobody read the controllers' log for so long; 2m at least."),
+        "pollsPerRound": (
+            _count(1),
+            "A round of history takes at most so many polls of each cluster.",
+        ),
+        "handOver": (
+            _hand_over,
+            "Polls make history once nobody read the controllers' log for so long; 2m at least.",
+        ),
     },
     "validation": {"docs": (_docs, "Folder of the data docs. Default: LAKE/quality/data_docs.")},
     "status": {
         "window": (_duration, "Polls and gaps of so long before now count."),
-        "lastGoodPoll": (_duration, "The last good poll may be so old. Default: two intervals and two minutes."),
+        "lastGoodPoll": (
+            _duration,
+            "The last good poll may be so old. Default: two intervals and two minutes.",
+        ),
         "failures": (_count(1), "So many failed polls in a row are too many."),
-        "unanswered": (_count(1), "So many answers in a row to a question of enrich that failed are too many."),
+        "unanswered": (
+            _count(1),
+            "So many answers in a row to a question of enrich that failed are too many.",
+        ),
         "failedPercent": (_count(0, percent=100), "More failed polls of a hundred are too many."),
         "latePercent": (_count(0, percent=100), "More late polls of a hundred are too many."),
         "gaps": (_count(0), "More gaps are too many."),
-        "lostOffsets": (_count(0), "More offsets of the group log that were gone unread are too many."),
+        "lostOffsets": (
+            _count(0),
+            "More offsets of the group log that were gone unread are too many.",
+        ),
         "behind": (_duration, "History may be behind polls by so long."),
         "upkeep": (_duration, "The last upkeep may be so long ago."),
-        "lakeBytes": (_count(1), "The tables, with their logs, may be so large. Default: any size."),
+        "lakeBytes": (
+            _count(1),
+            "The tables, with their logs, may be so large. Default: any size.",
+        ),
     },
 }
 """Each key of the file -> the reader of its value, and its meaning; or the keys in it."""

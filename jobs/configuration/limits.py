@@ -14,8 +14,8 @@ CROSSED = 3
 class Limits:
     """The thresholds, and the time before now whose polls and gaps are counted.
 
-    `last_good_poll` None: two intervals and two minutes, since a batch may hold a minute of polls and takes some
-    seconds to commit. `lake_bytes` None: any size.
+    `last_good_poll` None: two intervals and two minutes, since a batch may hold a minute of polls
+    and takes some seconds to commit. `lake_bytes` None: any size.
     """
 
     window: timedelta = timedelta(hours=1)
@@ -31,5 +31,7 @@ class Limits:
     lake_bytes: int | None = None
 
     def window_of(self, interval: timedelta) -> timedelta:
-        """The window, with room for some polls. `interval`: between two polls of a cluster, the longest."""
+        """The window, with room for some polls. `interval`: between two polls of a cluster, the
+        longest.
+        """
         return max(self.window, POLLS_AT_LEAST * interval)

@@ -1,4 +1,6 @@
-"""The histories: what each takes of what is new, and how far it has come. The engine (jobs/rounds/) makes them all."""
+"""The histories: what each takes of what is new, and how far it has come. The engine (jobs/rounds/)
+makes them all.
+"""
 
 from typing import Any
 

@@ -41,7 +41,9 @@ class NewRecords:
             self.last = last
 
     def note(self, taken: Mapping[str, bool]) -> None:
-        """Forget the rows of clusters that a round has taken, but for those that have to come again (True)."""
+        """Forget the rows of clusters that a round has taken, but for those that have to come again
+        (True).
+        """
         for cluster, is_open in taken.items():
             if not is_open:
                 self.rows.pop(cluster, None)
@@ -52,7 +54,9 @@ class NewRecords:
 def read(
     spark: SparkSession, lake: Lake, first: int, last: int, *, planned: datetime | None = None
 ) -> dict[str, pa.Table]:
-    """The rows that versions of bronze.cluster_log appended, by alias. `planned`: as of `appended`."""
+    """The rows that versions of bronze.cluster_log appended, by alias. `planned`: as of
+    `appended`.
+    """
     rows = as_stored(appended(spark, lake, CLUSTER_LOG, first, last, planned=planned), CLUSTER_LOG)
     clusters = pc.unique(rows["cluster"]).to_pylist()
     return {cluster: rows.filter(pc.equal(rows["cluster"], cluster)) for cluster in clusters}
@@ -66,7 +70,9 @@ def read_at(rows: pa.Table) -> datetime:
 
 def has_news(rows: pa.Table) -> bool:
     """Whether some of the rows say more than that there was nothing to read."""
-    is_quiet = pc.and_(pc.equal(rows["record"], "span"), pc.equal(rows["went"], "read").fill_null(False))
+    is_quiet = pc.and_(
+        pc.equal(rows["record"], "span"), pc.equal(rows["went"], "read").fill_null(False)
+    )
     return not pc.all(is_quiet).as_py()
 
 

@@ -1,9 +1,11 @@
-"""Rebalances that the coordinators' log tells, offset commits and the ends of logs -> gold.rebalance_cost: for how long
-nobody consumed, how far a group fell behind, how much may have been done twice.
+"""Rebalances that the coordinators' log tells, offset commits and the ends of logs ->
+gold.rebalance_cost: for how long nobody consumed, how far a group fell behind, how much may have
+been done twice.
 
-A round takes rebalances that are over and new, and once a minute looks after rows that are live. It reads bronze around
-them alone: if no group rebalances, the job reads nothing. Of bronze it takes no more than the history of rebalances has
-had of the log: beyond that nobody knows which rebalance a commit or a visit follows.
+A round takes rebalances that are over and new, and once a minute looks after rows that are live. It
+reads bronze around them alone: if no group rebalances, the job reads nothing. Of bronze it takes no
+more than the history of rebalances has had of the log: beyond that nobody knows which rebalance a
+commit or a visit follows.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -40,8 +42,8 @@ LOOK_EVERY = timedelta(minutes=1)
 """How often live rows are looked after."""
 
 BEFORE = timedelta(minutes=15)
-"""Rows of bronze are read from so long before what is new. A transaction is open for no longer, unless brokers say
-otherwise (transaction.max.timeout.ms), and CADENCE_FROM is less.
+"""Rows of bronze are read from so long before what is new. A transaction is open for no longer,
+unless brokers say otherwise (transaction.max.timeout.ms), and CADENCE_FROM is less.
 """
 
 REBALANCES_A_ROUND = 1_000
@@ -73,9 +75,10 @@ Times = Mapping[str, datetime]
 
 @dataclass(frozen=True)
 class CostInput:
-    """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and, for rows that are live,
-    what there was from when the log was read last but one (`read_after`) up to then (`read_until`). `at`: of the round.
-    `aside`: the clusters that are left out; `held`: nothing of these was taken that was told later.
+    """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and, for
+    rows that are live, what there was from when the log was read last but one (`read_after`) up to
+    then (`read_until`). `at`: of the round. `aside`: the clusters that are left out; `held`:
+    nothing of these was taken that was told later.
     """
 
     at: datetime
@@ -89,13 +92,17 @@ class CostInput:
     @property
     def moved(self) -> set[str]:
         """The clusters of whose log more is known."""
-        return {alias for alias, at in self.read_until.items() if at > self.read_after.get(alias, _NEVER)}
+        return {
+            alias
+            for alias, at in self.read_until.items()
+            if at > self.read_after.get(alias, _NEVER)
+        }
 
 
 @dataclass(frozen=True)
 class Memory:
-    """When the last rebalance was told that was taken, and by alias, when the log was read that was looked at. `held`:
-    as of CostInput.
+    """When the last rebalance was told that was taken, and by alias, when the log was read that was
+    looked at. `held`: as of CostInput.
     """
 
     told: datetime
@@ -115,7 +122,9 @@ class RebalanceCost(History[News]):
     def __init__(self) -> None:
         self._told_version, self._looked_at = -1, _NEVER
         self._read: dict[str, datetime] = {}
-        """By alias, up to when live rows were looked after: no less than what internal.states has."""
+        """By alias, up to when live rows were looked after: no less than what internal.states
+        has.
+        """
 
     @staticmethod
     def wanted(config: Config) -> bool:
@@ -140,9 +149,13 @@ class RebalanceCost(History[News]):
             new = [row for row in new if row["updated_at"] <= later[REBALANCES_A_ROUND - 1]]
         told_until = max([memory.told, *(row["updated_at"] for row in new)])
         read_after = {**memory.read, **self._read}
-        read_until = read_after | {alias: at for alias, at in read_until.items() if alias not in context.aside}
+        read_until = read_after | {
+            alias: at for alias, at in read_until.items() if alias not in context.aside
+        }
         held = memory.held or memory.told if context.aside else None
-        take = CostInput(now, memory.told, told_until, read_after, read_until, tuple(context.aside), held)
+        take = CostInput(
+            now, memory.told, told_until, read_after, read_until, tuple(context.aside), held
+        )
         self._looked_at, self._read = now, read_until
         is_due = told_until > memory.told
         if not is_due:
@@ -150,7 +163,9 @@ class RebalanceCost(History[News]):
         return replace(_news(context, take, new), is_due=is_due)
 
     def again(self, context: Context, taken: CostInput) -> News:
-        """The history has one table: that has the round, or the round is made of what there is now."""
+        """The history has one table: that has the round, or the round is made of what there is
+        now.
+        """
         return _news(context, taken, _new(context, taken.told_after, taken.told_until))
 
     def after(self, context: Context, news: News, made: Made | None) -> Iterable[State]:  # noqa: ARG002
@@ -161,7 +176,9 @@ class RebalanceCost(History[News]):
             yield {"history": JOB, "cluster": "", "round": None, "memory": memory}
 
     def go_back(self, context: Context) -> Iterable[State]:
-        """Look at rebalances again from where some were left out. Those that have a cost by then are passed over."""
+        """Look at rebalances again from where some were left out. Those that have a cost by then
+        are passed over.
+        """
         self._told_version = -1
         memory = context.memory(JOB, "", Memory)
         if memory is not None and memory.held is not None:
@@ -169,13 +186,21 @@ class RebalanceCost(History[News]):
 
 
 def _told_up_to(context: Context) -> tuple[datetime, dict[str, datetime]]:
-    """When the last round of rebalances was made that is noted as done; and by alias, when the log was read that it and
-    those before had.
+    """When the last round of rebalances was made that is noted as done; and by alias, when the log
+    was read that it and those before had.
     """
     states = states_of(context.spark, context.lake)
-    rows = {cluster: row for (history, cluster), row in states.items() if history == REBALANCES and cluster}
+    rows = {
+        cluster: row
+        for (history, cluster), row in states.items()
+        if history == REBALANCES and cluster
+    }
     made = (loads(OfRebalances, row["memory"]).at for row in rows.values())
-    read = {cluster: row["last_seen_at"] for cluster, row in rows.items() if row["last_seen_at"] is not None}
+    read = {
+        cluster: row["last_seen_at"]
+        for cluster, row in rows.items()
+        if row["last_seen_at"] is not None
+    }
     return max((at for at in made if at is not None), default=_NEVER), read
 
 
@@ -185,27 +210,40 @@ def _kept(context: Context) -> pa.Table:
 
 def _rebalances(context: Context) -> DataFrame:
     """Rebalances that may have a cost: share groups commit no offsets."""
-    rebalances = context.lake.read(context.spark, REBALANCES_TOLD).where("source = 'log' AND group_type <> 'share'")
+    rebalances = context.lake.read(context.spark, REBALANCES_TOLD).where(
+        "source = 'log' AND group_type <> 'share'"
+    )
     return rebalances.select(*_TOLD, "updated_at")
 
 
 def _new(context: Context, after: datetime, until: datetime = _EVER) -> list[Row]:
     """Rebalances that are over and were told after a time, up to another."""
     since = max(after - CLOCK_BACK, _NEVER)
-    over = _rebalances(context).where(F.col("ended_before").isNotNull() & (F.col("updated_at") > F.lit(since)))
+    over = _rebalances(context).where(
+        F.col("ended_before").isNotNull() & (F.col("updated_at") > F.lit(since))
+    )
     found = sorted(over.toArrow().to_pylist(), key=itemgetter("updated_at"))
     return [row for row in found if row["updated_at"] <= until]
 
 
 def _news(context: Context, take: CostInput, new: Sequence[Row]) -> News:
-    """The rows of bronze around rebalances. `new`: some of these may have a cost already, as gold has them again."""
+    """The rows of bronze around rebalances. `new`: some of these may have a cost already, as gold
+    has them again.
+    """
     kept = _kept(context)
     kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(take.aside, pa.string()))))
     new = [row for row in new if row["cluster"] not in take.aside]
     if new:
-        begun = context.live.read(REBALANCE_COST).where(F.col("began_before") >= F.lit(min(map(_BEGAN, new))))
+        begun = context.live.read(REBALANCE_COST).where(
+            F.col("began_before") >= F.lit(min(map(_BEGAN, new)))
+        )
         told_again = [row["id"] for row in new]
-        done = {row[0] for row in begun.where(F.col("rebalance_id").isin(told_again)).select("rebalance_id").collect()}
+        done = {
+            row[0]
+            for row in begun.where(F.col("rebalance_id").isin(told_again))
+            .select("rebalance_id")
+            .collect()
+        }
         new = [row for row in new if row["id"] not in done]
     moved = take.moved.intersection(kept["cluster"].to_pylist())
     if not new and not moved:
@@ -213,16 +251,27 @@ def _news(context: Context, take: CostInput, new: Sequence[Row]) -> News:
     groups = set(zip(kept["cluster"].to_pylist(), kept["group_id"].to_pylist(), strict=True))
     groups |= {(row["cluster"], row["group_id"]) for row in new}
     begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
-    near = _rebalances(context).where(F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM))
-    wanted = F.broadcast(context.spark.createDataFrame(sorted(groups), "cluster string, group_id string"))
+    near = _rebalances(context).where(
+        F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM)
+    )
+    wanted = F.broadcast(
+        context.spark.createDataFrame(sorted(groups), "cluster string, group_id string")
+    )
     found = near.join(wanted, ["cluster", "group_id"]).toArrow().to_pylist()
     # One that comes with a later round is as one that lasts: those before it end where it began.
     ids = {*kept["rebalance_id"].to_pylist(), *(row["id"] for row in new)}
     of_groups = [
-        row if row["updated_at"] <= take.told_until or row["id"] in ids else row | {"ended_before": None}
+        row
+        if row["updated_at"] <= take.told_until or row["id"] in ids
+        else row | {"ended_before": None}
         for row in found
     ]
-    since = min([*map(_BEGAN, new), *(take.read_after.get(alias, take.read_until[alias]) for alias in moved)])
+    since = min(
+        [
+            *map(_BEGAN, new),
+            *(take.read_after.get(alias, take.read_until[alias]) for alias in moved),
+        ]
+    )
     return News(
         takes=take,
         rows=_known(context, of_groups, since - BEFORE),
@@ -234,8 +283,8 @@ def _news(context: Context, take: CostInput, new: Sequence[Row]) -> News:
 
 
 def _known(context: Context, told: Sequence[Row], since: datetime) -> list[DataFrame]:
-    """All that is known of groups that rebalanced, packed beside KEY: rebalances, and rows of the log and visits
-    from `since` on.
+    """All that is known of groups that rebalanced, packed beside KEY: rebalances, and rows of the
+    log and visits from `since` on.
     """
     spark = context.spark
     groups = {(row["cluster"], row["group_id"]): _key(row) for row in told}
@@ -246,7 +295,9 @@ def _known(context: Context, told: Sequence[Row], since: datetime) -> list[DataF
             f"cluster string, group_id string, {KEY} string",
         )
     )
-    of_places = F.broadcast(spark.createDataFrame(sorted(places), f"cluster string, log_partition int, {KEY} string"))
+    of_places = F.broadcast(
+        spark.createDataFrame(sorted(places), f"cluster string, log_partition int, {KEY} string")
+    )
     rebalances = spark.createDataFrame(
         [tuple(row[name] for name in _TOLD) for row in told], ddl(REBALANCES_TOLD, _TOLD)
     ).join(of_groups, ["cluster", "group_id"])
@@ -254,28 +305,48 @@ def _known(context: Context, told: Sequence[Row], since: datetime) -> list[DataF
     log = context.lake.read(spark, GROUP_LOG).where(is_recent).select("cluster", *_LOGGED)
     commits = log.where("record = 'commits'").join(of_groups, ["cluster", "group_id"])
     # These say something of all groups of a partition of the log.
-    others = log.where("record IN ('marker', 'lost', 'truncated')").join(of_places, ["cluster", "log_partition"])
+    others = log.where("record IN ('marker', 'lost', 'truncated')").join(
+        of_places, ["cluster", "log_partition"]
+    )
     of_log = [packed(rows, GROUP_LOG, (KEY,), _LOGGED) for rows in (commits, others)]
-    return [packed(rebalances, REBALANCES_TOLD, (KEY,), _TOLD), *of_log, *_visits(context, of_groups, since)]
+    return [
+        packed(rebalances, REBALANCES_TOLD, (KEY,), _TOLD),
+        *of_log,
+        *_visits(context, of_groups, since),
+    ]
 
 
 def _visits(context: Context, of_groups: DataFrame, since: datetime) -> list[DataFrame]:
     """The visits of groups from `since` on; none where nobody asks."""
     spark = context.spark
     polls = context.lake.read(spark, METADATA_POLLS).where(F.col("day") >= F.lit(since.date()))
-    headers = polls.where("record = 'answer' AND kind = 'offsets'").where(F.col("scheduled_at") >= F.lit(since))
+    headers = polls.where("record = 'answer' AND kind = 'offsets'").where(
+        F.col("scheduled_at") >= F.lit(since)
+    )
     # Each cluster has numbers of its own.
     place = F.struct("stream", "n")
     asked = headers.groupBy("cluster").agg(F.min(place).alias("_first")).collect()
     if not asked:
         return []
-    of_clusters = spark.createDataFrame(asked, "cluster string, _first struct<stream: string, n: bigint>")
+    of_clusters = spark.createDataFrame(
+        asked, "cluster string, _first struct<stream: string, n: bigint>"
+    )
     # Files have statistics of these two.
     first = min(each["_first"] for each in asked)
-    is_later = (F.col("stream") > first.stream) | ((F.col("stream") == first.stream) & (F.col("n") >= first.n))
-    offsets = polls.where("record = 'offsets'").where(is_later).join(F.broadcast(of_clusters), "cluster")
-    offsets = offsets.where(place >= F.col("_first")).select("cluster", F.explode("offsets").alias("_of"))
-    rows = offsets.select("cluster", "_of.*").where("topic IS NOT NULL").join(of_groups, ["cluster", "group_id"])
+    is_later = (F.col("stream") > first.stream) | (
+        (F.col("stream") == first.stream) & (F.col("n") >= first.n)
+    )
+    offsets = (
+        polls.where("record = 'offsets'").where(is_later).join(F.broadcast(of_clusters), "cluster")
+    )
+    offsets = offsets.where(place >= F.col("_first")).select(
+        "cluster", F.explode("offsets").alias("_of")
+    )
+    rows = (
+        offsets.select("cluster", "_of.*")
+        .where("topic IS NOT NULL")
+        .join(of_groups, ["cluster", "group_id"])
+    )
     return [packed(rows, METADATA_POLLS, (KEY,), _VISITED)]
 
 
@@ -309,8 +380,12 @@ def _fold(
             for row in sorted(visits.get(group_id, ()), key=itemgetter("commit_read_before")):
                 seen.setdefault((row["topic"], row["partition"]), []).append(Visit.of(row))
             before = [_as_folded(row) for row in kept.get(group, ())]
-            found = fold(before, told.get(group, ()), new, partial(_log_of, logs), seen, until=told_until)
-            made += [dict(zip(_OF_GROUP, group, strict=True)) | row | {"updated_at": at} for row in found]
+            found = fold(
+                before, told.get(group, ()), new, partial(_log_of, logs), seen, until=told_until
+            )
+            made += [
+                dict(zip(_OF_GROUP, group, strict=True)) | row | {"updated_at": at} for row in found
+            ]
         return {REBALANCE_COST.full_name: made}
 
 
@@ -327,7 +402,9 @@ def _log_of(logs: Mapping[int, Sequence[Row]], partition: int) -> CommitLog:
     return commit_log(logs.get(partition, ()))
 
 
-def _by(of: Callable[[Row], Any], tables: Mapping[str, pa.Table], table: Table) -> dict[Any, list[Row]]:
+def _by(
+    of: Callable[[Row], Any], tables: Mapping[str, pa.Table], table: Table
+) -> dict[Any, list[Row]]:
     found: dict[Any, list[Row]] = {}
     for row in rows_in(tables, table):
         found.setdefault(of(row), []).append(row)

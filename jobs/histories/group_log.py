@@ -1,8 +1,8 @@
-"""Rows of bronze.group_log that say something of rebalances and that no round has taken, and the place of each in the
-order of its partition.
+"""Rows of bronze.group_log that say something of rebalances and that no round has taken, and the
+place of each in the order of its partition.
 
-Offsets go back when a log is truncated. So a row's place is the era that it was read in (0, or when the truncation
-before it was found, microseconds) and its offset; what was read twice has one place.
+Offsets go back when a log is truncated. So a row's place is the era that it was read in (0, or when
+the truncation before it was found, microseconds) and its offset; what was read twice has one place.
 """
 
 from collections.abc import Mapping
@@ -25,18 +25,25 @@ Places = dict[int, tuple[int, int]]
 
 
 def new_rows(rows: DataFrame, taken: Mapping[str, Places]) -> DataFrame:
-    """Those of `rows` that are beyond what was taken, by alias; with COLUMNS, those of PLACE and `goes_on_at`, the
-    offset that follows.
+    """Those of `rows` that are beyond what was taken, by alias; with COLUMNS, those of PLACE and
+    `goes_on_at`, the offset that follows.
     """
     rows = rows.where(_OF_REBALANCES).select(*COLUMNS)
-    done = [(cluster, p, era, offset) for cluster, places in taken.items() for p, (era, offset) in places.items()]
+    done = [
+        (cluster, p, era, offset)
+        for cluster, places in taken.items()
+        for p, (era, offset) in places.items()
+    ]
     schema = "cluster string, log_partition int, done_era bigint, done_offset bigint"
     offsets = rows.sparkSession.createDataFrame(done, schema)
     found = F.collect_set(F.unix_micros("read_at")).alias("found")
     truncations = rows.where("record = 'truncated'").groupBy(*PARTITION).agg(found)
     # The last truncation that was found before a row was read, by this round or by one before.
     at = "unix_micros(read_at)"
-    era = f"coalesce(greatest(IF(done_era <= {at}, done_era, NULL), array_max(filter(found, f -> f <= {at}))), 0)"
+    era = (
+        f"coalesce(greatest(IF(done_era <= {at}, done_era, NULL), array_max(filter(found, f -> f "
+        f"<= {at}))), 0)"
+    )
     return (
         rows.join(F.broadcast(offsets), list(PARTITION), "left")
         .join(F.broadcast(truncations), list(PARTITION), "left")
@@ -48,6 +55,8 @@ def new_rows(rows: DataFrame, taken: Mapping[str, Places]) -> DataFrame:
                 "goes_on_at": F.expr("coalesce(next_offset, offset + 1)"),
             }
         )
-        .where("done_offset IS NULL OR era > done_era OR (era = done_era AND offset >= done_offset)")
+        .where(
+            "done_offset IS NULL OR era > done_era OR (era = done_era AND offset >= done_offset)"
+        )
         .drop("found", "done_era", "done_offset")
     )

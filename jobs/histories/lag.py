@@ -1,8 +1,8 @@
-"""Offsets of groups that polls asked for (`enrich: offsets`) -> how far each group was behind, and commits that were
-removed.
+"""Offsets of groups that polls asked for (`enrich: offsets`) -> how far each group was behind, and
+commits that were removed.
 
-A round folds the visits that are new, of each group (jobs/rules/groups/lag.py). It reads polls from bronze, so it waits
-for no other history.
+A round folds the visits that are new, of each group (jobs/rules/groups/lag.py). It reads polls from
+bronze, so it waits for no other history.
 """
 
 import json
@@ -120,7 +120,11 @@ class GroupLag(History[Visits]):
             return Visits(takes=LagInput(now, {}), visits={})
         polls = self._polls(context, version)
         headers = _headers(polls.where(_is_not_taken(context.states)), context.aside)
-        taken = [header for of_alias in headers.values() for header in of_alias[: context.config.polls_per_round]]
+        taken = [
+            header
+            for of_alias in headers.values()
+            for header in of_alias[: context.config.polls_per_round]
+        ]
         is_more = len(taken) < sum(map(len, headers.values()))
         if not is_more:
             self._version = version
@@ -156,7 +160,9 @@ class GroupLag(History[Visits]):
     @staticmethod
     def places_of(_: Table, rows: pa.Table) -> pa.ChunkedArray:
         """KEY of live rows."""
-        return pc.binary_join_element_wise(rows["cluster"], rows["cluster_id"], rows[PART].cast(pa.string()), "/")
+        return pc.binary_join_element_wise(
+            rows["cluster"], rows["cluster_id"], rows[PART].cast(pa.string()), "/"
+        )
 
     def is_left(self, spark: SparkSession, config: Config) -> bool:
         """Whether bronze has visits that no round has taken."""
@@ -174,13 +180,22 @@ def _headers(polls: DataFrame, aside: Container[str] = ()) -> dict[str, list[Row
     """The headers of visits, in order, by alias."""
     # What answers tell is left alone: the first look of a run goes over all days of bronze.
     found: dict[str, list[Row]] = {}
-    for header in sorted(rows_of(polls.where(IS_VISIT).select(*_HEADER).toArrow()), key=itemgetter("poll_id")):
+    for header in sorted(
+        rows_of(polls.where(IS_VISIT).select(*_HEADER).toArrow()), key=itemgetter("poll_id")
+    ):
         if header["cluster"] not in aside:
             found.setdefault(header["cluster"], []).append(header)
     return found
 
 
-def _news(context: Context, polls: DataFrame, headers: Sequence[Row], at: datetime, *, is_more: bool = False) -> Visits:
+def _news(
+    context: Context,
+    polls: DataFrame,
+    headers: Sequence[Row],
+    at: datetime,
+    *,
+    is_more: bool = False,
+) -> Visits:
     """The visits of these headers, and what they tell of groups."""
     taken = LagInput(at, {})
     for header in headers:
@@ -215,7 +230,9 @@ def _news(context: Context, polls: DataFrame, headers: Sequence[Row], at: dateti
     return Visits(
         takes=taken,
         visits=visits,
-        rows=[said.select(_key("_told.group_id").alias(KEY), packed.alias(column_of(METADATA_POLLS)))],
+        rows=[
+            said.select(_key("_told.group_id").alias(KEY), packed.alias(column_of(METADATA_POLLS)))
+        ],
         places=[f"{cluster}/{part}" for cluster in clusters for part in range(PARTS)],
         fold=partial(_fold, visits=of_clusters, before=before, places=clusters, at=at),
         clusters={alias for alias, _ in visits},
@@ -225,17 +242,20 @@ def _news(context: Context, polls: DataFrame, headers: Sequence[Row], at: dateti
 
 
 def _answers(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
-    """The answers of visits about groups, among `polls`: cluster, poll_id, cluster_id, and offsets of many partitions a
-    row.
+    """The answers of visits about groups, among `polls`: cluster, poll_id, cluster_id, and offsets
+    of many partitions a row.
     """
     wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
-    visits = polls.sparkSession.createDataFrame(wanted, "cluster string, poll_id string, cluster_id string")
+    visits = polls.sparkSession.createDataFrame(
+        wanted, "cluster string, poll_id string, cluster_id string"
+    )
     spans: dict[str, list[int]] = defaultdict(list)
     for header in headers:
         spans[header["stream"]].append(header["n"])
     # Of streams and numbers files have statistics.
     within = " OR ".join(
-        f"(stream = '{stream}' AND n BETWEEN {min(numbers)} AND {max(numbers)})" for stream, numbers in spans.items()
+        f"(stream = '{stream}' AND n BETWEEN {min(numbers)} AND {max(numbers)})"
+        for stream, numbers in spans.items()
     )
     told = polls.where("record = 'offsets'").where(within).select("cluster", "poll_id", "offsets")
     return told.join(F.broadcast(visits), ["cluster", "poll_id"])
@@ -243,7 +263,9 @@ def _answers(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
 
 def _is_not_taken(states: States) -> Column:
     """That a poll came after those that rounds have taken."""
-    done = [(cluster, row["done_poll"]) for (history, cluster), row in states.items() if history == JOB]
+    done = [
+        (cluster, row["done_poll"]) for (history, cluster), row in states.items() if history == JOB
+    ]
     if not done:
         return F.lit(True)
     known = F.create_map(*(F.lit(each) for pair in done for each in pair))
@@ -252,7 +274,10 @@ def _is_not_taken(states: States) -> Column:
 
 def _is_planned(polls: Mapping[str, Sequence[str]]) -> Column:
     """That a poll is one of these, by alias."""
-    of_aliases = [(F.col("cluster") == alias) & F.col("poll_id").isin(list(ids)) for alias, ids in polls.items()]
+    of_aliases = [
+        (F.col("cluster") == alias) & F.col("poll_id").isin(list(ids))
+        for alias, ids in polls.items()
+    ]
     return reduce(or_, of_aliases, F.lit(False))
 
 
@@ -266,7 +291,9 @@ def _fold(
     places: Mapping[str, Place],
     at: datetime,
 ) -> Mapping[str, Sequence[Row]]:
-    """The fold of one cluster's groups in one part; runs on executors. The other mappings are by cluster."""
+    """The fold of one cluster's groups in one part; runs on executors. The other mappings are by
+    cluster.
+    """
     cluster = key.rpartition("/")[0]
     alias, cluster_id = places[cluster]
     told = _told(said.get(METADATA_POLLS.full_name))
@@ -285,7 +312,9 @@ def _fold(
         )
         made[GROUP_LAG.full_name] += [row | {"updated_at": at} for row in of_group.lag]
         made[REMOVED_COMMITS_TOLD.full_name] += of_group.removed
-        text = None if remembered is None else json.dumps(remembered.to_json(), separators=(",", ":"))
+        text = (
+            None if remembered is None else json.dumps(remembered.to_json(), separators=(",", ":"))
+        )
         if text != memory:
             made[LAG_STATES.full_name].append(vars(group) | {"memory": text})
     return made
@@ -300,7 +329,9 @@ def _told(said: pa.Table | None) -> dict[str, dict[str, Told]]:
     said = said.set_column(read, "commit_read_before", said["commit_read_before"].cast(pa.int64()))
     commits: dict[tuple[str, str], list[Commit]] = {}
     columns = (said[name].to_pylist() for name in _SAID)
-    for poll, group_id, is_simple, topic, partition, offset, end, error, read_at in zip(*columns, strict=True):
+    for poll, group_id, is_simple, topic, partition, offset, end, error, read_at in zip(
+        *columns, strict=True
+    ):
         if topic is None:
             # A group without a commit, or one that could not be asked.
             found[group_id][poll] = Told(read_at or 0, is_simple, [] if error is None else None)
@@ -314,4 +345,6 @@ def _told(said: pa.Table | None) -> dict[str, dict[str, Told]]:
 
 
 def _key(group_id: str) -> Column:
-    return F.concat_ws("/", "cluster", "cluster_id", F.expr(f"CAST(crc32({group_id}) % {PARTS} AS STRING)"))
+    return F.concat_ws(
+        "/", "cluster", "cluster_id", F.expr(f"CAST(crc32({group_id}) % {PARTS} AS STRING)")
+    )

@@ -1,4 +1,6 @@
-"""Headers of polls that no round has taken, or that wait, as commits bring them to bronze.metadata_polls."""
+"""Headers of polls that no round has taken, or that wait, as commits bring them to
+bronze.metadata_polls.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -19,11 +21,32 @@ from schemas.bronze import METADATA_POLLS
 from schemas.lake import VERSION
 
 HEADER = (
-    *("cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id", "scheduled_at", "received_at"),
-    *("digest", "partition_count", "broker_id", "broker", "sent_at", "witnesses", "is_key_frame", "error"),
+    *(
+        "cluster",
+        "poll_id",
+        "stream",
+        "n",
+        "day",
+        "outcome",
+        "error_kind",
+        "cluster_id",
+        "scheduled_at",
+        "received_at",
+    ),
+    *(
+        "digest",
+        "partition_count",
+        "broker_id",
+        "broker",
+        "sent_at",
+        "witnesses",
+        "is_key_frame",
+        "error",
+    ),
     *("record", "kind", "asked_at", "answered_at", "interval_ms"),
 )
-"""The columns of headers, of polls and of answers beside them, that tell whether there is news, and why a poll failed.
+"""The columns of headers, of polls and of answers beside them, that tell whether there is news, and
+why a poll failed.
 """
 
 IS_HEADER = "record IN ('poll', 'answer')"
@@ -37,12 +60,16 @@ def silver_state(context: Context, cluster: str) -> State:
 
 
 class Headers:
-    """The headers that this process has seen, and that no round has taken. `of`: by alias and poll id."""
+    """The headers that this process has seen, and that no round has taken. `of`: by alias and poll
+    id.
+    """
 
     def __init__(self) -> None:
         self.of: dict[str, dict[str, Row]] = {}
         self._looked, self._looked_at = -1, NEVER
-        """The version of bronze.metadata_polls up to which headers were read, and its time; -1 before any."""
+        """The version of bronze.metadata_polls up to which headers were read, and its time; -1
+        before any.
+        """
         self._looked_from = 0, NEVER
         """The first version that the last look has read, and a time that is not after it."""
 
@@ -51,9 +78,13 @@ class Headers:
         newest = newest_commit(context.spark, context.lake, METADATA_POLLS)
         if newest.version == self._looked:
             return
-        is_next = 0 <= self._looked < newest.version and is_kept_since(METADATA_POLLS, self._looked_at)
+        is_next = 0 <= self._looked < newest.version and is_kept_since(
+            METADATA_POLLS, self._looked_at
+        )
         if is_next:
-            rows = context.lake.read_appended(context.spark, METADATA_POLLS, self._looked + 1, newest.version)
+            rows = context.lake.read_appended(
+                context.spark, METADATA_POLLS, self._looked + 1, newest.version
+            )
         else:
             rows = _not_taken(context)
         all_rows = rows_of(rows.where(IS_HEADER).select(*HEADER, VERSION).toArrow())
@@ -84,29 +115,45 @@ class Headers:
         self.of.pop(cluster, None)
 
     def versions(self, context: Context, takes: Iterable[Take]) -> tuple[int, int] | None:
-        """The first and the last version that appended what takes take. None where this process cannot say, or where
-        files of these versions may be gone.
+        """The first and the last version that appended what takes take. None where this process
+        cannot say, or where files of these versions may be gone.
         """
-        seen = [self.of.get(each.cluster, {}).get(poll_id) for each in takes for poll_id in each.polls]
-        found = [header[VERSION] for header in seen if header is not None and header[VERSION] is not None]
+        seen = [
+            self.of.get(each.cluster, {}).get(poll_id) for each in takes for poll_id in each.polls
+        ]
+        found = [
+            header[VERSION] for header in seen if header is not None and header[VERSION] is not None
+        ]
         is_known = bool(found) and len(found) == len(seen)
         return (min(found), max(found)) if is_known and self._is_kept(context, min(found)) else None
 
     def _is_kept(self, context: Context, first: int) -> bool:
-        """`is_kept` of bronze.metadata_polls, which Delta need not be asked of what the last look has read."""
+        """`is_kept` of bronze.metadata_polls, which Delta need not be asked of what the last look
+        has read.
+        """
         looked_from, since = self._looked_from
         is_new = first >= looked_from and is_kept_since(METADATA_POLLS, since)
         return is_new or is_kept(context.spark, context.lake, METADATA_POLLS, first)
 
 
 def _not_taken(context: Context) -> DataFrame:
-    """The rows of polls that no round has taken, or that wait, whichever version appended them (VERSION is null)."""
-    rows = context.lake.read(context.spark, METADATA_POLLS).withColumn(VERSION, F.lit(None).cast("bigint"))
+    """The rows of polls that no round has taken, or that wait, whichever version appended them
+    (VERSION is null).
+    """
+    rows = context.lake.read(context.spark, METADATA_POLLS).withColumn(
+        VERSION, F.lit(None).cast("bigint")
+    )
     clusters = [cluster for history, cluster in context.states if history == SILVER]
-    if not (taken := [(cluster, *place) for cluster in clusters for place in _taken_so_far(context, cluster)]):
+    if not (
+        taken := [
+            (cluster, *place) for cluster in clusters for place in _taken_so_far(context, cluster)
+        ]
+    ):
         return rows
     so_far = context.spark.createDataFrame(taken, "cluster string, stream string, _taken bigint")
-    return rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where("_taken IS NULL OR n > _taken")
+    return rows.join(F.broadcast(so_far), ["cluster", "stream"], "left").where(
+        "_taken IS NULL OR n > _taken"
+    )
 
 
 def _taken_so_far(context: Context, cluster: str) -> list[tuple[str, int]]:
@@ -117,7 +164,9 @@ def _taken_so_far(context: Context, cluster: str) -> list[tuple[str, int]]:
 
 
 def _is_past(state: State, header: Row) -> bool:
-    """Whether the poll was taken, or is of an older stream than one that was: such polls would be no history."""
+    """Whether the poll was taken, or is of an older stream than one that was: such polls would be
+    no history.
+    """
     stream = header["stream"]
     is_past = stream < max(state.seen, default="") or header["n"] <= state.seen.get(stream, -1)
     return bool(is_past and header["poll_id"] not in state.waiting)

@@ -1,7 +1,8 @@
-"""Polls, and the controllers' log, become history, round by round: bronze -> silver -> gold of ISRs and leaders.
+"""Polls, and the controllers' log, become history, round by round: bronze -> silver -> gold of ISRs
+and leaders.
 
-A round folds the news of each cluster (jobs/rules/round.py): silver, which has two sources, and gold after it. A job
-may make gold alone, where another one makes silver.
+A round folds the news of each cluster (jobs/rules/round.py): silver, which has two sources, and
+gold after it. A job may make gold alone, where another one makes silver.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -46,7 +47,9 @@ from schemas.lake import LakeError
 from schemas.table import Table
 
 _LOG = ""
-"""In place of an alias: the row of internal.states that says how far bronze.cluster_log was taken."""
+"""In place of an alias: the row of internal.states that says how far bronze.cluster_log was
+taken.
+"""
 
 _EVER = datetime.max.replace(tzinfo=UTC)
 
@@ -100,10 +103,17 @@ class Polls(History[PollNews]):
 
     def written_by(self, histories: Iterable[str]) -> Iterable[Table]:
         """The tables that some of the histories write."""
-        return [table for history in OF_POLLS if history in set(histories) for table in OF_POLLS[history]]
+        return [
+            table
+            for history in OF_POLLS
+            if history in set(histories)
+            for table in OF_POLLS[history]
+        ]
 
     def look(self, context: Context, now: datetime) -> PollNews | None:
-        """The polls, and the records, that have to become history now; or the silver that has to become gold."""
+        """The polls, and the records, that have to become history now; or the silver that has to
+        become gold.
+        """
         if SILVER not in self.names:
             return self._new_silver(context, now)
         takes = self._new_polls(context, now)
@@ -124,7 +134,12 @@ class Polls(History[PollNews]):
         if taken.log is not None:
             records = read(context.spark, context.lake, *taken.log, planned=taken.at)
         of_log = {each.cluster: records[each.cluster] for each in takes if each.log}
-        return PollNews(takes=taken, records=of_log, clusters=taken.clusters.keys(), says=self._says(context, takes))
+        return PollNews(
+            takes=taken,
+            records=of_log,
+            clusters=taken.clusters.keys(),
+            says=self._says(context, takes),
+        )
 
     def make(self, context: Context, news: PollNews) -> Made:
         """Fold polls and records of each cluster."""
@@ -133,9 +148,13 @@ class Polls(History[PollNews]):
         return made_of(context, news)
 
     def after(self, context: Context, news: PollNews, made: Made | None) -> Iterable[State]:  # noqa: ARG002
-        """The row that says up to which version the log was taken: no further than all rows were."""
+        """The row that says up to which version the log was taken: no further than all rows
+        were.
+        """
         told = [] if made is None else made.states
-        is_open = any(loads(LogState, row["memory"]).is_open for row in told if row["history"] == CLUSTER_LOG)
+        is_open = any(
+            loads(LogState, row["memory"]).is_open for row in told if row["history"] == CLUSTER_LOG
+        )
         if news.takes.log is not None and news.takes.is_rest and not is_open:
             memory = dumps(LogMemory(news.takes.log[1]))
             of_log = {"history": CLUSTER_LOG, "cluster": _LOG, "round": None, "memory": memory}
@@ -145,10 +164,17 @@ class Polls(History[PollNews]):
         """Forget what was taken."""
         takes = news.takes.clusters.values()
         if any(each.is_large for each in takes):
-            # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python collects.
+            # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python
+            # collects.
             give_back_memory()
         if self._log is not None:
-            self._log.note({each.cluster: _log_state(context, each.cluster).is_open for each in takes if each.log})
+            self._log.note(
+                {
+                    each.cluster: _log_state(context, each.cluster).is_open
+                    for each in takes
+                    if each.log
+                }
+            )
         self._headers.take(context, takes)
 
     def forget(self, cluster: str) -> None:
@@ -156,31 +182,43 @@ class Polls(History[PollNews]):
         self._headers.forget(cluster)
 
     def check_again(self, context: Context, cluster: str) -> None:
-        """Raise LakeError where bronze has no longer what silver began with, or silver what gold was made of."""
+        """Raise LakeError where bronze has no longer what silver began with, or silver what gold
+        was made of.
+        """
         lake = context.lake
         if SILVER in self.names and (CLUSTER_LOG, cluster) in context.states:
             raise LakeError(
-                f"the controllers' log of {cluster} is part of its history, and polls took turns with it as they came: "
-                "computed again, silver would not be the same; nothing was changed. Gold can be computed again: "
+                f"the controllers' log of {cluster} is part of its history, and polls took turns "
+                "with it as they came: "
+                "computed again, silver would not be the same; nothing was changed. Gold can be "
+                "computed again: "
                 "isr_shrink, leader_churn"
             )
         of_cluster = F.col("cluster") == cluster
         states = lake.read(context.spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
-        first, since = states.agg(F.min("first_poll"), F.min("valid_from").cast("string")).collect()[0]
+        first, since = states.agg(
+            F.min("first_poll"), F.min("valid_from").cast("string")
+        ).collect()[0]
         if SILVER in self.names:
-            polls = lake.read(context.spark, METADATA_POLLS).where(of_cluster & (F.col("record") == "poll"))
+            polls = lake.read(context.spark, METADATA_POLLS).where(
+                of_cluster & (F.col("record") == "poll")
+            )
             if first is not None and polls.where(F.col("poll_id") == first).isEmpty():
                 raise LakeError(
-                    f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls of then: computed "
-                    "again, silver would begin later; nothing was changed. Gold can be computed again: isr_shrink, "
+                    f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls "
+                    "of then: computed "
+                    "again, silver would begin later; nothing was changed. Gold can be computed "
+                    "again: isr_shrink, "
                     "leader_churn"
                 )
         elif (kept := kept_since(context.states, "silver")) is not None and not states.where(
             F.col("valid_from") < F.lit(kept)
         ).isEmpty():
             raise LakeError(
-                f"silver knows {cluster} since {since} UTC, and retention has dropped what was over before "
-                f"{kept:%Y-%m-%d} UTC: computed again, {', '.join(self.names)} would lack what was made of it; "
+                f"silver knows {cluster} since {since} UTC, and retention has dropped what was "
+                "over before "
+                f"{kept:%Y-%m-%d} UTC: computed again, {', '.join(self.names)} would lack what "
+                "was made of it; "
                 "nothing was changed"
             )
 
@@ -205,9 +243,19 @@ class Polls(History[PollNews]):
         config, clusters = context.config, {each.cluster: each for each in takes}
         migrating, names = tuple(sorted(config.migrating)), tuple(self.names)
         taken = PollInput(
-            now, names, config.thresholds, migrating, config.topic_filter, clusters, log, is_rest, dict(done or {})
+            now,
+            names,
+            config.thresholds,
+            migrating,
+            config.topic_filter,
+            clusters,
+            log,
+            is_rest,
+            dict(done or {}),
         )
-        return PollNews(takes=taken, clusters=clusters.keys(), is_due=True, says=self._says(context, takes))
+        return PollNews(
+            takes=taken, clusters=clusters.keys(), is_due=True, says=self._says(context, takes)
+        )
 
     def _says(self, context: Context, takes: Sequence[Take]) -> str:
         return str(context.run.outages) if SILVER in self.names else f"{len(takes)} cluster(s)"
@@ -247,7 +295,8 @@ class Polls(History[PollNews]):
             with failing_as(cluster):
                 each = self._take(context, cluster, headers, of_log, claimed.get(cluster))
                 takes.append((each, self._is_due(context, each, headers, of_log, now)))
-        # A version of the log's table, which has rows of many clusters, is noted once all of them are taken.
+        # A version of the log's table, which has rows of many clusters, is noted once all of them
+        # are taken.
         is_log_due = any(is_due and each.log for each, is_due in takes)
         return found + [each for each, is_due in takes if is_due or (is_log_due and each.log)]
 
@@ -287,14 +336,24 @@ class Polls(History[PollNews]):
         known = None if log is None or not log.is_whole else (log.topic_filter, log.static_configs)
         is_part = by_log and known == (config.topic_filter, state.static_configs)
         is_whole = not is_part or taken.told_from is not None
-        return replace(taken, log=records is not None, whole=is_whole, believe=cluster == self.believed)
+        return replace(
+            taken, log=records is not None, whole=is_whole, believe=cluster == self.believed
+        )
 
     @staticmethod
-    def _is_due(context: Context, each: Take, headers: Sequence[Row], records: pa.Table | None, now: datetime) -> bool:
+    def _is_due(
+        context: Context,
+        each: Take,
+        headers: Sequence[Row],
+        records: pa.Table | None,
+        now: datetime,
+    ) -> bool:
         """Whether a cluster has to be in the next round."""
         if each.believe:
             return True
-        deadlines = [told["deadline"] for (_, of), told in context.states.items() if of == each.cluster]
+        deadlines = [
+            told["deadline"] for (_, of), told in context.states.items() if of == each.cluster
+        ]
         state = silver_state(context, each.cluster)
         if headers and is_due(each, state, headers, () if each.by_log else deadlines, now):
             return True
@@ -302,7 +361,9 @@ class Polls(History[PollNews]):
             return False
         at = read_at(records)
         is_over = any(deadline is not None and deadline < at for deadline in deadlines)
-        return has_news(records) or is_over or now - pc.min(records["read_at"]).as_py() > NOTED_AFTER
+        return (
+            has_news(records) or is_over or now - pc.min(records["read_at"]).as_py() > NOTED_AFTER
+        )
 
     def _new_silver(self, context: Context, now: datetime) -> PollNews | None:
         """Gold, where another job makes silver."""
@@ -311,19 +372,25 @@ class Polls(History[PollNews]):
         for cluster, row in of_silver(context).items():
             if row["done_poll"] is None or cluster in context.aside:
                 continue
-            told = [context.states.get((history, cluster), {}).get("deadline") for history in self.names]
+            told = [
+                context.states.get((history, cluster), {}).get("deadline") for history in self.names
+            ]
             is_due = any(deadline and deadline < row["done_at"] for deadline in told)
             if is_due or gold_behind(context, self.names, cluster) is not None:
                 takes.append(Take(cluster, row["cluster_id"], {}, (), row["parts"]))
         done = {}
         for each in takes:
             row = context.states[SILVER, each.cluster]
-            done[each.cluster] = DoneSilver(**{name: row[name] for name in DoneSilver.__dataclass_fields__})
+            done[each.cluster] = DoneSilver(
+                **{name: row[name] for name in DoneSilver.__dataclass_fields__}
+            )
         return self._news(context, now, takes, done=done)
 
 
 def _waits_for_log(context: Context, cluster: str, headers: Sequence[Row], now: datetime) -> bool:
-    """Whether a cluster without history has a log that may be read yet: then that tells it from its begin on."""
+    """Whether a cluster without history has a log that may be read yet: then that tells it from its
+    begin on.
+    """
     is_new = (SILVER, cluster) not in context.states and cluster in context.config.with_controllers
     first = min((header["scheduled_at"] for header in headers), default=now)
     return is_new and now - first <= context.config.hand_over
@@ -333,7 +400,9 @@ def _log_state(context: Context, cluster: str) -> LogState:
     return context.memory(CLUSTER_LOG, cluster, LogState) or LogState()
 
 
-def _claimed_ids(context: Context, headers: Headers, records: Mapping[str, pa.Table]) -> dict[str, str]:
+def _claimed_ids(
+    context: Context, headers: Headers, records: Mapping[str, pa.Table]
+) -> dict[str, str]:
     """Alias -> the cluster id that it stands for."""
     known = [(cluster, row["cluster_id"], NEVER) for cluster, row in of_silver(context).items()]
     of_log = [(cluster, rows["cluster_id"][0].as_py(), _EVER) for cluster, rows in records.items()]
@@ -347,15 +416,18 @@ def _claimed_ids(context: Context, headers: Headers, records: Mapping[str, pa.Ta
 
 
 def believe(engine: Engine, polls: Polls, cluster: str) -> None:
-    """Accept the answers of a cluster that wait, as a person says that they are right, and what they show.
+    """Accept the answers of a cluster that wait, as a person says that they are right, and what
+    they show.
 
-    Raises LakeError for a cluster of which none waits, once all that is new was taken, or where no round takes any.
+    Raises LakeError for a cluster of which none waits, once all that is new was taken, or where no
+    round takes any.
     """
     engine.catch_up()
     waited = silver_state(engine.context(), cluster).waiting
     if not waited:
         raise LakeError(
-            f"no poll of a cluster {cluster!r} waits in {engine.lake}: there is nothing to believe; "
+            f"no poll of a cluster {cluster!r} waits in {engine.lake}: there is nothing to "
+            "believe; "
             "`kafka-metadata-history status` says where polls wait"
         )
     gone = polls.lost(cluster, waited)
@@ -365,12 +437,20 @@ def believe(engine: Engine, polls: Polls, cluster: str) -> None:
     finally:
         polls.believed = None
     if left := silver_state(engine.context(), cluster).waiting:
-        why = "its fold fails, so its history is left out" if cluster in engine.aside else "no round took them"
-        raise LakeError(f"nothing of cluster {cluster!r} was believed, and {len(left)} poll(s) wait: {why}")
+        why = (
+            "its fold fails, so its history is left out"
+            if cluster in engine.aside
+            else "no round took them"
+        )
+        raise LakeError(
+            f"nothing of cluster {cluster!r} was believed, and {len(left)} poll(s) wait: {why}"
+        )
     log.info("cluster %s: what waited since poll %s is believed", cluster, waited[0])
     if gone:
         log.warning(
-            "cluster %s: bronze has not kept %d of the polls that waited; they wait no more", cluster, len(gone)
+            "cluster %s: bronze has not kept %d of the polls that waited; they wait no more",
+            cluster,
+            len(gone),
         )
 
 

@@ -1,8 +1,8 @@
-"""The coordinators' log and polls of groups -> rebalances: who had what before and after, why, for how long, and how
-often.
+"""The coordinators' log and polls of groups -> rebalances: who had what before and after, why, for
+how long, and how often.
 
-A round folds what is new of each group (jobs/rules/groups/group.py). What one source tells is stored as it tells it;
-views join the rest (schemas/views/).
+A round folds what is new of each group (jobs/rules/groups/group.py). What one source tells is
+stored as it tells it; views join the rest (schemas/views/).
 """
 
 import json
@@ -53,10 +53,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class ClusterInput:
-    """The part of a cluster that a round takes: new rows of its log, and polls of groups after `since` (None: all)
-    up to `until`.
+    """The part of a cluster that a round takes: new rows of its log, and polls of groups after
+    `since` (None: all) up to `until`.
 
-    `until` is None where nothing is taken of polls. `log_partitions`: how many the log has, as far as polls know.
+    `until` is None where nothing is taken of polls. `log_partitions`: how many the log has, as far
+    as polls know.
     """
 
     cluster_id: str
@@ -68,9 +69,10 @@ class ClusterInput:
 
 @dataclass(frozen=True)
 class GroupInput:
-    """All that a round takes. `at`: of the round. `clusters`: by alias. `versions`: first and last of bronze.group_log
-    that no round has noted. `kept_since`: from when on retention has left gold whole. `remembered`: for how long groups
-    are that are gone. `aside`: the clusters that were left out when the log was read.
+    """All that a round takes. `at`: of the round. `clusters`: by alias. `versions`: first and last
+    of bronze.group_log that no round has noted. `kept_since`: from when on retention has left gold
+    whole. `remembered`: for how long groups are that are gone. `aside`: the clusters that were left
+    out when the log was read.
     """
 
     at: datetime
@@ -84,7 +86,9 @@ class GroupInput:
 
 @dataclass(frozen=True)
 class Memory:
-    """How far each partition of a cluster's log was taken, by number: era and offset. `at`: of that round."""
+    """How far each partition of a cluster's log was taken, by number: era and offset. `at`: of that
+    round.
+    """
 
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     at: datetime | None = None
@@ -100,9 +104,9 @@ class LogMemory:
 
 @dataclass
 class Read:
-    """Packed rows of the log and of silver, and the places of their groups. `ids`: of the clusters whose log has rows.
-    `ends`: by alias, up to where the log was read; `read_at`: when its last rows were. `waits`: whether there are rows
-    of a cluster whose id nobody knows yet.
+    """Packed rows of the log and of silver, and the places of their groups. `ids`: of the clusters
+    whose log has rows. `ends`: by alias, up to where the log was read; `read_at`: when its last
+    rows were. `waits`: whether there are rows of a cluster whose id nobody knows yet.
     """
 
     rows: list[DataFrame] = field(default_factory=list)
@@ -154,15 +158,28 @@ class RebalanceHistory(History[GroupNews]):
     def look(self, context: Context, now: datetime) -> GroupNews:
         """New rows of the log, and new states of groups in silver."""
         of_silver = self._silver(context)
-        unnoted = [row for (of, _), row in context.states.items() if of == JOB and row["round"] is None]
-        takes = {row["cluster"]: ClusterInput(row["cluster_id"]) for row in unnoted if row["cluster"] != _LOG}
+        unnoted = [
+            row for (of, _), row in context.states.items() if of == JOB and row["round"] is None
+        ]
+        takes = {
+            row["cluster"]: ClusterInput(row["cluster_id"])
+            for row in unnoted
+            if row["cluster"] != _LOG
+        }
         takes |= self._new_polls(context, of_silver)
-        newest, last = newest_version(context.spark, context.lake, GROUP_LOG), _last_version(context)
+        newest, last = (
+            newest_version(context.spark, context.lake, GROUP_LOG),
+            _last_version(context),
+        )
         if all(row["cluster"] != _LOG for row in unnoted):
             self._noted = last
         if newest < last:
             self._noted = last = -1  # The table was made again.
-        end = upto(context.spark, context.lake, GROUP_LOG, last + 1, newest) if newest > max(last, 0) else last
+        end = (
+            upto(context.spark, context.lake, GROUP_LOG, last + 1, newest)
+            if newest > max(last, 0)
+            else last
+        )
         versions = (self._noted + 1, end) if end > self._noted else None
         read, aside = Read(), tuple(context.aside)
         if end > last:
@@ -173,7 +190,9 @@ class RebalanceHistory(History[GroupNews]):
         is_full = versions is not None and versions[1] - versions[0] + 1 >= VERSIONS_A_ROUND
         is_due = bool(read.places) or (is_full and bool(read.ends or unnoted))
         if not is_due:
-            self._looked |= {cluster: each.until for cluster, each in takes.items() if each.until is not None}
+            self._looked |= {
+                cluster: each.until for cluster, each in takes.items() if each.until is not None
+            }
         limits, retention = context.config.thresholds, context.config.bronze_retention
         taken = GroupInput(now, limits, takes, versions, self._kept_since, retention, aside)
         return _news(taken, read, is_due=is_due)
@@ -194,7 +213,10 @@ class RebalanceHistory(History[GroupNews]):
                 continue
             before, memory = context.states.get((JOB, cluster), {}), _memory(context, cluster)
             until, until_at = (each.until, each.until_at) if made is not None else (None, None)
-            ends = {str(partition): place for partition, place in news.read.ends.get(cluster, {}).items()}
+            ends = {
+                str(partition): place
+                for partition, place in news.read.ends.get(cluster, {}).items()
+            }
             yield {
                 "history": JOB,
                 "cluster": cluster,
@@ -203,7 +225,9 @@ class RebalanceHistory(History[GroupNews]):
                 "done_poll": until or before.get("done_poll"),
                 "done_at": until_at or before.get("done_at"),
                 "last_seen_at": news.read.read_at.get(cluster, before.get("last_seen_at")),
-                "memory": dumps(Memory(memory.places | ends, memory.at if made is None else news.takes.at)),
+                "memory": dumps(
+                    Memory(memory.places | ends, memory.at if made is None else news.takes.at)
+                ),
             }
         # Rows of a cluster whose id is not known yet are read again.
         if news.takes.versions is not None and not news.read.waits:
@@ -222,27 +246,41 @@ class RebalanceHistory(History[GroupNews]):
             yield context.states[JOB, _LOG] | {"memory": dumps(LogMemory(log.held))}
 
     def _silver(self, context: Context) -> dict[str, State]:
-        """How far silver is with each cluster, by alias; read again where internal.states has more."""
+        """How far silver is with each cluster, by alias; read again where internal.states has
+        more.
+        """
         version = newest_version(context.spark, context.lake, STATE)
         if version != self._silver_version:
             states = states_of(context.spark, context.lake)
             self._kept_since = kept_since(states, "gold")
             found = {cluster: row for (of, cluster), row in states.items() if of == SILVER}
-            self._of_silver = {cluster: row for cluster, row in found.items() if row["cluster_id"] is not None}
+            self._of_silver = {
+                cluster: row for cluster, row in found.items() if row["cluster_id"] is not None
+            }
             self._silver_version = version
         return self._of_silver
 
-    def _new_polls(self, context: Context, of_silver: Mapping[str, State]) -> dict[str, ClusterInput]:
+    def _new_polls(
+        self, context: Context, of_silver: Mapping[str, State]
+    ) -> dict[str, ClusterInput]:
         """The clusters of which groups are polled, and silver has changed since."""
         takes = {}
         for cluster, row in of_silver.items():
             done = context.states.get((JOB, cluster), {}).get("done_poll")
             looked = max(done or "", self._looked.get(cluster, ""))
             is_new = looked < (row["done_poll"] or "") and looked < (row["changed_poll"] or "")
-            if cluster not in context.aside and is_new and "groups" in json.loads(row["memory"]).get("enriched", {}):
-                takes[cluster] = ClusterInput(row["cluster_id"], done, row["done_poll"], row["done_at"])
+            if (
+                cluster not in context.aside
+                and is_new
+                and "groups" in json.loads(row["memory"]).get("enriched", {})
+            ):
+                takes[cluster] = ClusterInput(
+                    row["cluster_id"], done, row["done_poll"], row["done_at"]
+                )
         if takes:
-            rows = context.lake.read(context.spark, COORDINATORS).where(F.col("cluster").isin(*takes))
+            rows = context.lake.read(context.spark, COORDINATORS).where(
+                F.col("cluster").isin(*takes)
+            )
             for cluster, last in rows.groupBy("cluster").agg(F.max("log_partition")).collect():
                 takes[cluster] = replace(takes[cluster], log_partitions=last + 1)
         return takes
@@ -257,23 +295,37 @@ def _read_log(
     *,
     planned: datetime | None = None,
 ) -> None:
-    """Read the rows that versions of the log appended. `ids`: alias -> cluster id, of clusters whose answers did not
-    tell it. `aside`: the clusters that are left out. `planned`: as of `appended`.
+    """Read the rows that versions of the log appended. `ids`: alias -> cluster id, of clusters
+    whose answers did not tell it. `aside`: the clusters that are left out. `planned`: as of
+    `appended`.
     """
     known = context.spark.createDataFrame(list(ids.items()), "cluster string, _id string")
     rows = appended(context.spark, context.lake, GROUP_LOG, *versions, planned=planned)
-    rows = rows.join(F.broadcast(known), "cluster", "left").where(~F.col("cluster").isin(list(aside)))
+    rows = rows.join(F.broadcast(known), "cluster", "left").where(
+        ~F.col("cluster").isin(list(aside))
+    )
     rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")
-    clusters = {*ids, *(cluster for history, cluster in context.states if history == JOB and cluster != _LOG)}
+    clusters = {
+        *ids,
+        *(cluster for history, cluster in context.states if history == JOB and cluster != _LOG),
+    }
     rows = new_rows(rows, {cluster: _places(context, cluster) for cluster in clusters})
-    # A gap says something of every group that is kept in its partition; other rows without a group, of none.
+    # A gap says something of every group that is kept in its partition; other rows without a group,
+    # of none.
     of_group = F.when(F.col("group_id").isNotNull(), F.array(F.expr(_PART_OF_GROUP)))
     is_gap = F.col("record").isin("lost", "truncated")
-    rows = rows.withColumn("_parts", of_group.when(is_gap, F.array(*map(F.lit, range(PARTS))))).localCheckpoint()
+    rows = rows.withColumn(
+        "_parts", of_group.when(is_gap, F.array(*map(F.lit, range(PARTS))))
+    ).localCheckpoint()
     end = F.max(F.struct("era", "goes_on_at")).alias("end")
     parts = F.flatten(F.collect_set("_parts")).alias("parts")
     read_at = F.max("read_at").alias("read_at")
-    found = rows.groupBy("cluster", "cluster_id", "log_partition").agg(end, parts, read_at).toArrow().to_pylist()
+    found = (
+        rows.groupBy("cluster", "cluster_id", "log_partition")
+        .agg(end, parts, read_at)
+        .toArrow()
+        .to_pylist()
+    )
     for row in found:
         cluster = row["cluster"]
         if row["cluster_id"] is None:
@@ -290,15 +342,23 @@ def _read_log(
 
 def _read_polls(context: Context, read: Read, takes: Mapping[str, ClusterInput]) -> None:
     """Read the states of groups that began, or ended, in the polls that are taken."""
-    taken = [(alias, each.since or "", each.until) for alias, each in takes.items() if each.until is not None]
+    taken = [
+        (alias, each.since or "", each.until)
+        for alias, each in takes.items()
+        if each.until is not None
+    ]
     if not taken:
         return
     least = min(since for _, since, _ in taken)
     bounds = context.spark.createDataFrame(taken, "cluster string, _since string, _until string")
     rows = context.lake.read(context.spark, GROUP_SNAPSHOTS)
-    rows = rows.where(F.col("is_current") | (F.col("superseded_poll") > least)).join(F.broadcast(bounds), "cluster")
+    rows = rows.where(F.col("is_current") | (F.col("superseded_poll") > least)).join(
+        F.broadcast(bounds), "cluster"
+    )
     began = "first_poll > _since AND first_poll <= _until"
-    rows = rows.where(f"({began}) OR (superseded_poll > _since AND superseded_poll <= _until)").localCheckpoint()
+    rows = rows.where(
+        f"({began}) OR (superseded_poll > _since AND superseded_poll <= _until)"
+    ).localCheckpoint()
     keyed = rows.withColumn(KEY, _key(F.expr(_PART_OF_GROUP)))
     read.places.update(row[0] for row in keyed.select(KEY).distinct().collect())
     read.rows.append(packed(keyed, GROUP_SNAPSHOTS, (KEY,)))
@@ -312,7 +372,12 @@ def _news(taken: GroupInput, read: Read, *, is_due: bool = False) -> GroupNews:
         rows=read.rows,
         places=read.places,
         fold=partial(
-            _fold, takes=taken.clusters, ends=read.ends, limits=taken.thresholds, at=taken.at, forgets=forgets
+            _fold,
+            takes=taken.clusters,
+            ends=read.ends,
+            limits=taken.thresholds,
+            at=taken.at,
+            forgets=forgets,
         ),
         clusters={place.rpartition("/")[0] for place in read.places},
         is_due=is_due,
@@ -335,12 +400,14 @@ def _places(context: Context, cluster: str) -> Places:
     return {int(partition): place for partition, place in _memory(context, cluster).places.items()}
 
 
-def forgets_before(news: Iterable[datetime], remembered: timedelta, kept_since: datetime | None) -> datetime:
+def forgets_before(
+    news: Iterable[datetime], remembered: timedelta, kept_since: datetime | None
+) -> datetime:
     """Before when a group has to be gone to be forgotten, by the times of what is new in its part.
 
-    `remembered`: as long as bronze is kept, which then knows nothing of the group either. Groups that come and go by
-    the thousand, as console consumers do, would make each round slower. `kept_since`: from when on retention has left
-    gold whole; None where it has dropped nothing.
+    `remembered`: as long as bronze is kept, which then knows nothing of the group either. Groups
+    that come and go by the thousand, as console consumers do, would make each round slower.
+    `kept_since`: from when on retention has left gold whole; None where it has dropped nothing.
     """
     newest = max(news, default=None)
     return max(newest - remembered if newest is not None else _NEVER, kept_since or _NEVER)
@@ -368,9 +435,14 @@ def _fold(
         gaps = _by("log_partition", records.pop(None, ()))
         seen = sorted(rows_in(said, GROUP_SNAPSHOTS), key=itemgetter("first_poll"))
         since = take.since or ""
-        states = _by("group_id", (as_of(row, str(take.until)) | {"is_new": row["first_poll"] > since} for row in seen))
+        states = _by(
+            "group_id",
+            (as_of(row, str(take.until)) | {"is_new": row["first_poll"] > since} for row in seen),
+        )
         kept = {row["group_id"]: json.loads(row["memory"]) for row in rows_in(live, GROUP_STATES)}
-        of_groups = {table.full_name: _by("group_id", rows_in(live, table)) for table in groups.TABLES}
+        of_groups = {
+            table.full_name: _by("group_id", rows_in(live, table)) for table in groups.TABLES
+        }
         partitions = {group_id: rules.partitions_of(memory) for group_id, memory in kept.items()}
         for group_id, of_group in records.items():
             partitions.setdefault(group_id, set()).update(row["log_partition"] for row in of_group)
@@ -379,7 +451,9 @@ def _fold(
         made: dict[str, list[Row]] = {table.full_name: [] for table in RebalanceHistory.tables}
         for group_id in sorted({*records, *states, *missed}):
             group = Group(take.cluster_id, cluster, group_id)
-            missing = [row for partition in partitions.get(group_id, ()) for row in gaps.get(partition, ())]
+            missing = [
+                row for partition in partitions.get(group_id, ()) for row in gaps.get(partition, ())
+            ]
             memory, rows = rules.fold(
                 group,
                 kept.get(group_id),
@@ -395,9 +469,13 @@ def _fold(
             text = json.dumps(memory, separators=(",", ":"))
             made[GROUP_STATES.full_name].append(vars(group) | {"memory": text})
         quiet = kept.keys() - {*records, *states, *missed}
-        before = forgets([*map(written_by, chain(*records.values())), *(row["valid_from"] for row in seen)])
+        before = forgets(
+            [*map(written_by, chain(*records.values())), *(row["valid_from"] for row in seen)]
+        )
         for group_id in sorted(each for each in quiet if rules.is_over(kept[each], before)):
-            last = rules.settled({name: of_table.get(group_id, ()) for name, of_table in of_groups.items()})
+            last = rules.settled(
+                {name: of_table.get(group_id, ()) for name, of_table in of_groups.items()}
+            )
             for name, rows_of_table in last.items():
                 made[name] += [row | {"updated_at": at} for row in rows_of_table]
             gone = Group(take.cluster_id, cluster, group_id)

@@ -10,27 +10,38 @@ from schemas.lake import Lake
 from schemas.table import Table
 
 READ_WITHIN = timedelta(hours=4)
-"""Before VACUUM takes a file that compaction has replaced, a round has so long to read the version that appended it."""
+"""Before VACUUM takes a file that compaction has replaced, a round has so long to read the version
+that appended it.
+"""
 
 VERSIONS_A_ROUND = 500
 """How many commits of a log a round takes at most."""
 
 
 def upto(spark: SparkSession, lake: Lake, table: Table, first: int, newest: int) -> int:
-    """The version up to which a round takes what commits from `first` on have appended: VERSIONS_A_ROUND of them, or
-    all up to the `newest` where files between may be gone, as all rows are read then.
+    """The version up to which a round takes what commits from `first` on have appended:
+    VERSIONS_A_ROUND of them, or all up to the `newest` where files between may be gone, as all rows
+    are read then.
     """
     last = min(newest, first - 1 + VERSIONS_A_ROUND)
     return last if last == newest or is_kept(spark, lake, table, first) else newest
 
 
 def appended(
-    spark: SparkSession, lake: Lake, table: Table, first: int, last: int, *, planned: datetime | None = None
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    first: int,
+    last: int,
+    *,
+    planned: datetime | None = None,
 ) -> DataFrame:
-    """The rows that versions `first` to `last` appended; those of all versions where files between may be gone.
+    """The rows that versions `first` to `last` appended; those of all versions where files between
+    may be gone.
 
-    `planned`: when the round was planned that is made again. Delta reads no version that is older than replaced files
-    are kept, so of such a round all rows are read that had been read by then: of one batch perhaps more than planned.
+    `planned`: when the round was planned that is made again. Delta reads no version that is older
+    than replaced files are kept, so of such a round all rows are read that had been read by then:
+    of one batch perhaps more than planned.
     """
     if is_kept(spark, lake, table, first):
         return lake.read_appended(spark, table, first, last)
@@ -40,18 +51,24 @@ def appended(
 
 
 def is_kept(spark: SparkSession, lake: Lake, table: Table, first: int) -> bool:
-    """Whether the files that versions from `first` on appended are there for long enough to be read."""
+    """Whether the files that versions from `first` on appended are there for long enough to be
+    read.
+    """
     oldest = _commits(spark, lake, table, first)[-1]
     return bool(oldest.version <= first and is_kept_since(table, oldest.timestamp))
 
 
 def is_kept_since(table: Table, since: datetime) -> bool:
     """Whether the files that commits since a time appended are there for long enough to be read."""
-    return since.astimezone(UTC) >= datetime.now(UTC) - timedelta(hours=table.log_hours) + READ_WITHIN
+    return (
+        since.astimezone(UTC) >= datetime.now(UTC) - timedelta(hours=table.log_hours) + READ_WITHIN
+    )
 
 
 def _commits(spark: SparkSession, lake: Lake, table: Table, first: int) -> list[Row]:
-    """The commits of a table from version `first` on, newest first; fewer where Delta has forgotten them."""
+    """The commits of a table from version `first` on, newest first; fewer where Delta has forgotten
+    them.
+    """
     number = newest_version(spark, lake, table) - first + 1
     while True:
         commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT {number}").collect()

@@ -1,8 +1,8 @@
-"""Clusters that a history leaves out since their fold has failed: what breaks one cluster's history holds up nobody
-else's.
+"""Clusters that a history leaves out since their fold has failed: what breaks one cluster's history
+holds up nobody else's.
 
-Nothing of such a cluster is taken, so bronze keeps it. It is tried again after a while, each time after twice as long,
-and by each run that begins.
+Nothing of such a cluster is taken, so bronze keeps it. It is tried again after a while, each time
+after twice as long, and by each run that begins.
 """
 
 import time
@@ -47,14 +47,18 @@ class Aside:
         return seconds
 
     def take_back(self) -> list[str]:
-        """The clusters that have been left out for long enough: from now on they are tried again."""
+        """The clusters that have been left out for long enough: from now on they are tried
+        again.
+        """
         due = [cluster for cluster, until in self._until.items() if until <= self.clock()]
         for cluster in due:
             del self._until[cluster]
         return due
 
     def succeed(self, folded: Collection[str]) -> list[str]:
-        """The clusters whose fold had failed, and has not failed now. `folded`: by the round that was just made."""
+        """The clusters whose fold had failed, and has not failed now. `folded`: by the round that
+        was just made.
+        """
         well = sorted((self.tried.keys() - self._until.keys()).intersection(folded))
         for cluster in well:
             del self.tried[cluster]

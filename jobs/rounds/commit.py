@@ -1,10 +1,13 @@
-"""The one way in which a round writes a table: live rows are replaced, others appended, in one transaction.
+"""The one way in which a round writes a table: live rows are replaced, others appended, in one
+transaction.
 
-The rows that are live (`Table.live`) lie in files of their own, in parts. A commit overwrites the parts in which
-something changes, copies the rows there that did not change, and appends what is closed. Whole partitions of files are
-deleted without a look into them, and no MERGE has to find rows.
+The rows that are live (`Table.live`) lie in files of their own, in parts. A commit overwrites the
+parts in which something changes, copies the rows there that did not change, and appends what is
+closed. Whole partitions of files are deleted without a look into them, and no MERGE has to find
+rows.
 
-Each commit carries the number of its round (`txnAppId`, `txnVersion`): Delta passes over one that it has already.
+Each commit carries the number of its round (`txnAppId`, `txnVersion`): Delta passes over one that
+it has already.
 """
 
 import logging
@@ -33,16 +36,18 @@ CONFLICTS = (
     delta.MetadataChangedException,
 )
 TRIES = 5
-"""How often a commit that lost against another one is tried. Besides rounds only upkeep writes, and briefly."""
+"""How often a commit that lost against another one is tried. Besides rounds only upkeep writes, and
+briefly.
+"""
 _FREE_OVERWRITE = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 
 
 def can_replace(spark: SparkSession) -> bool:
-    """Let commits of this session append closed rows in the transaction that replaces live ones; whether the session
-    lets us.
+    """Let commits of this session append closed rows in the transaction that replaces live ones;
+    whether the session lets us.
 
-    Spark Connect servers and Unity Catalog may refuse the setting. Then a MERGE of the same rows takes the place of the
-    overwrite.
+    Spark Connect servers and Unity Catalog may refuse the setting. Then a MERGE of the same rows
+    takes the place of the overwrite.
     """
     try:
         spark.conf.set(_FREE_OVERWRITE, "false")
@@ -55,8 +60,8 @@ def can_replace(spark: SparkSession) -> bool:
 class Commit:
     """The rows that a round writes to one table.
 
-    `where`: a condition on the columns of its partitions; `rows` take the place of all live rows that fulfil it, or are
-    closed rows that are appended. None: rows are only appended.
+    `where`: a condition on the columns of its partitions; `rows` take the place of all live rows
+    that fulfil it, or are closed rows that are appended. None: rows are only appended.
     """
 
     table: Table
@@ -79,11 +84,14 @@ class Commit:
         # Of a column, so that the optimizer leaves it there: no cluster has such an alias.
         same += f" AND NOT (s.cluster <=> '{_mark_of(number)}')"
         names = self.table.column_names
-        update = ", ".join(f"t.`{name}` = s.`{name}`" for name in names if name not in self.table.key)
+        update = ", ".join(
+            f"t.`{name}` = s.`{name}`" for name in names if name not in self.table.key
+        )
         columns, values = (", ".join(f"{of}`{name}`" for name in names) for of in ("", "s."))
         self.rows.sparkSession.sql(
             f"MERGE INTO {lake.identifier(self.table)} t USING {{rows}} s ON {same} AND {replaced} "
-            f"WHEN MATCHED THEN UPDATE SET {update} WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values}) "
+            f"WHEN MATCHED THEN UPDATE SET {update} WHEN NOT MATCHED THEN INSERT ({columns}) "
+            f"VALUES ({values}) "
             f"WHEN NOT MATCHED BY SOURCE AND {replaced} THEN DELETE",
             rows=self.rows,
         )
@@ -112,12 +120,17 @@ def newest_version(spark: SparkSession, lake: Lake, table: Table) -> int:
     return int(newest_commit(spark, lake, table).version)
 
 
-def version_of(spark: SparkSession, lake: Lake, table: Table, number: int, *, or_later: bool = False) -> int | None:
-    """The version of a table that a round has written; None where it has not. `or_later`: it, or the first one after
-    it that has.
+def version_of(
+    spark: SparkSession, lake: Lake, table: Table, number: int, *, or_later: bool = False
+) -> int | None:
+    """The version of a table that a round has written; None where it has not. `or_later`: it, or
+    the first one after it that has.
     """
     commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)}")
-    places = (("userMetadata", r"^round ([0-9]+)$"), (F.col("operationParameters")["predicate"], MARK))
+    places = (
+        ("userMetadata", r"^round ([0-9]+)$"),
+        (F.col("operationParameters")["predicate"], MARK),
+    )
     of = F.coalesce(*(F.regexp_extract(text, mark, 1).try_cast("bigint") for text, mark in places))
     of_round = commits.where(of >= number if or_later else of == number)
     found: int | None = of_round.agg(F.min("version")).collect()[0][0]
@@ -133,8 +146,8 @@ def append_rows(
     *,
     metadata: str | None = None,
 ) -> None:
-    """Append rows that are here already, in one commit. A `number` that the table has had is passed over. `metadata`:
-    what DESCRIBE HISTORY shows of it.
+    """Append rows that are here already, in one commit. A `number` that the table has had is passed
+    over. `metadata`: what DESCRIBE HISTORY shows of it.
     """
     _save(frame(spark, table, rows), lake, table, None, _of_round(table, number, metadata=metadata))
 
@@ -149,9 +162,11 @@ def replace_rows(
     number: int | None = None,
     metadata: str | None = None,
 ) -> None:
-    """Put rows that are here already in the place of those that fulfil `where`, a condition on columns of partitions.
+    """Put rows that are here already in the place of those that fulfil `where`, a condition on
+    columns of partitions.
 
-    A `number` that such a commit of the table has had is passed over. `metadata`: as of `append_rows`.
+    A `number` that such a commit of the table has had is passed over. `metadata`: as of
+    `append_rows`.
     """
     options = _of_round(table, number, where, metadata)
     _retried(_save, frame(spark, table, rows), lake, table, where, options)
@@ -163,8 +178,13 @@ def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: str) -> No
 
 
 def delete_matching(spark: SparkSession, lake: Lake, table: Table, query: str, on: str) -> None:
-    """Delete the rows (`t`) that match one of a query (`s`) by the condition `on`; done twice, it changes nothing."""
-    _retried(spark.sql, f"MERGE INTO {lake.identifier(table)} t USING ({query}) s ON {on} WHEN MATCHED THEN DELETE")
+    """Delete the rows (`t`) that match one of a query (`s`) by the condition `on`; done twice, it
+    changes nothing.
+    """
+    _retried(
+        spark.sql,
+        f"MERGE INTO {lake.identifier(table)} t USING ({query}) s ON {on} WHEN MATCHED THEN DELETE",
+    )
 
 
 def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
@@ -173,15 +193,25 @@ def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) 
     return spark.createDataFrame(values, ddl(table)).coalesce(1)
 
 
-def _of_round(table: Table, number: int | None, where: str = "", metadata: str | None = None) -> dict[str, str]:
-    """The options by which a commit says what it is of, and Delta passes over one of a round that it has."""
+def _of_round(
+    table: Table, number: int | None, where: str = "", metadata: str | None = None
+) -> dict[str, str]:
+    """The options by which a commit says what it is of, and Delta passes over one of a round that
+    it has.
+    """
     if number is None:
         return {} if metadata is None else {"userMetadata": metadata}
     name = f"round {table.full_name} {where}".rstrip()
-    return {"userMetadata": metadata or metadata_of(number), "txnAppId": name, "txnVersion": str(number)}
+    return {
+        "userMetadata": metadata or metadata_of(number),
+        "txnAppId": name,
+        "txnVersion": str(number),
+    }
 
 
-def _save(rows: DataFrame, lake: Lake, table: Table, where: str | None, options: Mapping[str, str]) -> None:
+def _save(
+    rows: DataFrame, lake: Lake, table: Table, where: str | None, options: Mapping[str, str]
+) -> None:
     """Append rows, or put them in the place of those that fulfil `where`."""
     write = rows.write.format("delta").options(**options).mode("append")
     if where is not None:

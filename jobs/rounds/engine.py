@@ -1,4 +1,6 @@
-"""The engine of histories: it plans a round of news, folds it, commits its tables side by side and notes it as done."""
+"""The engine of histories: it plans a round of news, folds it, commits its tables side by side and
+notes it as done.
+"""
 
 import json
 import logging
@@ -41,9 +43,13 @@ LOOK_EVERY_S = 1.0
 
 
 class Engine:
-    """Makes a history in rounds. When it starts, it finishes those that an earlier run has planned."""
+    """Makes a history in rounds. When it starts, it finishes those that an earlier run has
+    planned.
+    """
 
-    def __init__(self, spark: SparkSession, config: Config, history: History[Any], run: Run | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, config: Config, history: History[Any], run: Run | None = None
+    ) -> None:
         self._spark, self.lake, self._config, self.history = spark, config.lake, config, history
         self._run = run or Run()
         self._replacing = commit.can_replace(spark)
@@ -76,7 +82,9 @@ class Engine:
                     raise
                 broken |= dict([found])
         self._states = states_of(spark, self.lake)
-        self._aside_rows = {of: row for (history, of), row in self._states.items() if history == self._aside_of}
+        self._aside_rows = {
+            of: row for (history, of), row in self._states.items() if history == self._aside_of
+        }
         self.aside.tried = dict.fromkeys(self._aside_rows, 1)
         for cluster, why in broken.items():
             self._set_aside(cluster, why)
@@ -103,7 +111,9 @@ class Engine:
         return news.is_more is not False
 
     def _finish(self, step: Step, live: LiveRows) -> None:
-        """Fold and commit again what an earlier run has planned and not done. `live`: of before the round."""
+        """Fold and commit again what an earlier run has planned and not done. `live`: of before the
+        round.
+        """
         if "again" in step.takes:
             self._forget(step)
             return
@@ -112,9 +122,14 @@ class Engine:
         self._write(step, context, news, self.history.make(context, news))
 
     def again(self, cluster: str) -> None:
-        """Take a cluster out of the history: the next rounds make it again. Raises LakeError where that cannot be."""
+        """Take a cluster out of the history: the next rounds make it again. Raises LakeError where
+        that cannot be.
+        """
         if not any((history, cluster) in self._states for history in self.history.names):
-            raise LakeError(f"{self.lake} has no history of a cluster {cluster!r}; see the aliases in internal.state")
+            raise LakeError(
+                f"{self.lake} has no history of a cluster {cluster!r}; see the aliases in "
+                "internal.state"
+            )
         self.history.check_again(self.context(), cluster)
         self._forget(self._rounds.plan({"again": cluster}, datetime.now(UTC)))
 
@@ -132,7 +147,15 @@ class Engine:
 
     def context(self, live: LiveRows | None = None) -> Context:
         """The input of the next round. `live`: the live rows before a round that is made again."""
-        return Context(self._spark, self._config, live or self._live, self._states, self._run, self.aside, self._parsed)
+        return Context(
+            self._spark,
+            self._config,
+            live or self._live,
+            self._states,
+            self._run,
+            self.aside,
+            self._parsed,
+        )
 
     def _with(self, rows: Iterable[State]) -> States:
         return self._states | {(row["history"], row["cluster"]): row for row in rows}
@@ -141,20 +164,28 @@ class Engine:
         """Make a round again that is done, and that tables have lost; or say why it cannot be."""
         tables, why = ", ".join(lost.tables), "later rounds have built on it"
         if lost.is_last:
-            log.warning("%s lost round %d, which is done, as in a power cut: it is made again", tables, step.round)
+            log.warning(
+                "%s lost round %d, which is done, as in a power cut: it is made again",
+                tables,
+                step.round,
+            )
             try:
                 self._states = states_of(self._spark, self.lake, step.round, lost.noted_in - 1)
                 self._finish(step, LiveRows(self._spark, self.lake, step.round, are_later=True))
             except Exception as error:
-                # History must continue, whatever is lost; of another error the next run may get further.
+                # History must continue, whatever is lost; of another error the next run may get
+                # further.
                 if not _is_final(error):
                     raise
                 why = one_line(error)
             else:
                 return
-        todo = "; `--again CLUSTER` computes the history again" if self.history.can_make_again else ""
+        todo = (
+            "; `--again CLUSTER` computes the history again" if self.history.can_make_again else ""
+        )
         log.error(
-            "%s lost round %d, which is done, as in a power cut, and it cannot be made again: %s. Rows of that round "
+            "%s lost round %d, which is done, as in a power cut, and it cannot be made again: %s. "
+            "Rows of that round "
             "are missing there%s",
             *(tables, step.round, why, todo),
         )
@@ -176,27 +207,39 @@ class Engine:
             if (broken := broken_cluster(error)) is None or broken[0] in self.aside:
                 raise
             if self._is_in_table():
-                raise  # Large tables are folded while they are committed: the next run makes this round again.
+                # Large tables are folded while they are committed: the next run makes this round
+                # again.
+                raise
             self._set_aside(*broken)
             self._go_back()  # The round had looked at what it did not take of others either.
             return True
         if well := self.aside.succeed(self._in_round):
-            self._note_aside({alias: row for alias, row in self._aside_rows.items() if alias not in well})
-            log.warning("cluster(s) %s are part of the history of %s again", ", ".join(well), self._names)
+            self._note_aside(
+                {alias: row for alias, row in self._aside_rows.items() if alias not in well}
+            )
+            log.warning(
+                "cluster(s) %s are part of the history of %s again", ", ".join(well), self._names
+            )
         return is_more
 
     def _try_again(self) -> None:
-        """Try clusters again that were left out for long enough: each once, however long the rounds without it take."""
+        """Try clusters again that were left out for long enough: each once, however long the rounds
+        without it take.
+        """
         if self.aside.take_back():
             self._go_back()
 
     def _plan(self, takes: Takes, now: datetime) -> Callable[[], Step]:
-        """Plan a round while it is folded, since a fold writes nothing; returns what waits for the plan."""
+        """Plan a round while it is folded, since a fold writes nothing; returns what waits for the
+        plan.
+        """
         self._planning = self._writers.submit(self._rounds.plan, takes, now)
         return self._planning.result
 
     def _go_back(self) -> None:
-        """Look again for what was passed over of clusters that were left out. Some of them are to be tried again."""
+        """Look again for what was passed over of clusters that were left out. Some of them are to
+        be tried again.
+        """
         self._states = self._with(self.history.go_back(self.context()))
 
     def _set_aside(self, cluster: str, why: str) -> None:
@@ -205,10 +248,17 @@ class Engine:
         memory = json.dumps({"says": why})
         if known is None or known["memory"] != memory:
             since = datetime.now(UTC) if known is None else known["done_at"]
-            row = {"history": self._aside_of, "cluster": cluster, "round": 0, "done_at": since, "memory": memory}
+            row = {
+                "history": self._aside_of,
+                "cluster": cluster,
+                "round": 0,
+                "done_at": since,
+                "memory": memory,
+            }
             self._note_aside(self._aside_rows | {cluster: row})
         log.error(
-            "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s. Bronze keeps what was "
+            "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s. "
+            "Bronze keeps what was "
             "not taken%s; upgrade the program, or report this line",
             *(
                 cluster,
@@ -232,13 +282,19 @@ class Engine:
         return ", ".join(sorted(self._rounds.histories))
 
     def _is_in_table(self) -> bool:
-        """Whether a table has the commit of this round, once it is planned: the next plan would meet one on its way."""
+        """Whether a table has the commit of this round, once it is planned: the next plan would
+        meet one on its way.
+        """
         return self._planning is not None and self._is_begun(self._planning.result())
 
     def _is_begun(self, step: Step) -> bool:
         """Whether a table has the commit of a planned round."""
-        made = (table for table in TABLES if table.schema != "bronze" and table not in (ROUNDS, STATE))
-        return any(version_of(self._spark, self.lake, table, step.round) is not None for table in made)
+        made = (
+            table for table in TABLES if table.schema != "bronze" and table not in (ROUNDS, STATE)
+        )
+        return any(
+            version_of(self._spark, self.lake, table, step.round) is not None for table in made
+        )
 
     def _write(self, step: Step, context: Context, news: News, made: Made) -> None:
         """Commit what a round has made, its tables side by side, and say that the round is done.
@@ -255,13 +311,17 @@ class Engine:
             commits.append(Commit(table, frame_of(self._spark, rows), in_parts(parts)))
             kept.append((table, parts, rows))
         written = [
-            self._writers.submit(each.write, self.lake, step.round, replacing=self._replacing) for each in commits
+            self._writers.submit(each.write, self.lake, step.round, replacing=self._replacing)
+            for each in commits
         ]
         wait(written)  # If one fails, the round is made again: its commits must not meet these.
         for each in written:
             each.result()  # Raises what the first of them raised that failed.
         states = self._with((*made.states, *self.history.after(context, news, made)))
-        states = {key: row | {"round": step.round} if row["round"] is None else row for key, row in states.items()}
+        states = {
+            key: row | {"round": step.round} if row["round"] is None else row
+            for key, row in states.items()
+        }
         self._rounds.done(step, states.values(), [each.table for each in commits])
         self._states = states
         for table, parts, rows in kept:
@@ -274,15 +334,19 @@ class Engine:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether a lost round will not be made again another time either: a fold fails, or what it needs is gone."""
+    """Whether a lost round will not be made again another time either: a fold fails, or what it
+    needs is gone.
+    """
     is_fold = isinstance(error, FoldError) or broken_cluster(error) is not None
-    is_gone = isinstance(error, (AnalysisException, KeyError)) or any(each in java_text(error) for each in _GONE)
+    is_gone = isinstance(error, (AnalysisException, KeyError)) or any(
+        each in java_text(error) for each in _GONE
+    )
     return is_fold or is_gone or isinstance(error, LakeError)
 
 
 def job_of(history: Callable[[], History[Any]]) -> Job:
-    """A job that makes a history alone: until nothing is new, or on and on. Its exit status says whether a cluster was
-    left out.
+    """A job that makes a history alone: until nothing is new, or on and on. Its exit status says
+    whether a cluster was left out.
     """
 
     def run(spark: SparkSession, config: Config, once: bool) -> int:

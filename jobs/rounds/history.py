@@ -1,6 +1,8 @@
-"""The contract of a history: which new rows it takes, how they are folded, and how far the history has come then.
+"""The contract of a history: which new rows it takes, how they are folded, and how far the history
+has come then.
 
-One engine (engine.py) makes all histories. A new one is a class in jobs/histories/, and a line in the registry there.
+One engine (engine.py) makes all histories. A new one is a class in jobs/histories/, and a line in
+the registry there.
 """
 
 from abc import ABC, abstractmethod
@@ -26,15 +28,17 @@ from schemas.lake import Lake
 from schemas.table import PART, Table
 
 KEY = "_place"
-"""The column by which news and live rows meet in a fold: a cluster, and the part in which its live rows lie."""
+"""The column by which news and live rows meet in a fold: a cluster, and the part in which its live
+rows lie.
+"""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Run:
-    """The run that makes histories. `outages`: hears of each poll. `since`: when it began, if it reads the controllers'
-    log all the time.
+    """The run that makes histories. `outages`: hears of each poll. `since`: when it began, if it
+    reads the controllers' log all the time.
     """
 
     outages: Outages = field(default_factory=Outages)
@@ -45,8 +49,9 @@ class Run:
 class Context:
     """The lake and the states before a round of a history.
 
-    `states`: rows of internal.states by history and alias; those whose round is None are not written yet. `live`: the
-    live rows before the round. `aside`: the clusters that are left out, as their fold fails.
+    `states`: rows of internal.states by history and alias; those whose round is None are not
+    written yet. `live`: the live rows before the round. `aside`: the clusters that are left out, as
+    their fold fails.
     """
 
     spark: SparkSession
@@ -77,10 +82,10 @@ class Context:
 class News:
     """The new rows that a round takes.
 
-    `takes`: the plan of the round, to make it again. `rows`: packed, beside KEY. `places`: of the live rows
-    that the fold has to see. `fold`: makes rows of both. `clusters`: that are folded. `is_due`: the round is made
-    though its fold may change nothing. `is_more`: whether something is left for the next round; None: nobody has
-    looked. `says`: for the log.
+    `takes`: the plan of the round, to make it again. `rows`: packed, beside KEY. `places`: of the
+    live rows that the fold has to see. `fold`: makes rows of both. `clusters`: that are folded.
+    `is_due`: the round is made though its fold may change nothing. `is_more`: whether something is
+    left for the next round; None: nobody has looked. `says`: for the log.
     """
 
     takes: Any
@@ -95,8 +100,8 @@ class News:
 
 @dataclass(frozen=True)
 class Made:
-    """The rows that a round writes, by table, and commits of others, which never were on the driver. `states`: rows of
-    internal.states that folds have made.
+    """The rows that a round writes, by table, and commits of others, which never were on the
+    driver. `states`: rows of internal.states that folds have made.
     """
 
     rows: Mapping[Table, pa.Table] = field(default_factory=dict)
@@ -108,14 +113,18 @@ N = TypeVar("N", bound=News)
 
 
 class History(ABC, Generic[N]):
-    """One history, or several that are made together. An object knows what it looked at last; nothing else."""
+    """One history, or several that are made together. An object knows what it looked at last;
+    nothing else.
+    """
 
     job: ClassVar[str]
     """The name of the work in a pipeline, for its log."""
     names: Sequence[str]
     """As internal.states has them."""
     woken_by: ClassVar[Collection[Table]] = ()
-    """A commit to one of these tables of bronze wakes it. If none does, it looks for what is new each minute."""
+    """A commit to one of these tables of bronze wakes it. If none does, it looks for what is new
+    each minute.
+    """
     follows: ClassVar[Collection[str]] = ()
     """The names of histories that it takes rows of, too: each of their rounds wakes it."""
     tables: Sequence[Table]
@@ -131,13 +140,17 @@ class History(ABC, Generic[N]):
     beside: ClassVar[Mapping[str, Collection[str]]] = {}
     """Name -> those of other rows of internal.states that its rounds write."""
     needed: ClassVar[Mapping[Table, str]] = {}
-    """Table of bronze -> the query for the day of the oldest of its `rows` that the history has not taken, by `states`,
-    those of internal.state. Upkeep keeps them.
+    """Table of bronze -> the query for the day of the oldest of its `rows` that the history has not
+    taken, by `states`, those of internal.state. Upkeep keeps them.
     """
     retention: ClassVar[str | None] = None
-    """The key of `retention` in the configuration after which rows of its tables go; None: that of their schema."""
+    """The key of `retention` in the configuration after which rows of its tables go; None: that of
+    their schema.
+    """
     reads: ClassVar[Mapping[Table, Collection[str]]] = {}
-    """Table of silver -> the names whose rounds must have had a row before its retention drops it."""
+    """Table of silver -> the names whose rounds must have had a row before its retention drops
+    it.
+    """
     can_make_again: ClassVar[bool] = False
     """Whether a person can have the history of a cluster computed again."""
 
@@ -156,15 +169,17 @@ class History(ABC, Generic[N]):
 
     @abstractmethod
     def after(self, context: Context, news: N, made: Made | None) -> Iterable[State]:
-        """The rows of internal.states that news change, beside those that folds make. `made`: by the round that has
-        taken them; None where no round does, as they say nothing.
+        """The rows of internal.states that news change, beside those that folds make. `made`: by
+        the round that has taken them; None where no round does, as they say nothing.
         """
 
     def done(self, context: Context, news: N) -> None:
         """A round has taken the news, and `context` is of after it."""
 
     def go_back(self, context: Context) -> Iterable[State]:  # noqa: ARG002 - most pass over nobody
-        """Look again for what was passed over of clusters that were left out; the rows of internal.states then."""
+        """Look again for what was passed over of clusters that were left out; the rows of
+        internal.states then.
+        """
         return ()
 
     def check_again(self, context: Context, cluster: str) -> None:
@@ -178,7 +193,9 @@ class History(ABC, Generic[N]):
         return self.tables
 
     def is_left(self, spark: SparkSession, config: Config) -> bool:  # noqa: ARG002 - most take nothing then
-        """Whether there is something to take though the configuration does not want the history (any more)."""
+        """Whether there is something to take though the configuration does not want the history
+        (any more).
+        """
         return False
 
     def make(self, context: Context, news: N) -> Made:

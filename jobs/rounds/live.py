@@ -1,5 +1,5 @@
-"""Live rows, those that a later round may still replace: kept in memory from round to round, since only rounds change
-them.
+"""Live rows, those that a later round may still replace: kept in memory from round to round, since
+only rounds change them.
 """
 
 import zlib
@@ -16,7 +16,9 @@ from schemas.lake import Lake
 from schemas.table import PART, Table
 
 PARTS = 16
-"""Into how many parts the live rows of a table are cut, by the hash of an id. A round rewrites those with news."""
+"""Into how many parts the live rows of a table are cut, by the hash of an id. A round rewrites
+those with news.
+"""
 
 KEPT_BYTES = 256 * 1024 * 1024
 """If more live rows than this are in memory after a round, the next round reads them again."""
@@ -33,18 +35,20 @@ def in_parts(parts: Iterable[int]) -> str:
 
 
 class LiveRows:
-    """The live rows of tables. `number`: of a planned round, before which rows are read; None: as they are now.
-    `are_later`: rounds after it may have written tables that it has not.
+    """The live rows of tables. `number`: of a planned round, before which rows are read; None: as
+    they are now. `are_later`: rounds after it may have written tables that it has not.
     """
 
-    def __init__(self, spark: SparkSession, lake: Lake, number: int | None = None, *, are_later: bool = False) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, number: int | None = None, *, are_later: bool = False
+    ) -> None:
         self._spark, self._lake, self._number, self._are_later = spark, lake, number, are_later
         self._rows: dict[Table, pa.Table] = {}
         self._parts: dict[Table, set[int]] = {}
 
     def read(self, table: Table, fixed_in: SparkSession | None = None) -> DataFrame:
-        """All rows of a table. Later commits may show where the frame is read again, but not if it is `fixed_in` a
-        session.
+        """All rows of a table. Later commits may show where the frame is read again, but not if it
+        is `fixed_in` a session.
         """
         written = (
             None
@@ -57,9 +61,13 @@ class LiveRows:
         return self._lake.read_version(fixed_in or self._spark, table, version)
 
     def of(self, tables: Iterable[Table], parts: Iterable[int]) -> dict[Table, pa.Table]:
-        """The live rows of these parts. Parts that no round has asked for are read, table beside table."""
+        """The live rows of these parts. Parts that no round has asked for are read, table beside
+        table.
+        """
         parts, tables = set(parts), list(tables)
-        missing = [(table, more) for table in tables if (more := parts - self._parts.get(table, set()))]
+        missing = [
+            (table, more) for table in tables if (more := parts - self._parts.get(table, set()))
+        ]
         with ThreadPoolExecutor(4, "live") as side_by_side:
             list(side_by_side.map(lambda each: self._load(*each), missing))
         return {table: of_parts(self._known(table), parts) for table in tables}
@@ -75,7 +83,9 @@ class LiveRows:
     def put(self, table: Table, parts: set[int], rows: pa.Table) -> None:
         """Say which rows lie in these parts from now on."""
         others = of_parts(self._known(table), self._parts[table] - parts)
-        self._rows[table] = pa.concat_tables([others, rows.filter(is_live(table, rows))]).combine_chunks()
+        self._rows[table] = pa.concat_tables(
+            [others, rows.filter(is_live(table, rows))]
+        ).combine_chunks()
         if sum(each.nbytes for each in self._rows.values()) > KEPT_BYTES:
             self.forget()
 
@@ -109,7 +119,11 @@ def replaced(table: Table, live: pa.Table, changed: pa.Table, by: str) -> pa.Tab
     keys = list(table.replaced_by or table.key)
     numbered = live.select(keys).append_column("_row", pa.array(range(len(live)), pa.int64()))
     kept = numbered.join(changed.select(keys), keys, join_type="left anti")["_row"]
-    there = changed if table.none_without is None else changed.filter(pc.is_valid(changed[table.none_without]))
+    there = (
+        changed
+        if table.none_without is None
+        else changed.filter(pc.is_valid(changed[table.none_without]))
+    )
     place = there.schema.get_field_index(PART)
     part = pc.if_else(is_live(table, there), parts_of(there[by]), pa.scalar(None, pa.int32()))
     return pa.concat_tables([live.take(kept.sort()), there.set_column(place, PART, part)])

@@ -1,7 +1,8 @@
 """Rounds that are noted as done, and that a table has lost since: a power cut leaves empty commits.
 
-The commit that notes a round as done names the tables that the round has written. Their own commits say whether they
-have it. A fold gives the same rows again from the same plan, and Delta passes over tables that have the round.
+The commit that notes a round as done names the tables that the round has written. Their own commits
+say whether they have it. A fold gives the same rows again from the same plan, and Delta passes over
+tables that have the round.
 """
 
 import math
@@ -16,7 +17,9 @@ from schemas.lost_commits import commits_of
 from schemas.table import Table
 
 _NEWEST = 40
-"""Among so many commits of a table are those that a power cut hits: Linux keeps a file in memory for half a minute."""
+"""Among so many commits of a table are those that a power cut hits: Linux keeps a file in memory
+for half a minute.
+"""
 
 _OF_ROUND = re.compile(r"round ([0-9]+)(?: wrote (.*))?")
 _MERGED = re.compile(MARK)
@@ -24,8 +27,8 @@ _MERGED = re.compile(MARK)
 
 @dataclass(frozen=True)
 class LostRound:
-    """A round that is noted as done, and `tables` that lack it. `noted_in`: the version of internal.states that noted
-    it. `is_last`: no later round has written to any of these tables.
+    """A round that is noted as done, and `tables` that lack it. `noted_in`: the version of
+    internal.states that noted it. `is_last`: no later round has written to any of these tables.
     """
 
     round: int
@@ -36,7 +39,10 @@ class LostRound:
 
 def done_metadata(number: int, tables: Iterable[Table]) -> str:
     """The user metadata of the commit that notes a round as done."""
-    return f"round {number} wrote {', '.join(sorted(table.full_name for table in tables)) or 'nothing'}"
+    return (
+        f"round {number} wrote "
+        f"{', '.join(sorted(table.full_name for table in tables)) or 'nothing'}"
+    )
 
 
 def lost_rounds(lake: Lake) -> list[LostRound]:
@@ -52,7 +58,11 @@ def lost_rounds(lake: Lake) -> list[LostRound]:
         if found and found[2]:
             noted[int(found[1])] = version, info["timestamp"], found[2].split(", ")
     written = {name for _, _, wrote in noted.values() for name in wrote}
-    commits = {table.full_name: commits_of(lake, table, _NEWEST) for table in TABLES if table.full_name in written}
+    commits = {
+        table.full_name: commits_of(lake, table, _NEWEST)
+        for table in TABLES
+        if table.full_name in written
+    }
     has = {
         name: {number for _, info in of_table if (number := _round_of(info)) is not None}
         for name, of_table in commits.items()
@@ -65,7 +75,9 @@ def lost_rounds(lake: Lake) -> list[LostRound]:
     }
     lost = []
     for number, (version, at, wrote) in sorted(noted.items()):
-        lacking = tuple(name for name in wrote if since.get(name, math.inf) < at and number not in has[name])
+        lacking = tuple(
+            name for name in wrote if since.get(name, math.inf) < at and number not in has[name]
+        )
         if lacking:
             is_last = all(number > max(has[name], default=-1) for name in lacking)
             lost.append(LostRound(number, version, lacking, is_last))

@@ -1,13 +1,16 @@
-"""Rounds: planned, folded, committed, done. Killed anywhere and run again, they give the same tables.
+"""Rounds: planned, folded, committed, done. Killed anywhere and run again, they give the same
+tables.
 
-internal.rounds has a row for each step, under numbers without holes that all jobs of a lake share. Delta takes a number
-once, so two jobs cannot plan the same round. Each history has one writer at a time: a job that starts says so, and
-takes over; the one before finds the row when it plans next, and ends.
+internal.rounds has a row for each step, under numbers without holes that all jobs of a lake share.
+Delta takes a number once, so two jobs cannot plan the same round. Each history has one writer at a
+time: a job that starts says so, and takes over; the one before finds the row when it plans next,
+and ends.
 
-A round is folded from the tables as they were before it. Whoever plans one has opened them before the plan is written.
-Each commit names its round, so a planned round that is not done is folded again from the versions before those commits.
-A round is done with the append of its rows to internal.states: a history that has such a row of a round, or of a later
-one, is done with the round. If a table has lost its part of the last one since, that round is folded again, too.
+A round is folded from the tables as they were before it. Whoever plans one has opened them before
+the plan is written. Each commit names its round, so a planned round that is not done is folded
+again from the versions before those commits. A round is done with the append of its rows to
+internal.states: a history that has such a row of a round, or of a later one, is done with the
+round. If a table has lost its part of the last one since, that round is folded again, too.
 """
 
 import json
@@ -37,8 +40,8 @@ States = dict[tuple[str, str], State]
 """By history and alias."""
 
 ALL_STATES_EVERY = 20
-"""The first round of a history after so many, of all histories, writes the states of all clusters in the place of all
-rows before, of which an append would leave ever more.
+"""The first round of a history after so many, of all histories, writes the states of all clusters
+in the place of all rows before, of which an append would leave ever more.
 """
 
 
@@ -60,12 +63,16 @@ class Step:
     takes: Takes = field(default_factory=dict)
 
 
-def unfinished(steps: Iterable[Step], done: Mapping[str, int], histories: Collection[str]) -> list[Step]:
-    """The planned rounds of these histories that are not done, in order, but for those whose writer had been overtaken
-    by then, and those before another one of a history of theirs. `done`: the last round of each history that is.
+def unfinished(
+    steps: Iterable[Step], done: Mapping[str, int], histories: Collection[str]
+) -> list[Step]:
+    """The planned rounds of these histories that are not done, in order, but for those whose writer
+    had been overtaken by then, and those before another one of a history of theirs. `done`: the
+    last round of each history that is.
 
-    A writer that has been overtaken looks at the steps before its plan, and commits nothing. Whoever plans a round has
-    finished, or given up, what was planned of its histories before: tables may have parts of what came after it.
+    A writer that has been overtaken looks at the steps before its plan, and commits nothing.
+    Whoever plans a round has finished, or given up, what was planned of its histories before:
+    tables may have parts of what came after it.
     """
     last_started: dict[str, str] = {}
     found: list[Step] = []
@@ -73,21 +80,31 @@ def unfinished(steps: Iterable[Step], done: Mapping[str, int], histories: Collec
         if each.step == "started":
             last_started |= dict.fromkeys(each.histories, each.writer)
         elif all(
-            last_started.get(history, each.writer) == each.writer and done.get(history, 0) < each.round
+            last_started.get(history, each.writer) == each.writer
+            and done.get(history, 0) < each.round
             for history in each.histories
         ):
-            found = [before for before in found if before.histories.isdisjoint(each.histories)] + [each]
+            found = [before for before in found if before.histories.isdisjoint(each.histories)] + [
+                each
+            ]
     return [each for each in found if not each.histories.isdisjoint(histories)]
 
 
-def steps_of(steps: Iterable[Step], numbers: Container[int], histories: Collection[str]) -> list[Step]:
+def steps_of(
+    steps: Iterable[Step], numbers: Container[int], histories: Collection[str]
+) -> list[Step]:
     """The planned rounds of some numbers that are of these histories, in order."""
     found = (each for each in steps if each.step == "planned" and each.round in numbers)
-    return sorted((each for each in found if each.histories.intersection(histories)), key=lambda each: each.round)
+    return sorted(
+        (each for each in found if each.histories.intersection(histories)),
+        key=lambda each: each.round,
+    )
 
 
 def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str]) -> Step | None:
-    """The step by which another writer has taken over one of `histories`, among those after the writer's own last."""
+    """The step by which another writer has taken over one of `histories`, among those after the
+    writer's own last.
+    """
     started = (each for each in steps if each.step == "started" and each.writer != writer)
     return next((each for each in started if each.histories.intersection(histories)), None)
 
@@ -95,8 +112,9 @@ def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str])
 class Rounds:
     """The rounds of one job, which is the writer of `histories` from now on.
 
-    `beside`: history -> other rows of internal.states that its rounds write. `to_finish`: rounds that an earlier run
-    has planned and not done. `lost`: those that are done, and that tables have lost since.
+    `beside`: history -> other rows of internal.states that its rounds write. `to_finish`: rounds
+    that an earlier run has planned and not done. `lost`: those that are done, and that tables have
+    lost since.
     """
 
     def __init__(
@@ -111,32 +129,42 @@ class Rounds:
         self.writer = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
         self._last = self._read().agg(F.max("round")).collect()[0][0] or 0
         self._add("started", {}, datetime.now(UTC))
-        # Nobody else may commit what is planned from now on, but those who planned before this job said that it starts
-        # may. Rounds that are done are left out by Spark: there are as many as the lake is old.
+        # Nobody else may commit what is planned from now on, but those who planned before this job
+        # said that it starts may. Rounds that are done are left out by Spark: there are as many as
+        # the lake is old.
         last = lake.read(spark, STATE).groupBy("history").agg(F.max("round").alias("round"))
         done = {row.history: row.round for row in last.collect()}
         self._done = max(done.get(history, 0) for history in histories)
         is_done = F.col("round") <= min(done.get(history, 0) for history in histories)
         lost = {each.round: each for each in lost_rounds(lake)}
-        steps = _steps(self._read().where(~is_done | (F.col("step") == "started") | F.col("round").isin([*lost])))
+        steps = _steps(
+            self._read().where(
+                ~is_done | (F.col("step") == "started") | F.col("round").isin([*lost])
+            )
+        )
         self.to_finish = unfinished(steps, done, self.histories)
         self.lost = [(step, lost[step.round]) for step in steps_of(steps, lost, self.histories)]
 
     def plan(self, takes: Takes, now: datetime) -> Step:
-        """Say what a new round takes. Raises OvertakenError where another job makes one of the histories now."""
+        """Say what a new round takes. Raises OvertakenError where another job makes one of the
+        histories now.
+        """
         step, before = self._add("planned", takes, now)
         if (other := overtaken_by(before, self.writer, self.histories)) is not None:
             raise OvertakenError(
-                f"another run ({other.writer}) makes {', '.join(sorted(other.histories))} of {self._lake} now; "
+                f"another run ({other.writer}) makes {', '.join(sorted(other.histories))} of "
+                f"{self._lake} now; "
                 "nothing is lost, this one ends"
             )
         return step
 
     def done(self, step: Step, states: Iterable[State], tables: Iterable[Table] = ()) -> None:
-        """Say that a planned round is in the tables. `states`: the rows of the histories after it. `tables`: those that
-        it has written.
+        """Say that a planned round is in the tables. `states`: the rows of the histories after it.
+        `tables`: those that it has written.
         """
-        written = step.histories.union(*(self._beside.get(history, ()) for history in step.histories))
+        written = step.histories.union(
+            *(self._beside.get(history, ()) for history in step.histories)
+        )
         rows = [row for row in states if row["history"] in written]
         # Histories share the numbers, and one may never have a round with a certain remainder.
         is_whole = step.round // ALL_STATES_EVERY > self._done // ALL_STATES_EVERY
@@ -148,10 +176,14 @@ class Rounds:
         else:
             names = ", ".join(f"'{history}'" for history in sorted(written))
             where = f"history IN ({names})"
-            replace_rows(self._spark, self._lake, STATE, rows, where, number=step.round, metadata=metadata)
+            replace_rows(
+                self._spark, self._lake, STATE, rows, where, number=step.round, metadata=metadata
+            )
 
     def _add(self, kind: str, takes: Takes, at: datetime) -> tuple[Step, list[Step]]:
-        """Append a step under the next number that nobody has; returns it, and the steps since this job's last."""
+        """Append a step under the next number that nobody has; returns it, and the steps since this
+        job's last.
+        """
         number = self._last + 1
         while True:
             step = Step(number, kind, self.histories, self.writer, takes)
@@ -171,19 +203,26 @@ class Rounds:
 
 def _steps(rows: DataFrame) -> list[Step]:
     return [
-        Step(row.round, row.step, frozenset(row.histories), row.writer, json.loads(row.takes or "{}"))
+        Step(
+            row.round, row.step, frozenset(row.histories), row.writer, json.loads(row.takes or "{}")
+        )
         for row in rows.select("round", "step", "histories", "writer", "takes").collect()
     ]
 
 
-def states_of(spark: SparkSession, lake: Lake, before: int | None = None, version: int | None = None) -> States:
-    """The state of each history and alias, as in internal.state; or as it was before a round, which the run that
-    planned it may be about to end. `version`: of internal.states; None: the newest one.
+def states_of(
+    spark: SparkSession, lake: Lake, before: int | None = None, version: int | None = None
+) -> States:
+    """The state of each history and alias, as in internal.state; or as it was before a round, which
+    the run that planned it may be about to end. `version`: of internal.states; None: the newest
+    one.
     """
     rows = lake.read(spark, STATE) if version is None else lake.read_version(spark, STATE, version)
     rows = rows.where("true" if before is None else f"round < {before}")
     newest = F.max_by(F.struct(*STATE.column_names), "round").alias("row")
-    found = rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
+    found = (
+        rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
+    )
     return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}
 
 

@@ -1,7 +1,9 @@
-"""The one stage in which history is made: what is new and what is live of each cluster are brought together and folded.
+"""The one stage in which history is made: what is new and what is live of each cluster are brought
+together and folded.
 
-Rows of several tables travel side by side, each in a column of its table: an array of one struct, and null in rows of
-others. Without the array Arrow would carry a place for each column of each table in each row.
+Rows of several tables travel side by side, each in a column of its table: an array of one struct,
+and null in rows of others. Without the array Arrow would carry a place for each column of each
+table in each row.
 """
 
 import ctypes
@@ -35,7 +37,9 @@ BATCH = 10_000
 """Rows that are handed back at a time."""
 
 SENT_BYTES = 16 * 1024 * 1024
-"""Rows of up to so many bytes are sent to a task as a part of it. Spark serializes tasks in memory."""
+"""Rows of up to so many bytes are sent to a task as a part of it. Spark serializes tasks in
+memory.
+"""
 
 
 def ddl(table: Table, names: Iterable[str] = ()) -> str:
@@ -58,7 +62,9 @@ def struct_of(table: Table, names: tuple[str, ...] = ()) -> pa.StructType:
 
 
 def column_of(table: Table) -> str:
-    """The column in which packed rows of a table travel. A dot in its name would have to be quoted everywhere."""
+    """The column in which packed rows of a table travel. A dot in its name would have to be quoted
+    everywhere.
+    """
     return table.full_name.replace(".", "__")
 
 
@@ -71,10 +77,17 @@ def packed_ddl(table: Table, names: Iterable[str] = ()) -> str:
 
 
 def packed(
-    rows: DataFrame, table: Table, key: Sequence[str] = ("cluster",), names: Sequence[str] | None = None
+    rows: DataFrame,
+    table: Table,
+    key: Sequence[str] = ("cluster",),
+    names: Sequence[str] | None = None,
 ) -> DataFrame:
-    """`rows` of a table as one column beside the key: the columns that writers give values for, or `names`."""
-    return rows.select(*key, F.array(F.struct(*(names or table.column_names))).alias(column_of(table)))
+    """`rows` of a table as one column beside the key: the columns that writers give values for, or
+    `names`.
+    """
+    return rows.select(
+        *key, F.array(F.struct(*(names or table.column_names))).alias(column_of(table))
+    )
 
 
 def side_by_side(parts: Iterable[DataFrame]) -> DataFrame:
@@ -83,7 +96,9 @@ def side_by_side(parts: Iterable[DataFrame]) -> DataFrame:
 
 
 def unpacked(rows: DataFrame, table: Table, *key: str) -> DataFrame:
-    """The rows of one table out of rows that lie side by side, beside columns of the key that they do not have."""
+    """The rows of one table out of rows that lie side by side, beside columns of the key that they
+    do not have.
+    """
     if column_of(table) not in rows.columns:
         return rows.sparkSession.createDataFrame([], ddl(table))
     of_table = rows.where(F.col(column_of(table)).isNotNull())
@@ -97,8 +112,8 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def as_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows that are here. PySpark loses what follows an empty chunk (tried with 4.2.0), and over Spark Connect it asks
-    for a schema where there are no rows.
+    """Rows that are here. PySpark loses what follows an empty chunk (tried with 4.2.0), and over
+    Spark Connect it asks for a schema where there are no rows.
     """
     if not len(rows):
         return spark.createDataFrame([], from_arrow_schema(rows.schema))
@@ -119,8 +134,9 @@ def packed_in_arrow(
     of: Callable[[Table, pa.Table], pa.ChunkedArray | str],
     types: Mapping[str, pa.StructType] | None = None,
 ) -> pa.Table:
-    """Rows of several tables side by side. `of`: the column `key` of a table's rows, or its value in all. `types`: by
-    the column in which rows travel; None: all columns that writers give values for, which asks Spark.
+    """Rows of several tables side by side. `of`: the column `key` of a table's rows, or its value
+    in all. `types`: by the column in which rows travel; None: all columns that writers give values
+    for, which asks Spark.
     """
     types = types or {column_of(table): struct_of(table) for table in rows}
     parts = [pa.table({key: pa.array([], pa.string())})] if not rows else []
@@ -128,20 +144,28 @@ def packed_in_arrow(
         type_ = types[column_of(table)]
         arrays = [of_table[field.name].combine_chunks().cast(field.type) for field in type_]
         structs = pa.StructArray.from_arrays(arrays, fields=list(type_))
-        parts.append(side_by_side_in_arrow(key, of(table, of_table), column_of(table), structs, types))
+        parts.append(
+            side_by_side_in_arrow(key, of(table, of_table), column_of(table), structs, types)
+        )
     return pa.concat_tables(parts)
 
 
 def side_by_side_in_arrow(
-    key: str, of: pa.ChunkedArray | str, column: str, structs: pa.StructArray, types: Mapping[str, pa.StructType]
+    key: str,
+    of: pa.ChunkedArray | str,
+    column: str,
+    structs: pa.StructArray,
+    types: Mapping[str, pa.StructType],
 ) -> pa.Table:
-    """Rows of one table packed in `column`, beside the columns of others, which are null. `of`: the column `key`, or
-    its value in all rows.
+    """Rows of one table packed in `column`, beside the columns of others, which are null. `of`: the
+    column `key`, or its value in all rows.
     """
     size = len(structs)
     arrays = {key: pa.repeat(pa.scalar(of), size) if isinstance(of, str) else of}
     arrays |= {name: pa.nulls(size, pa.list_(type_)) for name, type_ in types.items()}
-    arrays[column] = pa.ListArray.from_arrays(pa.array(np.arange(size + 1, dtype=np.int32)), structs)
+    arrays[column] = pa.ListArray.from_arrays(
+        pa.array(np.arange(size + 1, dtype=np.int32)), structs
+    )
     return pa.table(arrays)
 
 
@@ -168,32 +192,41 @@ _BROKEN = re.compile(rf"{re.escape(_MARK)} cluster ([\w.-]+): (.+)")
 
 
 class FoldError(KafkaMetadataHistoryError, RuntimeError):
-    """Raised where the fold of one cluster fails. One line, which names it: text alone comes from a worker to Spark."""
+    """Raised where the fold of one cluster fails. One line, which names it: text alone comes from a
+    worker to Spark.
+    """
 
 
 @contextmanager
 def failing_as(cluster: str) -> Iterator[None]:
     """Let whatever fails within be a FoldError of a cluster.
 
-    Without what caused it: a server of Spark Connect cuts long messages, and the cluster's line would come last.
+    Without what caused it: a server of Spark Connect cuts long messages, and the cluster's line
+    would come last.
     """
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised as another one
         *_, last = traceback.extract_tb(error.__traceback__)
         of = f"{type(error).__name__}: {error}"[:LONGEST]
-        raise FoldError(f"{_MARK} cluster {cluster}: {printable(of)} ({last.name}, line {last.lineno})") from None
+        raise FoldError(
+            f"{_MARK} cluster {cluster}: {printable(of)} ({last.name}, line {last.lineno})"
+        ) from None
 
 
 def broken_cluster(error: Exception) -> tuple[str, str] | None:
-    """The alias of the cluster whose fold has failed, and why, by the error of a round; None where none has."""
+    """The alias of the cluster whose fold has failed, and why, by the error of a round; None where
+    none has.
+    """
     found = _BROKEN.search(java_text(error))
     return None if found is None else (found[1], found[2].strip())
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Fold many rows without Python's collector: it would look through all again and again, and finds nothing."""
+    """Fold many rows without Python's collector: it would look through all again and again, and
+    finds nothing.
+    """
     gc.disable()
     try:
         yield
@@ -202,7 +235,8 @@ def uncollected() -> Iterator[None]:
 
 
 def give_back_memory() -> None:
-    """Collect what many rows have left, and let the system have it: processes live on, and would keep a GB of it.
+    """Collect what many rows have left, and let the system have it: processes live on, and would
+    keep a GB of it.
 
     Only glibc has to be asked for its part.
     """
@@ -215,11 +249,14 @@ def give_back_memory() -> None:
 def folded(
     news: DataFrame, live: DataFrame, tables: Sequence[Table], fold: Fold, key: str = "cluster"
 ) -> dict[Table, pa.Table]:
-    """The rows that `fold` makes of each key's news and live rows, packed both, by table. A key is an alias, or begins
-    with one and a slash. If a fold fails, `broken_cluster` of Spark's error says whose.
+    """The rows that `fold` makes of each key's news and live rows, packed both, by table. A key is
+    an alias, or begins with one and a slash. If a fold fails, `broken_cluster` of Spark's error
+    says whose.
     """
     types = {column_of(table): struct_of(table) for table in tables}
-    empty = pa.schema([(key, pa.string()), *((name, pa.list_(type_)) for name, type_ in types.items())]).empty_table()
+    empty = pa.schema(
+        [(key, pa.string()), *((name, pa.list_(type_)) for name, type_ in types.items())]
+    ).empty_table()
     schema = f"`{key}` string, {', '.join(map(packed_ddl, tables))}"
 
     def parts_of_group(name: str, news: pa.Table, live: pa.Table) -> Iterator[pa.Table]:
@@ -237,6 +274,8 @@ def folded(
             give_back_memory()
         return made
 
-    made = tables_of(news.groupBy(key).cogroup(live.groupBy(key)).applyInArrow(of_group, schema).toArrow())
+    made = tables_of(
+        news.groupBy(key).cogroup(live.groupBy(key)).applyInArrow(of_group, schema).toArrow()
+    )
     of_tables = {table: made[table.full_name].cast(arrow_schema(table)) for table in tables}
     return {table: rows for table, rows in of_tables.items() if len(rows)}

@@ -1,4 +1,5 @@
-"""Who coordinates the groups of each partition of __consumer_offsets: its leader, so the polls of partitions tell.
+"""Who coordinates the groups of each partition of __consumer_offsets: its leader, so the polls of
+partitions tell.
 
 A move writes no record of a group and makes none rebalance more than any pause does: it is context.
 """
@@ -15,11 +16,11 @@ Row = dict[str, Any]
 
 
 def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) -> list[Row]:
-    """Rows of silver.coordinators: changes of leaders, first ones, and those that an answer may hide; and ends, unless
-    the topic was made again.
+    """Rows of silver.coordinators: changes of leaders, first ones, and those that an answer may
+    hide; and ends, unless the topic was made again.
 
-    `partitions`: rows of silver.partition_snapshots that began or ended. `known`: partition and first poll of those
-    that were there before.
+    `partitions`: rows of silver.partition_snapshots that began or ended. `known`: partition and
+    first poll of those that were there before.
     """
     began, ended = {}, {}
     for row in partitions:
@@ -42,5 +43,10 @@ def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) 
 def _row(row: Row, bounds: Bounds, *, is_move: bool) -> Row:
     names = ("cluster_id", "cluster", "leader", "leader_epoch", "prev_leader", "prev_leader_epoch")
     until = due_at(bounds.before, row["interval_ms"])
-    told = {"log_partition": row["partition"], "is_move": is_move, "followed_until": until, **bounds.began}
+    told = {
+        "log_partition": row["partition"],
+        "is_move": is_move,
+        "followed_until": until,
+        **bounds.began,
+    }
     return {name: row[name] for name in names} | told

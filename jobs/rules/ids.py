@@ -16,7 +16,8 @@ def row_id(*values: str | int | None) -> str:
 
 
 def log_id(after: str, offset: int) -> str:
-    """The id of an observation in the controllers' log, among those of polls: the record at `offset`.
+    """The id of an observation in the controllers' log, among those of polls: the record at
+    `offset`.
 
     It sorts as text after the accepted poll `after`, and before the next one.
     """

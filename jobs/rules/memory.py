@@ -19,13 +19,16 @@ def loads(kind: Any, text: str) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """A dataclass, or a value of one, as JSON can carry it. A dict whose keys are no text becomes pairs, in order.
+    """A dataclass, or a value of one, as JSON can carry it. A dict whose keys are no text becomes
+    pairs, in order.
 
     Fields that have their default are left out.
     """
     if is_dataclass(value):
         kind: Any = type(value)
-        told = ((name, getattr(value, name), default) for name, (_, default) in _fields(kind).items())
+        told = (
+            (name, getattr(value, name), default) for name, (_, default) in _fields(kind).items()
+        )
         return {name: to_json(item) for name, item, default in told if item != default}
     match value:
         case bytes():
@@ -73,6 +76,9 @@ def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
     """The type of each field of a dataclass, and its default."""
     types = get_type_hints(kind)
     return {
-        each.name: (types[each.name], each.default if each.default_factory is MISSING else each.default_factory())
+        each.name: (
+            types[each.name],
+            each.default if each.default_factory is MISSING else each.default_factory(),
+        )
         for each in fields(kind)
     }

@@ -1,6 +1,8 @@
-"""A round of one cluster: its polls and its controllers' log become silver, and what is settled of silver becomes gold.
+"""A round of one cluster: its polls and its controllers' log become silver, and what is settled of
+silver becomes gold.
 
-Each history is a fold of its own (jobs/rules/silver, jobs/rules/gold). Here rows are handed from one to the next.
+Each history is a fold of its own (jobs/rules/silver, jobs/rules/gold). Here rows are handed from
+one to the next.
 """
 
 import json
@@ -41,14 +43,23 @@ PARTITIONS = PARTITION_SNAPSHOTS.full_name
 Rows = Mapping[str, Sequence[Row]]
 """Rows by table."""
 
-_MADE = (*SNAPSHOTS, *OF_LOG, HISTORY_SOURCES, POLL_GAPS, gold.STALE_BROKERS, gold.CONTROLLER_CHANGES)
+_MADE = (
+    *SNAPSHOTS,
+    *OF_LOG,
+    HISTORY_SOURCES,
+    POLL_GAPS,
+    gold.STALE_BROKERS,
+    gold.CONTROLLER_CHANGES,
+)
 """The tables whose rows the folds of polls and of the log make."""
 
 GOLD: Mapping[str, Callable[[Row | None, Rows, News, Any], Folded]] = {
     "isr_shrink": isr_shrink.fold,
     "leader_churn": leaders.fold,
 }
-"""History of gold -> its fold, from what it remembers, its live rows, the news and the thresholds."""
+"""History of gold -> its fold, from what it remembers, its live rows, the news and the
+thresholds.
+"""
 
 _STAMPED = {table.full_name for table in gold.TABLES if "updated_at" in table.column_names}
 
@@ -57,10 +68,11 @@ _STAMPED = {table.full_name for table in gold.TABLES if "updated_at" in table.co
 class Taken:
     """The input of one cluster's round.
 
-    `said`: rows of bronze, headers among them. `live`: rows by table that may change, and rows of silver that gold has
-    not had yet. `states`: rows of internal.state by history. `claimed_id`: the cluster id that the alias stands for.
-    `parts`: into how many the cluster's topics are cut. `is_first`: the partitions of a large cluster's first answer
-    are not brought (silver/compare.py); the next round makes gold of them. `kind`: of the cluster, as declared.
+    `said`: rows of bronze, headers among them. `live`: rows by table that may change, and rows of
+    silver that gold has not had yet. `states`: rows of internal.state by history. `claimed_id`: the
+    cluster id that the alias stands for. `parts`: into how many the cluster's topics are cut.
+    `is_first`: the partitions of a large cluster's first answer are not brought
+    (silver/compare.py); the next round makes gold of them. `kind`: of the cluster, as declared.
     `log`: rows of bronze.cluster_log, in order. `by_log`, `told_from`, `believe`: see takes.Take.
     """
 
@@ -80,8 +92,9 @@ class Taken:
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of all clusters of a round. `at`: when it was planned. `migrating`: the aliases of those that are on
-    their way from ZooKeeper to KRaft. `topic_filter`: that of polls, as in bronze.
+    """The settings of all clusters of a round. `at`: when it was planned. `migrating`: the aliases
+    of those that are on their way from ZooKeeper to KRaft. `topic_filter`: that of polls, as in
+    bronze.
     """
 
     histories: frozenset[str]
@@ -105,7 +118,11 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
     for table in (*SNAPSHOTS, *OF_LOG):
         of_silver[table.full_name] = _replaced(table, taken.live, rows)
     since = min(
-        (taken.states.get(history, {}).get("done_poll") or "" for history in GOLD.keys() & plan.histories), default=""
+        (
+            taken.states.get(history, {}).get("done_poll") or ""
+            for history in GOLD.keys() & plan.histories
+        ),
+        default="",
     )
     of_silver[PARTITIONS] = with_evidence(of_silver, since)
     of_silver[BROKERS] += listed(of_silver[BROKER_REGISTRATIONS.full_name])
@@ -124,7 +141,11 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
         for table_name, made in folded.rows.items():
             stamp = {"updated_at": plan.at} if table_name in _STAMPED else {}
             rows[table_name] = [row | stamp for row in made]
-        told = {"done_poll": silver["done_poll"], "done_at": silver["done_at"], "deadline": folded.deadline}
+        told = {
+            "done_poll": silver["done_poll"],
+            "done_at": silver["done_at"],
+            "deadline": folded.deadline,
+        }
         states.append(_state(history, taken, silver["cluster_id"], folded.memory, **told))
     return rows | {STATE: states}
 
@@ -132,8 +153,8 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
 def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]], list[Row]]:
     """Rows of silver, and its rows of internal.state, that of silver first.
 
-    If the log tells when the round begins, its records come first, and then the polls from which on polls tell;
-    else the log may take over after the polls that were answered before it was read.
+    If the log tells when the round begins, its records come first, and then the polls from which on
+    polls tell; else the log may take over after the polls that were answered before it was read.
     """
     making = _Making(taken, topic_filter)
     headers = headers_of(taken.said)
@@ -151,14 +172,18 @@ def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]
         making.take_records()
         making.take_polls(headers[turn:], by_log=making.is_by_log)
     rows = making.rows
-    rows[COORDINATORS.full_name] = _coordinators(taken.live.get(PARTITIONS, ()), rows.get(PARTITIONS, ()))
+    rows[COORDINATORS.full_name] = _coordinators(
+        taken.live.get(PARTITIONS, ()), rows.get(PARTITIONS, ())
+    )
     # Of polls that bronze has not kept nobody can say more.
     state = replace(making.state, waiting=()) if taken.believe else making.state
     return rows, _states(taken, state, making.log, rows)
 
 
 class _Making:
-    """Silver of a cluster while polls and records become rows: the memories of both folds, and the rows so far."""
+    """Silver of a cluster while polls and records become rows: the memories of both folds, and the
+    rows so far.
+    """
 
     def __init__(self, taken: Taken, topic_filter: str | None) -> None:
         before, log = taken.states.get(SILVER), taken.states.get(CLUSTER_LOG)
@@ -222,7 +247,9 @@ class _Making:
     def _keep(self, changed: Mapping[str, Sequence[Row]]) -> None:
         for table in _MADE:
             if of_table := changed.get(table.full_name):
-                self.rows[table.full_name] = _by_key(table, (*self.rows.get(table.full_name, ()), *of_table))
+                self.rows[table.full_name] = _by_key(
+                    table, (*self.rows.get(table.full_name, ()), *of_table)
+                )
 
 
 def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> list[Row]:
@@ -234,7 +261,11 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
     by_log = log is not None and log.tells
     if log is not None and log.tells and log.last is not None:
         done_poll, done_at = max(filter(None, (done_poll, log.last.id))), log.told_at
-    elif before is not None and before["done_poll"] is not None and before["done_poll"] > (done_poll or ""):
+    elif (
+        before is not None
+        and before["done_poll"] is not None
+        and before["done_poll"] > (done_poll or "")
+    ):
         # The log was known further than the poll that the first one to tell again follows.
         done_poll, done_at = before["done_poll"], before["done_at"]
     of_silver = _state(
@@ -244,7 +275,9 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
         state.to_json(),
         done_poll=done_poll,
         done_at=done_at,
-        changed_poll=max(filter(None, [*observed, before and before["changed_poll"]]), default=None),
+        changed_poll=max(
+            filter(None, [*observed, before and before["changed_poll"]]), default=None
+        ),
         last_poll=last and last.id,
         last_seen_at=last and last.at,
         interval_ms=last and last.interval_ms,
@@ -290,7 +323,9 @@ def _at(header: Row) -> datetime:
 
 
 def _open(live: Rows, changed: Rows) -> dict[str, list[Row]]:
-    """The rows of silver that are open, and live ones of gold.stale_brokers, once some have changed."""
+    """The rows of silver that are open, and live ones of gold.stale_brokers, once some have
+    changed.
+    """
     rows = {
         table.full_name: _replaced(table, live, changed)
         if table.full_name in changed

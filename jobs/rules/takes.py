@@ -1,6 +1,7 @@
 """The takes of a round: which polls of each cluster, and which of their records have to be read.
 
-A cluster in which nothing happens is not in a round: its polls are noted with its next news, or after a minute.
+A cluster in which nothing happens is not in a round: its polls are noted with its next news, or
+after a minute.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,19 +19,23 @@ NOTED_AFTER = timedelta(minutes=1)
 
 PARTITIONS_A_PART = 20_000
 PARTITIONS_A_ROUND = 3_000_000
-"""Partitions that the answers which a round opens may list in all, of one cluster, where more than one poll waits."""
+"""Partitions that the answers which a round opens may list in all, of one cluster, where more than
+one poll waits.
+"""
 
 
 @dataclass(frozen=True)
 class Take:
-    """The polls that a round takes of a cluster: poll id -> the kinds of records to read beside its header.
+    """The polls that a round takes of a cluster: poll id -> the kinds of records to read beside its
+    header.
 
-    `parts`: into how many its topics are cut. `first_poll`: the first answer of a large cluster, the last of the polls.
-    `kind`: of the cluster, as declared.
+    `parts`: into how many its topics are cut. `first_poll`: the first answer of a large cluster,
+    the last of the polls. `kind`: of the cluster, as declared.
 
-    `by_log`: the controllers' log tells topics and partitions when the round begins. `told_from`: the poll from which
-    on polls tell them then. `log`: the round takes records of the log, too; `whole`: and needs all live rows for that.
-    `believe`: a person says that the answers are right that wait after these polls.
+    `by_log`: the controllers' log tells topics and partitions when the round begins. `told_from`:
+    the poll from which on polls tell them then. `log`: the round takes records of the log, too;
+    `whole`: and needs all live rows for that. `believe`: a person says that the answers are right
+    that wait after these polls.
     """
 
     cluster: str
@@ -69,7 +74,9 @@ def take(
     by_log: bool = False,
     told_from: str | None = None,
 ) -> Take:
-    """Take the first of the polls. `headers`: in order, those that no round has taken or that wait in `state`."""
+    """Take the first of the polls. `headers`: in order, those that no round has taken or that wait
+    in `state`.
+    """
     wanted = records_to_read(state, headers, claimed_id, kind, told_from if by_log else "")
     told = headers if not by_log or told_from is not None else ()
     largest = max((header["partition_count"] or 0 for header in told), default=0)
@@ -94,7 +101,9 @@ def take(
             first_poll = poll_id
             break
     told_from = told_from if told_from in polls else None
-    return Take(cluster, claimed_id, polls, sorted(days), parts, first_poll, kind, by_log, told_from)
+    return Take(
+        cluster, claimed_id, polls, sorted(days), parts, first_poll, kind, by_log, told_from
+    )
 
 
 def turn(
@@ -108,13 +117,14 @@ def turn(
     hand_over: timedelta | None,
     since: datetime | None = None,
 ) -> tuple[bool, str | None]:
-    """Whether the controllers' log tells topics and partitions when a round begins, and the poll from which on polls
-    tell them then: the first good one that shows all topics, and was answered when the log had been silent for
-    `hand_over`. None: the log tells on.
+    """Whether the controllers' log tells topics and partitions when a round begins, and the poll
+    from which on polls tell them then: the first good one that shows all topics, and was answered
+    when the log had been silent for `hand_over`. None: the log tells on.
 
-    `log`: None before any of it was taken; if no poll was either, the log tells. `read_at`: when records that the round
-    takes were read, None where it takes none; `has_snapshot`: there is one among them. `hand_over`: None where nobody
-    reads the log any more. `since`: when a run began that reads it all the time; its silence before was nobody's.
+    `log`: None before any of it was taken; if no poll was either, the log tells. `read_at`: when
+    records that the round takes were read, None where it takes none; `has_snapshot`: there is one
+    among them. `hand_over`: None where nobody reads the log any more. `since`: when a run began
+    that reads it all the time; its silence before was nobody's.
     """
     is_new = log is None and state.last is None and read_at is not None
     if not (is_new or (log is not None and log.tells)):
@@ -124,17 +134,29 @@ def turn(
         heard_at = max(read_at, heard_at or read_at)
     silent_since = heard_at and max(heard_at, since or heard_at)
     for header in headers:
-        if not header["is_key_frame"] or outcome(header, state.cluster_id or claimed_id) != ANSWERED:
+        if (
+            not header["is_key_frame"]
+            or outcome(header, state.cluster_id or claimed_id) != ANSWERED
+        ):
             continue
-        if silent_since is None or hand_over is None or header["received_at"] - silent_since > hand_over:
+        if (
+            silent_since is None
+            or hand_over is None
+            or header["received_at"] - silent_since > hand_over
+        ):
             return True, str(header["poll_id"])
     return True, None
 
 
 def is_due(
-    taken: Take, state: State, headers: Sequence[Header], deadlines: Iterable[datetime | None], now: datetime
+    taken: Take,
+    state: State,
+    headers: Sequence[Header],
+    deadlines: Iterable[datetime | None],
+    now: datetime,
 ) -> bool:
-    """Whether a cluster has to be in the next round: it has news, something is to be decided, or its polls have waited.
+    """Whether a cluster has to be in the next round: it has news, something is to be decided, or
+    its polls have waited.
 
     Answers that wait are no news: the next poll decides about them.
     """

@@ -19,9 +19,13 @@ log = logging.getLogger("kafka_metadata_history")
 
 _REPORTED: tuple[type[Exception], ...] = (ValueError, RuntimeError, PySparkException, *JAVA_ERRORS)
 """Errors whose message says what is wrong."""
-_STREAM_FAILED = re.compile(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ?(.*?) ?(?:SQLSTATE: \w+)?")
+_STREAM_FAILED = re.compile(
+    r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ?(.*?) ?(?:SQLSTATE: \w+)?"
+)
 
-_NO_CLASS = re.compile(r"ClassNotFoundException: (?:Class )?([\w.$]+)|No FileSystem for scheme \"?(\w+)")
+_NO_CLASS = re.compile(
+    r"ClassNotFoundException: (?:Class )?([\w.$]+)|No FileSystem for scheme \"?(\w+)"
+)
 _PACKAGES = {
     "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",
     "org.apache.hadoop.fs.azurebfs.": "org.apache.hadoop:hadoop-azure, of the version of Spark's Hadoop",
@@ -30,8 +34,8 @@ _PACKAGES = {
 """The beginning of a class's name -> the package that has it."""
 
 Job = Callable[[SparkSession, Config, bool], int | None]
-"""Runs a job with a session and a checked configuration; the last argument says whether for one round only. Returns the
-exit status (None: 0).
+"""Runs a job with a session and a checked configuration; the last argument says whether for one
+round only. Returns the exit status (None: 0).
 """
 
 OfCluster = Callable[[SparkSession, Config, str], None]
@@ -48,21 +52,32 @@ def run_job(
     believe: OfCluster | None = None,
     beside: Callable[[Config], AbstractContextManager[None]] | None = None,
 ) -> int:
-    """Parse `argv`, run `job` to its end, and return its exit status, or 1 after one line that says what is wrong.
+    """Parse `argv`, run `job` to its end, and return its exit status, or 1 after one line that says
+    what is wrong.
 
-    `again`: what `--again CLUSTER` does in place of `job`, `believe`: what `--believe CLUSTER` does before it; None:
-    the job has no such flag. `beside`: what lasts from before Spark is started until the job ends, but for one round.
+    `again`: what `--again CLUSTER` does in place of `job`, `believe`: what `--believe CLUSTER` does
+    before it; None: the job has no such flag. `beside`: what lasts from before Spark is started
+    until the job ends, but for one round.
     """
     parser = parser_of(name, description, "lake, clusters, poll")
     parser.add_argument("--once", action="store_true", help="one round, then end: for schedulers")
     if again is not None:
-        parser.add_argument("--again", metavar="CLUSTER", help="compute the history of this cluster again, then end")
+        parser.add_argument(
+            "--again", metavar="CLUSTER", help="compute the history of this cluster again, then end"
+        )
     if believe is not None:
-        says = "first believe the answers of this cluster that wait, as older ones than what was accepted"
+        says = (
+            "first believe the answers of this cluster that wait, as older ones than what was "
+            "accepted"
+        )
         parser.add_argument("--believe", metavar="CLUSTER", help=says)
     arguments = parser.parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # each error that it raises, it writes with a trace, too
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("py4j").setLevel(
+        logging.CRITICAL
+    )  # each error that it raises, it writes with a trace, too
     logging.getLogger().addFilter(is_not_of_py4j)
 
     def run() -> int | None:
@@ -83,22 +98,26 @@ def run_job(
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Whether a record of the root logger is no trace that py4j writes of a call to a JVM that is gone, or that was
-    interrupted: what ended the job is one line.
+    """Whether a record of the root logger is no trace that py4j writes of a call to a JVM that is
+    gone, or that was interrupted: what ended the job is one line.
     """
     return not record.getMessage().endswith("while sending command.")
 
 
 def parser_of(name: str, description: str | None, config_holds: str) -> argparse.ArgumentParser:
-    """A parser that asks for --config; of `description`, a module's docstring, it shows the first line."""
+    """A parser that asks for --config; of `description`, a module's docstring, it shows the first
+    line.
+    """
     parser = argparse.ArgumentParser(prog=name, description=(description or "").partition("\n")[0])
-    parser.add_argument("--config", required=True, metavar="FILE", help=f"YAML: {config_holds} (see conf/)")
+    parser.add_argument(
+        "--config", required=True, metavar="FILE", help=f"YAML: {config_holds} (see conf/)"
+    )
     return parser
 
 
 def reported(name: str, action: Callable[[], int | None]) -> int:
-    """Do it, and return its exit status (None: 0), or that of an error (1 unless it has another) after one line that
-    says what is wrong.
+    """Do it, and return its exit status (None: 0), or that of an error (1 unless it has another)
+    after one line that says what is wrong.
     """
     let_write_all(sys.stdout, sys.stderr)
     # PySpark writes each error that it raises to stderr by itself, whole plans with it.
@@ -113,8 +132,10 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
         return int(getattr(error, "exit_status", 1))
     except JVM_IS_GONE as error:
         print(
-            f"{name}: Spark's JVM has ended, or does not answer ({printable(str(error))}): if it wrote nothing above, "
-            "the machine had too little memory for it (dmesg names what the kernel killed); run it again",
+            f"{name}: Spark's JVM has ended, or does not answer ({printable(str(error))}): if it "
+            "wrote nothing above, "
+            "the machine had too little memory for it (dmesg names what the kernel killed); run "
+            "it again",
             file=sys.stderr,
         )
         log.debug("traceback", exc_info=True)
@@ -128,7 +149,11 @@ def one_line(error: BaseException) -> str:
         return _without_class(lacking[1], lacking[2])
     lines = [line.strip() for line in java_text(error).splitlines() if line.strip()]
     # Errors that crossed from a Python worker keep only their text; ours lead with a stable code.
-    ours = [line for line in lines if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))]
+    ours = [
+        line
+        for line in lines
+        if "[KAFKA_METADATA_" in line or line.startswith(("schemas.lake.", "jobs."))
+    ]
     line = printable((ours or lines or [type(error).__name__])[0])
     if "[KAFKA_METADATA_" in line:
         return line[line.index("[KAFKA_METADATA_") :]
@@ -145,7 +170,10 @@ def one_line(error: BaseException) -> str:
 def _without_class(name: str | None, scheme: str | None) -> str:
     """Say which class Spark lacks, and what brings it."""
     if name is None:
-        return f"Spark knows no file system {scheme}://; docs/spark-clusters.md says what lakes in object stores take"
+        return (
+            f"Spark knows no file system {scheme}://; docs/spark-clusters.md says what lakes in "
+            "object stores take"
+        )
     package = next((each for begin, each in _PACKAGES.items() if name.startswith(begin)), None)
     brings = f"; {package}, has it" if package is not None else ""
     return (

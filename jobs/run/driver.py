@@ -1,5 +1,6 @@
-"""The jobs' questions to Spark beyond SQL and frames. A classic session has its driver's JVM beside this process, which
-can do it; a session of Spark Connect has a connection alone. Nothing else in the jobs reaches for the JVM.
+"""The jobs' questions to Spark beyond SQL and frames. A classic session has its driver's JVM beside
+this process, which can do it; a session of Spark Connect has a connection alone. Nothing else in
+the jobs reaches for the JVM.
 """
 
 import signal
@@ -22,8 +23,10 @@ except ImportError:  # pyspark-client, which serverless runtimes have, is withou
     JAVA_ERRORS = JVM_IS_GONE = ()
 
 LOST = (
-    "a session of Spark Connect: a cluster whose log cannot be read holds up those of the others, the server's own "
-    "settings say how jobs share its slots, and how plans are compiled; Delta cleans the tables' logs in whole days"
+    "a session of Spark Connect: a cluster whose log cannot be read holds up those of the others, "
+    "the server's own "
+    "settings say how jobs share its slots, and how plans are compiled; Delta cleans the tables' "
+    "logs in whole days"
 )
 """The abilities that a job lacks if its session has no JVM. One line."""
 
@@ -36,24 +39,29 @@ def has_jvm(spark: SparkSession) -> bool:
 
 
 def plans(spark: SparkSession, frame: DataFrame) -> list[str]:
-    """Return what Spark understands a query to be, as it is written and with all names resolved, whole; none in a
-    session of Spark Connect.
+    """Return what Spark understands a query to be, as it is written and with all names resolved,
+    whole; none in a session of Spark Connect.
     """
     if not has_jvm(spark):
         return []
     execution = cast("Any", frame)._jdf.queryExecution()  # noqa: SLF001 - `explain` cuts long lists
     return [
-        each.treeString(True, True, 2**31 - 1, False, False) for each in (execution.logical(), execution.analyzed())
+        each.treeString(True, True, 2**31 - 1, False, False)
+        for each in (execution.logical(), execution.analyzed())
     ]
 
 
 def java_text(error: BaseException) -> str:
     """The message of an error, Java's own for one of Java's."""
-    return str(cast("Any", error).java_exception.toString() if isinstance(error, JAVA_ERRORS) else error)
+    return str(
+        cast("Any", error).java_exception.toString() if isinstance(error, JAVA_ERRORS) else error
+    )
 
 
 def java_cause(error: BaseException) -> str:
-    """The error of Java's at the bottom of one, such as of a full disk. Empty where there is none."""
+    """The error of Java's at the bottom of one, such as of a full disk. Empty where there is
+    none.
+    """
     return (java_causes(error) or [""])[-1]
 
 
@@ -69,7 +77,9 @@ def java_causes(error: BaseException) -> list[str]:
 
 
 def know_conflicts(spark: SparkSession) -> None:
-    """Let errors of Delta that a server of Spark Connect sends be the exceptions that they are in a classic session."""
+    """Let errors of Delta that a server of Spark Connect sends be the exceptions that they are in a
+    classic session.
+    """
     if not has_jvm(spark):
         import delta.connect  # noqa: F401, PLC0415 - registers them; asks for gRPC, which no classic session needs
 
@@ -77,8 +87,9 @@ def know_conflicts(spark: SparkSession) -> None:
 def end_with_process(spark: SparkSession) -> None:
     """Let signals end the session with all that runs in it.
 
-    SIGTERM ends a classic one with its JVM; a server of Spark Connect continues a query until it gives up its client.
-    At SIGINT PySpark would ask the JVM to cancel its jobs, in the middle of the call that is interrupted.
+    SIGTERM ends a classic one with its JVM; a server of Spark Connect continues a query until it
+    gives up its client. At SIGINT PySpark would ask the JVM to cancel its jobs, in the middle of
+    the call that is interrupted.
     """
     if has_jvm(spark):
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -87,7 +98,9 @@ def end_with_process(spark: SparkSession) -> None:
 
 
 def exit_on(number: int, _: FrameType | None) -> None:
-    """Exit by a signal, with the status that shells give it: 143 for SIGTERM. What has to be ended is."""
+    """Exit by a signal, with the status that shells give it: 143 for SIGTERM. What has to be ended
+    is.
+    """
     sys.exit(128 + number)
 
 
@@ -96,14 +109,17 @@ RELEASED_ON_EXIT = "SPARK_CONNECT_RELEASE_SESSION_ON_EXIT"
 
 
 def take_pool(spark: SparkSession, pool: str) -> None:
-    """Let jobs of this thread share the slots with those of other pools, rather than wait behind them."""
+    """Let jobs of this thread share the slots with those of other pools, rather than wait behind
+    them.
+    """
     if has_jvm(spark):
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 def session_beside(spark: SparkSession, settings: dict[str, str]) -> SparkSession:
-    """A session with the settings of `spark`, but for these, whose frames go with those of `spark`; kept as long as
-    `spark` is. Frames of two sessions of Spark Connect do not go together: there it is `spark` itself.
+    """A session with the settings of `spark`, but for these, whose frames go with those of `spark`;
+    kept as long as `spark` is. Frames of two sessions of Spark Connect do not go together: there it
+    is `spark` itself.
     """
     if not has_jvm(spark):
         return spark
@@ -117,20 +133,27 @@ def session_beside(spark: SparkSession, settings: dict[str, str]) -> SparkSessio
 
 
 def clean_log(spark: SparkSession, table: str) -> None:
-    """Let Delta remove what is older, to the minute, than a table keeps its log (`delta.logRetentionDuration`).
+    """Let Delta remove what is older, to the minute, than a table keeps its log
+    (`delta.logRetentionDuration`).
 
-    By itself Delta removes whole days. It leaves a checkpoint, so that each version that stays can be read. Runtimes
-    with another Delta than the open one may lack these methods: there, and over Spark Connect, whole days it is.
+    By itself Delta removes whole days. It leaves a checkpoint, so that each version that stays can
+    be read. Runtimes with another Delta than the open one may lack these methods: there, and over
+    Spark Connect, whole days it is.
     """
     if not has_jvm(spark):
         return
     session = cast("Any", spark)
     delta = session._jvm.org.apache.spark.sql.delta  # noqa: SLF001
     try:
-        log = session._jvm.io.delta.tables.DeltaTable.forName(session._jsparkSession, table).deltaLog()  # noqa: SLF001
+        log = session._jvm.io.delta.tables.DeltaTable.forName(  # noqa: SLF001
+            session._jsparkSession,  # noqa: SLF001
+            table,
+        ).deltaLog()
         now = log.unsafeVolatileSnapshot()
         if log.enableExpiredLogCleanup(now.metadata()):
-            catalog_table, kept = (getattr(log, f"cleanUpExpiredLogs$default${number}")() for number in (2, 3))
+            catalog_table, kept = (
+                getattr(log, f"cleanUpExpiredLogs$default${number}")() for number in (2, 3)
+            )
             log.cleanUpExpiredLogs(now, catalog_table, kept, delta.TruncationGranularity.MINUTE())
     except JVM_IS_GONE as error:  # or has no such method
         if isinstance(error, JAVA_ERRORS):
@@ -138,8 +161,9 @@ def clean_log(spark: SparkSession, table: str) -> None:
 
 
 def folder_bytes(spark: SparkSession, folder: str) -> int | None:
-    """The bytes of the files in a folder, by Spark's own way to files; None in a session of Spark Connect, and where
-    files cannot be listed that way, as where a catalog hands out credentials for each table.
+    """The bytes of the files in a folder, by Spark's own way to files; None in a session of Spark
+    Connect, and where files cannot be listed that way, as where a catalog hands out credentials for
+    each table.
     """
     if not has_jvm(spark):
         return None
@@ -155,7 +179,8 @@ _LOST_BYTES = ("EOFException", "ChecksumException", "Not a checksum file")
 
 
 class Checkpoint:
-    """The files of a query's checkpoint, by Spark's own way to files: a checkpoint is where that reaches.
+    """The files of a query's checkpoint, by Spark's own way to files: a checkpoint is where that
+    reaches.
 
     Spark keeps the plan of batch n in `offsets/n`, and writes `commits/n` when the batch is done.
     """
@@ -167,7 +192,9 @@ class Checkpoint:
 
     @classmethod
     def of(cls, spark: SparkSession, folder: str) -> "Checkpoint | None":
-        """The files of a checkpoint; None in a session of Spark Connect, which cannot reach them."""
+        """The files of a checkpoint; None in a session of Spark Connect, which cannot reach
+        them.
+        """
         return cls(spark, folder) if has_jvm(spark) else None
 
     def batches(self, folder: str) -> set[int]:
@@ -204,8 +231,8 @@ class Checkpoint:
 
 
 def forget_planned(spark: SparkSession, checkpoint: str) -> bool:
-    """Let the next query of a checkpoint plan the batch again that the one before planned last and did not commit;
-    return whether it will.
+    """Let the next query of a checkpoint plan the batch again that the one before planned last and
+    did not commit; return whether it will.
 
     Only after that batch has failed while its source was read: then the sink has nothing of it.
     """

@@ -20,8 +20,9 @@ Header = Mapping[str, Any]
 
 @dataclass
 class _Cluster:
-    """How polls of a cluster fare, up to its last one. `failed`: polls since the last good one; `since`: when the first
-    of these was due; `is_hopeless`: one of these failed in a way that no later poll mends.
+    """How polls of a cluster fare, up to its last one. `failed`: polls since the last good one;
+    `since`: when the first of these was due; `is_hopeless`: one of these failed in a way that no
+    later poll mends.
     """
 
     last_poll: str = ""
@@ -31,7 +32,9 @@ class _Cluster:
 
 
 class Outages:
-    """The clusters whose polls fail, as far as their headers were seen. A poll that is seen again says nothing."""
+    """The clusters whose polls fail, as far as their headers were seen. A poll that is seen again
+    says nothing.
+    """
 
     def __init__(self) -> None:
         self._clusters: dict[str, _Cluster] = {}
@@ -47,10 +50,15 @@ class Outages:
         return sorted(cluster for cluster, each in self._clusters.items() if each.failed)
 
     def see(self, headers: Iterable[Header]) -> Iterator[tuple[int, str]]:
-        """Lines with their levels, at most one for each cluster. `headers`: new ones, in any order."""
+        """Lines with their levels, at most one for each cluster. `headers`: new ones, in any
+        order.
+        """
         by_cluster: dict[str, list[Header]] = {}
         for header in sorted(headers, key=lambda header: header["poll_id"]):
-            if header["poll_id"] > self._clusters.setdefault(header["cluster"], _Cluster()).last_poll:
+            if (
+                header["poll_id"]
+                > self._clusters.setdefault(header["cluster"], _Cluster()).last_poll
+            ):
                 by_cluster.setdefault(header["cluster"], []).append(header)
         for cluster, fresh in by_cluster.items():
             yield from _see(f"cluster {printable(cluster)}", self._clusters[cluster], fresh)

@@ -1,4 +1,6 @@
-"""The streams that follow a log of each cluster into bronze. One that cannot be read holds up nobody else's log."""
+"""The streams that follow a log of each cluster into bronze. One that cannot be read holds up
+nobody else's log.
+"""
 
 import logging
 import time
@@ -17,8 +19,8 @@ from metadata_source.errors import LogError
 from schemas.table import Table
 
 ASIDE_S = 120.0
-"""How long a cluster is left out after reading it has failed. If its brokers answer and its log cannot be read, each
-attempt costs the other clusters `requestTimeout`.
+"""How long a cluster is left out after reading it has failed. If its brokers answer and its log
+cannot be read, each attempt costs the other clusters `requestTimeout`.
 """
 
 LOOK_EVERY_S = 1.0
@@ -31,8 +33,9 @@ log = logging.getLogger("kafka_metadata_history.reading")
 class FollowedLog:
     """A log that clusters have: the data source that reads it, and the table of bronze that has it.
 
-    `query`: the name of the query, which is the job's. `error`: the class of the data source's errors. `clusters`: the
-    aliases of those whose log is read. `options`: of the data source, by the ids of clusters that the lake knows.
+    `query`: the name of the query, which is the job's. `error`: the class of the data source's
+    errors. `clusters`: the aliases of those whose log is read. `options`: of the data source, by
+    the ids of clusters that the lake knows.
     """
 
     query: str
@@ -44,7 +47,9 @@ class FollowedLog:
 
 
 def follow(spark: SparkSession, config: Config, followed: FollowedLog, *, once: bool) -> None:
-    """Follow the logs; with `once`, read up to where they end now. Raises at the end if a cluster was left out."""
+    """Follow the logs; with `once`, read up to where they end now. Raises at the end if a cluster
+    was left out.
+    """
     reading = Reading(spark, config, followed, once=once)
     reading.run(LOOK_EVERY_S)
     if once and reading.failed is not None:
@@ -52,13 +57,17 @@ def follow(spark: SparkSession, config: Config, followed: FollowedLog, *, once: 
 
 
 class Reading(Running):
-    """The query that reads the logs of all clusters, but for those that are left out since reading them failed.
+    """The query that reads the logs of all clusters, but for those that are left out since reading
+    them failed.
 
-    A batch is of all clusters, and fails if one of them goes away while it is read. Then the batch is planned again,
-    without that cluster, whose place in its log stays: it holds up nobody else's log.
+    A batch is of all clusters, and fails if one of them goes away while it is read. Then the batch
+    is planned again, without that cluster, whose place in its log stays: it holds up nobody else's
+    log.
     """
 
-    def __init__(self, spark: SparkSession, config: Config, followed: FollowedLog, *, once: bool = False) -> None:
+    def __init__(
+        self, spark: SparkSession, config: Config, followed: FollowedLog, *, once: bool = False
+    ) -> None:
         """Start the query; with `once` it ends where the logs end now."""
         self._spark, self._config, self._followed, self._once = spark, config, followed, once
         self._clusters = followed.clusters(config)
@@ -67,8 +76,12 @@ class Reading(Running):
         super().__init__(self._start_without)
 
     def outlast(self, error: StreamingQueryException) -> None:
-        """Read on after the query has ended with `error`, as Running if that is no cluster's; not then with `once`."""
-        alias = next((alias for alias in self._clusters if f": cluster {alias}: " in str(error)), None)
+        """Read on after the query has ended with `error`, as Running if that is no cluster's; not
+        then with `once`.
+        """
+        alias = next(
+            (alias for alias in self._clusters if f": cluster {alias}: " in str(error)), None
+        )
         if alias is None or self._followed.error.mark() not in str(error):
             if self._once:
                 raise error
@@ -76,12 +89,17 @@ class Reading(Running):
             return
         self.failed = error
         others = {*self._clusters} - self._until.keys() - {alias}
-        # Where the batch stays planned, a query without the cluster would take its records for lost.
+        # Where the batch stays planned, a query without the cluster would take its records for
+        # lost.
         if forget_planned(self._spark, self._config.checkpoint(self._followed.query)) and others:
             self._until[alias] = time.monotonic() + ASIDE_S
         elif self._once:
             raise error
-        log.warning("%s; this log is %s", one_line(error), f"left out for {ASIDE_S:.0f} s" if others else "tried again")
+        log.warning(
+            "%s; this log is %s",
+            one_line(error),
+            f"left out for {ASIDE_S:.0f} s" if others else "tried again",
+        )
         self.begin_again()
 
     def begin_later(self, error: Exception) -> None:
@@ -91,7 +109,9 @@ class Reading(Running):
         super().begin_later(error)
 
     def take_back(self) -> None:
-        """Start the query again if a cluster was left out for long enough. If this is to end, it stays left out."""
+        """Start the query again if a cluster was left out for long enough. If this is to end, it
+        stays left out.
+        """
         now = time.monotonic()
         due = [] if self._once else [alias for alias, until in self._until.items() if until <= now]
         if due:
@@ -108,7 +128,9 @@ class Reading(Running):
 def start(
     spark: SparkSession, config: Config, followed: FollowedLog, *, clusters: list[str], once: bool
 ) -> StreamingQuery:
-    """Start the query that reads the logs of `clusters`; with `once` it ends where the logs end now."""
+    """Start the query that reads the logs of `clusters`; with `once` it ends where the logs end
+    now.
+    """
     of_them = replace(config, clusters={alias: config.clusters[alias] for alias in clusters})
     return append_stream(
         spark,

@@ -1,4 +1,6 @@
-"""The recorder of a job: the process that polls, started before Spark is, so that polls begin within seconds."""
+"""The recorder of a job: the process that polls, started before Spark is, so that polls begin
+within seconds.
+"""
 
 import os
 import secrets
@@ -19,11 +21,12 @@ ENDS_WITHIN_S = 15.0
 
 @contextmanager
 def recording(config: Config) -> Iterator[None]:
-    """Have all clusters polled meanwhile, into the spool of a configuration, by a recorder that ends with this process.
+    """Have all clusters polled meanwhile, into the spool of a configuration, by a recorder that
+    ends with this process.
 
-    Where Spark is a server's (Spark Connect) nothing is started: the query's reader starts one, on that machine.
-    Raises SpoolError where the spool cannot be written, or is another pipeline's, and OptionsError for what the
-    recorder would refuse.
+    Where Spark is a server's (Spark Connect) nothing is started: the query's reader starts one, on
+    that machine. Raises SpoolError where the spool cannot be written, or is another pipeline's, and
+    OptionsError for what the recorder would refuse.
     """
     if os.environ.get("SPARK_REMOTE"):
         yield
@@ -39,7 +42,8 @@ def recording(config: Config) -> Iterator[None]:
     claim_spool(config)
     recorder = start(options, spool, TOKEN, (os.getpid(), began_s(os.getpid())), once=False)
     is_over = threading.Event()
-    # While a batch runs for long, or a query waits to be started again, no reader attends: polls are made all the same.
+    # While a batch runs for long, or a query waits to be started again, no reader attends: polls
+    # are made all the same.
     threading.Thread(target=attend, args=(spool, is_over), name="attends", daemon=True).start()
     try:
         yield
@@ -49,8 +53,8 @@ def recording(config: Config) -> Iterator[None]:
 
 
 def claim_spool(config: Config) -> None:
-    """Note that the spool has this configuration's polls. Raises SpoolError where it has another one's: two files may
-    name one folder. Nobody else has the folder that none names.
+    """Note that the spool has this configuration's polls. Raises SpoolError where it has another
+    one's: two files may name one folder. Nobody else has the folder that none names.
     """
     from metadata_source.recorder.folder import claim  # noqa: PLC0415
 

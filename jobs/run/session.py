@@ -20,12 +20,16 @@ class SessionError(KafkaMetadataHistoryError, RuntimeError):
 
 
 def spark_session(name: str) -> SparkSession:
-    """The active session, or a new one with the settings that the jobs need. Raises SessionError without Delta."""
+    """The active session, or a new one with the settings that the jobs need. Raises SessionError
+    without Delta.
+    """
     # Workers run the driver's interpreter: the first python3 on the PATH need not have the package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault(driver.RELEASED_ON_EXIT, "true")
     check_server(os.environ.get("SPARK_REMOTE", ""))
-    spark = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    spark = (
+        SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    )
     found = "nothing"
     try:
         spark.catalog.tableExists("delta.`/does/not/exist`")
@@ -33,7 +37,8 @@ def spark_session(name: str) -> SparkSession:
         found = (error.getCondition() or str(error)).split(".")[0]
     if "DELTA" not in found:
         raise SessionError(
-            "this Spark session has no Delta: start it with --properties-file conf/spark-defaults.conf, or see there "
+            "this Spark session has no Delta: start it with --properties-file "
+            "conf/spark-defaults.conf, or see there "
             "what to set"
         )
     if not driver.has_jvm(spark):
@@ -43,13 +48,15 @@ def spark_session(name: str) -> SparkSession:
 
 
 ANSWER_S = 10.0
-"""How long a server of Spark Connect may take to be reached. PySpark itself tries for many minutes, silently."""
+"""How long a server of Spark Connect may take to be reached. PySpark itself tries for many minutes,
+silently.
+"""
 _DEFAULT_PORT = 15002
 
 
 def check_server(remote: str) -> None:
-    """Raise SessionError if nobody listens where `remote`, the address of a server of Spark Connect (`sc://...`),
-    leads. Of the address only host and port are shown: it may hold a token.
+    """Raise SessionError if nobody listens where `remote`, the address of a server of Spark Connect
+    (`sc://...`), leads. Of the address only host and port are shown: it may hold a token.
     """
     found = urlsplit(remote)
     if found.scheme != "sc" or not found.hostname:
@@ -59,22 +66,23 @@ def check_server(remote: str) -> None:
         socket.create_connection(place, ANSWER_S).close()
     except OSError as error:
         raise SessionError(
-            f"SPARK_REMOTE: no server of Spark Connect at {place[0]}:{place[1]} ({error.strerror or error}): start it, "
+            f"SPARK_REMOTE: no server of Spark Connect at {place[0]}:{place[1]} "
+            f"({error.strerror or error}): start it, "
             f"or correct the address"
         ) from error
 
 
 COMPILED_FROM = 20_000
-"""For so many rows Spark compiles its plans: a commit of 100,000 takes 5 s then, 13 s otherwise. A commit of hundreds
-takes a third longer.
+"""For so many rows Spark compiles its plans: a commit of 100,000 takes 5 s then, 13 s otherwise. A
+commit of hundreds takes a third longer.
 """
 _COMPILER = "spark.sql.codegen.factoryMode"
 _COMPILING = {_COMPILER: "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
 
 
 def session_for(spark: SparkSession, rows: int) -> SparkSession:
-    """The session in which to work on so many rows: `spark`, or one beside it that compiles, where the settings say not
-    to (conf/spark-defaults.conf).
+    """The session in which to work on so many rows: `spark`, or one beside it that compiles, where
+    the settings say not to (conf/spark-defaults.conf).
     """
     if rows < COMPILED_FROM or setting(spark, _COMPILER) != "NO_CODEGEN":
         return spark
@@ -82,8 +90,8 @@ def session_for(spark: SparkSession, rows: int) -> SparkSession:
 
 
 def setting(spark: SparkSession, name: str) -> str | None:
-    """A setting of Spark; None where it is not set, or where the session does not tell: serverless runtimes keep most
-    of theirs to themselves.
+    """A setting of Spark; None where it is not set, or where the session does not tell: serverless
+    runtimes keep most of theirs to themselves.
     """
     try:
         return spark.conf.get(name, None)

@@ -1,4 +1,6 @@
-"""The streams that fill bronze: what a data source reads is appended to a table, in the order in which it was read."""
+"""The streams that fill bronze: what a data source reads is appended to a table, in the order in
+which it was read.
+"""
 
 import logging
 import re
@@ -36,10 +38,11 @@ def append_stream(
     options: Callable[[Mapping[str, str]], Mapping[str, str]],
     once: bool,
 ) -> StreamingQuery:
-    """Start the query that appends to `table` what `source` reads; with `once` it ends after what there is to read now.
+    """Start the query that appends to `table` what `source` reads; with `once` it ends after what
+    there is to read now.
 
-    `options` of the source are made of the ids of the clusters that have history in the lake, by alias. The source says
-    when a batch begins. Raises LakeError, as `check_checkpoint`.
+    `options` of the source are made of the ids of the clusters that have history in the lake, by
+    alias. The source says when a batch begins. Raises LakeError, as `check_checkpoint`.
     """
     lake = config.lake
     ensure_lake(spark, lake)
@@ -48,9 +51,19 @@ def append_stream(
     ids = {row.cluster: row.cluster_id for row in rows.select("cluster", "cluster_id").collect()}
     metadata_source.register(spark)
     read = spark.readStream.format(source).options(**options(ids)).load()
-    writer = read.writeStream.format("delta").queryName(query).option("checkpointLocation", config.checkpoint(query))
-    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
-    return writer.start(lake.path(table)) if lake.root is not None else writer.toTable(lake.identifier(table))
+    writer = (
+        read.writeStream.format("delta")
+        .queryName(query)
+        .option("checkpointLocation", config.checkpoint(query))
+    )
+    writer = (
+        writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+    )
+    return (
+        writer.start(lake.path(table))
+        if lake.root is not None
+        else writer.toTable(lake.identifier(table))
+    )
 
 
 _OF_ANOTHER = ("CONCURRENT_STREAM_LOG_UPDATE", "DELTA_CONCURRENT_TRANSACTION")
@@ -67,13 +80,26 @@ _STEADY_S = 60.0
 _LOGGED_EVERY_S = 60.0
 """How often it logs why. From the second time on a person may have to act."""
 
-_UNWRITABLE = ("Read-only file system", "No space left on device", "Disk quota exceeded", "Input/output error")
-"""Errors of a disk, as the system words them. Somebody mends that, and nothing is wrong with the query."""
-_SESSION_IS_OVER = ("stopped SparkContext", "SparkContext was shut down", "SparkContext has been shutdown")
+_UNWRITABLE = (
+    "Read-only file system",
+    "No space left on device",
+    "Disk quota exceeded",
+    "Input/output error",
+)
+"""Errors of a disk, as the system words them. Somebody mends that, and nothing is wrong with the
+query.
+"""
+_SESSION_IS_OVER = (
+    "stopped SparkContext",
+    "SparkContext was shut down",
+    "SparkContext has been shutdown",
+)
 """Errors of a session that will run nothing more."""
 
 _CODE = re.compile(r"\[KAFKA_METADATA_(\w+)\]")
-_OF_CLUSTERS = {each.name for each in (PollError, TokenError, LogError, GroupLogError, ClusterLogError)}
+_OF_CLUSTERS = {
+    each.name for each in (PollError, TokenError, LogError, GroupLogError, ClusterLogError)
+}
 """The codes of errors that a cluster gives, and may give no more the next time."""
 
 _START_FAILED: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS, LakeError)
@@ -81,12 +107,15 @@ _START_FAILED: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS, La
 
 def is_unwritable(error: Exception) -> bool:
     """Whether an error says that a disk takes nothing now."""
-    return any(each in text for each in _UNWRITABLE for text in (java_text(error), *java_causes(error)))
+    return any(
+        each in text for each in _UNWRITABLE for text in (java_text(error), *java_causes(error))
+    )
 
 
 def is_to_be_mended(error: Exception) -> bool:
-    """Whether a query that has not got anywhere ends with this error however often it is started: options that cannot
-    be meant, a checkpoint of another version, a folder that nobody may write to. A person has to act.
+    """Whether a query that has not got anywhere ends with this error however often it is started:
+    options that cannot be meant, a checkpoint of another version, a folder that nobody may write
+    to. A person has to act.
     """
     return bool({*_CODE.findall(java_text(error))} - _OF_CLUSTERS)
 
@@ -94,25 +123,30 @@ def is_to_be_mended(error: Exception) -> bool:
 class Running:
     """A stream whose query is started again, however often, if it ends with an error that may pass.
 
-    A worker that is killed or cannot connect, one without memory, an executor that is lost, a conflict, a disk that is
-    full, storage that is away: the next query makes the batch again. Of two runs with the same checkpoint the one that
-    began first ends: whichever of them plans a batch last finds it planned.
+    A worker that is killed or cannot connect, one without memory, an executor that is lost, a
+    conflict, a disk that is full, storage that is away: the next query makes the batch again. Of
+    two runs with the same checkpoint the one that began first ends: whichever of them plans a batch
+    last finds it planned.
     """
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
         """Start the query."""
         self._start, self._takes_over_until = start, time.monotonic() + _TAKEN_OVER_S
         self._has_run = False
-        """Whether a query has got anywhere: then its options and its checkpoint are none to be mended."""
+        """Whether a query has got anywhere: then its options and its checkpoint are none to be
+        mended.
+        """
         self._failed, self._failed_at, self._logged_at = 0, 0.0, float("-inf")
         self._again_at: float | None = None
         """When the query is started again, if that is to be done."""
         self.query, self._begun_at = start(), time.monotonic()
 
     def keep(self) -> bool:
-        """Start the query again if it has ended with an error, and it is time; return False if it has ended without.
+        """Start the query again if it has ended with an error, and it is time; return False if it
+        has ended without.
 
-        Raises what no other start mends: an error of ours that names what to do, LakeError, OvertakenError.
+        Raises what no other start mends: an error of ours that names what to do, LakeError,
+        OvertakenError.
         """
         if self._again_at is not None:
             if time.monotonic() >= self._again_at:
@@ -131,12 +165,15 @@ class Running:
         return True
 
     def outlast(self, error: StreamingQueryException) -> None:
-        """Let a query be started in place of the one that ended with `error`; raise what no start mends."""
+        """Let a query be started in place of the one that ended with `error`; raise what no start
+        mends.
+        """
         text = str(error)
         is_of_another = any(each in text for each in _OF_ANOTHER)
         if _SPOOL_OF_ANOTHER in text or (is_of_another and self._has_run):
             raise OvertakenError(
-                f"another run has taken over the stream {self.query.name}; nothing is lost, this one ends"
+                f"another run has taken over the stream {self.query.name}; nothing is lost, this "
+                "one ends"
             )
         takes_too_long = is_of_another and time.monotonic() >= self._takes_over_until
         if takes_too_long or (is_to_be_mended(error) and not self._has_run) or _is_over(error):
@@ -166,7 +203,8 @@ class Running:
             log.warning("%s; it is started again", one_line(error))
         else:
             log.error(
-                "%s; so the stream has got nowhere for %.0f s, and is started again and again: if this does not pass, "
+                "%s; so the stream has got nowhere for %.0f s, and is started again and again: if "
+                "this does not pass, "
                 "correct what the error names",
                 *(one_line(error), now - self._failed_at),
             )
@@ -178,7 +216,11 @@ class Running:
         # A query that fails at its second batch, each time, gets nowhere either.
         if self._failed and time.monotonic() - self._begun_at >= _STEADY_S:
             if self._failed > 1:
-                log.warning("the stream %s works again, after it failed %d times", self.query.name, self._failed)
+                log.warning(
+                    "the stream %s works again, after it failed %d times",
+                    self.query.name,
+                    self._failed,
+                )
             self._failed = 0
 
     def take_back(self) -> None:
@@ -198,4 +240,8 @@ class Running:
 
 def _is_over(error: Exception) -> bool:
     """Whether no query of this session will run any more."""
-    return any(each in text for each in _SESSION_IS_OVER for text in (java_text(error), *java_causes(error)))
+    return any(
+        each in text
+        for each in _SESSION_IS_OVER
+        for text in (java_text(error), *java_causes(error))
+    )

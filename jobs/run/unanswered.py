@@ -1,6 +1,8 @@
-"""Questions of `enrich` that get no answer again and again: facts for `status`, and lines of the log.
+"""Questions of `enrich` that get no answer again and again: facts for `status`, and lines of the
+log.
 
-A question that this cluster's version does not have (`not_supported`) is none of them: nothing can be done there.
+A question that this cluster's version does not have (`not_supported`) is none of them: nothing can
+be done there.
 """
 
 import logging
@@ -16,14 +18,16 @@ Answer = Mapping[str, Any]
 """A row of bronze with record 'answer'."""
 
 AGAIN = 3
-"""So many in a row are a line of the log. One alone is usual: coordinators are loading after a broker has died."""
+"""So many in a row are a line of the log. One alone is usual: coordinators are loading after a
+broker has died.
+"""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Answers of one cluster to one kind of question. `failing`: how many failed or were refused since the last good
-    one, the first of which was asked with the poll that was due at `failing_since`; `outcome`: of the last of these
-    that was asked and not put off.
+    """Answers of one cluster to one kind of question. `failing`: how many failed or were refused
+    since the last good one, the first of which was asked with the poll that was due at
+    `failing_since`; `outcome`: of the last of these that was asked and not put off.
     """
 
     kind: str
@@ -36,26 +40,38 @@ class Asked:
         """Why, and what to do, in one printable line."""
         why = printable((self.outcome or "").removeprefix(FAILED))
         if self.outcome == NOT_ALLOWED:
-            why = f"{NOT_ALLOWED}: grant what docs/permissions.md names, or take {self.kind} out of `enrich`"
-        since = "" if self.failing_since is None else f" since {self.failing_since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            why = (
+                f"{NOT_ALLOWED}: grant what docs/permissions.md names, or take {self.kind} out of "
+                "`enrich`"
+            )
+        since = (
+            ""
+            if self.failing_since is None
+            else f" since {self.failing_since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        )
         return f"{self.kind} got no answer {counted(self.failing, 'time')} in a row{since}: {why}"
 
 
 def asked_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Asked, ...]:
     """The facts of one cluster, by kind. `rows`: fields of Asked."""
-    found = [Asked(row["kind"], row["failing"], row["failing_since"], row["outcome"]) for row in rows]
+    found = [
+        Asked(row["kind"], row["failing"], row["failing_since"], row["outcome"]) for row in rows
+    ]
     return tuple(sorted(found, key=lambda each: each.kind))
 
 
 class Unanswered:
-    """The questions that get no answer, as far as headers of answers were seen. One that is seen again says nothing."""
+    """The questions that get no answer, as far as headers of answers were seen. One that is seen
+    again says nothing.
+    """
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, str], Asked] = {}
         self._last: dict[tuple[str, str], str] = {}
 
     def see(self, answers: Iterable[Answer]) -> Iterator[tuple[int, str]]:
-        """Lines with their levels: one when a question got no answer AGAIN times in a row, one when it gets one again.
+        """Lines with their levels: one when a question got no answer AGAIN times in a row, one when
+        it gets one again.
 
         `answers`: new ones of any cluster, in any order.
         """
@@ -70,7 +86,10 @@ class Unanswered:
             if before.failing < AGAIN <= after.failing:
                 yield logging.WARNING, f"{name}: {after.says}; polls are good meanwhile"
             elif after.failing == 0 and before.failing >= AGAIN:
-                says = f"{before.kind} is answered again, after {counted(before.failing, 'failure')} in a row"
+                says = (
+                    f"{before.kind} is answered again, after {counted(before.failing, 'failure')} "
+                    "in a row"
+                )
                 yield logging.WARNING, f"{name}: {says}"
 
 

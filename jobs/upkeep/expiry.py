@@ -1,7 +1,8 @@
-"""Retention of silver and gold: rows that are over go once they were over for long enough, and all histories that are
-made of them have had them.
+"""Retention of silver and gold: rows that are over go once they were over for long enough, and all
+histories that are made of them have had them.
 
-Rows that a round may still change stay, and lie in files of their own, so a round and a deletion do not meet.
+Rows that a round may still change stay, and lie in files of their own, so a round and a deletion do
+not meet.
 """
 
 import logging
@@ -36,13 +37,19 @@ TABLES = _tables()
 """The tables that lose rows by each key of `retention`, in that order."""
 
 Held = Mapping[str, datetime | None]
-"""Alias -> from when on rows of a cluster are kept, as some history has not had them; None: all of them."""
+"""Alias -> from when on rows of a cluster are kept, as some history has not had them; None: all of
+them.
+"""
 
 
-def expire_history(spark: SparkSession, lake: Lake, kept: Mapping[str, timedelta | None], now: datetime) -> None:
-    """Drop rows of silver and gold that have been over for longer than `kept`, by schema; None keeps them for ever.
+def expire_history(
+    spark: SparkSession, lake: Lake, kept: Mapping[str, timedelta | None], now: datetime
+) -> None:
+    """Drop rows of silver and gold that have been over for longer than `kept`, by schema; None
+    keeps them for ever.
 
-    Once a day, and noted first: whoever asks how far history reaches is never told of more than there is.
+    Once a day, and noted first: whoever asks how far history reaches is never told of more than
+    there is.
     """
     for schema, length in kept.items():
         cutoff = None if length is None else cutoff_of(length, now)
@@ -60,15 +67,17 @@ def expire_history(spark: SparkSession, lake: Lake, kept: Mapping[str, timedelta
 
 
 def correct_noted(spark: SparkSession, lake: Lake, schemas: Iterable[str], now: datetime) -> None:
-    """Note `now` in place of a time to come from which on the tables of a schema are whole: a clock was ahead when they
-    lost rows by it. All that was over by now may be gone, so history is whole from now on.
+    """Note `now` in place of a time to come from which on the tables of a schema are whole: a clock
+    was ahead when they lost rows by it. All that was over by now may be gone, so history is whole
+    from now on.
     """
     states = states_of(spark, lake)
     for schema in schemas:
         if (noted := kept_since(states, schema)) is not None and noted > now:
             note(spark, lake, retention_of(schema), now)
             log.warning(
-                "%s: retention was noted for %s, which is still to come: a clock was ahead, and rows that were over "
+                "%s: retention was noted for %s, which is still to come: a clock was ahead, and "
+                "rows that were over "
                 "before now may be gone",
                 schema,
                 noted,
@@ -82,17 +91,20 @@ def note(spark: SparkSession, lake: Lake, history: str, at: datetime, memory: st
 
 
 def cutoff_of(length: timedelta, now: datetime) -> datetime | None:
-    """The beginning of the day, UTC, until when rows have been over for `length`; None where there is no such day."""
+    """The beginning of the day, UTC, until when rows have been over for `length`; None where there
+    is no such day.
+    """
     if length >= now - datetime.min.replace(tzinfo=UTC):
         return None
     return datetime.combine((now - length).astimezone(UTC).date(), time(), UTC)
 
 
 def held(states: Mapping[tuple[str, str], State], table: Table, cutoff: datetime) -> Held:
-    """The clusters of which a history has not had all rows of silver that were over before `cutoff`, and from when on.
+    """The clusters of which a history has not had all rows of silver that were over before
+    `cutoff`, and from when on.
 
-    Times of a cluster do not fall in the order of its polls, so what was over before the last poll that a history has
-    had, it has had.
+    Times of a cluster do not fall in the order of its polls, so what was over before the last poll
+    that a history has had, it has had.
     """
     makers = [name for history in HISTORIES for name in history.reads.get(table, ())]
     if not makers:
@@ -120,7 +132,9 @@ def over_before(table: Table, cutoff: datetime, held: Held) -> str:
 def _is_before(name: str, cutoff: datetime, table: Table) -> str:
     is_before = f"{name} < {_literal(cutoff)}"
     (column,) = (column for column in table.columns if column.name == name)
-    return f"{name} IS NULL OR {is_before}" if column.nullable and len(table.over) > 1 else is_before
+    return (
+        f"{name} IS NULL OR {is_before}" if column.nullable and len(table.over) > 1 else is_before
+    )
 
 
 def _literal(at: datetime) -> str:
@@ -137,7 +151,11 @@ def _expire(spark: SparkSession, lake: Lake, table: Table, cutoff: datetime, hel
         return
     if table is groups.REBALANCE_MEMBERS_TOLD:
         # A rebalance that is kept may have begun before: its members stay.
-        began = lake.read(spark, groups.REBALANCES_TOLD).where(f"began_before < {_literal(cutoff)}").select("id")
+        began = (
+            lake.read(spark, groups.REBALANCES_TOLD)
+            .where(f"began_before < {_literal(cutoff)}")
+            .select("id")
+        )
         ids = ", ".join(sql_string(row.id) for row in began.collect())
         condition += f" AND rebalance_id NOT IN ({ids})" if ids else ""
     delete_rows(spark, lake, table, condition)
@@ -147,10 +165,12 @@ def _expire_coordinators(spark: SparkSession, lake: Lake, cutoff: datetime) -> N
     """Of each partition, drop leaders whose next one began before `cutoff`."""
     last = (
         "SELECT cluster_id, log_partition, max(began_before) AS began "
-        f"FROM {lake.identifier(silver.COORDINATORS)} WHERE began_before < {_literal(cutoff)} GROUP BY ALL"
+        f"FROM {lake.identifier(silver.COORDINATORS)} WHERE began_before < {_literal(cutoff)} "
+        "GROUP BY ALL"
     )
     on = (
-        "t.cluster_id = s.cluster_id AND t.log_partition = s.log_partition AND t.began_before < s.began "
+        "t.cluster_id = s.cluster_id AND t.log_partition = s.log_partition AND t.began_before < "
+        "s.began "
         f"AND t.began_before < {_literal(cutoff)}"
     )
     delete_matching(spark, lake, silver.COORDINATORS, last, on)

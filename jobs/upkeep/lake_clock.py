@@ -1,7 +1,8 @@
-"""The time by a lake: its own polls say what time it was last, and contradict a clock that is far ahead of them.
+"""The time by a lake: its own polls say what time it was last, and contradict a clock that is far
+ahead of them.
 
-Only polls that were not refused for the clock count, and none that is due later than now: an earlier run may have had a
-clock that was ahead.
+Only polls that were not refused for the clock count, and none that is due later than now: an
+earlier run may have had a clock that was ahead.
 """
 
 from collections.abc import Collection
@@ -30,8 +31,8 @@ class ClockError(KafkaMetadataHistoryError, RuntimeError):
 class LastPolls:
     """When polls of a lake were due, up to now. None: there is no such poll.
 
-    `newest`: the last one. `earlier`: the last one an hour and more before that, if `newest` is older than a day.
-    `refused`: the first within the last day that was refused for the clock.
+    `newest`: the last one. `earlier`: the last one an hour and more before that, if `newest` is
+    older than a day. `refused`: the first within the last day that was refused for the clock.
     """
 
     newest: datetime | None = None
@@ -40,8 +41,8 @@ class LastPolls:
 
     @property
     def believed_until(self) -> datetime | None:
-        """The latest time of a clock that the polls do not contradict: a day after the newest, or twice the time that
-        lay between it and the earlier one. None: nothing contradicts any clock.
+        """The latest time of a clock that the polls do not contradict: a day after the newest, or
+        twice the time that lay between it and the earlier one. None: nothing contradicts any clock.
         """
         if self.newest is None:
             return None
@@ -52,15 +53,17 @@ class LastPolls:
         if self.newest is None or self.believed_until is None or now <= self.believed_until:
             return None
         return (
-            f"the clock of this machine says {_shown(now)}, and the newest poll in the lake was due at "
+            f"the clock of this machine says {_shown(now)}, and the newest poll in the lake was "
+            "due at "
             f"{_shown(self.newest)}: a clock that is so far ahead may be wrong"
         )
 
     def doubted(self, now: datetime) -> tuple[datetime, datetime] | None:
-        """From when until when no poll is believed, by this machine's clock; None where it is believed now.
+        """From when until when no poll is believed, by this machine's clock; None where it is
+        believed now.
 
-        A lake that nobody polled for long looks the same as a clock that is ahead. So a clock is believed that keeps
-        its time for BELIEVED_AFTER_S after the first poll that was refused.
+        A lake that nobody polled for long looks the same as a clock that is ahead. So a clock is
+        believed that keeps its time for BELIEVED_AFTER_S after the first poll that was refused.
         """
         if self.believed_until is None or self.contradict(now) is None:
             return None
@@ -68,7 +71,9 @@ class LastPolls:
         return (self.believed_until, until) if now < until else None
 
 
-def last_polls(spark: SparkSession, lake: Lake, now: datetime, clusters: Collection[str] | None = None) -> LastPolls:
+def last_polls(
+    spark: SparkSession, lake: Lake, now: datetime, clusters: Collection[str] | None = None
+) -> LastPolls:
     """The last polls of a lake; of these clusters alone, unless `clusters` is None."""
     polls = _polls(spark, lake)
     if polls is None:
@@ -82,11 +87,11 @@ def last_polls(spark: SparkSession, lake: Lake, now: datetime, clusters: Collect
 
 
 def time_by_polls(spark: SparkSession, lake: Lake, now: datetime) -> datetime | None:
-    """The time that retention goes by: `now` as soon as there are polls of a whole day before it; else a day after the
-    last poll of before. None: nothing was polled so long ago.
+    """The time that retention goes by: `now` as soon as there are polls of a whole day before it;
+    else a day after the last poll of before. None: nothing was polled so long ago.
 
-    So a wrong clock that was believed has a day in which somebody can notice before anything is dropped by it, and a
-    lake that nobody polled for a year drops nothing of its last days at once.
+    So a wrong clock that was believed has a day in which somebody can notice before anything is
+    dropped by it, and a lake that nobody polled for a year drops nothing of its last days at once.
     """
     polls = _polls(spark, lake)
     newest = None if polls is None else _newest(polls, now - DAY)
@@ -110,9 +115,14 @@ def _is_due(since: datetime, until: datetime) -> Column:
 
 
 def _newest(polls: DataFrame, until: datetime) -> datetime | None:
-    """When the last poll was due, up to then, that was not refused. Mostly it lies within a day before."""
+    """When the last poll was due, up to then, that was not refused. Mostly it lies within a day
+    before.
+    """
     good = polls.where(f"NOT ({_IS_REFUSED})")
-    for rows in (good.where(_is_due(until - DAY, until)), good.where(F.col("scheduled_at") <= F.lit(until))):
+    for rows in (
+        good.where(_is_due(until - DAY, until)),
+        good.where(F.col("scheduled_at") <= F.lit(until)),
+    ):
         if (found := _time(rows.agg(F.max("scheduled_at")))) is not None:
             return found
     return None

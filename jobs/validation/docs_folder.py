@@ -1,4 +1,6 @@
-"""The folder of data docs, which each validation replaces whole: only a folder that is empty or that one has made."""
+"""The folder of data docs, which each validation replaces whole: only a folder that is empty or
+that one has made.
+"""
 
 import tempfile
 from collections.abc import Callable
@@ -12,20 +14,25 @@ MARKER = ".kafka-metadata-history-data-docs"
 
 def check_replaceable(docs: Path) -> None:
     """Raise ConfigError where `docs` holds what no validation has made: it would be deleted."""
-    is_ours = not docs.exists() or (docs.is_dir() and ((docs / MARKER).is_file() or not any(docs.iterdir())))
+    is_ours = not docs.exists() or (
+        docs.is_dir() and ((docs / MARKER).is_file() or not any(docs.iterdir()))
+    )
     if not is_ours:
         raise ConfigError(
-            f"validation.docs: {docs} holds something else than data docs, which would be deleted: name a folder that "
+            f"validation.docs: {docs} holds something else than data docs, which would be "
+            "deleted: name a folder that "
             f"is empty or not there yet"
         )
 
 
 def replace_docs(docs: Path, build: Callable[[Path], None]) -> None:
-    """Let `build` make a folder beside `docs`, and put that in the place of `docs` when it is whole. Raises
-    ConfigError as `check_replaceable`.
+    """Let `build` make a folder beside `docs`, and put that in the place of `docs` when it is
+    whole. Raises ConfigError as `check_replaceable`.
     """
     docs.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{docs.name}-", dir=docs.parent, ignore_cleanup_errors=True) as work:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{docs.name}-", dir=docs.parent, ignore_cleanup_errors=True
+    ) as work:
         new, old = Path(work, "new"), Path(work, "old")
         build(new)
         (new / MARKER).touch()

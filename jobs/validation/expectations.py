@@ -13,7 +13,9 @@ try:
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
 except ModuleNotFoundError as error:
-    raise RuntimeError(f"{error.name} is not installed: pip install 'kafka-metadata-history[validation]'") from error
+    raise RuntimeError(
+        f"{error.name} is not installed: pip install 'kafka-metadata-history[validation]'"
+    ) from error
 
 from jobs.validation.docs_folder import replace_docs
 from jobs.validation.validity import Batch, Finding, Rule
@@ -27,10 +29,12 @@ class ValidationError(KafkaMetadataHistoryError, RuntimeError):
 
 
 def validate(batches: Iterable[Batch], docs: Path) -> list[Finding]:
-    """Try every rule of every batch, write what came of it to the folder `docs` as HTML, and return it in their order.
+    """Try every rule of every batch, write what came of it to the folder `docs` as HTML, and return
+    it in their order.
 
-    The rows belong to the session that `SparkSession.builder.getOrCreate` gives, which is the one that Great
-    Expectations takes. Raises ValidationError when a rule cannot be tried; `docs` is replaced whole, or left as it is.
+    The rows belong to the session that `SparkSession.builder.getOrCreate` gives, which is the one
+    that Great Expectations takes. Raises ValidationError when a rule cannot be tried; `docs` is
+    replaced whole, or left as it is.
     """
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
@@ -41,18 +45,30 @@ def validate(batches: Iterable[Batch], docs: Path) -> list[Finding]:
 
 
 def _validated(context: Any, source: Any, batch: Batch) -> list[Finding]:
-    suite = context.suites.add(gx.ExpectationSuite(batch.subject, expectations=list(map(_expectation, batch.rules))))
-    data = source.add_dataframe_asset(batch.subject).add_batch_definition_whole_dataframe("new rows")
-    definition = context.validation_definitions.add(gx.ValidationDefinition(name=batch.subject, data=data, suite=suite))
-    results = definition.run(batch_parameters={"dataframe": batch.rows}, result_format="COMPLETE").results
+    suite = context.suites.add(
+        gx.ExpectationSuite(batch.subject, expectations=list(map(_expectation, batch.rules)))
+    )
+    data = source.add_dataframe_asset(batch.subject).add_batch_definition_whole_dataframe(
+        "new rows"
+    )
+    definition = context.validation_definitions.add(
+        gx.ValidationDefinition(name=batch.subject, data=data, suite=suite)
+    )
+    results = definition.run(
+        batch_parameters={"dataframe": batch.rows}, result_format="COMPLETE"
+    ).results
     by_rule = {result.expectation_config.meta["rule"]: result for result in results}
     checked, findings = batch.rows.count(), []
     for rule in batch.rules:
         result = by_rule[rule.name]
         if result.exception_info.get("raised_exception", True):
-            raise ValidationError(f"{rule.name}: cannot be tried on {batch.subject}: {result.exception_info}")
+            raise ValidationError(
+                f"{rule.name}: cannot be tried on {batch.subject}: {result.exception_info}"
+            )
         violating = [row["violating"] for row in result.result["details"]["unexpected_rows"]]
-        findings.append(Finding(batch.subject, rule, checked, result.result["observed_value"], violating))
+        findings.append(
+            Finding(batch.subject, rule, checked, result.result["observed_value"], violating)
+        )
     return findings
 
 

@@ -1,4 +1,6 @@
-"""Rules that bronze, silver and rebalances must keep, and the new rows, which must keep them (validity.yaml)."""
+"""Rules that bronze, silver and rebalances must keep, and the new rows, which must keep them
+(validity.yaml).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +22,16 @@ Severity = Literal["critical", "warning"]
 State = Mapping[str, Any]
 """A row of internal.state."""
 
-_BOUNDS = "cluster string, done_poll string, done_at timestamp, settled_poll string, settled_at timestamp"
+_BOUNDS = (
+    "cluster string, done_poll string, done_at timestamp, settled_poll string, settled_at timestamp"
+)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: what it asks for, the SQL condition on a row that breaks it, and the columns that it shows of one."""
+    """One rule: what it asks for, the SQL condition on a row that breaks it, and the columns that
+    it shows of one.
+    """
 
     name: str
     severity: Severity
@@ -45,7 +51,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a rule: how many rows it was tried on, how many break it, and the first 200 of those as JSON."""
+    """The result of a rule: how many rows it was tried on, how many break it, and the first 200 of
+    those as JSON.
+    """
 
     subject: str
     rule: Rule
@@ -64,9 +72,13 @@ SUBJECTS: Mapping[str, tuple[str, list[Rule]]] = {
             if severity in rule
         ],
     )
-    for subject, of in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).items()
+    for subject, of in yaml.safe_load(
+        Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    ).items()
 }
-"""Rows, as SQL over the frames of a run, and the rules that hold of them. NOW holds at any time, the others of news."""
+"""Rows, as SQL over the frames of a run, and the rules that hold of them. NOW holds at any time,
+the others of news.
+"""
 NOW = "silver progress"
 
 _OVER_TIME = (*silver.SNAPSHOTS, *silver.OF_LOG, silver.HISTORY_SOURCES)
@@ -92,7 +104,9 @@ QUALIFY bool_or(first_poll > done_poll OR superseded_poll > done_poll) OVER (PAR
 
 
 def window_of(states: DataFrame) -> list[State]:
-    """The polls of each cluster that validation has not seen: those in (done, settled], by rows of internal.state."""
+    """The polls of each cluster that validation has not seen: those in (done, settled], by rows of
+    internal.state.
+    """
     rows: list[State] = states.sparkSession.sql(_WINDOW, states=states).toArrow().to_pylist()
     return rows
 
@@ -106,17 +120,25 @@ def done(states: DataFrame) -> list[State]:
 def batches(
     lake: Lake, states: DataFrame, window: Sequence[State], aliases: Iterable[str], now: datetime
 ) -> Iterator[Batch]:
-    """The rows of each subject, with its rules: the clusters that are configured, and what is new in the window."""
+    """The rows of each subject, with its rules: the clusters that are configured, and what is new
+    in the window.
+    """
     spark = states.sparkSession
-    configured = spark.createDataFrame([(alias, now) for alias in aliases], "cluster string, now timestamp")
-    frames = {"states": states, "configured": configured} | (_new(spark, lake, window) if window else {})
+    configured = spark.createDataFrame(
+        [(alias, now) for alias in aliases], "cluster string, now timestamp"
+    )
+    frames = {"states": states, "configured": configured} | (
+        _new(spark, lake, window) if window else {}
+    )
     for subject in SUBJECTS if window else [NOW]:
         query, rules = SUBJECTS[subject]
         yield Batch(subject, spark.sql(query, **frames).localCheckpoint(), rules)
 
 
 def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, Any]:
-    """Frames of tables as far as the window goes, with the bounds of their clusters. Older files are passed over."""
+    """Frames of tables as far as the window goes, with the bounds of their clusters. Older files
+    are passed over.
+    """
     bounds = spark.createDataFrame([tuple(row.values()) for row in window], _BOUNDS)
     times = [row["done_at"] for row in window]
     # Of streams and numbers files have statistics, of the ids that are made of both they have none.
@@ -124,22 +146,34 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
     poll, _, _ = min(row["done_poll"] for row in window).partition(LOG_ID)
     stream, _, n = poll.partition("/")
     is_later = f"stream > '{stream}' OR (stream = '{stream}' AND n >= {int(n or 0)})"
-    polls = lake.read(spark, bronze.METADATA_POLLS).where(is_later).join(F.broadcast(bounds), "cluster")
+    polls = (
+        lake.read(spark, bronze.METADATA_POLLS).where(is_later).join(F.broadcast(bounds), "cluster")
+    )
 
     def since(table: Table, time: str) -> DataFrame:
         rows = lake.read(spark, table)
-        rows = rows if None in times else rows.where((F.col(time) >= min(times)) | F.col(time).isNull())
+        rows = (
+            rows
+            if None in times
+            else rows.where((F.col(time) >= min(times)) | F.col(time).isNull())
+        )
         return rows.join(F.broadcast(bounds), "cluster")
 
     def snapshots(table: Table) -> DataFrame:
         """As they were when the window ended: what came after is not known yet."""
         end = F.expr("IF(superseded_poll > settled_poll, NULL, superseded_poll)")
-        return since(table, "valid_to").where("first_poll <= settled_poll").withColumn("superseded_poll", end)
+        return (
+            since(table, "valid_to")
+            .where("first_poll <= settled_poll")
+            .withColumn("superseded_poll", end)
+        )
 
     def intervals(table: Table) -> DataFrame:
         key = F.to_json(F.struct(*table.key[:-1])).alias("key")
         times = ("first_poll", "superseded_poll", "done_poll")
-        return snapshots(table).select(F.lit(table.full_name).alias("table"), "cluster", key, *times)
+        return snapshots(table).select(
+            F.lit(table.full_name).alias("table"), "cluster", key, *times
+        )
 
     return {
         "polls": polls.where("poll_id BETWEEN done_poll AND settled_poll"),
@@ -147,7 +181,9 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
         "cluster_log": since(bronze.CLUSTER_LOG, "read_at"),
         "topics": snapshots(silver.TOPIC_SNAPSHOTS),
         "partitions": snapshots(silver.PARTITION_SNAPSHOTS),
-        "intervals": spark.sql(_INTERVALS, rows=reduce(DataFrame.union, map(intervals, _OVER_TIME))),
+        "intervals": spark.sql(
+            _INTERVALS, rows=reduce(DataFrame.union, map(intervals, _OVER_TIME))
+        ),
         "gaps": since(silver.POLL_GAPS, "gap_end"),
         "stale_brokers": since(gold.STALE_BROKERS, "ended_before"),
         "rebalances": since(groups.REBALANCES_TOLD, "updated_at"),

@@ -1,7 +1,7 @@
 """Values in the place of a query's parameter markers (`:since`).
 
-Spark 4.2 binds markers while it parses, which Delta 4.4's parser passes by (delta-io/delta#7640). In a classic session
-a setting makes up for that; over Spark Connect nothing does.
+Spark 4.2 binds markers while it parses, which Delta 4.4's parser passes by (delta-io/delta#7640).
+In a classic session a setting makes up for that; over Spark Connect nothing does.
 """
 
 import re
@@ -18,7 +18,9 @@ _MARKER_OR_TEXT = re.compile(
 
 
 def with_values(sql: str, values: Mapping[str, object]) -> str:
-    """A query with each marker that has a value, a text, a whole number or None, replaced by the value."""
+    """A query with each marker that has a value, a text, a whole number or None, replaced by the
+    value.
+    """
 
     def value(found: re.Match[str]) -> str:
         return literal(values[found["name"]]) if found["name"] in values else found[0]
@@ -32,7 +34,11 @@ def markers_of(sql: str) -> set[str]:
 
 
 def literal(value: object) -> str:
-    """A value as SQL writes it. Of a text its bytes: no character of it can end the literal, whatever the settings."""
+    """A value as SQL writes it. Of a text its bytes: no character of it can end the literal,
+    whatever the settings.
+    """
     if value is None:
         return "NULL"
-    return str(value) if isinstance(value, int) else f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+    return (
+        str(value) if isinstance(value, int) else f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+    )

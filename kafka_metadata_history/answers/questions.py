@@ -1,5 +1,5 @@
-"""Questions to a lake: named ones of schemas/queries/ or SQL, about a window of time, narrowed or not; and the lines
-beside an answer. Knows no engine: `Ask` is whoever has the lake open.
+"""Questions to a lake: named ones of schemas/queries/ or SQL, about a window of time, narrowed or
+not; and the lines beside an answer. Knows no engine: `Ask` is whoever has the lake open.
 """
 
 import math
@@ -23,7 +23,10 @@ FILTERS = {
     "cluster": "this cluster alone, by its alias",
     "topic": "this topic alone; timelines keep events of brokers and controllers",
     "broker": "this broker alone, by its id",
-    "group": "this consumer, share or streams group alone; timelines keep events of brokers and controllers",
+    "group": (
+        "this consumer, share or streams group alone; timelines keep events of brokers and "
+        "controllers"
+    ),
     "at_least": "what has lasted for so long, such as '5 minutes'",
 }
 """Parameters of questions that may be null: what each narrows the answer to."""
@@ -44,7 +47,9 @@ class QueryError(KafkaMetadataHistoryError, ValueError):
 
 @dataclass(frozen=True)
 class Question:
-    """A query about [`since`, `until`]. `filters`: the options that narrow it, by name. `sql`: it with all values."""
+    """A query about [`since`, `until`]. `filters`: the options that narrow it, by name. `sql`: it
+    with all values.
+    """
 
     query: str
     since: datetime
@@ -53,11 +58,14 @@ class Question:
     sql: str
 
 
-def question(query: str, since: str, until: str | None, filters: Mapping[str, object], now: datetime) -> Question:
-    """Make a question. `since`, `until`: as `moment` takes them; `filters`: None narrows nothing. In SQL `:at_least`
-    is a whole number of seconds.
+def question(
+    query: str, since: str, until: str | None, filters: Mapping[str, object], now: datetime
+) -> Question:
+    """Make a question. `since`, `until`: as `moment` takes them; `filters`: None narrows nothing.
+    In SQL `:at_least` is a whole number of seconds.
 
-    Raises QueryError for an unknown name, time or duration, and for a filter that the query does not know.
+    Raises QueryError for an unknown name, time or duration, and for a filter that the query does
+    not know.
     """
     text = text_of(query)
     end = moment(until, now) if until else now
@@ -69,7 +77,9 @@ def question(query: str, since: str, until: str | None, filters: Mapping[str, ob
     if idle := [name for name in given if name not in narrowing]:
         known = [option(name) for name in narrowing]
         narrowed = f"it takes {', '.join(known)}" if known else "nothing narrows it"
-        raise QueryError(f"{name_of(query)}: {option(idle[0])} does not narrow this query; {narrowed}")
+        raise QueryError(
+            f"{name_of(query)}: {option(idle[0])} does not narrow this query; {narrowed}"
+        )
     values = dict.fromkeys(FILTERS) | given | {"since": begin.isoformat(), "until": end.isoformat()}
     if "at_least" in given:
         values["at_least"] = math.ceil((end - moment(str(given["at_least"]), end)).total_seconds())
@@ -87,7 +97,9 @@ def names() -> list[str]:
 
 
 def about(name: str) -> tuple[str, str]:
-    """The comment at the head of a named question: its first line, in short, and the rest as one line."""
+    """The comment at the head of a named question: its first line, in short, and the rest as one
+    line.
+    """
     lines = text_of(name).splitlines()
     head = lines[: next(number for number, line in enumerate(lines) if not line.startswith("--"))]
     short, *more = (line.removeprefix("--").strip() for line in head)
@@ -104,7 +116,10 @@ def listed() -> list[str]:
     """A line for each named question: its name, what it answers, and the options that narrow it."""
     rows = [(name, about(name)[0], " ".join(map(option, filters_of(name)))) for name in names()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return [f"{name:{widths[0]}}  {short:{widths[1]}}  {narrowed}".rstrip() for name, short, narrowed in rows]
+    return [
+        f"{name:{widths[0]}}  {short:{widths[1]}}  {narrowed}".rstrip()
+        for name, short, narrowed in rows
+    ]
 
 
 def described(name: str) -> list[str]:
@@ -137,13 +152,17 @@ def name_of(query: str) -> str:
 
 
 def moment(text: str, before: datetime) -> datetime:
-    """A time: an ISO one (UTC unless it says otherwise), or as long before `before` as `text` says."""
+    """A time: an ISO one (UTC unless it says otherwise), or as long before `before` as `text`
+    says.
+    """
     with suppress(ValueError):
         at = datetime.fromisoformat(text)
         return at if at.tzinfo else at.replace(tzinfo=UTC)
     with suppress(ValueError, OverflowError):
         return before - duration(text)
-    raise QueryError(f"{text!r} is neither a time like 2026-11-21T10:00:00Z nor a duration like '2 hours'")
+    raise QueryError(
+        f"{text!r} is neither a time like 2026-11-21T10:00:00Z nor a duration like '2 hours'"
+    )
 
 
 def shown(at: datetime) -> str:
@@ -168,7 +187,10 @@ _KNOWN = {
         UNION SELECT group_id FROM gold.rebalances WHERE {_OF_CLUSTER}""",
 }
 """Filter -> the values that history knows."""
-_REACH = f"SELECT cluster, greatest(silver_from, gold_from) AS since, until FROM silver.reach WHERE {_OF_CLUSTER}"
+_REACH = (
+    "SELECT cluster, greatest(silver_from, gold_from) AS since, until FROM silver.reach WHERE "
+    f"{_OF_CLUSTER}"
+)
 _GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds, h.since IS NOT NULL AS is_told
     FROM silver.poll_gaps g LEFT JOIN (
       SELECT cluster_id, valid_from AS since, CASE WHEN valid_to IS NOT NULL THEN last_seen_at END AS until
@@ -184,7 +206,9 @@ _UNREAD = f"""SELECT cluster FROM internal.state WHERE history = 'silver' AND {_
 
 
 def check_filters(asked: Question, ask: Ask) -> None:
-    """Raise QueryError for a filter whose value history does not know: an empty answer would say that all is well."""
+    """Raise QueryError for a filter whose value history does not know: an empty answer would say
+    that all is well.
+    """
     cluster = asked.filters.get("cluster")
     for name, value in asked.filters.items():
         if name not in _KNOWN:
@@ -194,13 +218,18 @@ def check_filters(asked: Question, ask: Ask) -> None:
             texts = sorted({str(each) for each in known if each is not None})
             few = f"did you mean {' or '.join(texts)}?" if 0 < len(texts) <= LINES else ""
             hint = f"; {close}" if (close := did_you_mean(str(value), texts, few)) else ""
-            of_cluster = f" of cluster {cluster}" if cluster is not None and name != "cluster" else ""
-            raise QueryError(printable(f"--{name} {value}: history{of_cluster} knows no such {name}{hint}"))
+            of_cluster = (
+                f" of cluster {cluster}" if cluster is not None and name != "cluster" else ""
+            )
+            raise QueryError(
+                printable(f"--{name} {value}: history{of_cluster} knows no such {name}{hint}")
+            )
 
 
 def reach(asked: Question, ask: Ask, most: int | None = LINES) -> list[str]:
-    """Lines that say from when to when history is known, and which gaps it has in the window: one line for all of them
-    if they are more than `most`. If only the controllers' log has the answer, and nobody has read it, they say that.
+    """Lines that say from when to when history is known, and which gaps it has in the window: one
+    line for all of them if they are more than `most`. If only the controllers' log has the answer,
+    and nobody has read it, they say that.
     """
     values = {
         "cluster": asked.filters.get("cluster"),
@@ -209,8 +238,13 @@ def reach(asked: Question, ask: Ask, most: int | None = LINES) -> list[str]:
     }
     clusters = ask(with_values(_REACH, values)).to_pylist()
     gaps = ask(with_values(_GAPS, values)).to_pylist()
-    unread = ask(with_values(_UNREAD, values))["cluster"].to_pylist() if asked.query in _OF_LOG else []
-    lines = [*_reaches(sorted(clusters, key=lambda row: str(row["cluster"])), asked.since), *_gaps(gaps, most)]
+    unread = (
+        ask(with_values(_UNREAD, values))["cluster"].to_pylist() if asked.query in _OF_LOG else []
+    )
+    lines = [
+        *_reaches(sorted(clusters, key=lambda row: str(row["cluster"])), asked.since),
+        *_gaps(gaps, most),
+    ]
     return lines + ([_unread(unread)] if unread else [])
 
 
@@ -218,7 +252,10 @@ def _unread(clusters: list[str]) -> str:
     named = printable(", ".join(clusters[:LINES])) + (
         f" and {more} more" if (more := len(clusters) - LINES) > 0 else ""
     )
-    return f"the controllers' log of {named} was not read, and nothing else has the answer: `check` says what it takes"
+    return (
+        f"the controllers' log of {named} was not read, and nothing else has the answer: `check` "
+        "says what it takes"
+    )
 
 
 def _reaches(clusters: list[dict[str, datetime]], since: datetime) -> Iterable[str]:
@@ -235,7 +272,9 @@ def _reaches(clusters: list[dict[str, datetime]], since: datetime) -> Iterable[s
     for row in clusters:
         begin = row["since"]
         late = "; it lacks the beginning of the window" if begin is None or begin > since else ""
-        known = f"{shown(begin) if begin else '?'} to {shown(row['until']) if row['until'] else '?'}"
+        known = (
+            f"{shown(begin) if begin else '?'} to {shown(row['until']) if row['until'] else '?'}"
+        )
         yield f"history of {printable(str(row['cluster']))}: {known}{late}"
 
 
@@ -249,12 +288,19 @@ def _gaps(gaps: list[dict[str, object]], most: int | None) -> Iterable[str]:
         log = f"; the controllers' log told meanwhile{of_them}" if told else ""
         # The sum of what the list shows.
         seconds = sum((end - begin).total_seconds() for begin, end in map(_ends, gaps))
-        yield f"{len(gaps)} gaps, {seconds:,.0f} s together ({reasons}{log}); `query --wide` lists them"
+        yield (
+            f"{len(gaps)} gaps, {seconds:,.0f} s together ({reasons}{log}); `query --wide` lists "
+            "them"
+        )
 
 
 def _gap(gap: dict[str, object]) -> str:
     (begin, end), kinds = _ends(gap), gap["error_kinds"]
-    why = f"{gap['reason']}: {', '.join(map(str, kinds))}" if isinstance(kinds, list) and kinds else gap["reason"]
+    why = (
+        f"{gap['reason']}: {', '.join(map(str, kinds))}"
+        if isinstance(kinds, list) and kinds
+        else gap["reason"]
+    )
     why = f"{why}; the controllers' log told meanwhile" if gap["is_told"] else why
     return f"gap of {printable(str(gap['cluster']))}: {shown(begin)} to {shown(end)} ({why})"
 

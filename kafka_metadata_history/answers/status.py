@@ -1,4 +1,5 @@
-"""How recording fares: facts about each cluster and about the lake, and the thresholds that they cross.
+"""How recording fares: facts about each cluster and about the lake, and the thresholds that they
+cross.
 
 Knows no Spark: rows of bronze, silver and internal.state go in, as whoever reads a lake has them.
 """
@@ -29,11 +30,12 @@ AHEAD = timedelta(minutes=2)
 class Polls:
     """The polls of one cluster that were due within the window.
 
-    `failed`: kind of error -> polls. `late`: answered, and sent more than half an interval after they were due.
-    `good_at`: when the last good one was answered. `failing`: the last ones, that failed, the first of which was due at
-    `failing_since`, the last of which failed for `error_kind` and `error`. `waits_since`: when the first one was due
-    that is not in silver yet. `ignored`: of an older stream than silver has, so that silver never takes them.
-    `cluster_id`: of the last good one.
+    `failed`: kind of error -> polls. `late`: answered, and sent more than half an interval after
+    they were due. `good_at`: when the last good one was answered. `failing`: the last ones, that
+    failed, the first of which was due at `failing_since`, the last of which failed for `error_kind`
+    and `error`. `waits_since`: when the first one was due that is not in silver yet. `ignored`: of
+    an older stream than silver has, so that silver never takes them. `cluster_id`: of the last good
+    one.
     """
 
     polls: int = 0
@@ -53,9 +55,10 @@ class Polls:
 class Log:
     """The coordinators' log of one cluster within the window.
 
-    `read_at`: when something new was last read of it. `waits_since`: when the first row was read that rebalances have
-    not had. `lost`: offsets that were gone before they could be read. `costs_wait_since`: when the first rebalance was
-    told that has no cost yet. `never_read`: nothing was ever read of it, as where the topic is not there.
+    `read_at`: when something new was last read of it. `waits_since`: when the first row was read
+    that rebalances have not had. `lost`: offsets that were gone before they could be read.
+    `costs_wait_since`: when the first rebalance was told that has no cost yet. `never_read`:
+    nothing was ever read of it, as where the topic is not there.
     """
 
     read_at: datetime | None = None
@@ -67,8 +70,9 @@ class Log:
 
 @dataclass(frozen=True)
 class ClusterLog:
-    """The controllers' log of one cluster. `read_at`: when the records were read that silver had last. `known_until`:
-    silver knows all of it up to then, but for a part that was lost. `recorded_at`: when bronze had records last.
+    """The controllers' log of one cluster. `read_at`: when the records were read that silver had
+    last. `known_until`: silver knows all of it up to then, but for a part that was lost.
+    `recorded_at`: when bronze had records last.
     """
 
     read_at: datetime | None = None
@@ -78,8 +82,9 @@ class ClusterLog:
 
 @dataclass(frozen=True)
 class Lag:
-    """The lag of one cluster's groups within the window. `told_at`: when a poll was last answered with which all groups
-    told their offsets. `waits_since`: when the first such poll was due that lag has not had.
+    """The lag of one cluster's groups within the window. `told_at`: when a poll was last answered
+    with which all groups told their offsets. `waits_since`: when the first such poll was due that
+    lag has not had.
     """
 
     told_at: datetime | None = None
@@ -99,12 +104,14 @@ class LeftOut:
 class Cluster:
     """The facts about one cluster.
 
-    `good_at`: when the last good poll was answered, of any time; None: there was none. `refused_polls`, `stale_polls`:
-    answers that silver did not accept since. `gold_waits_since`: up to when gold has had silver; None: it has had all.
-    `gap_time`: of the gaps together. `log`: None where it is not read. `told_by`: polls | log (the controllers' log),
-    which tells topics and partitions; None before history began. `cluster_log`: None where it is not read. `lag`: None
-    where nobody asks for offsets. `asked`: the questions of `enrich`. `known_as`: the other alias under which
-    the cluster has history whose answers silver refused. `left_out`: the histories that go without it for now.
+    `good_at`: when the last good poll was answered, of any time; None: there was none.
+    `refused_polls`, `stale_polls`: answers that silver did not accept since. `gold_waits_since`: up
+    to when gold has had silver; None: it has had all. `gap_time`: of the gaps together. `log`: None
+    where it is not read. `told_by`: polls | log (the controllers' log), which tells topics and
+    partitions; None before history began. `cluster_log`: None where it is not read. `lag`: None
+    where nobody asks for offsets. `asked`: the questions of `enrich`. `known_as`: the other alias
+    under which the cluster has history whose answers silver refused. `left_out`: the histories that
+    go without it for now.
     """
 
     cluster: str
@@ -127,7 +134,9 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Size:
-    """Files of the newest version of a table, and what Delta's log of it takes; None where nobody can tell."""
+    """Files of the newest version of a table, and what Delta's log of it takes; None where nobody
+    can tell.
+    """
 
     table: str
     bytes: int
@@ -137,9 +146,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of a lake at a time. `rounds`: how many were made of polls and groups so far. `kept_since`:
-    schema -> from when on its tables are whole, where retention has dropped anything. `waiting`: cluster that the
-    configuration lacks -> how many of its polls wait to be believed.
+    """All that is known of a lake at a time. `rounds`: how many were made of polls and groups so
+    far. `kept_since`: schema -> from when on its tables are whole, where retention has dropped
+    anything. `waiting`: cluster that the configuration lacks -> how many of its polls wait to be
+    believed.
     """
 
     at: datetime
@@ -170,17 +180,23 @@ def clusters_of(
     answers: Iterable[Row] = (),
     recorded: Mapping[str, datetime] | None = None,
 ) -> list[Cluster]:
-    """The facts of each cluster, in the order of `intervals`, which has the time between two polls by alias.
+    """The facts of each cluster, in the order of `intervals`, which has the time between two polls
+    by alias.
 
-    `headers`: of bronze, those due within the window, in any order. `states`: of internal.state, with `seen` and
-    `waiting` out of silver's memory. `gaps`: of silver.poll_gaps, those that ended within the window. `logs`: fields of
-    Log by cluster; None where the configuration does not have the log read. `followed`: the clusters whose controllers'
-    log it has read, `asked`: those whose groups are asked for their offsets. `answers`: fields of Asked, by cluster.
-    `recorded`: when bronze had records of the controllers' log last, by cluster.
+    `headers`: of bronze, those due within the window, in any order. `states`: of internal.state,
+    with `seen` and `waiting` out of silver's memory. `gaps`: of silver.poll_gaps, those that ended
+    within the window. `logs`: fields of Log by cluster; None where the configuration does not have
+    the log read. `followed`: the clusters whose controllers' log it has read, `asked`: those whose
+    groups are asked for their offsets. `answers`: fields of Asked, by cluster. `recorded`: when
+    bronze had records of the controllers' log last, by cluster.
     """
     by_cluster = _by(headers), _by(gaps), _by(answers)
     told = {(row["history"], row["cluster"]): row for row in states}
-    aliases = {row.get("cluster_id"): alias for (history, alias), row in told.items() if history == "silver"}
+    aliases = {
+        row.get("cluster_id"): alias
+        for (history, alias), row in told.items()
+        if history == "silver"
+    }
     of_logs = None if logs is None else {row["cluster"]: row for row in logs}
     found = []
     for alias, interval in intervals.items():
@@ -188,16 +204,29 @@ def clusters_of(
         silver = told.get(("silver", alias), {})
         seen, refused = dict(silver.get("seen") or {}), silver.get("refused_polls") or 0
         polls = polls_of(
-            (row for row in of_cluster if not row["is_visit"]), seen, silver.get("waiting") or (), interval
+            (row for row in of_cluster if not row["is_visit"]),
+            seen,
+            silver.get("waiting") or (),
+            interval,
         )
         # An answer of another cluster is good in bronze, and silver refuses it.
-        good = [at for at in (silver.get("last_seen_at"), None if refused else polls.good_at) if at is not None]
+        good = [
+            at
+            for at in (silver.get("last_seen_at"), None if refused else polls.good_at)
+            if at is not None
+        ]
         log = None if of_logs is None else Log(**_without_cluster(of_logs.get(alias, {})))
-        if log is not None and log.read_at is None and not told.get(("rebalance_history", alias), {}).get("places"):
+        if (
+            log is not None
+            and log.read_at is None
+            and not told.get(("rebalance_history", alias), {}).get("places")
+        ):
             log = replace(log, never_read=True)
         of_controllers = told.get(("cluster_log", alias), {})
         cluster_log = ClusterLog(
-            of_controllers.get("last_seen_at"), of_controllers.get("done_at"), (recorded or {}).get(alias)
+            of_controllers.get("last_seen_at"),
+            of_controllers.get("done_at"),
+            (recorded or {}).get(alias),
         )
         found.append(
             Cluster(
@@ -207,13 +236,19 @@ def clusters_of(
                 max(good, default=None),
                 refused,
                 silver.get("stale_polls") or 0,
-                _gold_waits_since(silver, seen, [told.get((name, alias)) for name in ("isr_shrink", "leader_churn")]),
+                _gold_waits_since(
+                    silver,
+                    seen,
+                    [told.get((name, alias)) for name in ("isr_shrink", "leader_churn")],
+                ),
                 len(of_gaps),
                 sum((row["gap_end"] - row["gap_start"] for row in of_gaps), timedelta()),
                 log,
                 silver.get("told_by"),
                 cluster_log if alias in followed else None,
-                lag_of(of_cluster, told.get(("group_lag", alias), {}).get("done_poll")) if alias in asked else None,
+                lag_of(of_cluster, told.get(("group_lag", alias), {}).get("done_poll"))
+                if alias in asked
+                else None,
                 asked_of(of_answers),
                 aliases.get(polls.cluster_id) if refused and polls.cluster_id is not None else None,
                 tuple(
@@ -226,9 +261,11 @@ def clusters_of(
     return found
 
 
-def polls_of(headers: Iterable[Row], seen: Mapping[str, int], waiting: Collection[str], interval: timedelta) -> Polls:
-    """Polls of one cluster by their headers. `seen`: the last n that silver took of each stream; `waiting`: the polls
-    that it did not decide about.
+def polls_of(
+    headers: Iterable[Row], seen: Mapping[str, int], waiting: Collection[str], interval: timedelta
+) -> Polls:
+    """Polls of one cluster by their headers. `seen`: the last n that silver took of each stream;
+    `waiting`: the polls that it did not decide about.
     """
     newest, undecided = max(seen, default=""), frozenset(waiting)
     ordered = sorted(headers, key=lambda header: header["poll_id"])
@@ -244,38 +281,59 @@ def polls_of(headers: Iterable[Row], seen: Mapping[str, int], waiting: Collectio
         len(ordered),
         failed,
         sum(_is_late(header, interval) for header in ordered),
-        max((header["received_at"] for header in of_newest if header["outcome"] == "ok"), default=None),
+        max(
+            (header["received_at"] for header in of_newest if header["outcome"] == "ok"),
+            default=None,
+        ),
         len(failing),
         failing[-1]["scheduled_at"] if failing else None,
         last.get("error_kind"),
         last.get("error"),
         min((header["scheduled_at"] for header in waits), default=None),
         sum(header["stream"] < newest for header in waits),
-        next((header.get("cluster_id") for header in reversed(of_newest) if header["outcome"] == "ok"), None),
+        next(
+            (
+                header.get("cluster_id")
+                for header in reversed(of_newest)
+                if header["outcome"] == "ok"
+            ),
+            None,
+        ),
     )
 
 
 def lag_of(headers: Iterable[Row], done: str | None) -> Lag:
-    """The lag of one cluster's groups by headers of its answers. `done`: the last poll that lag has had."""
+    """The lag of one cluster's groups by headers of its answers. `done`: the last poll that lag has
+    had.
+    """
     told = [header for header in headers if header["is_visit"]]
     waits = (header["scheduled_at"] for header in told if done is None or header["poll_id"] > done)
-    return Lag(max((header["answered_at"] for header in told), default=None), min(waits, default=None))
+    return Lag(
+        max((header["answered_at"] for header in told), default=None), min(waits, default=None)
+    )
 
 
 def _is_late(header: Row, interval: timedelta) -> bool:
-    return bool(header["outcome"] == "ok" and header["sent_at"] - header["scheduled_at"] > interval / 2)
+    return bool(
+        header["outcome"] == "ok" and header["sent_at"] - header["scheduled_at"] > interval / 2
+    )
 
 
-def _gold_waits_since(silver: Row, seen: Mapping[str, int], golds: Iterable[Row | None]) -> datetime | None:
-    """Up to when gold has had silver, where silver has changes that gold has not had. Gold that was never made waits
-    since polling began, as the stream's name says; if no poll was taken, since silver was made last.
+def _gold_waits_since(
+    silver: Row, seen: Mapping[str, int], golds: Iterable[Row | None]
+) -> datetime | None:
+    """Up to when gold has had silver, where silver has changes that gold has not had. Gold that was
+    never made waits since polling began, as the stream's name says; if no poll was taken, since
+    silver was made last.
     """
     changed, waits = silver.get("changed_poll"), []
     for gold in golds if changed is not None else ():
         if (gold is None or gold["done_poll"] is None) and not seen:
             waits.append(silver["done_at"])
         elif gold is None or gold["done_poll"] is None:
-            waits.append(datetime.strptime(min(seen).partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC))
+            waits.append(
+                datetime.strptime(min(seen).partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+            )
         elif gold["done_poll"] < changed:
             waits.append(gold["done_at"])
     return min(waits, default=None)
@@ -294,15 +352,24 @@ def _without_cluster(row: Row) -> dict[str, Any]:
 
 # --- judging ---
 
-OF_CLUSTER = ("lastGoodPoll", "failures", "unanswered", "failedPercent", "latePercent", "gaps", "behind", "lostOffsets")
+OF_CLUSTER = (
+    "lastGoodPoll",
+    "failures",
+    "unanswered",
+    "failedPercent",
+    "latePercent",
+    "gaps",
+    "behind",
+    "lostOffsets",
+)
 OF_LAKE = ("upkeep", "lakeBytes")
 """The thresholds, by their keys under `status` in the configuration."""
 
 
 @dataclass(frozen=True)
 class Crossed:
-    """A threshold that is crossed: its key under `status` in the configuration, the cluster (None: the lake), and why,
-    in one line.
+    """A threshold that is crossed: its key under `status` in the configuration, the cluster (None:
+    the lake), and why, in one line.
     """
 
     threshold: str
@@ -316,23 +383,43 @@ def judge(facts: Facts, limits: Limits) -> list[Crossed]:
     if facts.upkeep_at is None:
         found.append(
             Crossed(
-                "upkeep", None, "the tables were never kept up: `kafka-metadata-history run` does so every six hours"
+                "upkeep",
+                None,
+                (
+                    "the tables were never kept up: `kafka-metadata-history run` does so every "
+                    "six hours"
+                ),
             )
         )
     elif ahead := {of: at for of, at in noted_of(facts).items() if at - facts.at > AHEAD}:
-        noted = ", ".join(f"{of} is noted {span(at - facts.at)} ahead of now" for of, at in ahead.items())
-        todo = "`kafka-metadata-history maintain` corrects what is noted (docs/configuration.md, Retention)"
-        says = "a clock is wrong, or was, and rows may have been dropped by it. If the clock is right now"
+        noted = ", ".join(
+            f"{of} is noted {span(at - facts.at)} ahead of now" for of, at in ahead.items()
+        )
+        todo = (
+            "`kafka-metadata-history maintain` corrects what is noted (docs/configuration.md, "
+            "Retention)"
+        )
+        says = (
+            "a clock is wrong, or was, and rows may have been dropped by it. If the clock is "
+            "right now"
+        )
         found.append(Crossed("upkeep", None, f"{noted}: {says}, {todo}"))
     elif facts.at - facts.upkeep_at > limits.upkeep:
         since = f"the tables were last kept up {span(facts.at - facts.upkeep_at)} ago"
         found.append(
             Crossed(
-                "upkeep", None, f"{since}: `kafka-metadata-history run` does so every six hours, its log says why not"
+                "upkeep",
+                None,
+                (
+                    f"{since}: `kafka-metadata-history run` does so every six hours, its log says "
+                    "why not"
+                ),
             )
         )
     if limits.lake_bytes is not None and facts.bytes > limits.lake_bytes:
-        found.append(Crossed("lakeBytes", None, f"the tables have {facts.bytes} bytes, with their logs"))
+        found.append(
+            Crossed("lakeBytes", None, f"the tables have {facts.bytes} bytes, with their logs")
+        )
     return found
 
 
@@ -344,7 +431,9 @@ def noted_of(facts: Facts) -> dict[str, datetime]:
 
 def _of_cluster(each: Cluster, facts: Facts, limits: Limits) -> Iterator[Crossed]:
     found = chain(
-        _of_now(each, facts.at, limits), _of_window(each, span(facts.window), limits), _of_history(each, facts, limits)
+        _of_now(each, facts.at, limits),
+        _of_window(each, span(facts.window), limits),
+        _of_history(each, facts, limits),
     )
     return (Crossed(threshold, each.cluster, says) for threshold, says in found)
 
@@ -360,9 +449,15 @@ def _of_now(each: Cluster, at: datetime, limits: Limits) -> Iterator[tuple[str, 
     if each.good_at is None:
         yield "lastGoodPoll", f"there was no good poll yet{refused}"
     elif at - each.good_at > oldest:
-        yield "lastGoodPoll", f"the last good poll was answered {span(at - each.good_at)} ago{refused}"
+        yield (
+            "lastGoodPoll",
+            f"the last good poll was answered {span(at - each.good_at)} ago{refused}",
+        )
     elif each.good_at - at > oldest:
-        yield "lastGoodPoll", f"the last good poll is {span(each.good_at - at)} ahead: a clock is wrong"
+        yield (
+            "lastGoodPoll",
+            f"the last good poll is {span(each.good_at - at)} ahead: a clock is wrong",
+        )
     if polls.failing >= limits.failures or (polls.failing and polls.error_kind in TO_DO):
         yield "failures", f"the last {polls.failing} poll(s) failed: {why(polls)}"
     for question in each.asked:
@@ -373,11 +468,17 @@ def _of_now(each: Cluster, at: datetime, limits: Limits) -> Iterator[tuple[str, 
 def _of_window(each: Cluster, window: str, limits: Limits) -> Iterator[tuple[str, str]]:
     polls, failed = each.polls, sum(each.polls.failed.values())
     if failed * 100 > limits.failed_percent * polls.polls:
-        yield "failedPercent", f"{failed} of {polls.polls} polls within {window} failed: {kinds(polls)}"
+        yield (
+            "failedPercent",
+            f"{failed} of {polls.polls} polls within {window} failed: {kinds(polls)}",
+        )
     if polls.late * 100 > limits.late_percent * polls.polls:
         yield (
             "latePercent",
-            f"{polls.late} of {polls.polls} polls within {window} were sent more than half an interval late",
+            (
+                f"{polls.late} of {polls.polls} polls within {window} were sent more than half an "
+                "interval late"
+            ),
         )
     if each.gaps > limits.gaps:
         gaps = f"{each.gaps} gap(s) within {window}, {span(each.gap_time)} together"
@@ -385,17 +486,23 @@ def _of_window(each: Cluster, window: str, limits: Limits) -> Iterator[tuple[str
     if each.log is not None and each.log.lost > limits.lost_offsets:
         yield (
             "lostOffsets",
-            f"{each.log.lost} offset(s) of __consumer_offsets were gone before they could be read, or cannot be read",
+            (
+                f"{each.log.lost} offset(s) of __consumer_offsets were gone before they could be "
+                "read, or cannot be read"
+            ),
         )
 
 
 def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[str, str]]:
     because = []
     if each.polls.ignored:
-        because.append(f"{each.polls.ignored} polls are of an older checkpoint, let one job alone poll")
+        because.append(
+            f"{each.polls.ignored} polls are of an older checkpoint, let one job alone poll"
+        )
     if each.stale_polls:
         because.append(
-            f"{each.stale_polls} polls wait, since an answer is older than what was accepted; {believed(each.cluster)}"
+            f"{each.stale_polls} polls wait, since an answer is older than what was accepted; "
+            f"{believed(each.cluster)}"
         )
     for history, since in waits(each).items():
         if since is not None and facts.at - since > limits.behind:
@@ -405,7 +512,10 @@ def _of_history(each: Cluster, facts: Facts, limits: Limits) -> Iterator[tuple[s
         how = f"leaves the cluster out for {span(facts.at - of.since)}, since its fold failed"
         yield (
             "behind",
-            f"{of.history} {how}: {printable(of.says)}; it is tried again: upgrade the program, or report it",
+            (
+                f"{of.history} {how}: {printable(of.says)}; it is tried again: upgrade the "
+                "program, or report it"
+            ),
         )
     log = each.cluster_log
     if log is not None and (log.known_until is None or facts.at - log.known_until > limits.behind):
@@ -436,7 +546,9 @@ def kinds(polls: Polls) -> str:
 
 
 def why(polls: Polls) -> str:
-    """Why the last poll failed and, where no later poll mends that, what to do; one printable line."""
+    """Why the last poll failed and, where no later poll mends that, what to do; one printable
+    line.
+    """
     return reason(polls.error_kind, polls.error)
 
 

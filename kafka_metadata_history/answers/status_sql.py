@@ -32,7 +32,8 @@ FROM (
   FROM {internal.state}
 )
 """
-# Those after the last one that was told. A question that was put off says less than one that failed.
+# Those after the last one that was told. A question that was put off says less than one that
+# failed.
 _ANSWERS = f"""
 SELECT cluster, kind, count(CASE WHEN is_after THEN 1 END) AS failing,
   min(CASE WHEN is_after THEN scheduled_at END) AS failing_since,
@@ -89,9 +90,14 @@ GROUP BY cluster
 
 
 def facts_of(
-    ask: Callable[[str], pa.Table], sizes: Callable[[], Iterable[Size]], config: Config, now: datetime
+    ask: Callable[[str], pa.Table],
+    sizes: Callable[[], Iterable[Size]],
+    config: Config,
+    now: datetime,
 ) -> Facts:
-    """Return the facts that the lake holds. `ask` answers Spark's SQL, in which `{schema.name}` is a table or view."""
+    """Return the facts that the lake holds. `ask` answers Spark's SQL, in which `{schema.name}` is
+    a table or view.
+    """
     intervals = config.poll_intervals
     window = config.limits.window_of(max(intervals.values()))
     since = now - window
@@ -106,7 +112,9 @@ def facts_of(
     }
 
     def asked(query: str) -> list[Row]:
-        sql = with_values(query.replace("CLUSTERS", ", ".join(map(literal, config.clusters))), values)
+        sql = with_values(
+            query.replace("CLUSTERS", ", ".join(map(literal, config.clusters))), values
+        )
         rows: list[Row] = ask(sql).to_pylist(maps_as_pydicts="strict")
         return rows
 
@@ -129,7 +137,10 @@ def facts_of(
             followed=frozenset(config.with_controllers),
             asked=config.asked_for_offsets,
             answers=answers,
-            recorded={row["cluster"]: row["recorded_at"] for row in ([] if recorded is None else recorded.result())},
+            recorded={
+                row["cluster"]: row["recorded_at"]
+                for row in ([] if recorded is None else recorded.result())
+            },
         ),
         of_tables,
         max((row["done_at"] for row in states if row["history"] == UPKEEP), default=None),
@@ -142,6 +153,8 @@ def facts_of(
         {
             row["cluster"]: row["stale_polls"]
             for row in states
-            if row["history"] == "silver" and row["stale_polls"] and row["cluster"] not in config.clusters
+            if row["history"] == "silver"
+            and row["stale_polls"]
+            and row["cluster"] not in config.clusters
         },
     )

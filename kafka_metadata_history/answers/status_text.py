@@ -38,9 +38,15 @@ SHORT = {"group log": "log", "rebalance cost": "cost"}
 
 
 def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
-    """A line for each cluster, the sizes, and a line for each threshold that is crossed. All of it is printable."""
+    """A line for each cluster, the sizes, and a line for each threshold that is crossed. All of it
+    is printable.
+    """
     hurt = {each.cluster for each in crossed}
-    upkeep = "never" if facts.upkeep_at is None else f"{_time(facts.upkeep_at)}, {_ago(facts.upkeep_at, facts.at)}"
+    upkeep = (
+        "never"
+        if facts.upkeep_at is None
+        else f"{_time(facts.upkeep_at)}, {_ago(facts.upkeep_at, facts.at)}"
+    )
     histories = list(dict.fromkeys(name for each in facts.clusters for name in waits(each)))
     has_unanswered = any(_unanswered(each) for each in facts.clusters)
     lines = [
@@ -64,7 +70,8 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
         "",
         f"last upkeep: {upkeep}; rounds of history: {facts.rounds}",
         *(
-            printable(f"of {cluster}, which the configuration lacks, {polls} poll(s) wait; {believed(cluster)}")
+            printable(f"of {cluster}, which the configuration lacks, {polls} poll(s) wait; "
+f"{believed(cluster)}")
             for cluster, polls in sorted(facts.waiting.items())
         ),
     ]  # fmt: skip
@@ -72,7 +79,10 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
         lines += [
             "",
             "thresholds that are crossed:",
-            *(f"  {printable(f'{_whose(each)}: {each.threshold}: {each.says}')}" for each in crossed),
+            *(
+                f"  {printable(f'{_whose(each)}: {each.threshold}: {each.says}')}"
+                for each in crossed
+            ),
         ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -95,8 +105,13 @@ def _line(
         sum(polls.failed.values()),
         polls.late,
         each.gaps,
-        *(_behind_by(each, name, waiting[name], at) if name in waiting else None for name in histories),
-        f"{POLLS}, not {LOG}" if each.cluster_log is not None and each.told_by == POLLS else each.told_by,
+        *(
+            _behind_by(each, name, waiting[name], at) if name in waiting else None
+            for name in histories
+        ),
+        f"{POLLS}, not {LOG}"
+        if each.cluster_log is not None and each.told_by == POLLS
+        else each.told_by,
         None if each.cluster_log is None else _read(each.cluster_log, at),
         *([_unanswered(each)] if has_unanswered else []),
         why(polls) if polls.failing else kinds(polls),
@@ -104,7 +119,9 @@ def _line(
 
 
 def _unanswered(each: Cluster) -> str:
-    return ", ".join(f"{question.kind} {question.failing}" for question in each.asked if question.failing)
+    return ", ".join(
+        f"{question.kind} {question.failing}" for question in each.asked if question.failing
+    )
 
 
 def _behind_by(each: Cluster, history: str, since: datetime | None, at: datetime) -> str:
@@ -143,10 +160,18 @@ def as_json(facts: Facts, crossed: Sequence[Crossed]) -> str:
     """One object: times are ISO 8601 in UTC, durations seconds."""
     clusters = []
     for each in facts.clusters:
-        behind = {f"{name.replace(' ', '_')}_behind": _behind(since, facts.at) for name, since in waits(each).items()}
+        behind = {
+            f"{name.replace(' ', '_')}_behind": _behind(since, facts.at)
+            for name, since in waits(each).items()
+        }
         age = None if each.good_at is None else facts.at - each.good_at
         clusters.append({**asdict(each), "age": age, **behind})
-    told = {**asdict(facts), "clusters": clusters, "bytes": facts.bytes, "crossed": [vars(each) for each in crossed]}
+    told = {
+        **asdict(facts),
+        "clusters": clusters,
+        "bytes": facts.bytes,
+        "crossed": [vars(each) for each in crossed],
+    }
     return f"{json.dumps(_plain(told), indent=1)}\n"
 
 
@@ -158,7 +183,11 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, timedelta):
         return round(value.total_seconds(), 3)
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+    return (
+        value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        if isinstance(value, datetime)
+        else value
+    )
 
 
 # --- for Prometheus ---
@@ -169,13 +198,19 @@ Samples = Iterable[tuple[Labels, float | datetime | timedelta | None]]
 
 
 def as_prometheus(facts: Facts, crossed: Sequence[Crossed]) -> str:
-    """The text format of Prometheus, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
+    """The text format of Prometheus, version 0.0.4
+    (prometheus.io/docs/instrumenting/exposition_formats).
 
-    When something was is a time, and not how long ago: a file that is read later would say that wrongly.
+    When something was is a time, and not how long ago: a file that is read later would say that
+    wrongly.
     """
     hurt = {(each.cluster, each.threshold) for each in crossed}
     metrics = (*_of_clusters(facts), *_of_lake(facts), _of_thresholds(facts, hurt))
-    return "".join(line for name, says, samples in metrics for line in _lines(f"{PREFIX}_{name}", says, samples))
+    return "".join(
+        line
+        for name, says, samples in metrics
+        for line in _lines(f"{PREFIX}_{name}", says, samples)
+    )
 
 
 Metric = tuple[str, str, Samples]
@@ -188,7 +223,11 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
 
     def behind(history: str) -> Samples:
         waiting = [(each, waits(each)) for each in facts.clusters]
-        return [({"cluster": each.cluster}, _behind(of[history], facts.at)) for each, of in waiting if history in of]
+        return [
+            ({"cluster": each.cluster}, _behind(of[history], facts.at))
+            for each, of in waiting
+            if history in of
+        ]
 
     failed = [
         ({"cluster": each.cluster, "kind": kind}, count)
@@ -200,42 +239,96 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
         for each in facts.clusters
         for question in each.asked
     ]
-    logs = [({"cluster": each.cluster}, each.log) for each in facts.clusters if each.log is not None]
+    logs = [
+        ({"cluster": each.cluster}, each.log) for each in facts.clusters if each.log is not None
+    ]
     read = [(labels, log.read_at) for labels, log in logs]
     lost = [(labels, log.lost) for labels, log in logs]
-    of_controllers = [(each, each.cluster_log) for each in facts.clusters if each.cluster_log is not None]
+    of_controllers = [
+        (each, each.cluster_log) for each in facts.clusters if each.cluster_log is not None
+    ]
     told = [({"cluster": each.cluster}, float(each.told_by == LOG)) for each, _ in of_controllers]
     looked = [({"cluster": each.cluster}, log.read_at) for each, log in of_controllers]
-    offsets = [({"cluster": each.cluster}, each.lag.told_at) for each in facts.clusters if each.lag is not None]
-    late = "Good polls within the window that were sent more than half an interval after they were due."
+    offsets = [
+        ({"cluster": each.cluster}, each.lag.told_at)
+        for each in facts.clusters
+        if each.lag is not None
+    ]
+    late = (
+        "Good polls within the window that were sent more than half an interval after they were "
+        "due."
+    )
     unread = "Since the first row of the coordinators' log was read that rebalances have not had."
-    gone = "Offsets of the coordinators' log, within the window, that were gone before they could be read."
+    gone = (
+        "Offsets of the coordinators' log, within the window, that were gone before they could be "
+        "read."
+    )
     uncosted = "Since the first rebalance was told that has no cost yet."
     unfolded = "Since the first poll was due that told offsets which lag has not had."
     return (
-        ("last_good_poll_timestamp_seconds", "When the last good poll was answered.", of_each(lambda c: c.good_at)),
-        ("poll_interval_seconds", "Time between two polls, as configured.", of_each(lambda c: c.interval)),
-        ("recent_polls", "Polls that were due within the window.", of_each(lambda c: c.polls.polls)),
+        (
+            "last_good_poll_timestamp_seconds",
+            "When the last good poll was answered.",
+            of_each(lambda c: c.good_at),
+        ),
+        (
+            "poll_interval_seconds",
+            "Time between two polls, as configured.",
+            of_each(lambda c: c.interval),
+        ),
+        (
+            "recent_polls",
+            "Polls that were due within the window.",
+            of_each(lambda c: c.polls.polls),
+        ),
         ("recent_failed_polls", "Polls within the window that failed, by error_kind.", failed),
         (
             "failing_polls",
             "Polls within the window that failed, after the last good one.",
             of_each(lambda c: c.polls.failing),
         ),
-        ("failing_answers", "Answers in a row to a question of enrich that failed or were refused.", unanswered),
+        (
+            "failing_answers",
+            "Answers in a row to a question of enrich that failed or were refused.",
+            unanswered,
+        ),
         ("recent_late_polls", late, of_each(lambda c: c.polls.late)),
-        ("recent_gaps", "Rows of silver.poll_gaps that ended within the window.", of_each(lambda c: c.gaps)),
+        (
+            "recent_gaps",
+            "Rows of silver.poll_gaps that ended within the window.",
+            of_each(lambda c: c.gaps),
+        ),
         ("recent_gap_seconds", "Length of these gaps together.", of_each(lambda c: c.gap_time)),
-        ("silver_behind_seconds", "Since the first poll was due that silver has not had.", behind("silver")),
+        (
+            "silver_behind_seconds",
+            "Since the first poll was due that silver has not had.",
+            behind("silver"),
+        ),
         ("gold_behind_seconds", "Since when gold has not had changes of silver.", behind("gold")),
         ("group_log_behind_seconds", unread, behind("group log")),
         ("rebalance_cost_behind_seconds", uncosted, behind("rebalance cost")),
-        ("group_log_last_read_timestamp_seconds", "When the coordinators' log last had something new.", read),
+        (
+            "group_log_last_read_timestamp_seconds",
+            "When the coordinators' log last had something new.",
+            read,
+        ),
         ("recent_lost_offsets", gone, lost),
-        ("cluster_log_last_read_timestamp_seconds", "When the controllers' log was last read.", looked),
+        (
+            "cluster_log_last_read_timestamp_seconds",
+            "When the controllers' log was last read.",
+            looked,
+        ),
         ("lag_behind_seconds", unfolded, behind("lag")),
-        ("offsets_last_told_timestamp_seconds", "When all groups last told their offsets.", offsets),
-        ("cluster_log_tells", "1 where the controllers' log tells topics and partitions, 0 where polls do.", told),
+        (
+            "offsets_last_told_timestamp_seconds",
+            "When all groups last told their offsets.",
+            offsets,
+        ),
+        (
+            "cluster_log_tells",
+            "1 where the controllers' log tells topics and partitions, 0 where polls do.",
+            told,
+        ),
     )
 
 
@@ -244,24 +337,53 @@ def _of_lake(facts: Facts) -> Iterable[Metric]:
         return [({"table": size.table}, value(size)) for size in facts.sizes]
 
     return (
-        ("table_bytes", "Bytes of the newest version of a table.", of_each(lambda size: size.bytes)),
-        ("table_files", "Files of the newest version of a table.", of_each(lambda size: size.files)),
-        ("table_log_bytes", "Bytes of Delta's log of a table.", of_each(lambda size: size.log_bytes)),
-        ("last_upkeep_timestamp_seconds", "When the tables were last kept up.", [({}, facts.upkeep_at)]),
+        (
+            "table_bytes",
+            "Bytes of the newest version of a table.",
+            of_each(lambda size: size.bytes),
+        ),
+        (
+            "table_files",
+            "Files of the newest version of a table.",
+            of_each(lambda size: size.files),
+        ),
+        (
+            "table_log_bytes",
+            "Bytes of Delta's log of a table.",
+            of_each(lambda size: size.log_bytes),
+        ),
+        (
+            "last_upkeep_timestamp_seconds",
+            "When the tables were last kept up.",
+            [({}, facts.upkeep_at)],
+        ),
         ("rounds_total", "Rounds of history that were made in this lake.", [({}, facts.rounds)]),
-        ("window_seconds", "Length of the window that the recent ones are of.", [({}, facts.window)]),
+        (
+            "window_seconds",
+            "Length of the window that the recent ones are of.",
+            [({}, facts.window)],
+        ),
         ("status_timestamp_seconds", "When this status was taken.", [({}, facts.at)]),
     )
 
 
 def _of_thresholds(facts: Facts, hurt: Container[tuple[str | None, str]]) -> Metric:
     samples = [
-        ({"cluster": each.cluster, "threshold": threshold}, float((each.cluster, threshold) in hurt))
+        (
+            {"cluster": each.cluster, "threshold": threshold},
+            float((each.cluster, threshold) in hurt),
+        )
         for each in facts.clusters
         for threshold in OF_CLUSTER
     ]
-    samples += [({"threshold": threshold}, float((None, threshold) in hurt)) for threshold in OF_LAKE]
-    return "threshold_crossed", "1 where a threshold of the configuration is crossed, else 0.", samples
+    samples += [
+        ({"threshold": threshold}, float((None, threshold) in hurt)) for threshold in OF_LAKE
+    ]
+    return (
+        "threshold_crossed",
+        "1 where a threshold of the configuration is crossed, else 0.",
+        samples,
+    )
 
 
 def _lines(name: str, says: str, samples: Samples) -> Iterator[str]:
@@ -273,7 +395,11 @@ def _lines(name: str, says: str, samples: Samples) -> Iterator[str]:
 
 
 def _labels(labels: Labels) -> str:
-    return f"{{{','.join(f'{name}={_quoted(value)}' for name, value in labels.items())}}}" if labels else ""
+    return (
+        f"{{{','.join(f'{name}={_quoted(value)}' for name, value in labels.items())}}}"
+        if labels
+        else ""
+    )
 
 
 def _number(value: float | datetime | timedelta) -> str:

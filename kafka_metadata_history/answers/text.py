@@ -1,4 +1,6 @@
-"""Answers as text: a table for people, CSV and JSON for programs. Rows are Arrow's, whoever answered."""
+"""Answers as text: a table for people, CSV and JSON for programs. Rows are Arrow's, whoever
+answered.
+"""
 
 import csv
 import io
@@ -34,7 +36,9 @@ Row = Mapping[str, object]
 
 
 def as_json(rows: pa.Table) -> str:
-    """A JSON object a line. Times in UTC, to the millisecond. What a terminal would obey is escaped."""
+    """A JSON object a line. Times in UTC, to the millisecond. What a terminal would obey is
+    escaped.
+    """
     return "".join(f"{_json(row)}\n" for row in plain_rows(rows))
 
 
@@ -43,8 +47,8 @@ def _json(value: object) -> str:
 
 
 def as_csv(rows: pa.Table) -> str:
-    """The rows as CSV with a header, printable. A text that a spreadsheet would take for a formula begins with an
-    apostrophe.
+    """The rows as CSV with a header, printable. A text that a spreadsheet would take for a formula
+    begins with an apostrophe.
     """
     text = io.StringIO()
     lines = ([_cell(value) for value in row.values()] for row in plain_rows(rows))
@@ -80,7 +84,9 @@ def _plain(value: object) -> object:
 
 
 def _utc(at: datetime) -> datetime:
-    """A time in UTC. One without a zone is in that of the session, which is UTC, and not in this machine's."""
+    """A time in UTC. One without a zone is in that of the session, which is UTC, and not in this
+    machine's.
+    """
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
@@ -112,28 +118,42 @@ class _Shown:
 
 
 _Bounds = tuple[str, str, Callable[[str, str, str], _Shown]]
-"""Endings of two columns, and what makes one of them: of the rest of their names, and both names."""
+"""Endings of two columns, and what makes one of them: of the rest of their names, and both
+names.
+"""
 
 
 def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) -> str:
-    """The rows as a table of at most eight columns: what belongs together shares a cell, durations are seconds, and
-    columns without a value are left out. `wide`: each column by itself. `width`: of the terminal, in characters.
+    """The rows as a table of at most eight columns: what belongs together shares a cell, durations
+    are seconds, and columns without a value are left out. `wide`: each column by itself. `width`:
+    of the terminal, in characters.
     """
-    columns = [_alone(name, rows.schema.field(name).type) for name in rows.column_names] if wide else _together(rows)
+    columns = (
+        [_alone(name, rows.schema.field(name).type) for name in rows.column_names]
+        if wide
+        else _together(rows)
+    )
     all_rows = list(_rows(rows))
     cells = [[column.cell(row) for row in all_rows] for column in columns]
     has_value = [wide or not len(rows) or any(each) for each in cells]
-    kept = [(column, each) for column, each, has in zip(columns, cells, has_value, strict=True) if has]
+    kept = [
+        (column, each) for column, each, has in zip(columns, cells, has_value, strict=True) if has
+    ]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     shown = kept if wide else kept[:COLUMNS]
     for column, _ in shown:
         table.add_column(
-            Text(printable(column.heading)), justify="right" if column.is_number else "left", overflow="fold"
+            Text(printable(column.heading)),
+            justify="right" if column.is_number else "left",
+            overflow="fold",
         )
     for line in zip(*(each for _, each in shown), strict=True):
         table.add_row(*(Text(_cut(printable(cell))) for cell in line))
     console = Console(
-        file=io.StringIO(), width=10_000 if wide else width or WIDTH, color_system=None, legacy_windows=False
+        file=io.StringIO(),
+        width=10_000 if wide else width or WIDTH,
+        color_system=None,
+        legacy_windows=False,
     )
     console.print(table)
     file = console.file
@@ -170,7 +190,12 @@ def _together(rows: pa.Table) -> list[_Shown]:
             continue
         for low, high, of in bounds:
             other = name.removesuffix(low) + high
-            if name.endswith(low) and other in rows.column_names and other not in taken and _fit(rows, name, low):
+            if (
+                name.endswith(low)
+                and other in rows.column_names
+                and other not in taken
+                and _fit(rows, name, low)
+            ):
                 taken |= {name, other}
                 found.append(of(name.removesuffix(low), name, other))
                 break
@@ -181,21 +206,29 @@ def _together(rows: pa.Table) -> list[_Shown]:
 
 
 def _fit(rows: pa.Table, name: str, low: str) -> bool:
-    """Whether a column's type is that of its ending: of times, after and before are bounds, of all else states."""
+    """Whether a column's type is that of its ending: of times, after and before are bounds, of all
+    else states.
+    """
     is_time = bool(pa.types.is_timestamp(rows.schema.field(name).type))
     return {"_after": is_time, "before": not is_time}.get(low, True)
 
 
 def _alone(name: str, type_: pa.DataType, *, in_seconds: bool = False) -> _Shown:
-    is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    is_number = (
+        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    )
     if in_seconds and name.endswith("_ms"):
-        return _Shown(f"{_spaced(name.removesuffix('_ms'))} s", lambda row: _number(_thousandth(row[name])), True)
+        return _Shown(
+            f"{_spaced(name.removesuffix('_ms'))} s",
+            lambda row: _number(_thousandth(row[name])),
+            True,
+        )
     return _Shown(_spaced(name) if in_seconds else name, lambda row: _text(row[name]), is_number)
 
 
 def _times(rows: pa.Table, stem: str, after: str, before: str) -> _Shown:
-    """Between two times: the later one whole, of the earlier one what differs. One that is exact has milliseconds. If
-    all are of one day, the heading has the day.
+    """Between two times: the later one whole, of the earlier one what differs. One that is exact
+    has milliseconds. If all are of one day, the heading has the day.
     """
     ends = (*rows[after].to_pylist(), *rows[before].to_pylist())
     days = {_text(at)[:10] for at in ends if isinstance(at, datetime)}
@@ -214,7 +247,9 @@ def _times(rows: pa.Table, stem: str, after: str, before: str) -> _Shown:
     return _Shown(" ".join((_spaced(stem), *(days if begin_of_text else ()))), cell)
 
 
-def _numbers(stem: str, least: str, most: str, scale: Callable[[object], object] = lambda value: value) -> _Shown:
+def _numbers(
+    stem: str, least: str, most: str, scale: Callable[[object], object] = lambda value: value
+) -> _Shown:
     """Between two numbers."""
 
     def cell(row: Row) -> str:
@@ -237,7 +272,10 @@ def _seconds(stem: str, least: str, most: str) -> _Shown:
 def _partitions(_: str, topic: str, partition: str) -> _Shown:
     """A partition as Kafka's logs name it, or a topic."""
     names = (topic, partition)
-    return _Shown("topic-partition", lambda row: "-".join(_text(row[name]) for name in names if row[name] is not None))
+    return _Shown(
+        "topic-partition",
+        lambda row: "-".join(_text(row[name]) for name in names if row[name] is not None),
+    )
 
 
 def _states(stem: str, before: str, after: str) -> _Shown:

@@ -17,8 +17,8 @@ GROUPS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     SEARCH: {"topics": ("catalog", "searches"), "protocol": "consumer"},
 }
-"""A group of the classic protocol, whose members share the partitions out, and one of KIP-848, whose
-coordinator does.
+"""A group of the classic protocol, whose members share the partitions out, and one of KIP-848,
+whose coordinator does.
 """
 
 
@@ -33,7 +33,9 @@ class Consumers:
     def join(self, group: str) -> None:
         """One member more, and wait until each partition of the group has a member again."""
         client_id = f"{group}-{next(self._numbers)}"
-        self._of[group].append(self._members.start(group=group, client_id=client_id, **GROUPS[group]))
+        self._of[group].append(
+            self._members.start(group=group, client_id=client_id, **GROUPS[group])
+        )
         self._await_shared(group)
 
     def leave(self, group: str) -> str:
@@ -44,7 +46,9 @@ class Consumers:
         return member.client_id
 
     def crash(self, group: str) -> str:
-        """The oldest member is killed, and the others take over when its session is over; return its client id."""
+        """The oldest member is killed, and the others take over when its session is over; return
+        its client id.
+        """
         member = self._of[group].pop(0)
         member.crash()
         self._await_shared(group)
@@ -56,7 +60,9 @@ class Consumers:
             self._await_shared(group)
 
     def _await_shared(self, group: str) -> None:
-        partitions = sorted((topic, number) for topic in GROUPS[group]["topics"] for number in range(PARTITIONS))
+        partitions = sorted(
+            (topic, number) for topic in GROUPS[group]["topics"] for number in range(PARTITIONS)
+        )
         await_state(
             f"each partition of {group} has one member",
             lambda: (

@@ -32,7 +32,9 @@ class IncidentError(KafkaMetadataHistoryError, RuntimeError):
 def new_topic(name: str) -> NewTopic:
     """A topic as the demo has it: three partitions; those of three replicas need two in sync."""
     replicas = 3 if name in THREE_REPLICAS else 2 if name in TWO_REPLICAS else 1
-    return NewTopic(name, PARTITIONS, replicas, config={"min.insync.replicas": str(min(replicas, 2))})
+    return NewTopic(
+        name, PARTITIONS, replicas, config={"min.insync.replicas": str(min(replicas, 2))}
+    )
 
 
 class Administration:
@@ -58,7 +60,8 @@ class Administration:
         """Wait until the cluster lists exactly these brokers."""
         wanted = set(brokers)
         await_state(
-            f"brokers {wanted} are listed", lambda: set(self._admin.list_topics(timeout=_SECONDS).brokers) == wanted
+            f"brokers {wanted} are listed",
+            lambda: set(self._admin.list_topics(timeout=_SECONDS).brokers) == wanted,
         )
 
     def coordinator(self, group: str) -> int:
@@ -71,10 +74,12 @@ class Administration:
         await_state("every replica is in sync", self._in_sync)
 
     def reassign(self, partition: TopicPartition) -> tuple[list[int], list[int]]:
-        """Move a partition of two replicas to the brokers that follow (1 -> 2 -> 3 -> 1); return replicas before and
-        after.
+        """Move a partition of two replicas to the brokers that follow (1 -> 2 -> 3 -> 1); return
+        replicas before and after.
         """
-        described = self._admin.describe_topics(TopicCollection([partition.topic]))[partition.topic].result(_SECONDS)
+        described = self._admin.describe_topics(TopicCollection([partition.topic]))[
+            partition.topic
+        ].result(_SECONDS)
         before = [node.id for node in described.partitions[partition.partition].replicas]
         after = [broker % 3 + 1 for broker in before]
         # confluent-kafka has no reassignments.
@@ -82,8 +87,12 @@ class Administration:
         try:
             errors = admin.alter_partition_reassignments({partition: after})
             if any(errors.values()):
-                raise IncidentError(f"{partition.topic}-{partition.partition} cannot be reassigned: {errors}")
-            await_state("the reassignment is done", lambda: not admin.list_partition_reassignments())
+                raise IncidentError(
+                    f"{partition.topic}-{partition.partition} cannot be reassigned: {errors}"
+                )
+            await_state(
+                "the reassignment is done", lambda: not admin.list_partition_reassignments()
+            )
         finally:
             admin.close()
         return before, after
@@ -106,7 +115,9 @@ class Administration:
 
     def _in_sync(self) -> bool:
         topics = self._admin.list_topics(timeout=_SECONDS).topics.values()
-        return all(set(p.isrs) == set(p.replicas) for topic in topics for p in topic.partitions.values())
+        return all(
+            set(p.isrs) == set(p.replicas) for topic in topics for p in topic.partitions.values()
+        )
 
 
 def await_state(what: str, reached: Callable[[], bool]) -> None:
@@ -119,5 +130,7 @@ def await_state(what: str, reached: Callable[[], bool]) -> None:
         except KafkaException:  # as while the broker asked goes away
             pass
         if time.monotonic() > deadline:
-            raise IncidentError(f"the local cluster is not where the demo wants it after {_SECONDS:.0f} s: {what}")
+            raise IncidentError(
+                f"the local cluster is not where the demo wants it after {_SECONDS:.0f} s: {what}"
+            )
         time.sleep(0.3)

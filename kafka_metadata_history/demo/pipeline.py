@@ -34,8 +34,8 @@ _BEHIND = """SELECT count(*) FROM (
 WHERE coalesce(
   last_seen_at, CAST(json_extract_string(memory, '$.read.demo') AS TIMESTAMPTZ), TIMESTAMP '1970-01-01 00:00:00Z'
 ) < TIMESTAMP '{at}'"""
-"""How many histories (of polls, of both logs, of the cost of rebalances, which keeps its times by cluster in `memory`)
-have nothing yet that was read after a time.
+"""How many histories (of polls, of both logs, of the cost of rebalances, which keeps its times by
+cluster in `memory`) have nothing yet that was read after a time.
 """
 
 
@@ -63,7 +63,9 @@ def configuration(bootstrap_servers: str, controller_servers: str) -> str:
 
 
 class Pipeline:
-    """The pipeline's process, polling until it is stopped. A context manager; it ends with this process in any case."""
+    """The pipeline's process, polling until it is stopped. A context manager; it ends with this
+    process in any case.
+    """
 
     def __init__(self, config: Path) -> None:
         folder = config.parent
@@ -85,7 +87,9 @@ class Pipeline:
         self._process = NodeProcess.supervised(self._command(), self.log, remove=self._scratch)
 
     def stop(self) -> None:
-        """End it and what it started, with SIGTERM. The batch in flight is made again by the next run."""
+        """End it and what it started, with SIGTERM. The batch in flight is made again by the next
+        run.
+        """
         if self._process is None:
             return
         with suppress(psutil.NoSuchProcess):
@@ -101,12 +105,20 @@ class Pipeline:
         self._process = None
 
     def await_polls(self, count: int) -> None:
-        """Wait until `count` more polls are recorded, whatever Spark does. Raises PipelineError if none come."""
+        """Wait until `count` more polls are recorded, whatever Spark does. Raises PipelineError if
+        none come.
+        """
         wanted = self._recorded() + count
-        self._wait(f"no {count} polls in {_POLL_SECONDS:.0f} s", _POLL_SECONDS, lambda: self._recorded() >= wanted)
+        self._wait(
+            f"no {count} polls in {_POLL_SECONDS:.0f} s",
+            _POLL_SECONDS,
+            lambda: self._recorded() >= wanted,
+        )
 
     def await_history(self, at: datetime) -> None:
-        """Wait until what happened up to a time is history. Raises PipelineError when that does not come."""
+        """Wait until what happened up to a time is history. Raises PipelineError when that does not
+        come.
+        """
         sql = _BEHIND.format(at=f"{at:%Y-%m-%d %H:%M:%S}Z")
 
         def is_made() -> bool:

@@ -1,7 +1,8 @@
-"""An incident on a real cluster, recorded: three brokers with traffic and two groups of consumers are polled every few
-seconds, and the logs of their coordinators and controllers are read, while consumers join, leave and crash, brokers
-stop and come back, one that coordinates a group among them, a partition moves, leadership returns to the preferred
-replicas and a topic is made again. Then the command answers about it.
+"""An incident on a real cluster, recorded: three brokers with traffic and two groups of consumers
+are polled every few seconds, and the logs of their coordinators and controllers are read, while
+consumers join, leave and crash, brokers stop and come back, one that coordinates a group among
+them, a partition moves, leadership returns to the preferred replicas and a topic is made again.
+Then the command answers about it.
 """
 
 import shlex
@@ -17,15 +18,29 @@ import click
 
 from kafka_metadata_history.command import INTERRUPTED, NAME, exit_status
 from kafka_metadata_history.demo.consumers import BILLING, GROUPS, SEARCH, Consumers
-from kafka_metadata_history.demo.incident import MOVED, RECREATED, TOPICS, Administration, IncidentError
-from kafka_metadata_history.demo.pipeline import POLL_INTERVAL, Pipeline, PipelineError, configuration
+from kafka_metadata_history.demo.incident import (
+    MOVED,
+    RECREATED,
+    TOPICS,
+    Administration,
+    IncidentError,
+)
+from kafka_metadata_history.demo.pipeline import (
+    POLL_INTERVAL,
+    Pipeline,
+    PipelineError,
+    configuration,
+)
 from kafka_metadata_history.demo.traffic import Traffic
 from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.members import Members
 from metadata_source.errors import KafkaMetadataHistoryError
 
 RACKS = ("a", "b", "c")
-SHORT_SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.session.timeout.ms": "6000"}
+SHORT_SESSIONS = {
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+}
 """A member that crashed is missed soon, in groups of both protocols."""
 CONFIG = "demo.yaml"
 BEFORE = timedelta(seconds=15)
@@ -59,10 +74,12 @@ class DemoError(KafkaMetadataHistoryError, RuntimeError):
 
 
 def demo(folder: Path) -> None:
-    """Record the incident in `folder`, which is made again, print what the command answers, and name three more
-    questions. Nothing is left running. Raises DemoError.
+    """Record the incident in `folder`, which is made again, print what the command answers, and
+    name three more questions. Nothing is left running. Raises DemoError.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that everything that was started is ended
     started = time.monotonic()
 
     def say(what: str) -> None:
@@ -96,17 +113,28 @@ def _ask(*arguments: str) -> None:
 
 
 def _command() -> list[str]:
-    """The command as it was started: whether it is on the PATH of the user's shell is not known here."""
-    return [sys.argv[0]] if Path(sys.argv[0]).name == NAME else [sys.executable, "-m", "kafka_metadata_history"]
+    """The command as it was started: whether it is on the PATH of the user's shell is not known
+    here.
+    """
+    return (
+        [sys.argv[0]]
+        if Path(sys.argv[0]).name == NAME
+        else [sys.executable, "-m", "kafka_metadata_history"]
+    )
 
 
 def record(folder: Path, say: Say) -> datetime:
-    """Play the script beside the recorder, so that the lake in `folder` has it all. Return the time at which the first
-    poll was there. Raises DemoError, and what the cluster and the recorder raise.
+    """Play the script beside the recorder, so that the lake in `folder` has it all. Return the time
+    at which the first poll was there. Raises DemoError, and what the cluster and the recorder
+    raise.
     """
     _make_again(folder)
-    say(f"start three brokers and a controller, in racks {', '.join(RACKS)}; the first time, download Kafka")
-    # Leadership returns when the script says so. And a controller of its own: two brokers can be down at once.
+    say(
+        f"start three brokers and a controller, in racks {', '.join(RACKS)}; the first time, "
+        "download Kafka"
+    )
+    # Leadership returns when the script says so. And a controller of its own: two brokers can be
+    # down at once.
     properties = {"auto.leader.rebalance.enable": "false", **SHORT_SESSIONS}
     with (
         LocalCluster(brokers=3, controllers=1, racks=RACKS, properties=properties) as cluster,
@@ -115,19 +143,28 @@ def record(folder: Path, say: Say) -> datetime:
     ):
         administration = Administration(cluster.bootstrap_servers)
         administration.create_topics(TOPICS)
-        pipeline.config.write_text(configuration(cluster.bootstrap_servers, cluster.controller_servers))
+        pipeline.config.write_text(
+            configuration(cluster.bootstrap_servers, cluster.controller_servers)
+        )
         with Traffic(cluster.bootstrap_servers, TOPICS) as traffic:
-            say(f"{len(TOPICS)} topics with traffic; {NAME} run --config {folder / CONFIG} polls every {POLL_INTERVAL}")
+            say(
+                f"{len(TOPICS)} topics with traffic; {NAME} run --config {folder / CONFIG} polls "
+                f"every {POLL_INTERVAL}"
+            )
             pipeline.start()
             consumers = Consumers(members)
             pipeline.await_polls(1)
             begun = datetime.now(UTC)
-            say(f"polls are recorded, while Spark starts; groups {' and '.join(GROUPS)}: two members each")
+            say(
+                f"polls are recorded, while Spark starts; groups {' and '.join(GROUPS)}: two "
+                "members each"
+            )
             for group in (*GROUPS, *GROUPS):
                 consumers.join(group)
             play(cluster, administration, consumers, pipeline, say)
             say(
-                f"wait until the pipeline has made history of it ({traffic.delivered} records were delivered, "
+                f"wait until the pipeline has made history of it ({traffic.delivered} records "
+                "were delivered, "
                 f"{traffic.refused} not)"
             )
             pipeline.await_history(datetime.now(UTC))
@@ -139,7 +176,9 @@ def _make_again(folder: Path) -> None:
     mark = folder / MARK
     try:
         if folder.exists() and any(folder.iterdir()) and not mark.exists():
-            raise DemoError(f"{folder} is there and is not a demo's: move it, or name another --folder")
+            raise DemoError(
+                f"{folder} is there and is not a demo's: move it, or name another --folder"
+            )
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
@@ -149,7 +188,11 @@ def _make_again(folder: Path) -> None:
 
 
 def play(
-    cluster: LocalCluster, administration: Administration, consumers: Consumers, pipeline: Pipeline, say: Say
+    cluster: LocalCluster,
+    administration: Administration,
+    consumers: Consumers,
+    pipeline: Pipeline,
+    say: Say,
 ) -> None:
     """The script. After each step two polls, the second of which began after it."""
 

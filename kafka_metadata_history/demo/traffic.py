@@ -7,8 +7,8 @@ from local_cluster import traffic
 
 
 class Traffic(traffic.Traffic):
-    """A record to each topic five times a second, acks=all: refused while a topic has fewer in-sync replicas than it
-    needs.
+    """A record to each topic five times a second, acks=all: refused while a topic has fewer in-sync
+    replicas than it needs.
     """
 
     SETTINGS = {"acks": "all", "linger.ms": 50, "message.timeout.ms": 10_000}  # noqa: RUF012 - typed in the class above

@@ -1,1 +1,3 @@
-"""A report: one page about a window of one cluster's history, which loads nothing from elsewhere."""
+"""A report: one page about a window of one cluster's history, which loads nothing from
+elsewhere.
+"""

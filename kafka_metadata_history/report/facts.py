@@ -1,4 +1,6 @@
-"""The facts of the page, asked of the lake: which cluster, how much is known of it, and the events there."""
+"""The facts of the page, asked of the lake: which cluster, how much is known of it, and the events
+there.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_metadata_history.answers.markers import with_values
-from kafka_metadata_history.answers.questions import FILTERS, QueryError, check_filters, question, reach
+from kafka_metadata_history.answers.questions import (
+    FILTERS,
+    QueryError,
+    check_filters,
+    question,
+    reach,
+)
 from kafka_metadata_history.report import queries
 from kafka_metadata_history.report.marks import Drawn, Window, drawn, shown
 from kafka_metadata_history.report.moments import ms
@@ -70,7 +78,8 @@ def facts(
     *,
     sections: Sequence[queries.Section] = queries.SECTIONS,
 ) -> Facts:
-    """Ask the lake. Times and filters as `kafka_metadata_history.answers.questions.question` takes them.
+    """Ask the lake. Times and filters as `kafka_metadata_history.answers.questions.question` takes
+    them.
 
     Raises QueryError for a time or a filter that cannot be meant so.
     """
@@ -84,7 +93,9 @@ def facts(
         assert end is not None  # noqa: S101 - for mypy
         window = Window(ms(asked.since) or 0, end, ms(asked.since) or 0)
         lines = reach(asked, ask)
-        return Facts(asked, now, None, None, None, window, None, lines, _beyond(window, None), 0, (), (), ())
+        return Facts(
+            asked, now, None, None, None, window, None, lines, _beyond(window, None), 0, (), (), ()
+        )
     chosen, *others = clusters
     asked = replace(asked, filters={**asked.filters, "cluster": chosen["cluster"]})
     known_from, known_until = _known(chosen)
@@ -142,7 +153,9 @@ def _ask_if_there(ask: Ask, asked: Question, sql: str) -> list[Row]:
 def _drawn(ask: Ask, asked: Question, section: queries.Section, window: Window) -> Drawn:
     try:
         rows = _ask(ask, asked, queries.drawn(section))
-        departures = _ask(ask, asked, queries.DEPARTURES) if rows and section is queries.BROKERS else []
+        departures = (
+            _ask(ask, asked, queries.DEPARTURES) if rows and section is queries.BROKERS else []
+        )
     except QueryError as error:
         # A lake has no table that no job has made yet.
         return Drawn(section, (), (), missing=shown(error))
@@ -151,7 +164,10 @@ def _drawn(ask: Ask, asked: Question, section: queries.Section, window: Window) 
 
 def _largest(ask: Ask, asked: Question) -> list[Row]:
     """The largest thing of each kind, then the second of each, and so on."""
-    found = [*_ask_if_there(ask, asked, queries.LARGEST), *_ask_if_there(ask, asked, queries.LARGEST_OF_GROUPS)]
+    found = [
+        *_ask_if_there(ask, asked, queries.LARGEST),
+        *_ask_if_there(ask, asked, queries.LARGEST_OF_GROUPS),
+    ]
     return sorted(found, key=lambda row: int(row["place"]))[:LARGEST]
 
 

@@ -1,6 +1,8 @@
-"""Figures of the page: lanes of marks, and counts by level, over one time axis. Gaps are hatched in each of them.
+"""Figures of the page: lanes of marks, and counts by level, over one time axis. Gaps are hatched in
+each of them.
 
-Nothing that a cluster named reaches HTML here: lanes are labels on a canvas, and texts of tooltips are columns.
+Nothing that a cluster named reaches HTML here: lanes are labels on a canvas, and texts of tooltips
+are columns.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from kafka_metadata_history.report.marks import Drawn, Mark, Window
 
 LABELS: Final = 190
-"""Pixels to the left of a figure, for labels of lanes: the same in each, so that their time axes are in line."""
+"""Pixels to the left of a figure, for labels of lanes: the same in each, so that their time axes
+are in line.
+"""
 LABEL: Final = 27
 """Characters of a label."""
 LANE: Final = 27
@@ -83,13 +87,22 @@ def axis(window: Window, gaps: Sequence[Gap]) -> Axis:
 
 
 def lanes(drawn: Drawn, on: Axis, window: Window) -> figure:
-    """Return a section as a figure: thick is sure, thin may have been; a shape is where it had begun."""
+    """Return a section as a figure: thick is sure, thin may have been; a shape is where it had
+    begun.
+    """
     name = drawn.section.name
     tall = name == "brokers"
     plot = _plot(labels(drawn.lanes), on, TALL_LANE if tall else LANE, name)
     source = ColumnDataSource(_columns(drawn, window), name=f"{name} rows")
     plot.hbar(
-        "y", "thin", "maybe_from", "maybe_until", source=source, fill_color="colour", line_color=EDGE, line_width=0.5
+        "y",
+        "thin",
+        "maybe_from",
+        "maybe_until",
+        source=source,
+        fill_color="colour",
+        line_color=EDGE,
+        line_width=0.5,
     )
     plot.hbar(
         "y", "thick", "sure_from", "sure_until", source=source, fill_color="colour", line_color=EDGE, line_width=1,
@@ -104,7 +117,14 @@ def lanes(drawn: Drawn, on: Axis, window: Window) -> figure:
         y_offset=0, text_baseline="middle",
     )  # fmt: skip
     target = plot.segment(
-        "maybe_from", "y", "maybe_until", "y", source=source, line_width=TARGET, line_alpha=0, name=f"{name} target"
+        "maybe_from",
+        "y",
+        "maybe_until",
+        "y",
+        source=source,
+        line_width=TARGET,
+        line_alpha=0,
+        name=f"{name} target",
     )
     for renderer in plot.renderers:
         if isinstance(renderer, GlyphRenderer):
@@ -125,15 +145,17 @@ def lanes(drawn: Drawn, on: Axis, window: Window) -> figure:
 
 
 def levels(rows: Iterable[Row], on: Axis, window: Window) -> figure:
-    """Return how many partitions were at each level over time, as a figure: a lane for each level, as high as its most.
-    `rows`: as `queries.LEVELS` answers.
+    """Return how many partitions were at each level over time, as a figure: a lane for each level,
+    as high as its most. `rows`: as `queries.LEVELS` answers.
     """
     by_level: dict[str, list[Row]] = {level: [] for level in reversed(LEVELS)}
     for row in rows:
         by_level[str(row["level"])].append(row)
     found = {level: _steps(own, window) for level, own in by_level.items() if own}
     most = {level: max((step[3] for step in steps), default=0) for level, steps in found.items()}
-    plot = _plot([f"{words(level)} (most: {most[level]:,})" for level in found], on, LEVEL_LANE, "levels")
+    plot = _plot(
+        [f"{words(level)} (most: {most[level]:,})" for level in found], on, LEVEL_LANE, "levels"
+    )
     columns: dict[str, Any] = {key: [] for key in ("begin", "end", "base", "sure_top", "maybe_top")}
     columns |= {key: [] for key in ("colour", "hatch", "what", "time", "count")}
     for place, (level, steps) in enumerate(found.items()):
@@ -154,13 +176,22 @@ def levels(rows: Iterable[Row], on: Axis, window: Window) -> figure:
         columns[key] = np.array(columns[key], float)
     source = ColumnDataSource(columns, name="levels")
     target = plot.quad(
-        "begin", "end", "maybe_top", "base", source=source, fill_color="colour", fill_alpha=0.3, line_color=None
+        "begin",
+        "end",
+        "maybe_top",
+        "base",
+        source=source,
+        fill_color="colour",
+        fill_alpha=0.3,
+        line_color=None,
     )
     plot.quad(
         "begin", "end", "sure_top", "base", source=source, fill_color="colour", line_color=None, hatch_pattern="hatch",
         hatch_color="#ffffff", hatch_alpha=0.8, hatch_scale=12, hatch_weight=2,
     )  # fmt: skip
-    plot.segment("begin", "maybe_top", "end", "maybe_top", source=source, line_color=EDGE, line_width=1)
+    plot.segment(
+        "begin", "maybe_top", "end", "maybe_top", source=source, line_color=EDGE, line_width=1
+    )
     plot.add_tools(
         HoverTool(
             renderers=[target],
@@ -201,7 +232,11 @@ def _plot(names: Sequence[str], on: Axis, lane: int, name: str) -> figure:
         outline_line_color="#c7ccd1",
         background_fill_color="#ffffff",
     )
-    pan, box, wheel = PanTool(dimensions="width"), BoxZoomTool(dimensions="width"), WheelZoomTool(dimensions="width")
+    pan, box, wheel = (
+        PanTool(dimensions="width"),
+        BoxZoomTool(dimensions="width"),
+        WheelZoomTool(dimensions="width"),
+    )
     wheel.zoom_on_axis = False
     plot.add_tools(pan, box, wheel)
     plot.toolbar.active_drag = pan
@@ -246,7 +281,9 @@ def _columns(drawn: Drawn, window: Window) -> dict[str, Any]:
     """Return the columns of a figure's source, a row for each mark."""
     looks = [look(drawn.section.name, mark.kind) for mark in drawn.marks]
     count = len(drawn.lanes)
-    middle = [count - mark.place - 0.5 + own.lift for mark, own in zip(drawn.marks, looks, strict=True)]
+    middle = [
+        count - mark.place - 0.5 + own.lift for mark, own in zip(drawn.marks, looks, strict=True)
+    ]
     texts = _texts(drawn, window)
     columns: dict[str, Any] = {
         "y": np.array(middle, float),
@@ -254,20 +291,33 @@ def _columns(drawn: Drawn, window: Window) -> dict[str, Any]:
             key: np.array([getattr(mark, key) for mark in drawn.marks], float)
             for key in ("maybe_from", "sure_from", "sure_until", "maybe_until")
         },
-        "thin": np.array([0.06 if not each.lasts else min(0.12, each.height / 2) for each in looks]),
+        "thin": np.array(
+            [0.06 if not each.lasts else min(0.12, each.height / 2) for each in looks]
+        ),
         "thick": np.array([each.height if each.lasts else 0.0 for each in looks]),
         "colour": [each.colour for each in looks],
         "hatch": [each.hatch for each in looks],
         "marker": [each.marker or "circle" for each in looks],
-        "point": np.array([_point(mark) if each.marker else 0 for mark, each in zip(drawn.marks, looks, strict=True)]),
+        "point": np.array(
+            [
+                _point(mark) if each.marker else 0
+                for mark, each in zip(drawn.marks, looks, strict=True)
+            ]
+        ),
         "text": texts,
-        "text_x": np.array([0 if drawn.section.name == "brokers" else _point(mark) / 2 + 1 for mark in drawn.marks]),
-        "text_y": np.array([y + (0.32 if drawn.section.name == "brokers" else 0.24) for y in middle]),
+        "text_x": np.array(
+            [0 if drawn.section.name == "brokers" else _point(mark) / 2 + 1 for mark in drawn.marks]
+        ),
+        "text_y": np.array(
+            [y + (0.32 if drawn.section.name == "brokers" else 0.24) for y in middle]
+        ),
         "lane": [mark.lane for mark in drawn.marks],
         "what": [words(mark.kind) for mark in drawn.marks],
         "began": [between(*mark.began, window.day) for mark in drawn.marks],
         "ended": [
-            (between(*mark.ended, window.day) or "not by the end of what is known") if own.lasts else "-"
+            (between(*mark.ended, window.day) or "not by the end of what is known")
+            if own.lasts
+            else "-"
             for mark, own in zip(drawn.marks, looks, strict=True)
         ],
         "inferred": [_inferred(mark) for mark in drawn.marks],
@@ -286,7 +336,9 @@ def _inferred(mark: Mark) -> str:
 
 
 def _texts(drawn: Drawn, window: Window) -> list[str]:
-    """Return a text for each mark: of an incident its level, of others how many rows, where it hides no other."""
+    """Return a text for each mark: of an incident its level, of others how many rows, where it
+    hides no other.
+    """
     texts = [""] * len(drawn.marks)
     if len(drawn.marks) > MOST_TEXTS:
         return texts
@@ -295,7 +347,11 @@ def _texts(drawn: Drawn, window: Window) -> list[str]:
     for number, mark in sorted(enumerate(drawn.marks), key=lambda each: each[1].sure_from):
         is_point = not look(drawn.section.name, mark.kind).lasts
         if drawn.section.name == "brokers":
-            text = "" if is_point else f"{words(mark.kind)}, {mark.size:,} partition{'' if mark.size == 1 else 's'}"
+            text = (
+                ""
+                if is_point
+                else f"{words(mark.kind)}, {mark.size:,} partition{'' if mark.size == 1 else 's'}"
+            )
         else:
             text = f"{mark.rows:,}" if mark.rows > 1 else ""
         end = mark.sure_from + len(text) * CHARACTER * width
@@ -306,8 +362,8 @@ def _texts(drawn: Drawn, window: Window) -> list[str]:
 
 
 def _steps(rows: Sequence[Row], window: Window) -> list[tuple[float, float, int, int]]:
-    """Return stretches: from, until, how many surely, how many at most. Rows sum up steps from `first_at` to `last_at`;
-    from there on the last counts are those until the next row.
+    """Return stretches: from, until, how many surely, how many at most. Rows sum up steps from
+    `first_at` to `last_at`; from there on the last counts are those until the next row.
     """
     end = window.clip(window.known_until)
     found = []

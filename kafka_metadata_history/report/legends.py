@@ -1,4 +1,6 @@
-"""Legends beside the figures: HTML with a small picture of each look, so that no legend hides a mark."""
+"""Legends beside the figures: HTML with a small picture of each look, so that no legend hides a
+mark.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _SHAPES: Final = {
     "plus": '<path d="M7 3H11V7H15V11H11V15H7V11H3V7H7Z"/>',
 }
 _HATCHES: Final = {
-    "dot": '<g fill="#fff" stroke="none"><circle cx="4" cy="9" r="1.2"/><circle cx="10" cy="9" r="1.2"/>'
+    "dot": '<g fill="#fff" stroke="none"><circle cx="4" cy="9" r="1.2"/><circle cx="10" cy="9" '
+    'r="1.2"/>'
     '<circle cx="16" cy="9" r="1.2"/><circle cx="22" cy="9" r="1.2"/></g>',
     "right_diagonal_line": '<path d="M2 13L8 5M8 13L14 5M14 13L20 5M20 13L26 5" stroke="#fff" fill="none"/>',
 }
@@ -34,8 +37,13 @@ def legend(section: str, kinds: Collection[str]) -> str:
     """Return the legend of a section: of the kinds that are drawn, and of thick and thin."""
     if section == "levels":
         keys = [
-            _key('<rect x="1" y="3" width="24" height="12" fill="#6e6e6e"/>', "full: surely so many"),
-            _key('<rect x="1" y="3" width="24" height="12" fill="#6e6e6e" fill-opacity="0.3"/>', "light: at most"),
+            _key(
+                '<rect x="1" y="3" width="24" height="12" fill="#6e6e6e"/>', "full: surely so many"
+            ),
+            _key(
+                '<rect x="1" y="3" width="24" height="12" fill="#6e6e6e" fill-opacity="0.3"/>',
+                "light: at most",
+            ),
         ]
         return _list(keys)
     looks = {kind: own for kind, own in LOOKS[section].items() if kind in kinds}
@@ -49,9 +57,13 @@ def legend(section: str, kinds: Collection[str]) -> str:
 
 
 _THICK: Final = (
-    '<rect x="1" y="7" width="24" height="4" fill="#9aa0a6"/><rect x="7" y="3" width="12" height="12" fill="#6e6e6e"/>'
+    '<rect x="1" y="7" width="24" height="4" fill="#9aa0a6"/><rect x="7" y="3" width="12" '
+    'height="12" fill="#6e6e6e"/>'
 )
-_LINE: Final = '<path d="M1 9H20" stroke="#333" stroke-width="2"/><circle cx="20" cy="9" r="5" fill="#6e6e6e"/>'
+_LINE: Final = (
+    '<path d="M1 9H20" stroke="#333" stroke-width="2"/><circle cx="20" cy="9" r="5" '
+    'fill="#6e6e6e"/>'
+)
 
 
 def _list(keys: list[str]) -> str:
@@ -64,8 +76,12 @@ def _key(picture: str, text: str) -> str:
 
 def _picture(look: Look) -> str:
     if look.marker:
-        return f'<g transform="translate(4 0)" fill="{look.colour}" {_EDGE}>{_SHAPES[look.marker]}</g>'
-    height = max(5, round(22 * look.height)) if look in LEVELS.values() else 10 if look.lift == 0 else 5
+        return (
+            f'<g transform="translate(4 0)" fill="{look.colour}" {_EDGE}>{_SHAPES[look.marker]}</g>'
+        )
+    height = (
+        max(5, round(22 * look.height)) if look in LEVELS.values() else 10 if look.lift == 0 else 5
+    )
     top = (18 - height) / 2
     bar = f'<rect x="1" y="{top}" width="24" height="{height}" fill="{look.colour}" {_EDGE}/>'
     return bar + _HATCHES.get(look.hatch, "")

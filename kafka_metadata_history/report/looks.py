@@ -1,6 +1,8 @@
-"""How each kind of thing looks: a colour, and a shape or a hatching beside it, so that nobody needs the colour alone.
+"""How each kind of thing looks: a colour, and a shape or a hatching beside it, so that nobody needs
+the colour alone.
 
-Levels are from yellow to black, leaders' reasons brown and green, reasons of rebalances lime to teal, storms crimson.
+Levels are from yellow to black, leaders' reasons brown and green, reasons of rebalances lime to
+teal, storms crimson.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ WHITE: Final = "#ffffff"
 
 @dataclass(frozen=True)
 class Look:
-    """A look. `marker`, `hatch`: as Bokeh names them; without a marker it is a bar alone. `lasts`: it has an end.
-    `height`: of the bar in its lane, which is 1 high. `lift`: of its middle above that of the lane.
+    """A look. `marker`, `hatch`: as Bokeh names them; without a marker it is a bar alone. `lasts`:
+    it has an end. `height`: of the bar in its lane, which is 1 high. `lift`: of its middle above
+    that of the lane.
     """
 
     colour: str

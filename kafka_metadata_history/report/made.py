@@ -37,13 +37,17 @@ def made(
     *,
     sections: Sequence[Section] = SECTIONS,
 ) -> Report:
-    """Make a report. Times and filters as `question` of answers/questions.py takes them; it raises the same."""
+    """Make a report. Times and filters as `question` of answers/questions.py takes them; it raises
+    the same.
+    """
     found = facts(ask, since, until, filters, now, sections=sections)
     return Report(page(found), found.rows)
 
 
 def kept(report: Report, file: str) -> str:
-    """Write a report to a file and return the line that says so. Raises QueryError where it cannot be written."""
+    """Write a report to a file and return the line that says so. Raises QueryError where it cannot
+    be written.
+    """
     try:
         size = Path(file).write_bytes(report.html.encode())
     except OSError as error:

@@ -1,4 +1,6 @@
-"""Marks: what a figure draws, each with the rows behind it. Made of the answers to `queries.drawn`."""
+"""Marks: what a figure draws, each with the rows behind it. Made of the answers to
+`queries.drawn`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ LONGEST: Final = 300
 
 @dataclass(frozen=True)
 class Window:
-    """The time that is looked at, in milliseconds since 1970; `known_until`: history reaches no further."""
+    """The time that is looked at, in milliseconds since 1970; `known_until`: history reaches no
+    further.
+    """
 
     since: float
     until: float
@@ -38,7 +42,9 @@ class Window:
 
 @dataclass(frozen=True)
 class Behind:
-    """A row behind a mark. Times are bounds, in milliseconds since 1970; None: unknown, or it lasts."""
+    """A row behind a mark. Times are bounds, in milliseconds since 1970; None: unknown, or it
+    lasts.
+    """
 
     table: str
     kind: str
@@ -51,8 +57,9 @@ class Behind:
 
 @dataclass
 class Mark:
-    """One bar or shape. It surely lasted from `sure_from` to `sure_until`, and at most from `maybe_from` to
-    `maybe_until`, all within the window. `place`: of its lane, 0 at the top. `rows`: how many it sums up.
+    """One bar or shape. It surely lasted from `sure_from` to `sure_until`, and at most from
+    `maybe_from` to `maybe_until`, all within the window. `place`: of its lane, 0 at the top.
+    `rows`: how many it sums up.
     """
 
     place: int
@@ -71,8 +78,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A section as it is drawn. `rows`, `counted`, `lanes_all`: how many there are with those left out; `counted`
-    counts no rows that are only beside the others (storms, brokers that came or went).
+    """A section as it is drawn. `rows`, `counted`, `lanes_all`: how many there are with those left
+    out; `counted` counts no rows that are only beside the others (storms, brokers that came or
+    went).
     """
 
     section: Section
@@ -110,10 +118,13 @@ def behind(row: Mapping[str, Any], table: str) -> Behind:
 
 
 def drawn(
-    section: Section, rows: Sequence[Mapping[str, Any]], departures: Iterable[Mapping[str, Any]], window: Window
+    section: Section,
+    rows: Sequence[Mapping[str, Any]],
+    departures: Iterable[Mapping[str, Any]],
+    window: Window,
 ) -> Drawn:
-    """Return a section as it is drawn. `rows`: of `queries.drawn`; `departures`: more rows behind, by `incident`, the
-    id of a row.
+    """Return a section as it is drawn. `rows`: of `queries.drawn`; `departures`: more rows behind,
+    by `incident`, the id of a row.
     """
     if not rows:
         return Drawn(section, (), ())
@@ -144,7 +155,11 @@ def drawn(
 
 def _mark(section: Section, row: Mapping[str, Any], window: Window) -> Mark:
     kind = shown(row["kind"])
-    after, first, last = ms(row["mark_began_after"]), ms(row["mark_began_before"]), ms(row["mark_last_before"])
+    after, first, last = (
+        ms(row["mark_began_after"]),
+        ms(row["mark_began_before"]),
+        ms(row["mark_last_before"]),
+    )
     assert first is not None  # noqa: S101 - never null in gold
     assert last is not None  # noqa: S101
     lasts = look(section.name, kind).lasts

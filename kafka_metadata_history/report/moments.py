@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 
 
 def ms(at: object) -> float | None:
-    """Return a time of an answer as milliseconds since 1970; one without a zone is in UTC. None stays None."""
+    """Return a time of an answer as milliseconds since 1970; one without a zone is in UTC. None
+    stays None.
+    """
     if not isinstance(at, datetime):
         return None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000
@@ -19,7 +21,9 @@ def text(at: float) -> str:
 
 
 def between(after: float | None, before: float | None, day: str = "") -> str:
-    """Return both bounds of a time as a text. A date that is `day`, or that of the bound before, is left out."""
+    """Return both bounds of a time as a text. A date that is `day`, or that of the bound before, is
+    left out.
+    """
 
     def short(at: float) -> str:
         return text(at).removeprefix(f"{day} ")
@@ -31,7 +35,9 @@ def between(after: float | None, before: float | None, day: str = "") -> str:
     first, last = short(min(after, before)), short(max(after, before))
     if first == last:
         return f"at {first}"
-    return f"between {first} and {last[11:] if len(last) > 12 and first[:11] == last[:11] else last}"
+    return (
+        f"between {first} and {last[11:] if len(last) > 12 and first[:11] == last[:11] else last}"
+    )
 
 
 def day_of(since: float, until: float) -> str:

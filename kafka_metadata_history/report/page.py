@@ -1,7 +1,7 @@
 """The page: one HTML file, in which nothing is loaded and nothing but its own two scripts runs.
 
-A Content-Security-Policy names these scripts by their digests and allows no connection at all; and all that a cluster
-named is escaped besides.
+A Content-Security-Policy names these scripts by their digests and allows no connection at all; and
+all that a cluster named is escaped besides.
 """
 
 from __future__ import annotations
@@ -36,11 +36,23 @@ _HERE: Final = Path(__file__).parent
 MOST_OTHERS: Final = 20
 
 ABOUT: Final = {
-    "brokers": "When some ISR lacked a broker. The colour is the worst level that a partition reached meanwhile.",
-    "levels": "How many partitions were at each level. Levels include each other: offline is under-replicated, too.",
-    "isrs": "A bar for each stretch of a partition at a level. A worse level is thinner, and lies over a milder one.",
+    "brokers": (
+        "When some ISR lacked a broker. The colour is the worst level that a partition reached "
+        "meanwhile."
+    ),
+    "levels": (
+        "How many partitions were at each level. Levels include each other: offline is "
+        "under-replicated, too."
+    ),
+    "isrs": (
+        "A bar for each stretch of a partition at a level. A worse level is thinner, and lies "
+        "over a milder one."
+    ),
     "leaders": "A shape where the change had happened, a line from the last poll that did not show it.",
-    "groups": "A shape where the rebalance had begun, a bar while it lasted. Storms and crash loops are below it.",
+    "groups": (
+        "A shape where the rebalance had begun, a bar while it lasted. Storms and crash loops are "
+        "below it."
+    ),
     "coordinators": "From which broker to which the coordinators of groups moved.",
     "settings": "Told by the controllers' log alone.",
 }
@@ -67,7 +79,9 @@ def page(facts: Facts) -> str:
     for drawn in _sections(facts):
         if drawn.section is PARTITIONS and facts.levels:
             plots["levels"] = figures.levels(facts.levels, on, facts.window)
-            parts.append(_figure("levels", "ISRs: partitions at each level", "", [], legend("levels", ())))
+            parts.append(
+                _figure("levels", "ISRs: partitions at each level", "", [], legend("levels", ()))
+            )
         parts.append(_section(facts, drawn))
         if drawn.marks:
             plots[drawn.section.name] = figures.lanes(drawn, on, facts.window)
@@ -99,7 +113,9 @@ def _sections(facts: Facts) -> list[Drawn]:
 def _html(title: str, body: Iterable[str], scripts: Sequence[str]) -> str:
     # `</script` ends a script wherever it is; in texts of JavaScript the backslash changes nothing.
     scripts = [re.sub(r"</(?=script)", r"<\/", script, flags=re.IGNORECASE) for script in scripts]
-    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    digests = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
@@ -135,7 +151,9 @@ def _json(value: object) -> str:
 
 def _title(facts: Facts) -> str:
     return (
-        f"Kafka metadata history of {shown(facts.cluster)}" if facts.cluster is not None else "Kafka metadata history"
+        f"Kafka metadata history of {shown(facts.cluster)}"
+        if facts.cluster is not None
+        else "Kafka metadata history"
     )
 
 
@@ -150,7 +168,13 @@ def _header(facts: Facts) -> str:
     facts_of = [("Window", window), *_known(facts), ("Made", time_shown(facts.made_at))]
     narrowed = {name: value for name, value in facts.asked.filters.items() if name != "cluster"}
     if narrowed:
-        facts_of.insert(1, ("Narrowed to", ", ".join(f"{name} {shown(value)}" for name, value in narrowed.items())))
+        facts_of.insert(
+            1,
+            (
+                "Narrowed to",
+                ", ".join(f"{name} {shown(value)}" for name, value in narrowed.items()),
+            ),
+        )
     listed = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in facts_of)
     return f"<header><h1>{escape(_title(facts))}</h1>{chosen}{_counts(facts)}<dl>{listed}</dl></header>"
 
@@ -164,7 +188,8 @@ def _chosen(facts: Facts) -> str:
     left = len(facts.others) - MOST_OTHERS
     more = f" and {left:,} more" if left > 0 else ""
     return (
-        f"<p>No cluster was asked for. This is the one to which most happened: {most} in the window. "
+        f"<p>No cluster was asked for. This is the one to which most happened: {most} in the "
+        "window. "
         f"Events of the others: {named}{more}. <code>--cluster</code> chooses one.</p>"
     )
 
@@ -172,7 +197,9 @@ def _chosen(facts: Facts) -> str:
 def _known(facts: Facts) -> list[tuple[str, str]]:
     lines = [("Known", line) for line in facts.reach]
     if facts.gaps_left_out:
-        lines.append(("Known", f"{facts.gaps_left_out:,} more gaps, the shorter ones, are not hatched below"))
+        lines.append(
+            ("Known", f"{facts.gaps_left_out:,} more gaps, the shorter ones, are not hatched below")
+        )
     return [(term if not number else "", line) for number, (term, line) in enumerate(lines)]
 
 
@@ -195,22 +222,32 @@ def _counts(facts: Facts) -> str:
 
 def _nothing(facts: Facts) -> str:
     if facts.cluster is None:
-        return "<p class='nothing'>Nothing is known: the lake has no history of any cluster yet.</p>"
+        return (
+            "<p class='nothing'>Nothing is known: the lake has no history of any cluster yet.</p>"
+        )
     is_known = facts.known_from is not None and (
         facts.known_from < facts.window.until and facts.window.known_until > facts.window.since
     )
-    what = "Nothing" if {each.section for each in facts.drawn} == {*SECTIONS} else "Nothing of this kind"
+    what = (
+        "Nothing"
+        if {each.section for each in facts.drawn} == {*SECTIONS}
+        else "Nothing of this kind"
+    )
     says = (
         f"{what} happened in this window, as far as polls saw."
         if is_known
         else "Nothing is known of this window: history lies outside it."
     )
     gaps = "".join(
-        f"<li>{escape(text(gap.begin))} to {escape(text(gap.end))}: {escape(gap.why)}</li>" for gap in facts.gaps[:20]
+        f"<li>{escape(text(gap.begin))} to {escape(text(gap.end))}: {escape(gap.why)}</li>"
+        for gap in facts.gaps[:20]
     )
     listed = f"<p>Of these stretches nothing is known:</p><ul>{gaps}</ul>" if gaps else ""
     missing = "".join(
-        f"<p>Nothing is known of &ldquo;{escape(each.section.title)}&rdquo;: {escape(each.missing)}</p>"
+        (
+            f"<p>Nothing is known of &ldquo;{escape(each.section.title)}&rdquo;: "
+            f"{escape(each.missing)}</p>"
+        )
         for each in facts.drawn
         if each.missing
     )
@@ -228,7 +265,8 @@ def _largest(facts: Facts) -> str:
         rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     return (
         '<section class="largest"><h2>The largest things</h2><div class="wide"><table><thead><tr>'
-        "<th>Thing</th><th>Began, or the first (UTC)</th><th>Ended, or the last (UTC)</th><th>Inferred</th>"
+        "<th>Thing</th><th>Began, or the first (UTC)</th><th>Ended, or the last "
+        "(UTC)</th><th>Inferred</th>"
         f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
     )
 
@@ -258,7 +296,9 @@ def _section(facts: Facts, drawn: Drawn) -> str:
     else:
         told = ""
     notes = _left_out(facts, drawn)
-    if idle := [f"--{name}" for name in facts.asked.filters if name not in {*section.narrowed, "cluster"}]:
+    if idle := [
+        f"--{name}" for name in facts.asked.filters if name not in {*section.narrowed, "cluster"}
+    ]:
         notes.append(f"{', '.join(idle)} does not narrow this figure.")
     kinds = [mark.kind for mark in drawn.marks]
     return _figure(section.name, section.title, told, notes, legend(section.name, kinds))
@@ -266,10 +306,15 @@ def _section(facts: Facts, drawn: Drawn) -> str:
 
 def _figure(name: str, title: str, told: str, notes: Iterable[str], keys: str) -> str:
     said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
-    drawn = f'<p class="about">{escape(told)}</p>' if told else f'<div class="figure" id="figure-{name}"></div>'
+    drawn = (
+        f'<p class="about">{escape(told)}</p>'
+        if told
+        else f'<div class="figure" id="figure-{name}"></div>'
+    )
     about = "" if told else f'<p class="about">{escape(ABOUT[name])}</p>'
     return (
-        f'<section class="drawn" id="{name}"><h2>{escape(title)}</h2>{about}{"" if told else keys}{drawn}{said}'
+        '<section class="drawn" '
+        f'id="{name}"><h2>{escape(title)}</h2>{about}{"" if told else keys}{drawn}{said}'
         "</section>"
     )
 
@@ -280,13 +325,21 @@ def _left_out(facts: Facts, drawn: Drawn) -> list[str]:
         return []
     section = drawn.section
     lanes = (
-        f"{drawn.lanes_all - len(drawn.lanes):,} of {drawn.lanes_all:,} {section.lane}s have no lane: "
+        (
+            f"{drawn.lanes_all - len(drawn.lanes):,} of {drawn.lanes_all:,} {section.lane}s have "
+            "no lane: "
+        )
         if drawn.lanes_all > len(drawn.lanes)
         else ""
     )
     options = [f"--{name}" for name in section.narrowed if name not in facts.asked.filters]
     narrow = f"{', '.join(options)} or a shorter window" if options else "a shorter window"
-    return [f"Left out: {lanes}{drawn.left_out:,} of {drawn.rows:,} rows are not drawn. Narrow with {narrow}."]
+    return [
+        (
+            f"Left out: {lanes}{drawn.left_out:,} of {drawn.rows:,} rows are not drawn. Narrow "
+            f"with {narrow}."
+        )
+    ]
 
 
 def _panel() -> str:
@@ -301,7 +354,9 @@ def _panel() -> str:
 
 
 def _behind(facts: Facts, drawn: Drawn) -> dict[str, Any]:
-    """Return the rows behind each mark, in the order of the figure's source, as texts that a script puts in a table."""
+    """Return the rows behind each mark, in the order of the figure's source, as texts that a script
+    puts in a table.
+    """
     return {
         "name": drawn.section.name,
         "table": drawn.section.table,
@@ -313,7 +368,8 @@ def _behind(facts: Facts, drawn: Drawn) -> dict[str, Any]:
 
 def _rows(mark: Mark) -> list[Any]:
     rows = [
-        [row.kind, row.subject, *row.began, *row.ended, row.details, row.inferred, row.table] for row in mark.behind
+        [row.kind, row.subject, *row.began, *row.ended, row.details, row.inferred, row.table]
+        for row in mark.behind
     ]
     return [mark.rows, rows]
 

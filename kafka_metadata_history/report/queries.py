@@ -1,8 +1,10 @@
-"""The report's questions, in Spark's SQL: every query is narrow, and bounded, however much happened.
+"""The report's questions, in Spark's SQL: every query is narrow, and bounded, however much
+happened.
 
-Each section names its rows (`happened`); `drawn()` puts them in lanes and in marks, which are what a figure draws.
-Where there are more rows than marks, rows of one lane and kind that begin and end in the same cells of the window are
-one mark; else rows with the same bounds are. All queries take :since, :until, :cluster, :topic, :broker, :group.
+Each section names its rows (`happened`); `drawn()` puts them in lanes and in marks, which are what
+a figure draws. Where there are more rows than marks, rows of one lane and kind that begin and end
+in the same cells of the window are one mark; else rows with the same bounds are. All queries take
+:since, :until, :cluster, :topic, :broker, :group.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 MOST_LANES: Final = 15
 MOST_MARKS: Final = 1_200
 MOST_ROWS: Final = 1_800
-"""Of a section. Rows are those behind the marks: of each mark the first, of each the second, and so on."""
+"""Of a section. Rows are those behind the marks: of each mark the first, of each the second, and so
+on.
+"""
 ROWS_OF_MARK: Final = 25
 CELLS: Final = 200
 """A window is cut into so many where there are more rows than marks."""
@@ -36,7 +40,9 @@ ORDER BY events DESC, r.cluster
 """
 """Every cluster, the one to which most happened first."""
 
-KNOWN: Final = "SELECT cluster, silver_from, gold_from, until FROM silver.reach WHERE cluster = :cluster"
+KNOWN: Final = (
+    "SELECT cluster, silver_from, gold_from, until FROM silver.reach WHERE cluster = :cluster"
+)
 
 GAPS: Final = """
 SELECT gap_start, gap_end, reason, error_kinds, count(*) OVER () AS gaps
@@ -55,8 +61,8 @@ LIMIT :most
 
 @dataclass(frozen=True)
 class Section:
-    """A figure in lanes. `happened`: its rows, as SQL; `narrowed`: the options that narrow it. `is_optional`: without
-    rows there is no figure.
+    """A figure in lanes. `happened`: its rows, as SQL; `narrowed`: the options that narrow it.
+    `is_optional`: without rows there is no figure.
     """
 
     name: str
@@ -358,7 +364,9 @@ FROM counts
 GROUP BY level, cell
 ORDER BY level, first_at
 """
-"""How many partitions were at each level, from step to step; where there are too many steps, the most in each cell."""
+"""How many partitions were at each level, from step to step; where there are too many steps, the
+most in each cell.
+"""
 
 LARGEST: Final = """
 WITH brokers AS (

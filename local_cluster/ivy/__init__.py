@@ -1,4 +1,6 @@
-"""Jars from the package repository, fetched once with the Ivy that pyspark ships, if their bytes are known."""
+"""Jars from the package repository, fetched once with the Ivy that pyspark ships, if their bytes
+are known.
+"""
 
 import fcntl
 import hashlib
@@ -24,25 +26,31 @@ JARS = _CHECKOUT / ".jars" if _IS_CHECKOUT else user_cache_path("kafka-metadata-
 CHECKSUMS = Path(__file__).with_name("sha256.txt")
 """As `sha256sum` writes it: of every jar that may be fetched, by its name."""
 
-# Maven's packaging "bundle" (OSGi; snappy-java and others) is a plain jar too. Sources and javadoc have types of their
-# own.
+# Maven's packaging "bundle" (OSGi; snappy-java and others) is a plain jar too. Sources and javadoc
+# have types of their own.
 JAR_TYPES = ("jar", "bundle")
 
-# `:: org.apache.kafka#kafka_2.13;9.9.9: not found` and `:: ^ see resolution messages`, or `[FAILED     ] ...` of a
-# download.
+# `:: org.apache.kafka#kafka_2.13;9.9.9: not found` and `:: ^ see resolution messages`, or `[FAILED
+# ] ...` of a download.
 _UNRESOLVED = re.compile(r"^\s*:: (?P<what>\S+#\S+;.+?)\s*(::)?$", re.MULTILINE)
 _NO_ACCESS = re.compile(r"Server access error at url \S+ \((?P<why>.+)\)")
 
 
 def fetch_jars(
-    organisation: str, module: str, revision: str, folder: Path, *, transitive: bool = True, record: bool = False
+    organisation: str,
+    module: str,
+    revision: str,
+    folder: Path,
+    *,
+    transitive: bool = True,
+    record: bool = False,
 ) -> list[Path]:
     """The jars of a module, and of all it depends on, in `folder`; fetched unless they are there.
 
-    `folder` belongs to this module alone and is there whole or not at all; several processes may ask for it at once.
-    `record`: write the checksums of jars that have none into the file, in place of refusing them.
-    Raises LocalClusterError when there is no java, the revision does not resolve completely, or a jar is not the one
-    whose checksum is in the file.
+    `folder` belongs to this module alone and is there whole or not at all; several processes may
+    ask for it at once. `record`: write the checksums of jars that have none into the file, in place
+    of refusing them. Raises LocalClusterError when there is no java, the revision does not resolve
+    completely, or a jar is not the one whose checksum is in the file.
     """
     main_jar = folder / f"{module}-{revision}.jar"
     if not main_jar.exists():
@@ -54,22 +62,25 @@ def fetch_jars(
 
 
 def kafka_jars(version: str) -> list[Path]:
-    """The jars of a Kafka broker, with a logger: Kafka's own packages bring only the interface (slf4j-api).
+    """The jars of a Kafka broker, with a logger: Kafka's own packages bring only the interface
+    (slf4j-api).
 
-    With Kafka 2.8 comes log4j, without a configuration: SLF4J would take it for the logger, and nothing would be
-    logged.
+    With Kafka 2.8 comes log4j, without a configuration: SLF4J would take it for the logger, and
+    nothing would be logged.
     """
     jars = fetch_jars("org.apache.kafka", "kafka_2.13", version, JARS / f"kafka-{version}")
     jars = [jar for jar in jars if not jar.name.startswith("slf4j-log4j12-")]
     (api,) = (jar for jar in jars if jar.name.startswith("slf4j-api-"))
     slf4j = api.stem.removeprefix("slf4j-api-")
-    logger = fetch_jars("org.slf4j", "slf4j-simple", slf4j, JARS / f"slf4j-simple-{slf4j}", transitive=False)
+    logger = fetch_jars(
+        "org.slf4j", "slf4j-simple", slf4j, JARS / f"slf4j-simple-{slf4j}", transitive=False
+    )
     return jars + logger
 
 
 def kafka_classes(version: str) -> Path:
-    """The classes that a broker of this version loads, as Java keeps them (JEP 350): a file that tools/class_archive.py
-    may have made. With it a broker starts in half the time.
+    """The classes that a broker of this version loads, as Java keeps them (JEP 350): a file that
+    tools/class_archive.py may have made. With it a broker starts in half the time.
     """
     return JARS / f"kafka-{version}.jsa"
 
@@ -95,42 +106,55 @@ def ivy_arguments(
 
 
 def failures(log: str) -> list[str]:
-    """The failures to resolve or download that Ivy reports, each once, a cause such as an unknown host first."""
+    """The failures to resolve or download that Ivy reports, each once, a cause such as an unknown
+    host first.
+    """
     found = [match["why"] for match in _NO_ACCESS.finditer(log)]
     found += [match["what"] for match in _UNRESOLVED.finditer(log)]
     return list(dict.fromkeys(found))
 
 
 def check(jars: Iterable[Path], asked: str, *, record: bool = False) -> None:
-    """Raise LocalClusterError for a jar that is not the one whose checksum is in the file, or that has none there.
+    """Raise LocalClusterError for a jar that is not the one whose checksum is in the file, or that
+    has none there.
 
-    `asked`: the arguments of `python -m local_cluster.ivy` that fetch them. `record` as with `fetch_jars`.
+    `asked`: the arguments of `python -m local_cluster.ivy` that fetch them. `record` as with
+    `fetch_jars`.
     """
     lines = CHECKSUMS.read_text("utf-8").splitlines()
     known = {name: checksum for checksum, name in (line.split() for line in lines)}
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars}
     for name in sorted(found.keys() & known.keys()):
         if found[name] != known[name]:
-            raise LocalClusterError(f"{name}: its SHA-256 is {found[name]}, and {known[name]} in {CHECKSUMS}")
+            raise LocalClusterError(
+                f"{name}: its SHA-256 is {found[name]}, and {known[name]} in {CHECKSUMS}"
+            )
     new = sorted(found.keys() - known.keys())
     if new and not record:
         more = f" and {len(new) - 1} more" if len(new) > 1 else ""
         raise LocalClusterError(
-            f"{new[0]}{more}: not in {CHECKSUMS}. If these jars are to be trusted, write down what they are: "
+            f"{new[0]}{more}: not in {CHECKSUMS}. If these jars are to be trusted, write down "
+            "what they are: "
             f"`python -m local_cluster.ivy {asked} --record`"
         )
     if new:
         by_name = sorted((known | found).items())
-        CHECKSUMS.write_text("".join(f"{checksum}  {name}\n" for name, checksum in by_name), "utf-8")
+        CHECKSUMS.write_text(
+            "".join(f"{checksum}  {name}\n" for name, checksum in by_name), "utf-8"
+        )
 
 
-def _fetch(organisation: str, module: str, revision: str, folder: Path, *, transitive: bool, record: bool) -> None:
+def _fetch(
+    organisation: str, module: str, revision: str, folder: Path, *, transitive: bool, record: bool
+) -> None:
     unfinished = folder.with_name(f".{folder.name}.part")
     # What an interrupted fetch left.
     shutil.rmtree(unfinished, ignore_errors=True)
     # A cache of its own: Ivy's shared one is not safe for two processes at once.
     cache, target = unfinished / "cache", unfinished / "jars"
-    arguments = ivy_arguments(organisation, module, revision, cache=cache, target=target, transitive=transitive)
+    arguments = ivy_arguments(
+        organisation, module, revision, cache=cache, target=target, transitive=transitive
+    )
     print(f"fetching {module} {revision} (once)", file=sys.stderr)
     try:
         ivy = subprocess.run(
@@ -142,13 +166,21 @@ def _fetch(organisation: str, module: str, revision: str, folder: Path, *, trans
         )
         if ivy.returncode != 0 or not (target / f"{module}-{revision}.jar").exists():
             reasons = (
-                failures(ivy.stdout) or ivy.stdout.strip().splitlines()[-1:] or [f"Ivy ended with {ivy.returncode}"]
+                failures(ivy.stdout)
+                or ivy.stdout.strip().splitlines()[-1:]
+                or [f"Ivy ended with {ivy.returncode}"]
             )
             raise LocalClusterError(
                 f"cannot fetch {organisation}:{module}:{revision}: {'; '.join(reasons)}. "
                 "Check the version, and that the package repository can be reached."
             )
-        asked = [organisation, module, revision, str(folder), *([] if transitive else ["--no-transitive"])]
+        asked = [
+            organisation,
+            module,
+            revision,
+            str(folder),
+            *([] if transitive else ["--no-transitive"]),
+        ]
         check(target.glob("*.jar"), " ".join(asked), record=record)
         # A folder of another revision.
         shutil.rmtree(folder, ignore_errors=True)
@@ -159,9 +191,15 @@ def _fetch(organisation: str, module: str, revision: str, folder: Path, *, trans
 
 def _ivy_jar() -> Path:
     pyspark = importlib.util.find_spec("pyspark")
-    found = sorted(Path(pyspark.origin).parent.glob("jars/ivy-*.jar")) if pyspark and pyspark.origin else []
+    found = (
+        sorted(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))
+        if pyspark and pyspark.origin
+        else []
+    )
     if not found:
-        raise LocalClusterError("no Ivy: install pyspark, whose jars/ hold it, into this environment")
+        raise LocalClusterError(
+            "no Ivy: install pyspark, whose jars/ hold it, into this environment"
+        )
     return found[-1]
 
 

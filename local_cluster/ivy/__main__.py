@@ -1,4 +1,6 @@
-"""`python -m local_cluster.ivy ORGANISATION MODULE REVISION FOLDER [--no-transitive] [--record]`: fetch, print them."""
+"""`python -m local_cluster.ivy ORGANISATION MODULE REVISION FOLDER [--no-transitive] [--record]`:
+fetch, print them.
+"""
 
 import argparse
 import sys
@@ -12,14 +14,19 @@ from local_cluster.ivy import fetch_jars
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status is 0, or 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(
-        prog="python -m local_cluster.ivy", description="Fetch the jars of a module into a folder of its own, once."
+        prog="python -m local_cluster.ivy",
+        description="Fetch the jars of a module into a folder of its own, once.",
     )
     parser.add_argument("organisation")
     parser.add_argument("module")
     parser.add_argument("revision")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--no-transitive", dest="transitive", action="store_false", help="this one jar only")
-    parser.add_argument("--record", action="store_true", help="write down the checksums of jars that have none")
+    parser.add_argument(
+        "--no-transitive", dest="transitive", action="store_false", help="this one jar only"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="write down the checksums of jars that have none"
+    )
     try:
         jars = fetch_jars(**vars(parser.parse_args(argv)))
     except LocalClusterError as error:

@@ -1,4 +1,6 @@
-"""Columns of the rows that the data sources make. Who needs them alone loads nothing but pyarrow."""
+"""Columns of the rows that the data sources make. Who needs them alone loads nothing but
+pyarrow.
+"""
 
 import pyarrow as pa
 

@@ -38,7 +38,12 @@ RECORDS: Final = pa.schema(
         ("size", INT),
         ("error", TEXT),
         ("topic", struct(topic=TEXT, topic_id=TEXT)),
-        ("partition", struct(topic_id=TEXT, partition=INT, **_REPLICAS, leader_epoch=INT, partition_epoch=INT)),
+        (
+            "partition",
+            struct(
+                topic_id=TEXT, partition=INT, **_REPLICAS, leader_epoch=INT, partition_epoch=INT
+            ),
+        ),
         ("partition_change", struct(topic_id=TEXT, partition=INT, **_REPLICAS)),
         (
             "broker",

@@ -41,10 +41,16 @@ CLASSIC_MEMBER = struct(
     assignment_bytes=BYTES,
 )
 CLASSIC_PROTOCOL = struct(name=TEXT, subscription=SUBSCRIPTIONS, metadata_bytes=BYTES)
-TOPIC_METADATA = struct(topic_id=TEXT, topic=TEXT, partitions=INT, racks=pa.list_(struct(partition=INT, racks=TEXTS)))
+TOPIC_METADATA = struct(
+    topic_id=TEXT, topic=TEXT, partitions=INT, racks=pa.list_(struct(partition=INT, racks=TEXTS))
+)
 SHARE_TOPICS = pa.list_(struct(topic_id=TEXT, topic=TEXT, partitions=INTS))
-TOPOLOGY_TOPICS = pa.list_(struct(name=TEXT, partitions=INT, replication_factor=INT, configs=_KEY_VALUES))
-_COPARTITION_GROUP = struct(source_topics=INTS, source_topic_regex=INTS, repartition_source_topics=INTS)
+TOPOLOGY_TOPICS = pa.list_(
+    struct(name=TEXT, partitions=INT, replication_factor=INT, configs=_KEY_VALUES)
+)
+_COPARTITION_GROUP = struct(
+    source_topics=INTS, source_topic_regex=INTS, repartition_source_topics=INTS
+)
 SUBTOPOLOGY = struct(
     subtopology_id=TEXT,
     source_topics=TEXTS,
@@ -109,7 +115,12 @@ RECORDS: pa.Schema = pa.schema(
             ),
         ),
         ("target_epoch", struct(epoch=INT, assigned_at=TIME)),
-        ("target", struct(partitions=_BY_ID, active_tasks=_TASKS, standby_tasks=_TASKS, warmup_tasks=_TASKS)),
+        (
+            "target",
+            struct(
+                partitions=_BY_ID, active_tasks=_TASKS, standby_tasks=_TASKS, warmup_tasks=_TASKS
+            ),
+        ),
         (
             "current",
             struct(
@@ -126,7 +137,10 @@ RECORDS: pa.Schema = pa.schema(
                 warmup_tasks_pending_revocation=TASKS_OWNED,
             ),
         ),
-        ("regular_expression", struct(regex=TEXT, topics=TEXTS, metadata_version=LONG, resolved_at=TIME)),
+        (
+            "regular_expression",
+            struct(regex=TEXT, topics=TEXTS, metadata_version=LONG, resolved_at=TIME),
+        ),
         (
             "share_state",
             struct(
@@ -189,6 +203,10 @@ SCHEMA: Final = pa.schema(
         pa.field("timestamp", TIME),
         pa.field("leader_epoch", INT),
         *RECORDS,
-        *(field for field in ROWS if field.name in {"producer_id", "is_committed", "chunk", "offset_commits"}),
+        *(
+            field
+            for field in ROWS
+            if field.name in {"producer_id", "is_committed", "chunk", "offset_commits"}
+        ),
     ]
 )

@@ -31,7 +31,8 @@ BROKER: Final = pa.struct(
         pa.field("rack", TEXT),
     ]
 )
-# Nullable throughout, as all that most rows have none of: what casts a column looks at what is under its nulls too.
+# Nullable throughout, as all that most rows have none of: what casts a column looks at what is
+# under its nulls too.
 _WITNESS: Final = struct(
     broker_id=INT,
     broker=TEXT,
@@ -65,7 +66,9 @@ _ELR: Final = pa.struct(
 )
 
 
-_ASSIGNED: Final = _list_of(pa.struct([("topic_id", TEXT), ("topic", TEXT), ("partitions", _list_of(INT))]))
+_ASSIGNED: Final = _list_of(
+    pa.struct([("topic_id", TEXT), ("topic", TEXT), ("partitions", _list_of(INT))])
+)
 _TASKS: Final = _list_of(pa.struct([("subtopology_id", TEXT), ("partitions", _list_of(INT))]))
 MEMBER: Final = struct(
     member_id=TEXT,
@@ -162,7 +165,8 @@ POLLS: Final = pa.schema(
         pa.field("digest", BYTES),
         pa.field("digest_version", INT),
         pa.field("partitions", _list_of(PARTITION)),
-        # Each of these is the column of one kind of enrichment, by whose name its rows are called too.
+        # Each of these is the column of one kind of enrichment, by whose name its rows are called
+        # too.
         pa.field("configs", pa.map_(TEXT, pa.struct([("value", TEXT), ("source", TEXT)]))),
         pa.field("reassignments", _list_of(_REASSIGNMENT)),
         pa.field("quorum", _QUORUM),

@@ -1,4 +1,6 @@
-"""How many bytes a second are asked of whoever has no quota of its own, and how often batches begin."""
+"""How many bytes a second are asked of whoever has no quota of its own, and how often batches
+begin.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _LONGEST_S: Final = 10.0
 
 
 class Pace:
-    """Asks for nothing more while what came takes its time at so many bytes a second. Of one thread at a time.
+    """Asks for nothing more while what came takes its time at so many bytes a second. Of one thread
+    at a time.
 
     `wait`: lets seconds pass, or fewer if nobody wants more.
     """
@@ -43,8 +46,9 @@ class Pace:
 
 @dataclass
 class Begins:
-    """When the batches of a stream begin: no more often than once in `least_s`; after a batch that took longer than
-    half of that, not before as much time again has passed, so that others of the machine have their turn.
+    """When the batches of a stream begin: no more often than once in `least_s`; after a batch that
+    took longer than half of that, not before as much time again has passed, so that others of the
+    machine have their turn.
     """
 
     least_s: float

@@ -1,8 +1,8 @@
 """The frame of every log: a Spark data source that reads it by offset, of many clusters.
 
-A `LogFormat` says what one log is; nothing here knows any of them. The driver says how far a batch goes, executors read
-it; a Spark partition is what one task reads of some clusters. Kafka clients and pyarrow are imported where they are
-used, since Spark imports these modules to look up names.
+A `LogFormat` says what one log is; nothing here knows any of them. The driver says how far a batch
+goes, executors read it; a Spark partition is what one task reads of some clusters. Kafka clients
+and pyarrow are imported where they are used, since Spark imports these modules to look up names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from datetime import UTC, datetime
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from metadata_source.errors import LogError, OptionsError
@@ -42,8 +47,8 @@ class LogFormat:
     schema: ClassVar[pa.Schema]
     """The columns of its table in bronze."""
     place: ClassVar[Any]
-    """A class, whose objects say how far a stream has come with a cluster's log: `to_json` and `from_json` are what
-    Spark's offset carries, `since` yields the spans between two of a cluster.
+    """A class, whose objects say how far a stream has come with a cluster's log: `to_json` and
+    `from_json` are what Spark's offset carries, `since` yields the spans between two of a cluster.
     """
 
     options: Any
@@ -55,27 +60,36 @@ class LogFormat:
         raise NotImplementedError
 
     def watcher(self, cluster: Cluster) -> Any:
-        """Return who watches a cluster's log, in one thread at a time. `look(place)` says what it is now, with `first`,
-        the place to begin at (None: not known yet), and `problem`, the error of a log that cannot be read.
-        `wait(place, seconds)`, after a look, says what it is as soon as news comes after a place (a long fetch), None
-        once something else came or the time is over; it raises where the log is to be looked at again. `interrupt`,
-        from another thread, ends a wait. `close` closes the connections.
+        """Return who watches a cluster's log, in one thread at a time. `look(place)` says what it
+        is now, with `first`, the place to begin at (None: not known yet), and `problem`, the error
+        of a log that cannot be read. `wait(place, seconds)`, after a look, says what it is as soon
+        as news comes after a place (a long fetch), None once something else came or the time is
+        over; it raises where the log is to be looked at again. `interrupt`, from another thread,
+        ends a wait. `close` closes the connections.
         """
         raise NotImplementedError
 
     def advance(self, place: Any, seen: Any) -> Any:
-        """Return the place at the end of the batch that begins at a place, in a log as it was seen."""
-        raise NotImplementedError
-
-    def rows(
-        self, cluster: Cluster, spans: Sequence[Any], read_at: datetime, wait: Callable[[float], object]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a cluster's spans, none of which is truncated. Raises LogError. `wait`: lets seconds pass,
-        or fewer if nobody takes any more.
+        """Return the place at the end of the batch that begins at a place, in a log as it was
+        seen.
         """
         raise NotImplementedError
 
-    def unread(self, span: Any, went: Literal["lost", "truncated"], read_at: datetime) -> Iterator[pa.RecordBatch]:
+    def rows(
+        self,
+        cluster: Cluster,
+        spans: Sequence[Any],
+        read_at: datetime,
+        wait: Callable[[float], object],
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a cluster's spans, none of which is truncated. Raises LogError. `wait`:
+        lets seconds pass, or fewer if nobody takes any more.
+        """
+        raise NotImplementedError
+
+    def unread(
+        self, span: Any, went: Literal["lost", "truncated"], read_at: datetime
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the row that says why nothing of a span was read."""
         raise NotImplementedError
 
@@ -87,8 +101,8 @@ class LogFormat:
     def of_spans(
         self, alias: str, spans: Sequence[Span], read_at: datetime, wait: Callable[[float], object]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a cluster's spans: what was truncated is not read, nor what nothing names any more. Raises
-        LogError.
+        """Yield the rows of a cluster's spans: what was truncated is not read, nor what nothing
+        names any more. Raises LogError.
         """
         cluster = next((each for each in self.options.clusters if each.alias == alias), None)
         there = []
@@ -101,8 +115,8 @@ class LogFormat:
             yield from self.rows(cluster, there, read_at, wait)
 
     def read(self, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task, its clusters side by side. Spark asks for None where a batch has no task. Raises
-        the log's error.
+        """Yield the rows of a task, its clusters side by side. Spark asks for None where a batch
+        has no task. Raises the log's error.
         """
         if not isinstance(task, Task):
             return
@@ -114,7 +128,9 @@ class LogFormat:
             except OptionsError:
                 raise
             except Exception as error:  # noqa: BLE001 - raised as one that names the cluster
-                raise self.error.of(alias, error) from (None if isinstance(error, LogError) else error)
+                raise self.error.of(alias, error) from (
+                    None if isinstance(error, LogError) else error
+                )
 
         yield from in_threads(list(spans), of_cluster, stopped)
 
@@ -147,13 +163,15 @@ class LogSource(DataSource):
         return _StreamReader(self.log_of("stream", schema))
 
     def log_of(self, mode: Mode, schema: StructType) -> Any:
-        """Return the log with the options of a read. Raises OptionsError, also for another schema than the source's
-        own: Spark hands a user's .schema() on unseen, and would take the columns by their place in it.
+        """Return the log with the options of a read. Raises OptionsError, also for another schema
+        than the source's own: Spark hands a user's .schema() on unseen, and would take the columns
+        by their place in it.
         """
         log = resolve_name(self.log).of(self, mode)
         if schema != self.schema():
             raise OptionsError(
-                f"schema: {self.name()} brings its own columns: leave .schema(...) out and select from them"
+                f"schema: {self.name()} brings its own columns: leave .schema(...) out and select "
+                "from them"
             )
         return log
 
@@ -168,13 +186,16 @@ class Task(InputPartition):
 
 def tasks(between: Iterable[Span]) -> list[Task]:
     """Return the tasks that read spans."""
-    # One clock for all executors: it separates rows that are read after a truncation from those before.
+    # One clock for all executors: it separates rows that are read after a truncation from those
+    # before.
     now = datetime.now(UTC)
     return [Task(together, now) for together in grouped(between)]
 
 
 class _BatchReader(DataSourceReader):
-    """Everything from where it is asked to begin up to the end that the logs have when the read is planned."""
+    """Everything from where it is asked to begin up to the end that the logs have when the read is
+    planned.
+    """
 
     def __init__(self, log: LogFormat) -> None:
         self._log = log
@@ -190,10 +211,11 @@ class _BatchReader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows the logs. On the driver it says how far each batch goes; its pickled copies, in workers, read.
+    """Follows the logs. On the driver it says how far each batch goes; its pickled copies, in
+    workers, read.
 
-    An offset maps a cluster's alias to its place. What is wrong with a cluster is logged, and its place stays; so does
-    the place of a cluster that is no longer asked for.
+    An offset maps a cluster's alias to its place. What is wrong with a cluster is logged, and its
+    place stays; so does the place of a cluster that is no longer asked for.
     """
 
     def __init__(self, log: LogFormat) -> None:
@@ -207,7 +229,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return vars(self) | {"_watches": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return the offset before any log was found. Nothing is asked for it, so nothing can be wrong with it."""
+        """Return the offset before any log was found. Nothing is asked for it, so nothing can be
+        wrong with it.
+        """
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -215,11 +239,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
-        """Return the end of the next batch as soon as a log has news; once in `commitInterval` what is no news is in
-        it, too, or nothing.
+        """Return the end of the next batch as soon as a log has news; once in `commitInterval` what
+        is no news is in it, too, or nothing.
 
-        A log that is found is a batch of its own, without rows: a batch's rows follow from its two offsets alone,
-        whenever it is run again, so that its beginning has to stand in one.
+        A log that is found is a batch of its own, without rows: a batch's rows follow from its two
+        offsets alone, whenever it is run again, so that its beginning has to stand in one.
         """
         if self._watches is None:
             self._watches = Watches(self._log, self._log.options.commit_interval_ms / 1000)

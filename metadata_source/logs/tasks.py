@@ -1,5 +1,5 @@
-"""What lies between places in logs, and which spans of it one task reads: a task for each of some 15,000 partitions
-would cost more than reading them.
+"""What lies between places in logs, and which spans of it one task reads: a task for each of some
+15,000 partitions would cost more than reading them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 class Span(Protocol):
-    """Offsets of a cluster's log from `start` up to `end`; with `end` before `start` the log was cut off."""
+    """Offsets of a cluster's log from `start` up to `end`; with `end` before `start` the log was
+    cut off.
+    """
 
     @property
     def cluster(self) -> str:
@@ -35,7 +37,9 @@ _Span = TypeVar("_Span", bound=Span)
 CLUSTERS_A_TASK: Final = 16
 """Each is read by a client of its own, all at once."""
 OFFSETS_A_TASK: Final = 100_000
-"""From so many offsets on a task takes no more: a large log is read by as many tasks as there are slots."""
+"""From so many offsets on a task takes no more: a large log is read by as many tasks as there are
+slots.
+"""
 
 
 def grouped(between: Iterable[_Span]) -> Iterator[dict[str, list[_Span]]]:
@@ -43,7 +47,9 @@ def grouped(between: Iterable[_Span]) -> Iterator[dict[str, list[_Span]]]:
     together: dict[str, list[_Span]] = {}
     offsets = 0
     for span in between:
-        if offsets >= OFFSETS_A_TASK or (len(together) == CLUSTERS_A_TASK and span.cluster not in together):
+        if offsets >= OFFSETS_A_TASK or (
+            len(together) == CLUSTERS_A_TASK and span.cluster not in together
+        ):
             yield together
             together, offsets = {}, 0
         together.setdefault(span.cluster, []).append(span)
@@ -53,7 +59,9 @@ def grouped(between: Iterable[_Span]) -> Iterator[dict[str, list[_Span]]]:
 
 
 def spans(start: Mapping[str, Any], end: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield what lies between two places of each cluster. Of a log that was found with the end nothing is read yet."""
+    """Yield what lies between two places of each cluster. Of a log that was found with the end
+    nothing is read yet.
+    """
     for cluster, until in end.items():
         if cluster in start:
             yield from until.since(start[cluster], cluster)

@@ -1,4 +1,5 @@
-"""Watches over the logs of many clusters, side by side: how far each one goes, and when it has news.
+"""Watches over the logs of many clusters, side by side: how far each one goes, and when it has
+news.
 
 Kafka clients are imported by the watchers, since Spark imports this module to look up names.
 """
@@ -22,21 +23,27 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 1.0
 """So long one that is slow to say where its log ends holds up those that have answered."""
 WAIT_S: Final = 5.0
-"""So long a broker holds a fetch for which nothing comes. One that vanishes is noticed so much later, and a little."""
+"""So long a broker holds a fetch for which nothing comes. One that vanishes is noticed so much
+later, and a little.
+"""
 _QUIET_S: Final = 1.0
 """The least time between two answers without news."""
 _AGAIN_S: Final = 1.0
 """The time after which a cluster that could not be looked at is looked at again."""
 _LOOKS_AGAIN_S: Final = (0.05, 5.0)
-"""The time before another look at a log that was not as it seemed: at first, and at most, twice as long each time."""
+"""The time before another look at a log that was not as it seemed: at first, and at most, twice as
+long each time.
+"""
 _CHECKED_EVERY_S: Final = 1.0
 """How often whoever waits looks whether the driver is still there."""
 
 
 class Watches:
-    """Watches all clusters, each in a thread: one that is slow or down keeps no other waiting for long.
+    """Watches all clusters, each in a thread: one that is slow or down keeps no other waiting for
+    long.
 
-    `failed` says what is wrong with those whose last look was of no use; it is logged when it changes.
+    `failed` says what is wrong with those whose last look was of no use; it is logged when it
+    changes.
     """
 
     def __init__(self, log: LogFormat, note_every_s: float = 0.0) -> None:
@@ -51,13 +58,16 @@ class Watches:
         self._stopped, self._lock, self._parent = threading.Event(), threading.Lock(), Parent()
 
     def moved(self, places: Mapping[str, Any], not_before: float) -> dict[str, Any]:
-        """Return the logs, by alias, of clusters with news after their places, as soon as there are some; but not
-        before a time (of `time.monotonic`). Once in `note_every_s` those of all clusters that answer, news or not.
-        Raises RuntimeError if the driver is gone.
+        """Return the logs, by alias, of clusters with news after their places, as soon as there are
+        some; but not before a time (of `time.monotonic`). Once in `note_every_s` those of all
+        clusters that answer, news or not. Raises RuntimeError if the driver is gone.
         """
         for alias in self._watchers.keys() - self._under_way.keys():
             place = places.get(alias)
-            self._under_way[alias] = place, _in_thread(self._log.logger.name, self._watch, alias, place, self._note_at)
+            self._under_way[alias] = (
+                place,
+                _in_thread(self._log.logger.name, self._watch, alias, place, self._note_at),
+            )
         while True:
             self._parent.check()
             now = time.monotonic()
@@ -71,23 +81,28 @@ class Watches:
             elif now < self._note_at:
                 wait(ahead, min(_CHECKED_EVERY_S, self._note_at - now), FIRST_COMPLETED)
             else:
-                wait(ahead, min(_CHECKED_EVERY_S, max(not_before, self._note_at + PATIENCE_S) - now))
+                wait(
+                    ahead, min(_CHECKED_EVERY_S, max(not_before, self._note_at + PATIENCE_S) - now)
+                )
         if is_noted:
             self._note_at = now + self._note_every_s
         return self._done(places)
 
     def finished(self, places: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the logs, by alias, of all clusters that answer at all. Raises RuntimeError if the driver is gone."""
+        """Return the logs, by alias, of all clusters that answer at all. Raises RuntimeError if the
+        driver is gone.
+        """
         looks = {
-            alias: _in_thread(self._log.logger.name, self._look, alias, places.get(alias)) for alias in self._watchers
+            alias: _in_thread(self._log.logger.name, self._look, alias, places.get(alias))
+            for alias in self._watchers
         }
         while wait(looks.values(), _CHECKED_EVERY_S).not_done:
             self._parent.check()
         return {alias: seen for alias, look in looks.items() if (seen := look.result()) is not None}
 
     def all(self) -> dict[str, Any]:
-        """Return the logs of all clusters, of which no place is known, and let go of them. Raises LogError if something
-        is wrong with one.
+        """Return the logs of all clusters, of which no place is known, and let go of them. Raises
+        LogError if something is wrong with one.
         """
         try:
             seen = self.finished({})
@@ -120,13 +135,16 @@ class Watches:
         return seen
 
     def _watch(self, alias: str, place: Any, note_at: float) -> Any:
-        """Return a cluster's log once it has news after a place, or as it is at `note_at`, or later if it cannot be
-        looked at then; None if nobody waits any more.
+        """Return a cluster's log once it has news after a place, or as it is at `note_at`, or later
+        if it cannot be looked at then; None if nobody waits any more.
         """
         seen = self._seen.get(alias)
         if self._moves(place, seen):
             return seen  # A batch does not take more than so much at once.
-        must_look, pause_s = seen is None or place is None or seen.problem is not None, _LOOKS_AGAIN_S[0]
+        must_look, pause_s = (
+            seen is None or place is None or seen.problem is not None,
+            _LOOKS_AGAIN_S[0],
+        )
         while not self._stopped.is_set():
             began = time.monotonic()
             if must_look or began >= note_at:

@@ -1,7 +1,8 @@
-"""Messages that kafka-python does not have, loaded as it loads its own: from Apache Kafka's definitions.
+"""Messages that kafka-python does not have, loaded as it loads its own: from Apache Kafka's
+definitions.
 
-The JSON files are those in the jar kafka-clients 4.4.0 (``common/message``), byte for byte. They are under the Apache
-License 2.0; Kafka's NOTICE is beside them.
+The JSON files are those in the jar kafka-clients 4.4.0 (``common/message``), byte for byte. They
+are under the Apache License 2.0; Kafka's NOTICE is beside them.
 """
 
 from kafka.protocol.api_message import ApiMessage

@@ -1,9 +1,11 @@
-"""Reads an answer into kafka-python's class of its message, within the bytes and the time that there are.
+"""Reads an answer into kafka-python's class of its message, within the bytes and the time that
+there are.
 
-The library makes a decoder of Kafka's definition: source of Python, through a `CodegenContext`. That decoder believes a
-broker. Here the context is another one, for all of the library's messages: a count is held against the bytes that are
-left, an array ends at the deadline, and a varint after five bytes (an endless one takes quadratic time). So
-`maxResponseBytes` bounds the memory that an answer takes.
+The library makes a decoder of Kafka's definition: source of Python, through a `CodegenContext`.
+That decoder believes a broker. Here the context is another one, for all of the library's messages:
+a count is held against the bytes that are left, an array ends at the deadline, and a varint after
+five bytes (an endless one takes quadratic time). So `maxResponseBytes` bounds the memory that an
+answer takes.
 """
 
 from __future__ import annotations
@@ -41,10 +43,14 @@ class _Bounded(CodegenContext):  # type: ignore[misc]
         self.globs |= {"_entries": _entries, "_Tags": _Tags}
 
     def emit(self, indent: str, line: str) -> None:
-        line = _LOOP.sub(r"for \1 in _entries(\2, data, pos):", line).replace(_TAGS, "_Tags(data, pos)")
+        line = _LOOP.sub(r"for \1 in _entries(\2, data, pos):", line).replace(
+            _TAGS, "_Tags(data, pos)"
+        )
         super().emit(indent, line)
         if shift := _SHIFT.fullmatch(line):
-            super().emit(indent, f"    if {shift[1]} > 28: raise ValueError('a varint of more than 5 bytes')")
+            super().emit(
+                indent, f"    if {shift[1]} > 28: raise ValueError('a varint of more than 5 bytes')"
+            )
 
 
 library.CodegenContext = _Bounded
@@ -55,14 +61,17 @@ class _Body(bytes):
 
 
 def response_of(request: Any) -> Any:
-    """Return kafka-python's class of the response to its class `request`: the library has both in one module."""
+    """Return kafka-python's class of the response to its class `request`: the library has both in
+    one module.
+    """
     return getattr(sys.modules[request.__module__], request.__name__.replace("Request", "Response"))
 
 
 def read_response(request: Any, version: int, body: bytes, *, deadline: float) -> Any:
     """Return a body as an object of kafka-python's class of the response to its class `request`.
 
-    Raises ProtocolError for bytes that are not such a message, TooSlowError at the `deadline` (of `time.monotonic`).
+    Raises ProtocolError for bytes that are not such a message, TooSlowError at the `deadline` (of
+    `time.monotonic`).
     """
     response = response_of(request)
     is_flexible = response.flexible_version_q(version)
@@ -85,7 +94,9 @@ def read_response(request: Any, version: int, body: bytes, *, deadline: float) -
 
 
 def _entries(count: int, data: Any, position: int) -> Iterator[int]:
-    """Yield the indices of so many entries, for as long as there is time. An entry takes a byte at least."""
+    """Yield the indices of so many entries, for as long as there is time. An entry takes a byte at
+    least.
+    """
     if not 0 <= count <= len(data) - position:
         raise ValueError(f"an array of {count} entries, but {len(data) - position} bytes are left")
     for index in range(count):

@@ -1,7 +1,8 @@
-"""The options of a read: texts in, checked and typed out. `table` has each one, docs/options.md prints it.
+"""The options of a read: texts in, checked and typed out. `table` has each one, docs/options.md
+prints it.
 
-Secrets are references (``env:NAME``, ``file:/path``): they travel as such and are resolved where a connection is made
-(`metadata_source.references`).
+Secrets are references (``env:NAME``, ``file:/path``): they travel as such and are resolved where a
+connection is made (`metadata_source.references`).
 """
 
 from metadata_source.options.cluster import Cluster

@@ -26,7 +26,9 @@ _EXPOSED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How to reach one cluster. Passwords, the client's secret and the JAAS line are references, never secrets."""
+    """How to reach one cluster. Passwords, the client's secret and the JAAS line are references,
+    never secrets.
+    """
 
     alias: str
     bootstrap_servers: tuple[tuple[str, int], ...]
@@ -75,27 +77,38 @@ class Cluster:
 
     @property
     def exposed(self) -> str | None:
-        """The part of the credentials that anyone on the network can read, one line; None where there is none."""
+        """The part of the credentials that anyone on the network can read, one line; None where
+        there is none.
+        """
         part = None if self.tls else _EXPOSED.get(self.sent_mechanism or "")
-        return part and f"{part} crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
+        return (
+            part
+            and f"{part} crosses the network unencrypted: set kafka.security.protocol to SASL_SSL"
+        )
 
 
 def field_of(name: str) -> str:
-    """Return the name of an option, or of a key of a configuration, as fields have it: `sasl_username` of
-    `kafka.sasl.username`, `cluster_id` of `clusterId`.
+    """Return the name of an option, or of a key of a configuration, as fields have it:
+    `sasl_username` of `kafka.sasl.username`, `cluster_id` of `clusterId`.
     """
     return re.sub(r"\.|(?=[A-Z])", "_", name.removeprefix("kafka.")).lower()
 
 
 _PER_CLUSTER: Final = tuple(option for option in OPTIONS if option.per_cluster)
-_FIELDS: Final = {each.name: field_of(each.name) for each in _PER_CLUSTER if field_of(each.name) in Cluster.__slots__}
+_FIELDS: Final = {
+    each.name: field_of(each.name)
+    for each in _PER_CLUSTER
+    if field_of(each.name) in Cluster.__slots__
+}
 _ALIAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def checked_alias(alias: str, within: str = "") -> str:
     """Return the alias. Raises OptionsError where it cannot be one."""
     if not _ALIAS.fullmatch(alias):
-        raise OptionsError(f"{within}the alias {alias!r} is not 1 to 100 letters, digits, '.', '_' or '-'")
+        raise OptionsError(
+            f"{within}the alias {alias!r} is not 1 to 100 letters, digits, '.', '_' or '-'"
+        )
     return alias
 
 
@@ -105,20 +118,29 @@ def cluster_of(one: Given) -> Cluster:
     if "kafka.bootstrap.servers" not in one.given:
         raise one.error("kafka.bootstrap.servers: missing")
     values = read(one.given, _PER_CLUSTER, one.within)
-    found = Cluster(alias, **{field: values[name] for name, field in _FIELDS.items() if values[name] is not None})
+    found = Cluster(
+        alias,
+        **{field: values[name] for name, field in _FIELDS.items() if values[name] is not None},
+    )
     if found.cluster_id is not None and found.metadata_version in {0, 1}:
-        raise one.error(f"clusterId: contradicts metadataVersion {found.metadata_version}, whose answers have none")
+        raise one.error(
+            f"clusterId: contradicts metadataVersion {found.metadata_version}, whose answers have "
+            "none"
+        )
     if problem := _problem(found, one.given):
         raise one.error(problem)
     return found
 
 
 def _problem(cluster: Cluster, given: Mapping[str, str]) -> str | None:
-    """Return what is missing or too much for a cluster's protocol and mechanism; None where nothing is."""
+    """Return what is missing or too much for a cluster's protocol and mechanism; None where nothing
+    is.
+    """
     for begin, is_used, name in ((SASL, cluster.sasl, "SASL"), (TLS, cluster.tls, "TLS")):
         if not is_used and (needless := [option for option in given if option.startswith(begin)]):
             return (
-                f"{needless[0]}: contradicts kafka.security.protocol {cluster.security_protocol}, which has no {name}"
+                f"{needless[0]}: contradicts kafka.security.protocol {cluster.security_protocol}, "
+                f"which has no {name}"
             )
     if cluster.sasl and (of_sasl := _sasl_problem(cluster, given)):
         return of_sasl
@@ -133,7 +155,10 @@ def _sasl_problem(cluster: Cluster, given: Mapping[str, str]) -> str | None:
     if mechanism is None:
         return f"kafka.sasl.mechanism: missing, one of {', '.join(SASL_MECHANISMS)}"
     if mechanism == "AWS_MSK_IAM" and not cluster.tls:
-        return f"kafka.sasl.mechanism: AWS_MSK_IAM contradicts kafka.security.protocol {cluster.security_protocol}"
+        return (
+            "kafka.sasl.mechanism: AWS_MSK_IAM contradicts kafka.security.protocol "
+            f"{cluster.security_protocol}"
+        )
     takes = {
         "OAUTHBEARER": (_JAAS, "kafka.sasl.oauthbearer.", "kafka.https."),
         "AWS_MSK_IAM": (_JAAS,),
@@ -153,4 +178,8 @@ def _jaas_or_both(names: tuple[str, str], given: Mapping[str, str]) -> str | Non
     direct = [name for name in names if name in given]
     if _JAAS in given:
         return f"{direct[0]}: contradicts {_JAAS}, which has the same" if direct else None
-    return None if len(direct) == len(names) else f"{' and '.join(names)}: both are needed (or {_JAAS})"
+    return (
+        None
+        if len(direct) == len(names)
+        else f"{' and '.join(names)}: both are needed (or {_JAAS})"
+    )

@@ -1,4 +1,6 @@
-"""Options as they are given: texts by their names, of all clusters and of each, and what they are read as."""
+"""Options as they are given: texts by their names, of all clusters and of each, and what they are
+read as.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ _ELSEWHERE: Final = {
     "kafka.ssl.crl.location": "leave it out: no lists of revoked certificates are read",
 }
 # And for what needs no option.
-_TICKET: Final = "leave it out: GSSAPI takes its ticket from the credential cache or the client keytab of Kerberos"
+_TICKET: Final = (
+    "leave it out: GSSAPI takes its ticket from the credential cache or the client keytab of "
+    "Kerberos"
+)
 _NEEDLESS: Final = {
     "kafka.ssl.truststore.password": "leave it out: the PEM file of kafka.ssl.ca.location has none",
     "kafka.ssl.truststore.type": "leave it out: kafka.ssl.ca.location is a PEM file",
@@ -54,7 +59,9 @@ _NEEDLESS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The options of one cluster by their names; `within` is where an error is, for the beginning of its line."""
+    """The options of one cluster by their names; `within` is where an error is, for the beginning
+    of its line.
+    """
 
     alias: str
     given: Mapping[str, str]
@@ -66,8 +73,8 @@ class Given:
 
 
 def read(given: Mapping[str, str], options: Iterable[Option], within: str = "") -> dict[str, Any]:
-    """Return the value of each option by its name: of the text that is given, else of its default, else None. Raises
-    OptionsError.
+    """Return the value of each option by its name: of the text that is given, else of its default,
+    else None. Raises OptionsError.
     """
     values = {}
     for option in options:
@@ -82,8 +89,8 @@ def read(given: Mapping[str, str], options: Iterable[Option], within: str = "") 
 def read_all(
     options: Mapping[str, str], known: Mapping[str, Option], mode: Mode | None
 ) -> tuple[dict[str, Any], list[Given]]:
-    """Return the values of the options that hold for the whole read, and the options of each cluster: its own, and
-    those that hold for all. Raises OptionsError.
+    """Return the values of the options that hold for the whole read, and the options of each
+    cluster: its own, and those that hold for all. Raises OptionsError.
     """
     given = by_name(options, known, mode)
     values = read(given, (option for option in known.values() if not option.per_cluster))
@@ -94,7 +101,11 @@ def read_all(
         if name in given:
             raise OptionsError(f"{name}: contradicts clusters, where each cluster has its own")
     return values, [
-        Given(alias, _by_protocol(common | by_name(_texts(own, within), known, mode, within), within), within)
+        Given(
+            alias,
+            _by_protocol(common | by_name(_texts(own, within), known, mode, within), within),
+            within,
+        )
         for alias, own in values["clusters"].items()
         for within in (f"clusters[{alias!r}]: ",)
     ]
@@ -103,8 +114,8 @@ def read_all(
 def by_name(
     options: Mapping[str, str], known: Mapping[str, Option], mode: Mode | None, within: str = ""
 ) -> dict[str, str]:
-    """Return the texts of options by their names as the table of those `known` spells them. Raises OptionsError, also
-    for an option that a read of this mode does not have.
+    """Return the texts of options by their names as the table of those `known` spells them. Raises
+    OptionsError, also for an option that a read of this mode does not have.
     """
     given: dict[str, str] = {}
     for key, value in options.items():
@@ -113,7 +124,8 @@ def by_name(
             raise OptionsError(f"{within}unknown option {key!r}{_hint(key, known)}")
         if within and not option.per_cluster:
             raise OptionsError(
-                f"{within}{option.name}: one for the whole read, it cannot differ from cluster to cluster"
+                f"{within}{option.name}: one for the whole read, it cannot differ from cluster to "
+                "cluster"
             )
         if option.name in given:
             raise OptionsError(f"{within}{option.name}: given twice, in two spellings")
@@ -124,7 +136,8 @@ def by_name(
         if option.secret and not REFERENCE.fullmatch(value):
             # The value may be the secret itself: it is not shown.
             raise OptionsError(
-                f"{within}{option.name}: not a reference: give env:NAME (an environment variable of the executors) or "
+                f"{within}{option.name}: not a reference: give env:NAME (an environment variable "
+                "of the executors) or "
                 "file:/path, so that no secret gets into a plan or a log"
             )
         if mode is not None and option.only and mode != option.only[0] and option.only[1]:
@@ -134,8 +147,9 @@ def by_name(
 
 
 def client_option(name: str) -> Option | None:
-    """Return the option that a file of a client calls `name`, with `kafka.` or without; None where no option is needed
-    for it. Raises OptionsError for a name that is mistyped, and for what has another form here.
+    """Return the option that a file of a client calls `name`, with `kafka.` or without; None where
+    no option is needed for it. Raises OptionsError for a name that is mistyped, and for what has
+    another form here.
     """
     names = name.lower(), f"kafka.{name.lower()}"
     for each in names:
@@ -165,10 +179,12 @@ def _hint(key: str, known: Mapping[str, Option]) -> str:
 
 
 def _did_you_mean(name: str, known: Mapping[str, Option]) -> str:
-    """Ask for the name that is meant, or nothing. Names of Kafka begin alike: one that differs in more than a letter or
-    two is an option of its own.
+    """Ask for the name that is meant, or nothing. Names of Kafka begin alike: one that differs in
+    more than a letter or two is an option of its own.
     """
-    return did_you_mean(name, known, "", lambda close: repr(known[close].name), 0.94 if "." in name else 0.8)
+    return did_you_mean(
+        name, known, "", lambda close: repr(known[close].name), 0.94 if "." in name else 0.8
+    )
 
 
 def _texts(own: Any, within: str) -> dict[str, str]:
@@ -184,7 +200,8 @@ _PROTOCOL: Final = re.compile(rf"(?:^|(?<=,))\s*({'|'.join(SECURITY_PROTOCOLS)})
 
 
 def _by_protocol(given: Mapping[str, str], within: str) -> dict[str, str]:
-    """Return the options with the protocol of addresses such as `SASL_SSL://host:9092` as the option that it is.
+    """Return the options with the protocol of addresses such as `SASL_SSL://host:9092` as the
+    option that it is.
 
     librdkafka takes such an address if the option says the same. Java passes the protocol over.
     """
@@ -194,7 +211,9 @@ def _by_protocol(given: Mapping[str, str], within: str) -> dict[str, str]:
         text = given.get(servers, "")
         for protocol in _PROTOCOL.findall(text):
             if found.setdefault(option, protocol).upper() != protocol.upper():
-                raise OptionsError(f"{within}{servers}: {protocol}:// contradicts {option} {found[option]}")
+                raise OptionsError(
+                    f"{within}{servers}: {protocol}:// contradicts {option} {found[option]}"
+                )
         if text:
             found[servers] = _PROTOCOL.sub("", text)
     return found

@@ -1,5 +1,5 @@
-"""How the text of an option becomes its value. Each reader raises ValueError, what is wrong with the text in one line;
-whoever reads knows the option's name.
+"""How the text of an option becomes its value. Each reader raises ValueError, what is wrong with
+the text in one line; whoever reads knows the option's name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ ENRICHMENTS: Final = {
     "groups": "30s",
     "offsets": "1m",
 }
-"""Questions that can be asked beside metadata, and how often they are unless told. See `metadata_source.enrichment`."""
+"""Questions that can be asked beside metadata, and how often they are unless told. See
+`metadata_source.enrichment`.
+"""
 MIN_INTERVAL_MS: Final = 100
 _DAY_MS: Final = 24 * 3_600_000
 
@@ -49,7 +51,9 @@ def integer(minimum: int, text: str, maximum: int = 2**31 - 1) -> int:
 
 
 def whole_number(text: str) -> int | None:
-    """Return a number that is written in decimal digits, also with `_` between them; None for any other text."""
+    """Return a number that is written in decimal digits, also with `_` between them; None for any
+    other text.
+    """
     return int(text) if re.fullmatch(r"-?(?=.{1,24}\Z)[0-9]+(_[0-9]+)*", text) else None
 
 
@@ -71,7 +75,9 @@ _UNITS_MS: Final = {
 
 
 def duration_ms(text: str) -> int:
-    """Return a duration such as `500ms`, `2 s`, `1.5 minutes` or `5m` in milliseconds. Raises ValueError."""
+    """Return a duration such as `500ms`, `2 s`, `1.5 minutes` or `5m` in milliseconds. Raises
+    ValueError.
+    """
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None or match["unit"] not in _UNITS_MS:
         raise ValueError(f"{text!r} is not a duration such as 500ms, 30s or 5m")
@@ -90,7 +96,9 @@ def questions(text: str) -> dict[str, int]:
         if question in beats:
             raise ValueError(f"{question} is there twice")
         try:
-            beats[question] = duration(MIN_INTERVAL_MS, beat if with_beat else ENRICHMENTS[question])
+            beats[question] = duration(
+                MIN_INTERVAL_MS, beat if with_beat else ENRICHMENTS[question]
+            )
         except ValueError as error:
             raise ValueError(f"{question}: {error}") from None
     return beats
@@ -117,7 +125,9 @@ def topics(text: str) -> tuple[str, ...]:
 
 
 def pattern(text: str) -> str:
-    """Read a regular expression. The engine that will match has the last word on what one is (RE2)."""
+    """Read a regular expression. The engine that will match has the last word on what one is
+    (RE2).
+    """
     # Imported here to keep the module light.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -132,11 +142,15 @@ def pattern(text: str) -> str:
 
 
 def whole_name(pattern: str) -> str:
-    r"""Return the regular expression that matches `pattern` against a whole name (RE2's ``\A`` and ``\z``)."""
+    r"""Return the regular expression that matches `pattern` against a whole name (RE2's ``\A`` and
+    ``\z``).
+    """
     return rf"\A(?:{pattern})\z"
 
 
-_SERVER: Final = re.compile(r"\[(?P<ip6>[0-9A-Fa-f:.%]+)\]:(?P<port6>\d+)|(?P<host>[^\s:/@]+):(?P<port>\d+)")
+_SERVER: Final = re.compile(
+    r"\[(?P<ip6>[0-9A-Fa-f:.%]+)\]:(?P<port6>\d+)|(?P<host>[^\s:/@]+):(?P<port>\d+)"
+)
 
 
 def servers(text: str) -> tuple[tuple[str, int], ...]:
@@ -158,7 +172,11 @@ def url(text: str) -> str:
     """Read the URL of a token endpoint."""
     try:
         parts = urlsplit(text)
-        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        is_one = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
     except ValueError:
         is_one = False
     if not is_one or "@" in parts.netloc:
@@ -173,7 +191,9 @@ _EXTENSION: Final = re.compile(r"(?P<name>[A-Za-z]+)=(?P<value>[\x20-\x7e]+)")
 def extensions(text: str) -> tuple[tuple[str, str], ...]:
     """Read SASL extensions; `auth` is where the token is (RFC 7628)."""
     matches = [_EXTENSION.fullmatch(part.strip()) for part in text.split(",")]
-    pairs = tuple((match["name"], match["value"]) for match in matches if match and match["name"] != "auth")
+    pairs = tuple(
+        (match["name"], match["value"]) for match in matches if match and match["name"] != "auth"
+    )
     if len(dict(pairs)) != len(matches):
         raise ValueError("not name=value, comma-separated, each name of letters and there once")
     return pairs
@@ -224,7 +244,8 @@ def starting(text: str) -> str | int:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is neither earliest, latest, a time such as 2026-11-22T09:00:00Z nor milliseconds since 1970"
+            f"{text!r} is neither earliest, latest, a time such as 2026-11-22T09:00:00Z nor "
+            "milliseconds since 1970"
         ) from None
     if time.tzinfo is None:
         raise ValueError(f"{text!r} has no zone: end it with Z or an offset such as +01:00")
@@ -266,5 +287,7 @@ def two_times(text: str) -> tuple[float, float]:
     with suppress(ValueError):
         times = [datetime.fromisoformat(time) for time in text.split("/")]
     if len(times) != 2 or None in (time.tzinfo for time in times):
-        raise ValueError(f"{text!r} is not two times with a zone, such as 2026-11-02T11:00:00Z, and a / between")
+        raise ValueError(
+            f"{text!r} is not two times with a zone, such as 2026-11-02T11:00:00Z, and a / between"
+        )
     return times[0].timestamp(), times[1].timestamp()

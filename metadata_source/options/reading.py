@@ -76,11 +76,15 @@ class Options:
     newest_stream: str | None = None
     """The newest stream of polls where they are kept; None where nothing is known of one."""
     doubted_clock: tuple[float, float] | None = None
-    """From when until when no poll is believed, s since the epoch; None: what is kept contradicts no clock."""
+    """From when until when no poll is believed, s since the epoch; None: what is kept contradicts
+    no clock.
+    """
     known_ids: Mapping[str, str] = field(default_factory=dict)
     """The cluster ids that history has, by alias."""
     spool: str | None = None
-    """The folder in which polls of a stream wait for their commit; None: one of the stream's own."""
+    """The folder in which polls of a stream wait for their commit; None: one of the stream's
+    own.
+    """
     commit_interval_ms: int = 60_000
     min_commit_interval_ms: int = 1_000
     recorder: str | None = None
@@ -90,27 +94,43 @@ class Options:
 def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
     """Check and type the options of a read. Keys are case-insensitive.
 
-    `mode` is None while it is not known yet whether a batch or a stream is read. Raises OptionsError.
+    `mode` is None while it is not known yet whether a batch or a stream is read. Raises
+    OptionsError.
     """
     values, each = read_all(options, BY_NAME, mode)
     entity = values["entity"]
     if mode == "stream" and entity != "polls":
-        raise OptionsError("entity: a stream reads polls; brokers, topics and partitions are entities of a batch read")
+        raise OptionsError(
+            "entity: a stream reads polls; brokers, topics and partitions are entities of a batch "
+            "read"
+        )
     if (least := values["minCommitInterval"]) > (most := values["commitInterval"]):
         raise OptionsError(f"minCommitInterval: {least} ms are more than commitInterval, {most} ms")
     own = {one.alias: read(one.given, _POLLING, one.within) for one in each}
     shortest_ms = min(of_one["pollInterval"] for of_one in own.values())
-    timeout_ms = values["requestTimeout"] or min(_MOST_TIMEOUT_MS, max(_LEAST_TIMEOUT_MS, shortest_ms))
-    if any("enrichTimeout" in one.given for one in each) and not any("enrich" in one.given for one in each):
+    timeout_ms = values["requestTimeout"] or min(
+        _MOST_TIMEOUT_MS, max(_LEAST_TIMEOUT_MS, shortest_ms)
+    )
+    if any("enrichTimeout" in one.given for one in each) and not any(
+        "enrich" in one.given for one in each
+    ):
         raise OptionsError("enrichTimeout: without enrich, nothing is asked beside metadata")
 
     def polling(one: Given) -> Polling:
         interval_ms, enrich, enrich_timeout_ms = own[one.alias].values()
         if enrich and entity != "polls":
-            raise one.error(f"enrich: contradicts entity {entity}: its answers are in the rows of polls")
-        if mode == "batch" and (with_beat := [part for part in one.given.get("enrich", "").split(",") if "=" in part]):
-            raise one.error(f"enrich: {with_beat[0].strip()!r}: a batch read asks once; leave the beat out")
-        return Polling(interval_ms, enrich or {}, enrich_timeout_ms or min(ENRICH_TIMEOUT_MS, timeout_ms))
+            raise one.error(
+                f"enrich: contradicts entity {entity}: its answers are in the rows of polls"
+            )
+        if mode == "batch" and (
+            with_beat := [part for part in one.given.get("enrich", "").split(",") if "=" in part]
+        ):
+            raise one.error(
+                f"enrich: {with_beat[0].strip()!r}: a batch read asks once; leave the beat out"
+            )
+        return Polling(
+            interval_ms, enrich or {}, enrich_timeout_ms or min(ENRICH_TIMEOUT_MS, timeout_ms)
+        )
 
     return Options(
         clusters=tuple(map(cluster_of, each)),
@@ -131,7 +151,9 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
 
 
 def topic_filter(options: Mapping[str, str]) -> TopicFilter:
-    """Return which topics a read with these options of `kafka_metadata` covers. Raises OptionsError."""
+    """Return which topics a read with these options of `kafka_metadata` covers. Raises
+    OptionsError.
+    """
     topics, pattern = read(by_name(options, BY_NAME, None), _TOPICS).values()
     if topics is not None and pattern is not None:
         raise OptionsError("topics: contradicts topicsPattern, give one of them")
@@ -140,7 +162,9 @@ def topic_filter(options: Mapping[str, str]) -> TopicFilter:
 
 @dataclass(frozen=True, slots=True)
 class GroupLogOptions:
-    """A read of the coordinators' log. `starting` is a time in ms since 1970 where it is neither end of the log."""
+    """A read of the coordinators' log. `starting` is a time in ms since 1970 where it is neither
+    end of the log.
+    """
 
     clusters: tuple[Cluster, ...]
     starting: Literal["earliest", "latest"] | int
@@ -150,14 +174,16 @@ class GroupLogOptions:
     groups_pattern: str | None
     """For names of groups, whole (RE2)."""
     resume_at: Mapping[str, Mapping[int, int]]
-    """By alias and partition: up to which offset a log was read, of which the checkpoint need not know."""
+    """By alias and partition: up to which offset a log was read, of which the checkpoint need not
+    know.
+    """
     commit_interval_ms: int
     min_commit_interval_ms: int
 
 
 def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> GroupLogOptions:
-    """Check and type the options of `kafka_group_log`, as `parse` does those of `kafka_metadata`. Raises
-    OptionsError.
+    """Check and type the options of `kafka_group_log`, as `parse` does those of `kafka_metadata`.
+    Raises OptionsError.
     """
     values, each = read_all(options, GROUP_LOG_BY_NAME, mode)
     pattern = values["groupsPattern"]
@@ -176,9 +202,11 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
 
 @dataclass(frozen=True, slots=True)
 class ClusterLogOptions:
-    """A read of the controllers' log: of clusters, whose `bootstrap_servers` are controllers, or of files at a path.
+    """A read of the controllers' log: of clusters, whose `bootstrap_servers` are controllers, or of
+    files at a path.
 
-    `brokers`: by alias, how to reach the brokers of those clusters whose id is not given: they say it.
+    `brokers`: by alias, how to reach the brokers of those clusters whose id is not given: they say
+    it.
     """
 
     clusters: tuple[Cluster, ...]
@@ -187,7 +215,9 @@ class ClusterLogOptions:
     request_timeout_ms: int
     max_bytes_per_second: int
     resume_at: Mapping[str, Mapping[int, int]]
-    """By alias, up to which offset a log was read, of which the checkpoint need not know; it has one partition, 0."""
+    """By alias, up to which offset a log was read, of which the checkpoint need not know; it has
+    one partition, 0.
+    """
     commit_interval_ms: int
     min_commit_interval_ms: int
     files: ClusterLogFiles | None = None
@@ -203,14 +233,16 @@ class ClusterLogFiles:
 
 
 def parse_cluster_log(options: Mapping[str, str], mode: Mode | None = None) -> ClusterLogOptions:
-    """Check and type the options of `kafka_cluster_log`, as `parse` does those of `kafka_metadata`. Raises
-    OptionsError.
+    """Check and type the options of `kafka_cluster_log`, as `parse` does those of `kafka_metadata`.
+    Raises OptionsError.
     """
     values, each = read_all(options, CLUSTER_LOG_BY_NAME, mode)
     files = _files(by_name(options, CLUSTER_LOG_BY_NAME, mode), values["cluster"])
     return ClusterLogOptions(
         clusters=() if files else tuple(map(_controllers, each)),
-        brokers={one.alias: _brokers(one) for one in each if not files and "clusterId" not in one.given},
+        brokers={
+            one.alias: _brokers(one) for one in each if not files and "clusterId" not in one.given
+        },
         starting=values["startingOffsets"],
         request_timeout_ms=values["requestTimeout"],
         max_bytes_per_second=values["maxBytesPerSecond"],
@@ -226,15 +258,23 @@ def _files(given: Mapping[str, str], alias: str) -> ClusterLogFiles | None:
         return None
     for name in given:
         if name not in {"path", "cluster", "clusterId"}:
-            raise OptionsError(f"{name}: contradicts path: files are read whole, and nobody is asked")
+            raise OptionsError(
+                f"{name}: contradicts path: files are read whole, and nobody is asked"
+            )
     return ClusterLogFiles(given["path"], checked_alias(alias), given.get("clusterId"))
 
 
 def _controllers(one: Given) -> Cluster:
-    """Return how to reach the controllers of a cluster: by the options of their own, else by those of its brokers."""
+    """Return how to reach the controllers of a cluster: by the options of their own, else by those
+    of its brokers.
+    """
     if CONTROLLER_SERVERS not in one.given:
         raise one.error(f"{CONTROLLER_SERVERS}: missing")
-    own = {name.replace(CONTROLLERS, "kafka.", 1): value for name, value in one.given.items() if CONTROLLERS in name}
+    own = {
+        name.replace(CONTROLLERS, "kafka.", 1): value
+        for name, value in one.given.items()
+        if CONTROLLERS in name
+    }
     # Of the brokers' security nothing is meant for controllers that have another.
     unfit: tuple[str, ...] = ()
     protocol = own.get("kafka.security.protocol", "SASL_SSL").upper()
@@ -251,7 +291,8 @@ def _brokers(one: Given) -> Cluster:
     given = _of_brokers(one)
     if "kafka.bootstrap.servers" not in given:
         raise one.error(
-            "clusterId: missing: it keeps another cluster's log out. Give it (kafka-cluster.sh cluster-id "
+            "clusterId: missing: it keeps another cluster's log out. Give it (kafka-cluster.sh "
+            "cluster-id "
             "--bootstrap-server HOST:PORT), or kafka.bootstrap.servers, whose brokers say it"
         )
     return cluster_of(Given(one.alias, given, one.within))

@@ -1,13 +1,16 @@
-"""Many bodies of one message and version, read side by side: bytes in, one Arrow array of structs out, one row a body.
+"""Many bodies of one message and version, read side by side: bytes in, one Arrow array of structs
+out, one row a body.
 
-The exact reader (`values`) takes a step in Python for each field of each body. Here a step is a few NumPy operations on
-the same field of all bodies: each has a cursor, and a field moves all cursors at once. What a field says is made into
-Arrow afterwards, and only if it is wanted: entries of an array are found by going past one after the other, then all
-entries of all bodies are read as bodies are.
+The exact reader (`values`) takes a step in Python for each field of each body. Here a step is a few
+NumPy operations on the same field of all bodies: each has a cursor, and a field moves all cursors
+at once. What a field says is made into Arrow afterwards, and only if it is wanted: entries of an
+array are found by going past one after the other, then all entries of all bodies are read as bodies
+are.
 
-A body is given up as soon as something about it is not usual: a varint of more than three bytes, tagged fields that do
-not ascend, more entries than nearly all others have, and whatever is wrong. The exact reader then reads it, and says
-what it finds. So the rules of the encoding stand in `wire`, and what is read here was read as it would have read it.
+A body is given up as soon as something about it is not usual: a varint of more than three bytes,
+tagged fields that do not ascend, more entries than nearly all others have, and whatever is wrong.
+The exact reader then reads it, and says what it finds. So the rules of the encoding stand in
+`wire`, and what is read here was read as it would have read it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,14 @@ from metadata_source.errors import ProtocolError
 from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.vectors import clipped, contents, slices, varints, view
-from metadata_source.protocol.wire import FIXED_BYTES, MAX_STRING, NULL, array_length, minimum_size, primitive_length
+from metadata_source.protocol.wire import (
+    FIXED_BYTES,
+    MAX_STRING,
+    NULL,
+    array_length,
+    minimum_size,
+    primitive_length,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,10 +62,15 @@ _ARROW: Final = {
 
 
 def read_batch(
-    bodies: pa.BinaryArray, message: Message, version: int, *, start: int = 0, may_go_on: bool = False
+    bodies: pa.BinaryArray,
+    message: Message,
+    version: int,
+    *,
+    start: int = 0,
+    may_go_on: bool = False,
 ) -> tuple[pa.StructArray, dict[int, ProtocolError]]:
-    """Return what bodies say, as `read_values` reads each of them; null where bytes are no such message, and by row
-    what is wrong.
+    """Return what bodies say, as `read_values` reads each of them; null where bytes are no such
+    message, and by row what is wrong.
 
     Fields are those of all versions, UUIDs are 16 bytes. No body is null.
     Raises ValueError for a version that does not exist.
@@ -68,16 +83,23 @@ def read_batch(
     rest = np.flatnonzero(~usual)
     for row in rest.tolist():
         try:
-            values.append(read_values(bodies[row].as_py(), message, version, start=start, may_go_on=may_go_on))
+            values.append(
+                read_values(bodies[row].as_py(), message, version, start=start, may_go_on=may_go_on)
+            )
         except ProtocolError as error:
             errors[row] = error
             values.append(None)
-    pieces = [(np.flatnonzero(usual), found.filter(pa.array(usual))), (rest, pa.array(values, found.type))]
+    pieces = [
+        (np.flatnonzero(usual), found.filter(pa.array(usual))),
+        (rest, pa.array(values, found.type)),
+    ]
     return scattered(len(bodies), found.type, pieces), errors
 
 
 def scattered(length: int, kind: pa.DataType, pieces: Pieces, *, elsewhere: Any = None) -> pa.Array:
-    """Return an array with the values of the pieces in their rows, which ascend, and `elsewhere` in the others."""
+    """Return an array with the values of the pieces in their rows, which ascend, and `elsewhere` in
+    the others.
+    """
     pieces = [(rows, values) for rows, values in pieces if len(rows)]
     if not pieces and elsewhere is None:
         return pa.nulls(length, kind)
@@ -88,7 +110,9 @@ def scattered(length: int, kind: pa.DataType, pieces: Pieces, *, elsewhere: Any 
     for rows, values in pieces:
         index[rows] = np.arange(first, first + len(values))
         first += len(values)
-    return pa.concat_arrays([pa.array([elsewhere], kind), *(values for _, values in pieces)]).take(pa.array(index))
+    return pa.concat_arrays([pa.array([elsewhere], kind), *(values for _, values in pieces)]).take(
+        pa.array(index)
+    )
 
 
 @cache
@@ -104,7 +128,9 @@ def arrow_type(kind: Primitive | Array | Struct) -> pa.DataType:
 def _side_by_side(
     bodies: pa.BinaryArray, message: Message, version: int, start: int, *, may_go_on: bool
 ) -> tuple[Flags, pa.StructArray]:
-    """Return which bodies are usual, and what those say; nothing is meant by what stands in the rows of the others."""
+    """Return which bodies are usual, and what those say; nothing is meant by what stands in the
+    rows of the others.
+    """
     count = len(bodies)
     if count < FEWEST:
         return np.zeros(count, dtype=np.bool_), pa.nulls(count, arrow_type(message.body))
@@ -118,10 +144,12 @@ def _side_by_side(
 
 
 class _Walk:
-    """Goes through all bodies with cursors: `rows` says of which body each is, `at` where it stands.
+    """Goes through all bodies with cursors: `rows` says of which body each is, `at` where it
+    stands.
 
-    A cursor never leaves its body. Where one cannot go on its body is not usual any more: it stays and is taken along
-    to the end, but finds no entries there, or it would find the same ones again and again.
+    A cursor never leaves its body. Where one cannot go on its body is not usual any more: it stays
+    and is taken along to the end, but finds no entries there, or it would find the same ones again
+    and again.
     """
 
     def __init__(self, bodies: pa.BinaryArray, message: Message, version: int) -> None:
@@ -139,7 +167,9 @@ class _Walk:
         """Go past a struct."""
         builds: dict[str, Build] = {}
         for each in struct.in_version(self.version):
-            builds[each.name], at = self._value(each.type, rows, at, nullable=each.nullable_in(self.version))
+            builds[each.name], at = self._value(
+                each.type, rows, at, nullable=each.nullable_in(self.version)
+            )
         if self.flexible and struct.tagged:
             tagged, at = self._tagged_fields(struct, rows, at)
             builds |= tagged
@@ -147,7 +177,8 @@ class _Walk:
         def build() -> pa.Array:
             fields = list(arrow_type(struct))
             children = [
-                builds[field.name]() if field.name in builds else pa.nulls(len(rows), field.type) for field in fields
+                builds[field.name]() if field.name in builds else pa.nulls(len(rows), field.type)
+                for field in fields
             ]
             # A struct without fields has a length too.
             return pa.Array.from_buffers(arrow_type(struct), len(rows), [None], children=children)
@@ -187,16 +218,22 @@ class _Walk:
     def _numbers(self, kind: Primitive, at: Positions) -> pa.Array:
         if kind is Primitive.UUID:
             ids = view(self.data, "V16")[at].tobytes()
-            return pa.FixedSizeBinaryArray.from_buffers(_ARROW[kind], len(at), [None, pa.py_buffer(ids)])
+            return pa.FixedSizeBinaryArray.from_buffers(
+                _ARROW[kind], len(at), [None, pa.py_buffer(ids)]
+            )
         if kind is Primitive.BOOL:
             return pa.array(self.data[at] != 0)
         sign = "u" if kind is Primitive.UINT16 else "i"
         size = FIXED_BYTES[kind]
         return pa.array(view(self.data, f">{sign}{size}")[at].astype(f"{sign}{size}"))
 
-    def _slice(self, kind: Primitive, rows: Positions, at: Positions, *, nullable: bool) -> tuple[Build, Positions]:
+    def _slice(
+        self, kind: Primitive, rows: Positions, at: Positions, *, nullable: bool
+    ) -> tuple[Build, Positions]:
         """Go past a string, or bytes."""
-        lengths, begins = self._lengths(primitive_length(kind, flexible=self.flexible), rows, at, nullable=nullable)
+        lengths, begins = self._lengths(
+            primitive_length(kind, flexible=self.flexible), rows, at, nullable=nullable
+        )
         sizes = np.maximum(lengths, 0)
         good = begins + sizes <= self.limits[rows]
         if kind is Primitive.STRING:
@@ -222,8 +259,12 @@ class _Walk:
             return pc.if_else(pa.array(good), texts, "")
         return texts
 
-    def _array(self, kind: Array, rows: Positions, at: Positions, *, nullable: bool) -> tuple[Build, Positions]:
-        lengths, first = self._lengths(array_length(kind, flexible=self.flexible), rows, at, nullable=nullable)
+    def _array(
+        self, kind: Array, rows: Positions, at: Positions, *, nullable: bool
+    ) -> tuple[Build, Positions]:
+        lengths, first = self._lengths(
+            array_length(kind, flexible=self.flexible), rows, at, nullable=nullable
+        )
         counts = np.maximum(lengths, 0)
         least = minimum_size(kind.of, self.version, flexible=self.flexible)
         good = counts * least <= self.limits[rows] - first
@@ -245,8 +286,8 @@ class _Walk:
     def _entries(
         self, kind: Primitive | Array | Struct, rows: Positions, first: Positions, counts: Positions
     ) -> tuple[Positions, Positions]:
-        """Go past the entries of arrays, the first of all, the second of all and so on. Return where each begins, and
-        the ends.
+        """Go past the entries of arrays, the first of all, the second of all and so on. Return
+        where each begins, and the ends.
         """
         at = first.copy()
         indices = np.cumsum(counts) - counts
@@ -257,8 +298,8 @@ class _Walk:
         return begins, at
 
     def _rounds(self, rows: Positions, counts: Positions) -> Iterator[tuple[int, Positions]]:
-        """Yield numbers from 0 on and the cursors whose count is higher; bodies with more than nearly all others are
-        given up.
+        """Yield numbers from 0 on and the cursors whose count is higher; bodies with more than
+        nearly all others are given up.
 
         What has been given up meanwhile does not go on: a count may be of any size.
         """
@@ -269,7 +310,9 @@ class _Walk:
                 return
             yield number, going
 
-    def _tagged_fields(self, struct: Struct, rows: Positions, at: Positions) -> tuple[dict[str, Build], Positions]:
+    def _tagged_fields(
+        self, struct: Struct, rows: Positions, at: Positions
+    ) -> tuple[dict[str, Build], Positions]:
         counts, at = self._varints(rows, at)
         fields = struct.tagged_in(self.version)
         found: dict[int, list[tuple[Positions, Build]]] = {tag: [] for tag in fields}
@@ -287,7 +330,9 @@ class _Walk:
                     self.expect(rows[going[mine]], reached == ends[mine])
                     found[tag].append((going[mine], build))
             last[going], at[going] = tags, ends
-        return {each.name: _scattering(len(rows), each, found[tag]) for tag, each in fields.items()}, at
+        return {
+            each.name: _scattering(len(rows), each, found[tag]) for tag, each in fields.items()
+        }, at
 
     def _tagged_value(self, each: Field, rows: Positions, at: Positions) -> tuple[Build, Positions]:
         nullable = each.nullable_in(self.version)
@@ -334,7 +379,10 @@ def _equally_spaced(first: Positions, counts: Positions, size: int) -> tuple[Pos
 def _scattering(length: int, field: Field, pieces: Sequence[tuple[Positions, Build]]) -> Build:
     """Return what makes a tagged field's column: its default where it is absent."""
     return lambda: scattered(
-        length, arrow_type(field.type), [(rows, build()) for rows, build in pieces], elsewhere=field.default
+        length,
+        arrow_type(field.type),
+        [(rows, build()) for rows, build in pieces],
+        elsewhere=field.default,
     )
 
 

@@ -1,10 +1,12 @@
 """Records of ``__cluster_metadata``: bytes in, Arrow out, one row a record.
 
-A record of controllers is a frame (``MetadataRecordSerde``: frame version, type and version as unsigned varints, then
-the fields); a control record is one of the quorum's own. Names are Kafka's, or those that history of Metadata has; 16
-bytes are a UUID as Kafka prints it, zeros are null. A field that a change leaves as it was is null.
+A record of controllers is a frame (``MetadataRecordSerde``: frame version, type and version as
+unsigned varints, then the fields); a control record is one of the quorum's own. Names are Kafka's,
+or those that history of Metadata has; 16 bytes are a UUID as Kafka prints it, zeros are null. A
+field that a change leaves as it was is null.
 
-Nothing else of a record is kept: not its bytes, nor any of them in an error. The log holds passwords as they are.
+Nothing else of a record is kept: not its bytes, nor any of them in an error. The log holds
+passwords as they are.
 """
 
 from __future__ import annotations
@@ -52,10 +54,12 @@ KEPT_CONFIGS: Final = {
     ),
     _GROUP: ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
 }
-"""Configurations whose values are kept, by type of resource (``ConfigResource.Type``). Any other may be a password: the
-log marks none as sensitive.
+"""Configurations whose values are kept, by type of resource (``ConfigResource.Type``). Any other
+may be a password: the log marks none as sensitive.
 """
-_KEPT_CONFIGS: Final = pa.array([f"{kind} {name}" for kind, names in KEPT_CONFIGS.items() for name in names])
+_KEPT_CONFIGS: Final = pa.array(
+    [f"{kind} {name}" for kind, names in KEPT_CONFIGS.items() for name in names]
+)
 
 _FRAME_VERSION: Final = 1
 _FRAME_BYTES: Final = 3
@@ -67,17 +71,18 @@ _UNCHANGED_LEADER, _UNCHANGED_RECOVERY = -2, -1
 def decode_records(records: pa.RecordBatch) -> pa.RecordBatch:
     """Return one row a record, in their order; schema: `RECORDS`. Bytes never raise.
 
-    `records` have the columns of `record_batches.RECORDS`. A type that is counted has its name, version and size. An
-    unknown type or version has an `error` beside these, and so has a record whose bytes are not what they should be:
-    it says where, and holds none of them.
+    `records` have the columns of `record_batches.RECORDS`. A type that is counted has its name,
+    version and size. An unknown type or version has an `error` beside these, and so has a record
+    whose bytes are not what they should be: it says where, and holds none of them.
     """
     return _Decoding(records).rows()
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Records of controllers, or of the quorum: names and tables by type, where a value begins after its frame, and by
-    type the column, with the function that makes its fields of those of the value.
+    """Records of controllers, or of the quorum: names and tables by type, where a value begins
+    after its frame, and by type the column, with the function that makes its fields of those of the
+    value.
     """
 
     names: Mapping[int, str]
@@ -115,7 +120,9 @@ class _Decoding:
             numbers.append(found)
         frame_versions, types, versions = numbers
         good &= frame_versions == _FRAME_VERSION
-        self._rows.fail(rows[~good], f"no frame of version {_FRAME_VERSION} with a type and a version")
+        self._rows.fail(
+            rows[~good], f"no frame of version {_FRAME_VERSION} with a type and a version"
+        )
         self._decode(_OF_CONTROLLERS, rows[good], types[good], versions[good])
 
     def _decode_controls(self, rows: Positions) -> None:
@@ -140,7 +147,9 @@ class _Decoding:
         for row, number in zip(rows[unknown].tolist(), types[unknown].tolist(), strict=True):
             self._rows.errors[row] = f"unknown record type {number}"
 
-    def _decode_type(self, kind: _Kind, message: Message, rows: Positions, versions: Positions) -> None:
+    def _decode_type(
+        self, kind: _Kind, message: Message, rows: Positions, versions: Positions
+    ) -> None:
         last = message.last_version
         for version in range(last + 1):
             self._decode_version(kind, message, version, rows[versions == version])
@@ -151,9 +160,13 @@ class _Decoding:
     def _decode_version(self, kind: _Kind, message: Message, version: int, rows: Positions) -> None:
         if not len(rows):
             return
-        found, errors = read_batch(self._values.take(pa.array(rows)), message, version, start=kind.start)
+        found, errors = read_batch(
+            self._values.take(pa.array(rows)), message, version, start=kind.start
+        )
         for index, error in errors.items():
-            self._rows.errors[int(rows[index])] = f"{error.path} at byte {error.offset} is not what it should be"
+            self._rows.errors[int(rows[index])] = (
+                f"{error.path} at byte {error.offset} is not what it should be"
+            )
         whole = np.delete(rows, list(errors))
         if message.api_key in kind.decoders:
             column, decode = kind.decoders[message.api_key]
@@ -201,7 +214,9 @@ def _fenced(change: int) -> Callable[[Fields], Fields]:
 
 
 def _config(values: Fields) -> Fields:
-    """Return settings with the values that are kept. They are copied: `if_else` can return the bytes of others too."""
+    """Return settings with the values that are kept. They are copied: `if_else` can return the
+    bytes of others too.
+    """
     setting = pc.binary_join_element_wise(values["resource_type"].cast(TEXT), values["name"], " ")
     is_kept = pc.is_in(setting, _KEPT_CONFIGS)
     rows = np.flatnonzero(is_kept.to_numpy(zero_copy_only=False))
@@ -216,7 +231,10 @@ def _feature(values: Fields) -> Fields:
 
 
 def _leader_change(values: Fields) -> Fields:
-    voters = {name: each_entry(values[name], LEADER_VOTERS, _leader_voters) for name in ("voters", "granting_voters")}
+    voters = {
+        name: each_entry(values[name], LEADER_VOTERS, _leader_voters)
+        for name in ("voters", "granting_voters")
+    }
     return {"leader": values["leader_id"], **voters}
 
 

@@ -1,5 +1,5 @@
-"""Records that controllers write to ``__cluster_metadata``, and those that the quorum writes there for itself, as
-tables.
+"""Records that controllers write to ``__cluster_metadata``, and those that the quorum writes there
+for itself, as tables.
 
 They follow Kafka's definitions (``metadata/src/main/resources/common/metadata/*Record.json``,
 ``clients/src/main/resources/common/message/*Record.json`` and ``LeaderChangeMessage.json``).
@@ -20,7 +20,9 @@ def _record(name: str, number: int, *fields: Field, last_version: int = 0) -> Me
     return Message(name, number, last_version, flexible_since=0, body=Struct(fields))
 
 
-def _tagged(tag: int, name: str, kind: Primitive | Array, default: int | list[int] | None, since: int = 0) -> Field:
+def _tagged(
+    tag: int, name: str, kind: Primitive | Array, default: int | list[int] | None, since: int = 0
+) -> Field:
     nullable = since if default is None else None
     return Field(name, kind, since=since, nullable=nullable, tag=tag, default=default)
 
@@ -162,7 +164,12 @@ CONTROL_TYPES = _by_type(
         Field("granting_voters", _VOTERS),
         last_version=1,
     ),
-    _record("SnapshotHeaderRecord", 3, Field("version", _INT16), Field("last_contained_log_timestamp", _INT64)),
+    _record(
+        "SnapshotHeaderRecord",
+        3,
+        Field("version", _INT16),
+        Field("last_contained_log_timestamp", _INT64),
+    ),
     _record("SnapshotFooterRecord", 4, Field("version", _INT16)),
     _record("KRaftVersionRecord", 5, Field("version", _INT16), Field("kraft_version", _INT16)),
     _record(
@@ -178,11 +185,24 @@ CONTROL_TYPES = _by_type(
                         Field("voter_directory_id", _UUID),
                         Field(
                             "endpoints",
-                            Array(Struct((Field("name", _STRING), Field("host", _STRING), Field("port", _UINT16)))),
+                            Array(
+                                Struct(
+                                    (
+                                        Field("name", _STRING),
+                                        Field("host", _STRING),
+                                        Field("port", _UINT16),
+                                    )
+                                )
+                            ),
                         ),
                         Field(
                             "kraft_version_feature",
-                            Struct((Field("min_supported_version", _INT16), Field("max_supported_version", _INT16))),
+                            Struct(
+                                (
+                                    Field("min_supported_version", _INT16),
+                                    Field("max_supported_version", _INT16),
+                                )
+                            ),
                         ),
                     )
                 )

@@ -1,8 +1,8 @@
 """Compression of record batches (Kafka's ``CompressionType``), by Arrow's codecs.
 
-gzip, LZ4 and zstd have frames of their own. Snappy has none, so Kafka writes that of its Java library
-(``SnappyOutputStream``): a header of 16 bytes, then blocks, each after its size. Other clients write one block without
-a header. Kafka reads both.
+gzip, LZ4 and zstd have frames of their own. Snappy has none, so Kafka writes that of its Java
+library (``SnappyOutputStream``): a header of 16 bytes, then blocks, each after its size. Other
+clients write one block without a header. Kafka reads both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class TooLargeError(KafkaMetadataHistoryError, ValueError):
 def decompress(data: bytes, codec: str, most: int) -> bytes:
     """Return what was compressed with one of `NAMES`; no bytes are that of no bytes.
 
-    Raises TooLargeError for more than `most` bytes, and ValueError for data that the codec did not make.
+    Raises TooLargeError for more than `most` bytes, and ValueError for data that the codec did not
+    make.
     """
     if codec == "none" or not data:
         return data

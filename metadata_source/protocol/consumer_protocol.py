@@ -1,10 +1,13 @@
-"""Messages between the consumers of a classic group and their leader; to the coordinator they are bytes.
+"""Messages between the consumers of a classic group and their leader; to the coordinator they are
+bytes.
 
-Kafka's rule (``ConsumerProtocol.deserializeVersion`` and what calls it): two bytes are the version; one that is higher
-than the highest known is read as that; what stands after the known fields is left alone.
+Kafka's rule (``ConsumerProtocol.deserializeVersion`` and what calls it): two bytes are the version;
+one that is higher than the highest known is read as that; what stands after the known fields is
+left alone.
 
-Some clients claim version 1 and write the fields of version 0 (kafka-go#1156, sarama#2111; franz-go#493 reads them as
-is done here): what cannot be read as the version that it claims is read as version 0, with which each version begins.
+Some clients claim version 1 and write the fields of version 0 (kafka-go#1156, sarama#2111;
+franz-go#493 reads them as is done here): what cannot be read as the version that it claims is read
+as version 0, with which each version begins.
 """
 
 from __future__ import annotations
@@ -34,8 +37,9 @@ PROTOCOL_TYPE = "consumer"
 def read_subscriptions(data: pa.BinaryArray) -> pa.StructArray:
     """Return subscriptions, one a row, null for bytes that are none; type: `SUBSCRIPTIONS`.
 
-    `version` is the one that is claimed. `owned_partitions` is null before version 1, `generation` and `rack` are null
-    before 2 and 3 and where the consumer has none; all are null where only version 0 could be read.
+    `version` is the one that is claimed. `owned_partitions` is null before version 1, `generation`
+    and `rack` are null before 2 and 3 and where the consumer has none; all are null where only
+    version 0 could be read.
     """
     versions, found = _read(SUBSCRIPTION, data)
     fields = fields_of(found)
@@ -57,9 +61,11 @@ def read_assignments(data: pa.BinaryArray) -> pa.StructArray:
 
 
 def read_one(message: Message, data: bytes) -> dict[str, Any] | None:
-    """Return what one subscription or assignment says, fields as in its table, None for bytes that are none.
+    """Return what one subscription or assignment says, fields as in its table, None for bytes that
+    are none.
 
-    For members that are few and come one by one; `read_subscriptions` and `read_assignments` are for those of a log.
+    For members that are few and come one by one; `read_subscriptions` and `read_assignments` are
+    for those of a log.
     """
     version = int.from_bytes(data[:2], signed=True)
     if len(data) < 2 or version < 0:
@@ -80,7 +86,9 @@ def _read(message: Message, data: pa.BinaryArray) -> tuple[pa.Array, pa.StructAr
     for version in range(message.last_version, -1, -1):
         rows = np.flatnonzero(read_as == version)
         if len(rows):
-            found, errors = read_batch(data.take(pa.array(rows)), message, version, start=2, may_go_on=True)
+            found, errors = read_batch(
+                data.take(pa.array(rows)), message, version, start=2, may_go_on=True
+            )
             if version and errors:
                 read_as[rows[[*errors]]] = 0
                 rows, found = np.delete(rows, [*errors]), found.drop_null()

@@ -1,32 +1,40 @@
-"""Digests, of 128 bits, that change when anything covered changes, whatever the order of the answer.
+"""Digests, of 128 bits, that change when anything covered changes, whatever the order of the
+answer.
 
-Of a topic: covered are topic id, error, is_internal and, by partition number, error, leader, epoch, ordered replicas,
-sorted ISR and sorted offline replicas; a field that the version lacks (null) differs from every value. The digest is
-made against accidents (two states of a topic agree with a chance of 2^-128), not against adversaries, who could make
-states that collide.
+Of a topic: covered are topic id, error, is_internal and, by partition number, error, leader, epoch,
+ordered replicas, sorted ISR and sorted offline replicas; a field that the version lacks (null)
+differs from every value. The digest is made against accidents (two states of a topic agree with a
+chance of 2^-128), not against adversaries, who could make states that collide.
 
-Version 1. All arithmetic is on unsigned 64-bit integers, modulo 2^64. `u32(x)` and `u16(x)` are the two's complement of
-x. ``mix(z)`` is SplitMix64's: z += 0x9E3779B97F4A7C15; z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9; z = (z ^ z >> 27) *
-0x94D049BB133111EB; z ^ z >> 31. ``chain(h, w1, ..., wn)`` is h = mix(h ^ w) for each word in turn. The digest is two
-lanes, seed 0x6B61666B61206D64 and seed 0x6D65746164617461, each as 8 bytes, little-endian. In a lane:
+Version 1. All arithmetic is on unsigned 64-bit integers, modulo 2^64. `u32(x)` and `u16(x)` are the
+two's complement of x. ``mix(z)`` is SplitMix64's: z += 0x9E3779B97F4A7C15; z = (z ^ z >> 30) *
+0xBF58476D1CE4E5B9; z = (z ^ z >> 27) * 0x94D049BB133111EB; z ^ z >> 31. ``chain(h, w1, ..., wn)``
+is h = mix(h ^ w) for each word in turn. The digest is two lanes, seed 0x6B61666B61206D64 and seed
+0x6D65746164617461, each as 8 bytes, little-endian. In a lane:
 
-- a list of node ids is the sum of chain(seed, tag, id) over its entries: in replicas, id = position << 32 | u32(id)
+- a list of node ids is the sum of chain(seed, tag, id) over its entries: in replicas, id = position
+  << 32 | u32(id)
   with tag 1; in ISR
-  and offline replicas, where order means nothing, id = u32(id) with tags 2 and 3; an empty or absent list is 0;
-- a partition is chain(seed, u32(partition) << 32 | u32(leader), u16(error) << 33 | has epoch << 32 | u32(epoch or 0),
+  and offline replicas, where order means nothing, id = u32(id) with tags 2 and 3; an empty or
+  absent list is 0;
+- a partition is chain(seed, u32(partition) << 32 | u32(leader), u16(error) << 33 | has epoch << 32
+  | u32(epoch or 0),
   lengths,
-  replicas, ISR, offline replicas), where lengths = len(replicas) + (len(ISR) << 21) + (len(offline) + 1 << 42), the
+  replicas, ISR, offline replicas), where lengths = len(replicas) + (len(ISR) << 21) + (len(offline)
+  + 1 << 42), the
   last term 0 when offline replicas are absent;
-- a topic is chain(seed, sum of its partitions, id, id', id'', u16(error) << 34 | internal << 32 | number of
+- a topic is chain(seed, sum of its partitions, id, id', id'', u16(error) << 34 | internal << 32 |
+  number of
   partitions), where the
-  three id words are the 22 characters of the topic id, zero-filled to 24 bytes, little-endian, 0 when absent, and
+  three id words are the 22 characters of the topic id, zero-filled to 24 bytes, little-endian, 0
+  when absent, and
   internal is 0 for false, 1 for true, 2 when absent.
 
-Of a whole answer, and of the rows of an enrichment: BLAKE2b of JSON (keys sorted, ASCII, no blanks) that has this
-version in it. The JSON of an answer has cluster id, brokers by id, how many topics there are and what the poll adds; a
-line feed, the lengths of the topics' names in bytes (32 bits each, little-endian), these names and the topics' digests
-follow, all in the order of the names. Controller id, throttle times and authorized operations are not covered: they
-change by themselves.
+Of a whole answer, and of the rows of an enrichment: BLAKE2b of JSON (keys sorted, ASCII, no blanks)
+that has this version in it. The JSON of an answer has cluster id, brokers by id, how many topics
+there are and what the poll adds; a line feed, the lengths of the topics' names in bytes (32 bits
+each, little-endian), these names and the topics' digests follow, all in the order of the names.
+Controller id, throttle times and authorized operations are not covered: they change by themselves.
 """
 
 from __future__ import annotations
@@ -54,7 +62,9 @@ _REPLICAS, _ISR, _OFFLINE = 1, 2, 3
 
 
 def topic_digests(metadata: ClusterMetadata) -> pa.Array:
-    """Return one digest a topic (fixed_size_binary(16), no nulls), in the order of ``metadata.topics``."""
+    """Return one digest a topic (fixed_size_binary(16), no nulls), in the order of
+    ``metadata.topics``.
+    """
     topics = metadata.topics
     counts = _int64(topics["partition_count"])
     topic_words = _topic_words(topics, counts)
@@ -63,14 +73,22 @@ def topic_digests(metadata: ClusterMetadata) -> pa.Array:
         for seed, by_partition in zip(_SEEDS, partition_digests(metadata.partitions), strict=True)
     ]
     digests = np.stack(lanes, axis=1).astype("<u8")
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(counts), [None, pa.py_buffer(digests)])
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(16), len(counts), [None, pa.py_buffer(digests)]
+    )
 
 
 def partition_digests(partitions: pa.Table) -> list[Words]:
     """Return the digest of each partition in both lanes: a word each."""
     words = _partition_words(partitions)
-    replicas, isr, offline = (_Lists(partitions[name]) for name in ("replicas", "isr", "offline_replicas"))
-    lengths = replicas.lengths + (isr.lengths << 21) + (np.where(offline.absent, 0, offline.lengths + 1) << 42)
+    replicas, isr, offline = (
+        _Lists(partitions[name]) for name in ("replicas", "isr", "offline_replicas")
+    )
+    lengths = (
+        replicas.lengths
+        + (isr.lengths << 21)
+        + (np.where(offline.absent, 0, offline.lengths + 1) << 42)
+    )
     return [
         _chain(
             seed,
@@ -85,7 +103,8 @@ def partition_digests(partitions: pa.Table) -> list[Words]:
 
 
 def answer_digest(metadata: ClusterMetadata, digests: pa.Array, more: Mapping[str, Any]) -> bytes:
-    """Return the digest of an answer whose topics have these `digests`; `more` goes into its JSON too.
+    """Return the digest of an answer whose topics have these `digests`; `more` goes into its JSON
+    too.
 
     Topics have names, each another one.
     """
@@ -99,7 +118,9 @@ def answer_digest(metadata: ClusterMetadata, digests: pa.Array, more: Mapping[st
 
 
 def rows_digest(rows: Any) -> bytes:
-    """Return the digest of the rows of an enrichment, plain values that are in an order of their own."""
+    """Return the digest of the rows of an enrichment, plain values that are in an order of their
+    own.
+    """
     return _blake2b({"rows": rows})
 
 
@@ -119,7 +140,9 @@ def _joined(texts: pa.Array) -> pa.Buffer:
 
 
 class _Lists:
-    """A column of lists of node ids: lengths (0 where absent) and all entries, one after the other."""
+    """A column of lists of node ids: lengths (0 where absent) and all entries, one after the
+    other.
+    """
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         lists = column.combine_chunks()
@@ -143,16 +166,26 @@ def _partition_words(partitions: pa.Table) -> tuple[Words, Words]:
     epochs = partitions["leader_epoch"]
     has_epoch = epochs.is_valid().to_numpy().astype(np.uint64)
     place = _u32(partitions["partition"]) << np.uint64(32) | _u32(partitions["leader"])
-    state = _u16(partitions["error_code"]) << np.uint64(33) | has_epoch << np.uint64(32) | _u32(epochs.fill_null(0))
+    state = (
+        _u16(partitions["error_code"]) << np.uint64(33)
+        | has_epoch << np.uint64(32)
+        | _u32(epochs.fill_null(0))
+    )
     return place, state
 
 
 def _topic_words(topics: pa.Table, counts: npt.NDArray[np.int64]) -> tuple[Words, ...]:
-    """Return what of each topic stands beside its partitions: three words of the id, one of the rest."""
+    """Return what of each topic stands beside its partitions: three words of the id, one of the
+    rest.
+    """
     ids = np.array(topics["topic_id"].fill_null("").to_numpy().astype("S24"))
     id_words = ids.view("<u8").astype(np.uint64).reshape(-1, 3)
     internal = topics["is_internal"].cast(pa.int8()).fill_null(2).to_numpy().astype(np.uint64)
-    rest = _u16(topics["error_code"]) << np.uint64(34) | internal << np.uint64(32) | counts.view(np.uint64)
+    rest = (
+        _u16(topics["error_code"]) << np.uint64(34)
+        | internal << np.uint64(32)
+        | counts.view(np.uint64)
+    )
     return id_words[:, 0], id_words[:, 1], id_words[:, 2], rest
 
 
@@ -179,7 +212,9 @@ def _mixed(words: Words) -> Words:
 
 
 def _segment_sums(words: Words, lengths: npt.NDArray[np.int64]) -> Words:
-    """Return the sum of each run of words, modulo 2^64 (so differences of the running sum are exact)."""
+    """Return the sum of each run of words, modulo 2^64 (so differences of the running sum are
+    exact).
+    """
     running = np.zeros(len(words) + 1, dtype=np.uint64)
     np.cumsum(words, out=running[1:])
     ends = np.cumsum(lengths)

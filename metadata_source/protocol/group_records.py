@@ -1,7 +1,9 @@
-"""Records of ``__consumer_offsets``: bytes in, Arrow out, one row a record in the columns of ``bronze.group_log``.
+"""Records of ``__consumer_offsets``: bytes in, Arrow out, one row a record in the columns of
+``bronze.group_log``.
 
-What Kafka writes for "none" is null: an epoch or time-out of -1, a time of -1 or 0, a UUID of zeros, an empty pattern,
-assignment epochs or configs that are not there. A metadata hash of 0 stays: it is also the hash of no topics.
+What Kafka writes for "none" is null: an epoch or time-out of -1, a time of -1 or 0, a UUID of
+zeros, an empty pattern, assignment epochs or configs that are not there. A metadata hash of 0
+stays: it is also the hash of no topics.
 """
 
 from __future__ import annotations
@@ -62,12 +64,15 @@ def decode_records(
 ) -> pa.RecordBatch:
     """Return one row a record, in their order; schema: `RECORDS`. Bytes never raise.
 
-    A record of an unknown type or version, and one whose bytes are not what they should be, has `error`, its raw `key`
-    and `value`, and what its key told. Offset commits are many, and read by `offset_commits`: a row says what is wrong
-    with one, without a byte of its value, which may hold anything. A tombstone has what its key tells, a pattern too.
-    `is_tombstone` is never null. `classic`: how the cluster's maker writes classic groups.
+    A record of an unknown type or version, and one whose bytes are not what they should be, has
+    `error`, its raw `key` and `value`, and what its key told. Offset commits are many, and read by
+    `offset_commits`: a row says what is wrong with one, without a byte of its value, which may hold
+    anything. A tombstone has what its key tells, a pattern too. `is_tombstone` is never null.
+    `classic`: how the cluster's maker writes classic groups.
     """
-    raw_keys, raw_values = (each if isinstance(each, pa.Array) else pa.array(each, BYTES) for each in (keys, values))
+    raw_keys, raw_values = (
+        each if isinstance(each, pa.Array) else pa.array(each, BYTES) for each in (keys, values)
+    )
     return _Decoding(raw_keys, raw_values, classic).records()
 
 
@@ -116,7 +121,10 @@ class _Decoding:
         last = message.last_version
         for version, of_version in self._by_number("version", self._values, rows[live]):
             if not 0 <= version <= last:
-                self._rows.fail(of_version, f"unknown version {version} of record type {number}, known are 0 to {last}")
+                self._rows.fail(
+                    of_version,
+                    f"unknown version {version} of record type {number}, known are 0 to {last}",
+                )
                 continue
             whole, found = self._read(message, version, self._values, of_version)
             if record_type is OFFSET_COMMIT:
@@ -129,8 +137,12 @@ class _Decoding:
             whole_names = named.take(pa.array(np.searchsorted(rows, whole)))
             self._rows.put(column, whole, decode(fields_of(whole_names) | fields_of(found)))
 
-    def _by_number(self, column: str, raw: pa.BinaryArray, rows: Positions) -> Iterator[tuple[int, Positions]]:
-        """Yield the types that keys begin with, or the versions that values begin with, and the rows of each."""
+    def _by_number(
+        self, column: str, raw: pa.BinaryArray, rows: Positions
+    ) -> Iterator[tuple[int, Positions]]:
+        """Yield the types that keys begin with, or the versions that values begin with, and the
+        rows of each.
+        """
         numbers, good = leading_int16s(raw.take(pa.array(rows)))
         what = "key" if raw is self._keys else "value"
         for row in rows[~good].tolist():
@@ -154,32 +166,42 @@ class _Decoding:
         for index in np.flatnonzero(offsets.to_numpy() < 0).tolist():
             self._rows.errors[int(rows[index])] = f"{offsets[index]} is no offset"
 
-    def _without_impossible_times(self, rows: Positions, found: pa.StructArray) -> tuple[Positions, pa.StructArray]:
+    def _without_impossible_times(
+        self, rows: Positions, found: pa.StructArray
+    ) -> tuple[Positions, pa.StructArray]:
         for name in _TIMES:
             if found.type.get_field_index(name) < 0:
                 continue
             times = found.field(name)
-            good = pc.and_(pc.greater_equal(times, NULL), pc.less_equal(times, LAST_MS)).fill_null(True)
+            good = pc.and_(pc.greater_equal(times, NULL), pc.less_equal(times, LAST_MS)).fill_null(
+                True
+            )
             for index in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
-                self._rows.errors[int(rows[index])] = f"{times[index]} ms since 1970 is no time of a record"
+                self._rows.errors[int(rows[index])] = (
+                    f"{times[index]} ms since 1970 is no time of a record"
+                )
             rows, found = rows[good.to_numpy(zero_copy_only=False)], found.filter(good)
         return rows, found
 
 
 def _classic(group: Fields) -> Fields:
-    of_consumers = pc.equal(group["protocol_type"], PROTOCOL_TYPE).take(pc.list_parent_indices(group["members"]))
+    of_consumers = pc.equal(group["protocol_type"], PROTOCOL_TYPE).take(
+        pc.list_parent_indices(group["members"])
+    )
     return {
         **group,
         "state_timestamp": _time(group["current_state_timestamp"]),
         "members": each_entry(
-            group["members"], pa.list_(CLASSIC_MEMBER), lambda members: _classic_members(members, of_consumers)
+            group["members"],
+            pa.list_(CLASSIC_MEMBER),
+            lambda members: _classic_members(members, of_consumers),
         ),
     }
 
 
 def _classic_members(members: pa.StructArray, of_consumers: pa.BooleanArray) -> Fields:
-    """Return members; bytes stay bytes where they are not the consumer protocol's, and are null where
-    there are none.
+    """Return members; bytes stay bytes where they are not the consumer protocol's, and are null
+    where there are none.
     """
     member = fields_of(members)
     subscription = read_subscriptions(pc.if_else(of_consumers, member["subscription"], None))
@@ -244,8 +266,8 @@ def _classic_protocols(protocols: pa.StructArray) -> Fields:
 
 
 def _member(values: Fields) -> Fields:
-    """Return what members of all types have: those of share groups have no time-out, those of streams
-    groups no topics.
+    """Return what members of all types have: those of share groups have no time-out, those of
+    streams groups no topics.
     """
     named = {"rack": values["rack_id"]}
     if "subscribed_topic_names" in values:
@@ -256,7 +278,10 @@ def _member(values: Fields) -> Fields:
 
 
 def _target_epoch(values: Fields) -> Fields:
-    return {"epoch": values["assignment_epoch"], "assigned_at": _time(values["assignment_timestamp"])}
+    return {
+        "epoch": values["assignment_epoch"],
+        "assigned_at": _time(values["assignment_timestamp"]),
+    }
 
 
 def _target(values: Fields) -> Fields:
@@ -277,7 +302,10 @@ def _share_current(values: Fields) -> Fields:
 
 def _current_tasks(values: Fields) -> Fields:
     tasks = {name: entries for name, entries in values.items() if "_tasks" in name}
-    return {**_epochs(values), **{name: _owned(entries, TASKS_OWNED) for name, entries in tasks.items()}}
+    return {
+        **_epochs(values),
+        **{name: _owned(entries, TASKS_OWNED) for name, entries in tasks.items()},
+    }
 
 
 def _owned(lists: pa.ListArray, kind: pa.ListType) -> pa.ListArray:
@@ -290,7 +318,11 @@ def _with_known_epochs(owned: pa.StructArray) -> Fields:
 
 
 def _epochs(values: Fields) -> Fields:
-    return {"epoch": values["member_epoch"], "prev_epoch": values["previous_member_epoch"], "state": values["state"]}
+    return {
+        "epoch": values["member_epoch"],
+        "prev_epoch": values["previous_member_epoch"],
+        "state": values["state"],
+    }
 
 
 def _regular_expression(values: Fields) -> Fields:

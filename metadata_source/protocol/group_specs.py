@@ -1,11 +1,10 @@
-"""Records that group coordinators write to ``__consumer_offsets``, as tables: keys and values by record type.
+"""Records that group coordinators write to ``__consumer_offsets``, as tables: keys and values by
+record type.
 
-They follow Kafka's definitions (``group-coordinator/src/main/resources/common/message/*Key.json`` and ``*Value.json``),
-and for what classic members put in there themselves those of the consumer protocol
-(``clients/.../message/ConsumerProtocol*.json``). Where a tagged field is absent, Kafka takes the default of its type,
-an empty array or a struct of defaults, even if
-null is
-allowed.
+They follow Kafka's definitions (``group-coordinator/src/main/resources/common/message/*Key.json``
+and ``*Value.json``), and for what classic members put in there themselves those of the consumer
+protocol (``clients/.../message/ConsumerProtocol*.json``). Where a tagged field is absent, Kafka
+takes the default of its type, an empty array or a struct of defaults, even if null is allowed.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _INT32S, _STRINGS = Array(_INT32), Array(_STRING)
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """One type of record. The key's first two bytes are the type; the value's are the version, which a key does not
-    have.
+    """One type of record. The key's first two bytes are the type; the value's are the version,
+    which a key does not have.
     """
 
     key: Message
@@ -83,14 +82,24 @@ _OWNED_PARTITIONS = Struct((*_PARTITIONS.fields, _ASSIGNMENT_EPOCHS))
 _OWNED_TASKS = Struct((*_TASKS.fields, _ASSIGNMENT_EPOCHS))
 _KEY_VALUE = Struct((Field("key", _STRING), Field("value", _STRING)))
 
-_TARGET_EPOCH = (Field("assignment_epoch", _INT32), Field("assignment_timestamp", _INT64, tag=0, default=0))
+_TARGET_EPOCH = (
+    Field("assignment_epoch", _INT32),
+    Field("assignment_timestamp", _INT64, tag=0, default=0),
+)
 _TARGET_PARTITIONS = (Field("topic_partitions", Array(_PARTITIONS)),)
-_MEMBER_STATE = (Field("member_epoch", _INT32), Field("previous_member_epoch", _INT32), Field("state", _INT8))
+_MEMBER_STATE = (
+    Field("member_epoch", _INT32),
+    Field("previous_member_epoch", _INT32),
+    Field("state", _INT8),
+)
 
 _CLASSIC_MEMBER_METADATA = Struct(
     (
         Field("session_timeout_ms", _INT32),
-        Field("supported_protocols", Array(Struct((Field("name", _STRING), Field("metadata", _BYTES))))),
+        Field(
+            "supported_protocols",
+            Array(Struct((Field("name", _STRING), Field("metadata", _BYTES)))),
+        ),
     )
 )
 _CONSUMER_MEMBER = (
@@ -115,7 +124,10 @@ _PARTITION_METADATA = Struct(
         Field("topic_id", _UUID),
         Field("topic_name", _STRING),
         Field("num_partitions", _INT32),
-        Field("partition_metadata", Array(Struct((Field("partition", _INT32), Field("racks", _STRINGS))))),
+        Field(
+            "partition_metadata",
+            Array(Struct((Field("partition", _INT32), Field("racks", _STRINGS)))),
+        ),
     )
 )
 
@@ -180,7 +192,9 @@ _RESOLVED_TOPICS = Struct((Field("subtopology_id", _STRING), Field("topic_ids", 
 _OF_GROUP = ("group_id",)
 
 COMMIT_TYPES = (0, 1)
-"""Types of offset commits, which have the same key. Kafka calls the first ``LegacyOffsetCommit``."""
+"""Types of offset commits, which have the same key. Kafka calls the first
+``LegacyOffsetCommit``.
+"""
 OFFSET_COMMIT = RecordType(
     key=Message(
         "OffsetCommitKey",
@@ -216,11 +230,14 @@ REDPANDA_GROUP = Message(
     body=Struct(_group(Struct((Field("version", _INT16), *_MEMBER.fields)))),
 )
 
-# By the number of the type, those of offset commits left out. Missing are 9 and 18, which Kafka 4.3 no longer has.
+# By the number of the type, those of offset commits left out. Missing are 9 and 18, which Kafka 4.3
+# no longer has.
 RECORD_TYPES: dict[int, RecordType] = {
     each.key.api_key: each
     for each in (
-        _record_type(2, "GroupMetadata", _group(_MEMBER), key=("group",), last_version=4, flexible_since=4),
+        _record_type(
+            2, "GroupMetadata", _group(_MEMBER), key=("group",), last_version=4, flexible_since=4
+        ),
         _record_type(
             3,
             "ConsumerGroupMetadata",
@@ -228,7 +245,10 @@ RECORD_TYPES: dict[int, RecordType] = {
             key=_OF_GROUP,
         ),
         _record_type(
-            4, "ConsumerGroupPartitionMetadata", (Field("topics", Array(_PARTITION_METADATA)),), key=_OF_GROUP
+            4,
+            "ConsumerGroupPartitionMetadata",
+            (Field("topics", Array(_PARTITION_METADATA)),),
+            key=_OF_GROUP,
         ),
         _record_type(5, "ConsumerGroupMemberMetadata", _CONSUMER_MEMBER),
         _record_type(6, "ConsumerGroupTargetAssignmentMetadata", _TARGET_EPOCH, key=_OF_GROUP),
@@ -243,7 +263,12 @@ RECORD_TYPES: dict[int, RecordType] = {
             ),
         ),
         _record_type(10, "ShareGroupMemberMetadata", _SHARE_MEMBER),
-        _record_type(11, "ShareGroupMetadata", (Field("epoch", _INT32), Field("metadata_hash", _INT64)), key=_OF_GROUP),
+        _record_type(
+            11,
+            "ShareGroupMetadata",
+            (Field("epoch", _INT32), Field("metadata_hash", _INT64)),
+            key=_OF_GROUP,
+        ),
         _record_type(12, "ShareGroupTargetAssignmentMetadata", _TARGET_EPOCH, key=_OF_GROUP),
         _record_type(13, "ShareGroupTargetAssignmentMember", _TARGET_PARTITIONS),
         _record_type(
@@ -273,7 +298,10 @@ RECORD_TYPES: dict[int, RecordType] = {
         _record_type(
             21,
             "StreamsGroupTargetAssignmentMember",
-            tuple(Field(each, Array(_TASKS)) for each in ("active_tasks", "standby_tasks", "warmup_tasks")),
+            tuple(
+                Field(each, Array(_TASKS))
+                for each in ("active_tasks", "standby_tasks", "warmup_tasks")
+            ),
         ),
         _record_type(
             22,
@@ -297,7 +325,10 @@ RECORD_TYPES: dict[int, RecordType] = {
         _record_type(
             24,
             "StreamsGroupTargetAssignmentResolvedTopicIds",
-            (Field("assignment_epoch", _INT32), Field("resolved_topic_ids_by_subtopology", Array(_RESOLVED_TOPICS))),
+            (
+                Field("assignment_epoch", _INT32),
+                Field("resolved_topic_ids_by_subtopology", Array(_RESOLVED_TOPICS)),
+            ),
             key=_OF_GROUP,
         ),
     )
@@ -328,5 +359,7 @@ ASSIGNMENT = Message(
     api_key=-1,
     last_version=3,
     flexible_since=None,
-    body=Struct((Field("assigned_partitions", _TOPIC_PARTITIONS), Field("user_data", _BYTES, nullable=0))),
+    body=Struct(
+        (Field("assigned_partitions", _TOPIC_PARTITIONS), Field("user_data", _BYTES, nullable=0))
+    ),
 )

@@ -1,7 +1,7 @@
 """A Metadata response field by field, for the engineer who looks for what a broker sent wrong.
 
-Where the bytes are wrong, each mistake that brokers have really made is tried on them: a mistake is a change of the
-message's table, and it explains the bytes if the changed table reads all of them.
+Where the bytes are wrong, each mistake that brokers have really made is tried on them: a mistake is
+a change of the message's table, and it explains the bytes if the changed table reads all of them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _HEADERS = {
 
 
 def inspect(body: bytes, version: int, show: Callable[[str], None]) -> ProtocolError | None:
-    """Show a response field by field: one line each of offset, bytes, path and value. Return the error that it ends
-    with, if any.
+    """Show a response field by field: one line each of offset, bytes, path and value. Return the
+    error that it ends with, if any.
     """
 
     def show_value(path: str, start: int, end: int, value: Any) -> None:
@@ -43,7 +43,9 @@ def inspect(body: bytes, version: int, show: Callable[[str], None]) -> ProtocolE
 
 
 def explain(body: bytes, error: ProtocolError) -> list[str]:
-    """Return lines that tell where a response is wrong, and which known mistake would explain it."""
+    """Return lines that tell where a response is wrong, and which known mistake would explain
+    it.
+    """
     before = body[max(0, error.offset - _CONTEXT_BYTES) : error.offset]
     after = body[error.offset : error.offset + _CONTEXT_BYTES]
     lines = [
@@ -88,10 +90,16 @@ def _mistakes(version: int) -> Iterator[tuple[str, Message]]:
     flexible = METADATA_RESPONSE.flexible(version)
     fields = dict(_fields(METADATA_RESPONSE.body, ""))
     if flexible:
-        arrays = [path for path, each in fields.items() if isinstance(each.type, Array) and each.in_version(version)]
+        arrays = [
+            path
+            for path, each in fields.items()
+            if isinstance(each.type, Array) and each.in_version(version)
+        ]
         for length in (Length.INT16, Length.INT32):
             for chosen in ([path] for path in arrays):
-                words = f"the length of {chosen[0]} is an {length.value}, not a varint of length + 1"
+                words = (
+                    f"the length of {chosen[0]} is an {length.value}, not a varint of length + 1"
+                )
                 yield words, _with_lengths(chosen, length)
             words = f"the length of every array is an {length.value}, not a varint of length + 1"
             yield words, _with_lengths(arrays, length)
@@ -100,7 +108,8 @@ def _mistakes(version: int) -> Iterator[tuple[str, Message]]:
     operations = fields["cluster_authorized_operations"]
     if not operations.in_version(version):
         words = (
-            f"cluster_authorized_operations is there (it belongs to versions {operations.since} to {operations.until})"
+            f"cluster_authorized_operations is there (it belongs to versions {operations.since} "
+            f"to {operations.until})"
         )
         yield words, _edited(_with_cluster_operations)
     if fields["topics.topic_id"].in_version(version):
@@ -112,7 +121,10 @@ def _mistakes(version: int) -> Iterator[tuple[str, Message]]:
             if isinstance(each.type, Array) and isinstance(each.type.of, Struct)
         }
         for path, words in structs.items():
-            yield f"the section of tagged fields is missing at the end of {words}", _without_tags([path])
+            yield (
+                f"the section of tagged fields is missing at the end of {words}",
+                _without_tags([path]),
+            )
         yield "every section of tagged fields is missing", _without_tags(list(structs))
 
 
@@ -124,8 +136,8 @@ def _fields(struct: Struct, prefix: str) -> Iterator[tuple[str, Field]]:
 
 
 def _edited(edit: Callable[[str, Struct], Struct]) -> Message:
-    """Return the response's table with each struct edited; `edit` takes the struct's path ("" for the message) and the
-    struct.
+    """Return the response's table with each struct edited; `edit` takes the struct's path ("" for
+    the message) and the struct.
     """
     return replace(METADATA_RESPONSE, body=_edited_struct(METADATA_RESPONSE.body, "", edit))
 
@@ -163,7 +175,9 @@ def _controller_first(path: str, struct: Struct) -> Struct:
         return struct
     order = {"cluster_id": "controller_id", "controller_id": "cluster_id"}
     named = {each.name: each for each in struct.fields}
-    return replace(struct, fields=tuple(named[order.get(each.name, each.name)] for each in struct.fields))
+    return replace(
+        struct, fields=tuple(named[order.get(each.name, each.name)] for each in struct.fields)
+    )
 
 
 def _with_cluster_operations(path: str, struct: Struct) -> Struct:
@@ -177,7 +191,10 @@ def _with_cluster_operations(path: str, struct: Struct) -> Struct:
 
 
 def _without_topic_id(path: str, struct: Struct) -> Struct:
-    return replace(struct, fields=tuple(each for each in struct.fields if (path, each.name) != ("topics", "topic_id")))
+    return replace(
+        struct,
+        fields=tuple(each for each in struct.fields if (path, each.name) != ("topics", "topic_id")),
+    )
 
 
 def _join(path: str, name: str) -> str:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 NO_UUID = bytes(16)
 
-# Below this many bytes reading field by field takes less time than NumPy's calls, however few bytes they work on.
+# Below this many bytes reading field by field takes less time than NumPy's calls, however few bytes
+# they work on.
 _LARGE = 2048
 
 BROKERS = pa.schema(
@@ -62,10 +63,9 @@ PARTITIONS = pa.schema(
 class ClusterMetadata:
     """One Metadata response. What its version lacks is None, or a column of nulls.
 
-    Values are as on the wire: leader -1 (none), authorized operations -2147483648 (not asked for). Only a topic id of
-    zeros (none, as for a topic that does not exist) is null. Tables keep the response's order; schemas: `BROKERS`,
-    `TOPICS`,
-    `PARTITIONS`.
+    Values are as on the wire: leader -1 (none), authorized operations -2147483648 (not asked for).
+    Only a topic id of zeros (none, as for a topic that does not exist) is null. Tables keep the
+    response's order; schemas: `BROKERS`, `TOPICS`, `PARTITIONS`.
     """
 
     cluster_id: str | None
@@ -78,19 +78,25 @@ class ClusterMetadata:
     partitions: pa.Table
 
 
-def encode_request(version: int, topics: Sequence[str] | None = None, *, with_operations: bool = False) -> bytes:
-    """Return the body of a MetadataRequest for these topics; None asks for every topic, an empty list for none.
+def encode_request(
+    version: int, topics: Sequence[str] | None = None, *, with_operations: bool = False
+) -> bytes:
+    """Return the body of a MetadataRequest for these topics; None asks for every topic, an empty
+    list for none.
 
-    It never asks for a topic to be created: from version 4 on the request says so; before, there is no such field, and
-    a broker with ``auto.create.topics.enable`` creates topics that are asked for by name. Authorized operations are
-    asked for of topics alone, and only if `with_operations`. In version 0 "every topic" is an empty array (so "no
-    topic" cannot be said: ValueError), from version 1 on a null one.
+    It never asks for a topic to be created: from version 4 on the request says so; before, there is
+    no such field, and a broker with ``auto.create.topics.enable`` creates topics that are asked for
+    by name. Authorized operations are asked for of topics alone, and only if `with_operations`. In
+    version 0 "every topic" is an empty array (so "no topic" cannot be said: ValueError), from
+    version 1 on a null one.
     """
     check_version(METADATA_REQUEST, version)
     entries = None if topics is None else [{"topic_id": NO_UUID, "name": name} for name in topics]
     if version == 0:
         if entries == []:
-            raise ValueError("MetadataRequest v0 cannot ask for no topic: there, an empty list means every topic")
+            raise ValueError(
+                "MetadataRequest v0 cannot ask for no topic: there, an empty list means every topic"
+            )
         entries = entries or []
     return write_message(
         METADATA_REQUEST,
@@ -107,11 +113,14 @@ def encode_request(version: int, topics: Sequence[str] | None = None, *, with_op
 def decode_response(body: bytes, version: int, *, deadline: float = math.inf) -> ClusterMetadata:
     """Return what a MetadataResponse says. `body` is without size and response header.
 
-    Raises ProtocolError for bytes that are not such a response, TooSlowError for one of unusual shape that is not read
-    by `deadline` (of `time.monotonic`), ValueError for a version that does not exist.
+    Raises ProtocolError for bytes that are not such a response, TooSlowError for one of unusual
+    shape that is not read by `deadline` (of `time.monotonic`), ValueError for a version that does
+    not exist.
     """
     columns = _read_fast(body, version, deadline) if len(body) >= _LARGE else None
-    return _cluster_metadata(columns or Reader(body, METADATA_RESPONSE, version, deadline=deadline).read_message())
+    return _cluster_metadata(
+        columns or Reader(body, METADATA_RESPONSE, version, deadline=deadline).read_message()
+    )
 
 
 def _read_fast(body: bytes, version: int, deadline: float = math.inf) -> Columns | None:
@@ -199,18 +208,26 @@ def _partitions(columns: Columns, topics: pa.Table) -> pa.Table:
     )
 
 
-# Each of these takes the number of rows that a column of nulls must have: a version that lacks a field has no column
-# for it.
+# Each of these takes the number of rows that a column of nulls must have: a version that lacks a
+# field has no column for it.
 
 
 def _ints(columns: Columns, key: str, count: int = 0) -> pa.Array:
     column = columns.get(key)
-    return pa.nulls(count, pa.int32()) if column is None else pa.array(np.asarray(column, dtype=np.int32))
+    return (
+        pa.nulls(count, pa.int32())
+        if column is None
+        else pa.array(np.asarray(column, dtype=np.int32))
+    )
 
 
 def _flags(columns: Columns, key: str, count: int) -> pa.Array:
     column = columns.get(key)
-    return pa.nulls(count, pa.bool_()) if column is None else pa.array(np.asarray(column, dtype=np.bool_))
+    return (
+        pa.nulls(count, pa.bool_())
+        if column is None
+        else pa.array(np.asarray(column, dtype=np.bool_))
+    )
 
 
 def _strings(columns: Columns, key: str, count: int = 0) -> pa.Array:
@@ -232,12 +249,14 @@ def _lists(columns: Columns, key: str, count: int) -> pa.Array:
 def _uuid_texts(column: Any, count: int) -> pa.Array:
     if column is None:
         return pa.nulls(count, pa.string())
-    return uuid_texts(np.frombuffer(column if isinstance(column, bytes) else b"".join(column), dtype=np.uint8))
+    return uuid_texts(
+        np.frombuffer(column if isinstance(column, bytes) else b"".join(column), dtype=np.uint8)
+    )
 
 
 def _repeated(names: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return each topic's name once a partition, dictionary-encoded; names that are there twice are one dictionary
-    entry.
+    """Return each topic's name once a partition, dictionary-encoded; names that are there twice are
+    one dictionary entry.
     """
     encoded = names.combine_chunks().dictionary_encode()
     indices: npt.NDArray[np.int32] = encoded.indices.fill_null(-1).to_numpy()

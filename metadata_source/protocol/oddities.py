@@ -1,4 +1,6 @@
-"""Answers that are well-formed and yet cannot be meant: history could not say of which broker or partition it is."""
+"""Answers that are well-formed and yet cannot be meant: history could not say of which broker or
+partition it is.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,18 @@ LISTS: Final = ("replicas", "isr", "offline_replicas")
 def oddity(metadata: ClusterMetadata) -> str | None:
     """Return what is odd first, in words that follow the broker's address; None for a usual answer.
 
-    Odd are: a broker, a topic or a partition that is listed twice, a topic without a name or with an empty one, a
-    broker without a host or a port, a negative broker id or partition number. A broker that is twice in a list of one
-    partition, or has a negative id there, makes that list odd, and nothing else (`are_odd`): brokers have answered so
-    in production (cruise-control#1905).
+    Odd are: a broker, a topic or a partition that is listed twice, a topic without a name or with
+    an empty one, a broker without a host or a port, a negative broker id or partition number. A
+    broker that is twice in a list of one partition, or has a negative id there, makes that list
+    odd, and nothing else (`are_odd`): brokers have answered so in production (cruise-control#1905).
     """
     return next(_oddities(metadata), None)
 
 
 def _oddities(metadata: ClusterMetadata) -> Iterator[str]:
-    """Yield what is odd. Each look may take the answer to be as the looks before it would have it."""
+    """Yield what is odd. Each look may take the answer to be as the looks before it would have
+    it.
+    """
     yield from _of_brokers(metadata.brokers)
 
     topics = metadata.topics["topic"].combine_chunks()
@@ -42,7 +46,10 @@ def _oddities(metadata: ClusterMetadata) -> Iterator[str]:
         yield f"topic {at + 1} of {len(topics)} has an empty name"
     if len(pc.unique(topics)) < len(topics):
         counted = pc.value_counts(topics)
-        yield f"it lists topic {counted.filter(pc.greater(counted.field('counts'), 1))[0]['values']} twice"
+        yield (
+            "it lists topic "
+            f"{counted.filter(pc.greater(counted.field('counts'), 1))[0]['values']} twice"
+        )
 
     numbers = metadata.partitions["partition"].to_numpy()
     counts = metadata.topics["partition_count"].to_numpy()
@@ -87,7 +94,9 @@ def have_repeats(lists: pa.ListArray) -> npt.NDArray[np.bool_]:
 
 
 def _are_empty(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
-    flags: npt.NDArray[np.bool_] = pc.equal(texts, "").fill_null(False).to_numpy(zero_copy_only=False)
+    flags: npt.NDArray[np.bool_] = (
+        pc.equal(texts, "").fill_null(False).to_numpy(zero_copy_only=False)
+    )
     return flags
 
 
@@ -101,11 +110,15 @@ def _owner(at: int, lengths: npt.NDArray[np.int32]) -> int:
 
 
 def _repeated(numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> int | None:
-    """Return where a number is first that its list has again; the lists have these lengths, one after the other."""
+    """Return where a number is first that its list has again; the lists have these lengths, one
+    after the other.
+    """
     return _first(_repeats(numbers, lengths))
 
 
-def _repeats(numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+def _repeats(
+    numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]
+) -> npt.NDArray[np.bool_]:
     """Return whether each number's list has it again, further on."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     found: npt.NDArray[np.bool_] = np.zeros(len(numbers), dtype=np.bool_)

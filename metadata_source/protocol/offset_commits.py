@@ -1,6 +1,8 @@
-"""Offset commits, nearly all records of ``__consumer_offsets``: bytes in, NumPy out, without an object for each.
+"""Offset commits, nearly all records of ``__consumer_offsets``: bytes in, NumPy out, without an
+object for each.
 
-Their metadata, up to 32,767 bytes of anything, is gone past. What is wrong with one is said by `group_records`.
+Their metadata, up to 32,767 bytes of anything, is gone past. What is wrong with one is said by
+`group_records`.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Values(NamedTuple):
-    """Values of commits: which are removals, which are wrong, the committed offsets, and the 16 bytes of topic ids. A
-    value without a topic id has zeros.
+    """Values of commits: which are removals, which are wrong, the committed offsets, and the 16
+    bytes of topic ids. A value without a topic id has zeros.
     """
 
     is_removal: Flags
@@ -65,7 +67,9 @@ def read_values(values: pa.BinaryArray) -> Values:
         if version >= _FIRST_WITH_TOPIC_ID:
             ids = found.field("topic_id").fill_null(bytes(16))
             _, data = ids.buffers()
-            topic_ids[rows] = np.frombuffer(data, np.uint8, 16 * len(ids), 16 * ids.offset).reshape(-1, 16)
+            topic_ids[rows] = np.frombuffer(data, np.uint8, 16 * len(ids), 16 * ids.offset).reshape(
+                -1, 16
+            )
     return Values(is_removal, is_wrong, offsets, topic_ids)
 
 

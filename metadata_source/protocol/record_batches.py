@@ -1,9 +1,9 @@
-"""Record batches of version 2 (magic 2), as Fetch and FetchSnapshot answer them and as segments and snapshots hold
-them: bytes in, Arrow out.
+"""Record batches of version 2 (magic 2), as Fetch and FetchSnapshot answer them and as segments and
+snapshots hold them: bytes in, Arrow out.
 
-The format is that of Kafka's ``DefaultRecordBatch`` and ``DefaultRecord``. All batches are read side by side, then all
-of their records. Python goes from batch to batch only to find where each begins and to check its CRC, and from record
-to record only to find where each begins.
+The format is that of Kafka's ``DefaultRecordBatch`` and ``DefaultRecord``. All batches are read
+side by side, then all of their records. Python goes from batch to batch only to find where each
+begins and to check its CRC, and from record to record only to find where each begins.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ RECORDS: Final = pa.schema([*OF_RECORDS, ("key", pa.binary()), ("value", pa.bina
 
 @dataclass(frozen=True, slots=True)
 class RecordBatches:
-    """Batches in their order (schema `BATCHES`; `position` is the byte where one begins, `producer_id` is -1 where
-    there is none), and the records of all of them (schema `RECORDS`).
+    """Batches in their order (schema `BATCHES`; `position` is the byte where one begins,
+    `producer_id` is -1 where there is none), and the records of all of them (schema `RECORDS`).
 
     `size` is how many bytes the batches take. After them begins one that was not read, or nothing.
     """
@@ -102,25 +102,37 @@ class RecordBatches:
 def read_batches(data: bytes) -> RecordBatches:
     """Return the first batches, as many as are whole and within the bounds above.
 
-    The caller continues at `size`. If that is 0, no batch is whole: the caller passes more bytes from there, up
-    to `MOST_BYTES`, with which there is a batch or an error. Nobody can tell a wrong length from a batch that is cut
-    off until then. Headers of records are passed over. Markers of transactions are control records, and records of
-    transactions that were aborted are among the others.
-    Raises ProtocolError, whose offset is where the batch begins, for another magic and a wrong length (of a batch that
-    is cut off too, if it has 17 bytes), a wrong CRC, records that are not as many or not as long as is said, and a
-    batch that alone is beyond a bound.
+    The caller continues at `size`. If that is 0, no batch is whole: the caller passes more bytes
+    from there, up to `MOST_BYTES`, with which there is a batch or an error. Nobody can tell a wrong
+    length from a batch that is cut off until then. Headers of records are passed over. Markers of
+    transactions are control records, and records of transactions that were aborted are among the
+    others. Raises ProtocolError, whose offset is where the batch begins, for another magic and a
+    wrong length (of a batch that is cut off too, if it has 17 bytes), a wrong CRC, records that are
+    not as many or not as long as is said, and a batch that alone is beyond a bound.
     """
     begins, ends = _bounds(data)
     headers = view(data, HEADER)[begins]
-    _expect(_crcs(data, begins + _CHECKED_FROM, ends) == headers["crc"], begins, "crc", "not that of the bytes")
+    _expect(
+        _crcs(data, begins + _CHECKED_FROM, ends) == headers["crc"],
+        begins,
+        "crc",
+        "not that of the bytes",
+    )
     _expect(headers["attributes"] & _CODEC < len(NAMES), begins, "attributes", "an unknown codec")
     counts = headers["count"]
-    _expect((counts >= 0) & (counts <= MOST_RECORDS), begins, "count", f"negative, or more than {MOST_RECORDS}")
+    _expect(
+        (counts >= 0) & (counts <= MOST_RECORDS),
+        begins,
+        "count",
+        f"negative, or more than {MOST_RECORDS}",
+    )
     read = int(np.searchsorted(counts.cumsum(dtype=np.int64), MOST_RECORDS, "right"))
     content = _contents(data, headers[:read], begins[:read], ends[:read])
     read = len(content.ends)
     headers, begins, ends = headers[:read], begins[:read], ends[:read]
-    return RecordBatches(_batches(headers, begins), _records(content, headers, begins), int(ends.max(initial=0)))
+    return RecordBatches(
+        _batches(headers, begins), _records(content, headers, begins), int(ends.max(initial=0))
+    )
 
 
 def _bounds(data: bytes) -> tuple[Positions, Positions]:
@@ -146,7 +158,10 @@ def _bounds(data: bytes) -> tuple[Positions, Positions]:
 
 def _crcs(data: bytes, begins: Positions, ends: Positions) -> npt.NDArray[np.uint32]:
     """Return the CRC-32C of each piece of the data."""
-    crcs = [google_crc32c.value(data[begin:end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    crcs = [
+        google_crc32c.value(data[begin:end])
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+    ]
     return np.array(crcs, dtype=np.uint32)
 
 
@@ -166,7 +181,12 @@ def _batches(headers: Headers, begins: Positions) -> pa.RecordBatch:
 def _records(contents: _Contents, headers: Headers, begins: Positions) -> pa.RecordBatch:
     content, first, after = contents
     counts = headers["count"].astype(np.int64)
-    _expect(counts * _RECORD_BYTES <= after - first, begins, "count", "more records than the bytes can be")
+    _expect(
+        counts * _RECORD_BYTES <= after - first,
+        begins,
+        "count",
+        "more records than the bytes can be",
+    )
     at, good = _record_begins(content, first, after, counts)
     _expect(good, begins, "count", "not as many as there are records")
     limits = np.roll(at, -1)
@@ -200,12 +220,15 @@ def _records(contents: _Contents, headers: Headers, begins: Positions) -> pa.Rec
 
 
 class _Fields:
-    """Goes past the same field of all records at once; raises the error of the first batch whose record has another.
+    """Goes past the same field of all records at once; raises the error of the first batch whose
+    record has another.
 
     A cursor never passes the end of its record by more than a byte.
     """
 
-    def __init__(self, data: Bytes, at: Positions, limits: Positions, begins: Positions, batch: Positions) -> None:
+    def __init__(
+        self, data: Bytes, at: Positions, limits: Positions, begins: Positions, batch: Positions
+    ) -> None:
         self._data = data
         self.at = at
         self._limits = limits
@@ -235,7 +258,9 @@ class _Fields:
 
 
 class _Contents(NamedTuple):
-    """Bytes in which the records of batches are, decompressed, and where those of each batch begin and end."""
+    """Bytes in which the records of batches are, decompressed, and where those of each batch begin
+    and end.
+    """
 
     data: bytes
     begins: Positions
@@ -266,9 +291,11 @@ def _contents(data: bytes, headers: Headers, begins: Positions, ends: Positions)
     return _Contents(b"".join(parts), np.append(0, after[:-1]), after)
 
 
-def _record_begins(content: bytes, begins: Positions, ends: Positions, counts: Positions) -> tuple[Positions, Flags]:
-    """Return where records begin by their lengths, which are not looked at any closer, and which batches have as many
-    as they should.
+def _record_begins(
+    content: bytes, begins: Positions, ends: Positions, counts: Positions
+) -> tuple[Positions, Flags]:
+    """Return where records begin by their lengths, which are not looked at any closer, and which
+    batches have as many as they should.
     """
     found = array("q")
     good = []
@@ -306,7 +333,9 @@ def _binary(content: bytes, begins: Positions, lengths: Positions) -> pa.BinaryA
     return slices(content, begins, begins + np.maximum(lengths, 0), pa.binary(), nulls=lengths < 0)
 
 
-def _record_batch(columns: Mapping[str, npt.NDArray[Any] | pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+def _record_batch(
+    columns: Mapping[str, npt.NDArray[Any] | pa.Array], schema: pa.Schema
+) -> pa.RecordBatch:
     """Return columns in the types of a schema; numbers of headers are big-endian."""
     arrays = [
         each if isinstance(each, pa.Array) else pa.array(each.astype(field.type.to_pandas_dtype()))

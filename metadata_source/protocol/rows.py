@@ -1,4 +1,6 @@
-"""Rows that are found piece by piece: of some rows some columns at a time, and errors for those that cannot be read."""
+"""Rows that are found piece by piece: of some rows some columns at a time, and errors for those
+that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Rows:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._pieces: dict[str, list[tuple[Positions, pa.Array]]] = {name: [] for name in schema.names}
+        self._pieces: dict[str, list[tuple[Positions, pa.Array]]] = {
+            name: [] for name in schema.names
+        }
         self.errors: dict[int, str] = {}
         """By row."""
 
@@ -41,6 +45,10 @@ class Rows:
 
     def made(self, count: int) -> pa.RecordBatch:
         """Return all rows, so many."""
-        self.put(ERROR.name, self.failed, pa.array([self.errors[row] for row in self.failed.tolist()], ERROR.type))
+        self.put(
+            ERROR.name,
+            self.failed,
+            pa.array([self.errors[row] for row in self.failed.tolist()], ERROR.type),
+        )
         columns = [scattered(count, field.type, self._pieces[field.name]) for field in self._schema]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)

@@ -1,16 +1,18 @@
-"""The topics of a large Metadata response, read with a few NumPy operations for each megabyte instead of a step for
-each partition.
+"""The topics of a large Metadata response, read with a few NumPy operations for each megabyte
+instead of a step for each partition.
 
-A partition's entry has a variable length, so where it begins is known only from the entry before it. This module
-guesses instead: it takes every byte position at which an entry could begin, links each to the position where that entry
-would end (where another entry begins, or a topic ends and the next topic's first entry begins), and drops positions
-that nothing leads to. What remains is the one chain from the first topic on. It is then proven: each entry and each
-topic's header was read by the exact rules at the position where the one before it ends, and each topic has as many
-entries as its count says; so, by induction, the exact reader would have read the same.
+A partition's entry has a variable length, so where it begins is known only from the entry before
+it. This module guesses instead: it takes every byte position at which an entry could begin, links
+each to the position where that entry would end (where another entry begins, or a topic ends and the
+next topic's first entry begins), and drops positions that nothing leads to. What remains is the one
+chain from the first topic on. It is then proven: each entry and each topic's header was read by the
+exact rules at the position where the one before it ends, and each topic has as many entries as its
+count says; so, by induction, the exact reader would have read the same.
 
-Whatever is not of the usual shape (a list of more than 126 nodes, no replicas, more in-sync replicas than replicas,
-none of them although there is a leader, a partition number of 2^16 or a leader epoch of 2^24, tagged fields) and
-whatever is wrong ends in None: the exact reader (`wire`) then reads the body, and reports what it finds.
+Whatever is not of the usual shape (a list of more than 126 nodes, no replicas, more in-sync
+replicas than replicas, none of them although there is a leader, a partition number of 2^16 or a
+leader epoch of 2^24, tagged fields) and whatever is wrong ends in None: the exact reader (`wire`)
+then reads the body, and reports what it finds.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ from metadata_source.protocol.vectors import Bytes, Flags, Positions, clipped, s
 from metadata_source.protocol.wire import FIXED_BYTES, MAX_STRING, Columns
 
 _WINDOW = 1 << 18
-_MAX_ROUNDS = (
-    1000  # of a loop that usual bodies go through a few times, and only bodies made to take time go through often
-)
+# of a loop that usual bodies go through a few times, and only bodies made to take time go through
+# often
+_MAX_ROUNDS = 1000
 _SMALLEST_HEADER = 8  # bytes of a topic's header (version 0, no name)
 _ROOT = _NOWHERE = -1
 _PAST_ANY = np.iinfo(np.int64).max
@@ -71,7 +73,9 @@ class _Layout:
 @cache
 def _layout(version: int) -> _Layout:
     fields = PARTITION.in_version(version)
-    sizes = {each.name: FIXED_BYTES[each.type] for each in fields if isinstance(each.type, Primitive)}
+    sizes = {
+        each.name: FIXED_BYTES[each.type] for each in fields if isinstance(each.type, Primitive)
+    }
     begins = accumulate(sizes.values(), initial=0)
     topic = {each.name: each for each in TOPIC.in_version(version)}
     return _Layout(
@@ -103,15 +107,17 @@ class _Headers:
     @classmethod
     def joined(cls, parts: list[_Headers]) -> _Headers:
         """Return the rows of all parts."""
-        return cls(*(np.concatenate([getattr(part, each) for part in parts]) for each in cls.__slots__))
+        return cls(
+            *(np.concatenate([getattr(part, each) for part in parts]) for each in cls.__slots__)
+        )
 
 
 def read_topics(body: bytes, position: int, count: int, version: int) -> tuple[Columns, int] | None:
-    """Return the columns of `count` topics from `position` on, and the position after them; None if they are not as
-    usual.
+    """Return the columns of `count` topics from `position` on, and the position after them; None if
+    they are not as usual.
 
-    The columns are those of the exact reader, as NumPy arrays, but names are an Arrow array, and topic ids one bytes
-    object.
+    The columns are those of the exact reader, as NumPy arrays, but names are an Arrow array, and
+    topic ids one bytes object.
     """
     if not count:
         return {}, position
@@ -132,21 +138,27 @@ def read_topics(body: bytes, position: int, count: int, version: int) -> tuple[C
     names = _names(data, headers)
     if names is None:
         return None
-    columns = _topic_columns(body, headers, rests, layout) | _partition_columns(body, begins, layout)
+    columns = _topic_columns(body, headers, rests, layout) | _partition_columns(
+        body, begins, layout
+    )
     columns["topics.name"] = names
     return columns, int(after[0])
 
 
-def _chain(data: Bytes, position: int, layout: _Layout) -> tuple[_Headers, Positions, Positions] | None:
-    """Return the headers, and begins and ends of the partitions, of all topics that follow each other from `position`
-    on.
+def _chain(
+    data: Bytes, position: int, layout: _Layout
+) -> tuple[_Headers, Positions, Positions] | None:
+    """Return the headers, and begins and ends of the partitions, of all topics that follow each
+    other from `position` on.
 
-    The counts of partitions in the headers have not been looked at, except that topics without any are passed over.
+    The counts of partitions in the headers have not been looked at, except that topics without any
+    are passed over.
     """
     windows = [_candidates(data, low, layout) for low in range(position, len(data), _WINDOW)]
     begins = np.concatenate([begin for begin, _ in windows])
     ends = np.concatenate([end for _, end in windows])
-    # A candidate leads to the next one, or to a later one, or over the end of its topic, or nowhere.
+    # A candidate leads to the next one, or to a later one, or over the end of its topic, or
+    # nowhere.
     leads_to = np.arange(1, len(begins) + 1)
     elsewhere = np.flatnonzero(ends != np.append(begins[1:], -1))
     leads_to[elsewhere] = _index_of(begins, ends[elsewhere], elsewhere + 1)
@@ -160,7 +172,10 @@ def _chain(data: Bytes, position: int, layout: _Layout) -> tuple[_Headers, Posit
         headers, good = _headers(data, starts, layout)
         owners, headers = owners[good], headers[good]
         found.append((owners, headers))
-        if len(found) > _MAX_ROUNDS or sum(len(each) for each, _ in found) > len(data) // _SMALLEST_HEADER:
+        if (
+            len(found) > _MAX_ROUNDS
+            or sum(len(each) for each, _ in found) > len(data) // _SMALLEST_HEADER
+        ):
             return None  # more than a body can have: made to take time
         filled = headers.partitions > 0
         targets = _index_of(begins, headers.end[filled], owners[filled] + 1)
@@ -179,10 +194,11 @@ def _chain(data: Bytes, position: int, layout: _Layout) -> tuple[_Headers, Posit
 
 
 def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Positions]:
-    """Return begin and end of every possible partition entry that begins in the window from `low` on.
+    """Return begin and end of every possible partition entry that begins in the window from `low`
+    on.
 
-    Reading every position, most of which are no entry, is cheap as long as it is done with whole slices of bytes; only
-    the positions that pass are looked at one by one.
+    Reading every position, most of which are no entry, is cheap as long as it is done with whole
+    slices of bytes; only the positions that pass are looked at one by one.
     """
     size = layout.count_size
     at_count = layout.scalars_type.itemsize
@@ -216,7 +232,12 @@ def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Posi
         good = (lengths >= 0) & (lengths <= replicas)
         if name == "isr_nodes":
             good &= (lengths > 0) | (data[begins + layout.scalars["leader_id"]] == 0xFF)
-        begins, ends, lengths, replicas = begins[good], ends[good] + size, lengths[good], replicas[good]
+        begins, ends, lengths, replicas = (
+            begins[good],
+            ends[good] + size,
+            lengths[good],
+            replicas[good],
+        )
     ends += 4 * lengths
     if layout.flexible:
         good = data.take(ends, mode="clip") == 0
@@ -226,7 +247,9 @@ def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Posi
 
 
 def _small_lengths(data: Bytes, positions: Positions, layout: _Layout) -> Positions:
-    """Return the lengths of lists that stand there; one that is not small is too large, one that is null negative."""
+    """Return the lengths of lists that stand there; one that is not small is too large, one that is
+    null negative.
+    """
     if layout.flexible:
         return data.take(positions, mode="clip").astype(np.int64) - 1
     return clipped(data, ">i4", positions)
@@ -236,19 +259,28 @@ def _headers(data: Bytes, starts: Positions, layout: _Layout) -> tuple[_Headers,
     """Return the topic headers that begin there, and which of them are whole and well-formed."""
     name, name_length, good = _lengths(data, starts + 2, 2, layout)
     fixed = name + np.maximum(name_length, 0)
-    end, partitions, good_count = _lengths(data, fixed + 16 * layout.topic_id + layout.is_internal, 4, layout)
+    end, partitions, good_count = _lengths(
+        data, fixed + 16 * layout.topic_id + layout.is_internal, 4, layout
+    )
     good &= good_count & (name_length >= -layout.nullable_name) & (name_length <= MAX_STRING)
     good &= (partitions >= 0) & (end <= len(data))
     return _Headers(starts, name, name_length, fixed, partitions, end), good
 
 
-def _lengths(data: Bytes, positions: Positions, size: int, layout: _Layout) -> tuple[Positions, Positions, Flags]:
-    """Return for lengths (classic: of `size` bytes) the positions after them, their values, and which are well-formed.
+def _lengths(
+    data: Bytes, positions: Positions, size: int, layout: _Layout
+) -> tuple[Positions, Positions, Flags]:
+    """Return for lengths (classic: of `size` bytes) the positions after them, their values, and
+    which are well-formed.
 
     A varint of more than three bytes is not: nothing usual is that long.
     """
     if not layout.flexible:
-        return positions + size, clipped(data, f">i{size}", positions), np.ones(len(positions), dtype=np.bool_)
+        return (
+            positions + size,
+            clipped(data, f">i{size}", positions),
+            np.ones(len(positions), dtype=np.bool_),
+        )
     values, after, good = varints(data, positions)
     return after, values - 1, good
 
@@ -265,7 +297,8 @@ def _after_topics(data: Bytes, positions: Positions, layout: _Layout) -> tuple[P
 def _index_of(ascending: Positions, wanted: Positions, guess: Positions) -> Positions:
     """Return the index of each wanted position, _NOWHERE for those that are not there.
 
-    It is the guessed index or a later one; guesses may be one past the end. Most are right, and searching takes longer.
+    It is the guessed index or a later one; guesses may be one past the end. Most are right, and
+    searching takes longer.
     """
     guessed = np.append(ascending, _PAST_ANY)[guess]
     index = np.where(guessed == wanted, guess, _NOWHERE)
@@ -277,7 +310,8 @@ def _index_of(ascending: Positions, wanted: Positions, guess: Positions) -> Posi
 
 
 def _reached(leads_to: Positions, first: int) -> Flags | None:
-    """Return which candidates the first one leads to (itself included), by taking away those that nothing leads to.
+    """Return which candidates the first one leads to (itself included), by taking away those that
+    nothing leads to.
 
     All links go forward, so what is left after that leads back to the first.
     """

@@ -20,8 +20,8 @@ def fields_of(structs: pa.StructArray) -> Fields:
 
 
 def shaped(found: pa.Array | Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
-    """Return values in another type: structs by the names of fields, where they lack one it is null, and 16 bytes as
-    UUID's text.
+    """Return values in another type: structs by the names of fields, where they lack one it is
+    null, and 16 bytes as UUID's text.
 
     Raises ArrowInvalid for a number that does not fit.
     """
@@ -35,14 +35,20 @@ def shaped(found: pa.Array | Mapping[str, pa.Array], kind: pa.DataType) -> pa.Ar
         return each_entry(found, kind, lambda entries: entries)
     if pa.types.is_fixed_size_binary(found.type):
         _, ids = found.buffers()
-        return uuid_texts(np.frombuffer(ids, dtype=np.uint8, count=16 * len(found), offset=16 * found.offset))
+        return uuid_texts(
+            np.frombuffer(ids, dtype=np.uint8, count=16 * len(found), offset=16 * found.offset)
+        )
     return found.cast(kind)
 
 
 def each_entry(
-    lists: pa.ListArray, kind: pa.ListType, change: Callable[[pa.Array], pa.Array | Mapping[str, pa.Array]]
+    lists: pa.ListArray,
+    kind: pa.ListType,
+    change: Callable[[pa.Array], pa.Array | Mapping[str, pa.Array]],
 ) -> pa.ListArray:
-    """Return lists of another type, whose entries are what `change` makes of the entries of all lists."""
+    """Return lists of another type, whose entries are what `change` makes of the entries of all
+    lists.
+    """
     entries = shaped(change(lists.values), kind.value_type)
     return pa.ListArray.from_arrays(lists.offsets, entries, type=kind, mask=lists.is_null())
 
@@ -58,10 +64,14 @@ def filled(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.greater(length(values), 0), values, None)
 
 
-def _struct(fields: Mapping[str, pa.Array], kind: pa.StructType, is_null: pa.BooleanArray | None) -> pa.StructArray:
+def _struct(
+    fields: Mapping[str, pa.Array], kind: pa.StructType, is_null: pa.BooleanArray | None
+) -> pa.StructArray:
     length = len(next(iter(fields.values())))
     children = [
-        shaped(fields[field.name], field.type) if field.name in fields else pa.nulls(length, field.type)
+        shaped(fields[field.name], field.type)
+        if field.name in fields
+        else pa.nulls(length, field.type)
         for field in kind
     ]
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=is_null)

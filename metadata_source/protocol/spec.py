@@ -1,7 +1,9 @@
-"""Messages as tables of fields and versions: the one place where field order, version ranges and nullability stand.
+"""Messages as tables of fields and versions: the one place where field order, version ranges and
+nullability stand.
 
-The tables follow Kafka's own message definitions (``clients/src/main/resources/common/message/Metadata*.json`` for
-those here), field names in snake case. How a type is written on the wire is in `wire`.
+The tables follow Kafka's own message definitions
+(``clients/src/main/resources/common/message/Metadata*.json`` for those here), field names in snake
+case. How a type is written on the wire is in `wire`.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ class Primitive(enum.Enum):
 
 
 class Length(enum.Enum):
-    """How the length of an array is written: an unsigned varint of length + 1 (flexible versions), or a
-    signed integer.
+    """How the length of an array is written: an unsigned varint of length + 1 (flexible versions),
+    or a signed integer.
     """
 
     COMPACT = "varint"
@@ -48,9 +50,11 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field, present in versions `since` to `until` (both included), null allowed from version `nullable` on.
+    """One field, present in versions `since` to `until` (both included), null allowed from version
+    `nullable` on.
 
-    A field with a `tag` stands in the section of tagged fields, and only where its value is not `default`.
+    A field with a `tag` stands in the section of tagged fields, and only where its value is not
+    `default`.
     """
 
     name: str
@@ -72,11 +76,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Struct:
-    """Fields in wire order. In flexible versions the section of tagged fields follows, unless `tagged` is false (a
-    mistake).
+    """Fields in wire order. In flexible versions the section of tagged fields follows, unless
+    `tagged` is false (a mistake).
 
-    A struct is equal to itself only: it is a cache key for each entry that is read, and comparing tables would take
-    longer.
+    A struct is equal to itself only: it is a cache key for each entry that is read, and comparing
+    tables would take longer.
     """
 
     fields: tuple[Field, ...]
@@ -87,7 +91,9 @@ class Struct:
         return _fields(self, version)
 
     def tagged_in(self, version: int) -> dict[int, Field]:
-        """Return the fields that this version has in the section of tagged fields, by tag, in the order of tags."""
+        """Return the fields that this version has in the section of tagged fields, by tag, in the
+        order of tags.
+        """
         return _tagged_fields(self, version)
 
 
@@ -98,16 +104,22 @@ def _fields(struct: Struct, version: int) -> tuple[Field, ...]:
 
 @cache
 def _tagged_fields(struct: Struct, version: int) -> dict[int, Field]:
-    fields = {each.tag: each for each in struct.fields if each.tag is not None and each.in_version(version)}
+    fields = {
+        each.tag: each
+        for each in struct.fields
+        if each.tag is not None and each.in_version(version)
+    }
     return dict(sorted(fields.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request or response body, or another message of this encoding: versions 0 to `last_version`.
+    """A request or response body, or another message of this encoding: versions 0 to
+    `last_version`.
 
-    It is flexible (KIP-482) from version `flexible_since` on, never where that is None. `api_key` is as in Kafka's
-    classes: of a coordinator's record its type, -1 of what is neither that nor a request.
+    It is flexible (KIP-482) from version `flexible_since` on, never where that is None. `api_key`
+    is as in Kafka's classes: of a coordinator's record its type, -1 of what is neither that nor a
+    request.
     """
 
     name: str

@@ -1,6 +1,8 @@
-"""Any message of the tables, read into values: mappings, lists and plain Python values, as `write_message` takes them.
+"""Any message of the tables, read into values: mappings, lists and plain Python values, as
+`write_message` takes them.
 
-For messages that are small or have structs within structs; large ones of one shape go into columns (`wire.Reader`).
+For messages that are small or have structs within structs; large ones of one shape go into columns
+(`wire.Reader`).
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ def read_values(
     start: int = 0,
     may_go_on: bool = False,
 ) -> dict[str, Any]:
-    """Return what a body says, as `write_message` takes it: values by field name, structs as mappings, arrays as lists.
+    """Return what a body says, as `write_message` takes it: values by field name, structs as
+    mappings, arrays as lists.
 
-    Fields that the version lacks are None, tagged fields that are absent their default; none of it is to be changed.
-    UUIDs are 16 bytes. The message begins at byte `start`; bytes after it are refused unless it `may_go_on`.
-    Raises ProtocolError for bytes that are not such a message, ValueError for a version that does not exist.
+    Fields that the version lacks are None, tagged fields that are absent their default; none of it
+    is to be changed. UUIDs are 16 bytes. The message begins at byte `start`; bytes after it are
+    refused unless it `may_go_on`. Raises ProtocolError for bytes that are not such a message,
+    ValueError for a version that does not exist.
     """
     reader = _ValueReader(body, message, version, start)
     values = reader.read_struct(message.body)
@@ -36,7 +40,9 @@ def read_values(
 
 @lru_cache(maxsize=4096)
 def uuid_text(raw: bytes) -> str | None:
-    """Return an id as Kafka prints it (``Uuid.toString``: URL-safe base64 without padding), None for zeros."""
+    """Return an id as Kafka prints it (``Uuid.toString``: URL-safe base64 without padding), None
+    for zeros.
+    """
     return base64.urlsafe_b64encode(raw)[:22].decode() if any(raw) else None
 
 
@@ -92,7 +98,11 @@ class _ValueReader(Cursor):
             values[each.name] = self._read_tagged_value(each)
             if self.position != end:
                 raise self._error(
-                    start, f"tagged field {tag} of {size} bytes, but its value takes {self.position - end + size}"
+                    start,
+                    (
+                        f"tagged field {tag} of {size} bytes, but its value takes "
+                        f"{self.position - end + size}"
+                    ),
                 )
             self._path[-1] = "tagged_fields"
         self._path.pop()
@@ -108,10 +118,14 @@ class _ValueReader(Cursor):
 def _plan(
     struct: Struct, version: int
 ) -> tuple[dict[str, Any], tuple[tuple[str, Primitive | Array | Struct, bool], ...]]:
-    """Return what a struct's fields are where they are absent, and its fields without a tag: name, type, whether they
-    may be null.
+    """Return what a struct's fields are where they are absent, and its fields without a tag: name,
+    type, whether they may be null.
     """
     tagged = struct.tagged_in(version).values()
-    absent = dict.fromkeys(each.name for each in struct.fields) | {each.name: each.default for each in tagged}
-    fields = tuple((each.name, each.type, each.nullable_in(version)) for each in struct.in_version(version))
+    absent = dict.fromkeys(each.name for each in struct.fields) | {
+        each.name: each.default for each in tagged
+    }
+    fields = tuple(
+        (each.name, each.type, each.nullable_in(version)) for each in struct.in_version(version)
+    )
     return absent, fields

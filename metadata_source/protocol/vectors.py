@@ -1,5 +1,5 @@
-"""Operations that NumPy and Arrow lack and the fast readers share, on values that stand at many positions of one piece
-of bytes.
+"""Operations that NumPy and Arrow lack and the fast readers share, on values that stand at many
+positions of one piece of bytes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ _PADDING = bytes(16)
 
 
 def view(data: bytes | Bytes, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a view of the bytes with the value that begins at each of them, in place: nothing is copied."""
+    """Return a view of the bytes with the value that begins at each of them, in place: nothing is
+    copied.
+    """
     dtype = np.dtype(kind)
     return np.ndarray((max(len(data) - dtype.itemsize + 1, 0),), dtype, buffer=data, strides=(1,))
 
 
 def clipped(data: Bytes, kind: str, at: Positions) -> Positions:
-    """Return the numbers that begin there; beyond the end the last one, as `take` does (which would copy a view like
-    this).
+    """Return the numbers that begin there; beyond the end the last one, as `take` does (which would
+    copy a view like this).
     """
     values = view(data, kind)
     numbers: Positions = values[np.minimum(at, len(values) - 1)].astype(np.int64)
@@ -40,8 +42,8 @@ def clipped(data: Bytes, kind: str, at: Positions) -> Positions:
 def varints(data: Bytes, at: Positions, most: int = 3) -> tuple[Positions, Positions, Flags]:
     """Return unsigned varints, the positions after them, and which are well-formed.
 
-    One of more than `most` bytes is not (of lengths nothing usual has more than three). A malformed one may begin or
-    end beyond the data.
+    One of more than `most` bytes is not (of lengths nothing usual has more than three). A malformed
+    one may begin or end beyond the data.
     """
     after = at.copy()
     values = np.zeros(len(at), dtype=np.int64)
@@ -59,22 +61,32 @@ def varints(data: Bytes, at: Positions, most: int = 3) -> tuple[Positions, Posit
 
 
 def contents(array: pa.BinaryArray) -> tuple[Bytes, Positions, Positions]:
-    """Return the bytes of an array, with 16 more that may be looked at, and where each of its entries begins and
-    ends.
+    """Return the bytes of an array, with 16 more that may be looked at, and where each of its
+    entries begins and ends.
     """
     _, offsets, data = array.buffers()
-    bounds = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    return np.frombuffer(bytes(memoryview(data or b"")[: bounds[-1]]) + _PADDING, np.uint8), bounds[:-1], bounds[1:]
+    bounds = np.frombuffer(offsets, dtype=np.int32)[
+        array.offset : array.offset + len(array) + 1
+    ].astype(np.int64)
+    return (
+        np.frombuffer(bytes(memoryview(data or b"")[: bounds[-1]]) + _PADDING, np.uint8),
+        bounds[:-1],
+        bounds[1:],
+    )
 
 
 def slices(
-    data: bytes | Bytes, begins: Positions, ends: Positions, kind: pa.DataType, nulls: Flags | None = None
+    data: bytes | Bytes,
+    begins: Positions,
+    ends: Positions,
+    kind: pa.DataType,
+    nulls: Flags | None = None,
 ) -> pa.Array:
-    """Return what stands between begins and ends, which ascend, as an array of strings or of bytes, with nulls where
-    they are said to be; UTF-8 is not looked at.
+    """Return what stands between begins and ends, which ascend, as an array of strings or of bytes,
+    with nulls where they are said to be; UTF-8 is not looked at.
     """
-    # The data as an array of what is between slices, a slice, what is between ...: taking every second copies just the
-    # slices.
+    # The data as an array of what is between slices, a slice, what is between ...: taking every
+    # second copies just the slices.
     bounds = np.zeros(2 * len(begins) + 1, dtype=np.int32)
     bounds[1::2] = begins
     bounds[2::2] = ends
@@ -90,9 +102,12 @@ def times_of(ms: pa.Int64Array) -> pa.TimestampArray:
 
 
 def uuid_texts(ids: Bytes) -> pa.StringArray:
-    """Return 16-byte ids as Kafka prints them (``Uuid.toString``: URL-safe base64 without padding), zeros as null."""
+    """Return 16-byte ids as Kafka prints them (``Uuid.toString``: URL-safe base64 without padding),
+    zeros as null.
+    """
     ids = ids.reshape(-1, 16)
-    # 18 bytes are 24 characters without padding, so one call encodes them all; the last two are of the two bytes added.
+    # 18 bytes are 24 characters without padding, so one call encodes them all; the last two are of
+    # the two bytes added.
     padded = np.zeros((len(ids), 18), dtype=np.uint8)
     padded[:, :16] = ids
     texts = np.frombuffer(base64.urlsafe_b64encode(padded.tobytes()), dtype="S24").astype("S22")
@@ -102,8 +117,8 @@ def uuid_texts(ids: Bytes) -> pa.StringArray:
 
 
 def leading_int16s(data: pa.BinaryArray) -> tuple[Positions, Flags]:
-    """Return the number that the first two bytes of each are, and which have two bytes; where they have
-    not it is -1.
+    """Return the number that the first two bytes of each are, and which have two bytes; where they
+    have not it is -1.
     """
     good = pc.greater_equal(pc.binary_length(data), 2).fill_null(False)
     heads = pc.binary_slice(data.filter(good), 0, 2).cast(pa.binary(2))

@@ -1,18 +1,18 @@
 """Any message of the tables, read into columns or written from values, one field after the other.
 
-This is the exact reader: it knows every rule of the encoding and says where bytes break one. `runs` is faster for
-topics of the usual shape and leaves everything else to this one. `values` reads by the same rules into values, also
-what has no columns.
+This is the exact reader: it knows every rule of the encoding and says where bytes break one. `runs`
+is faster for topics of the usual shape and leaves everything else to this one. `values` reads by
+the same rules into values, also what has no columns.
 
-Strings, bytes and arrays before flexible versions: a signed length, -1 for null. From them on (KIP-482): an unsigned
-varint of length + 1, 0 for null, and after each struct a section of tagged fields, of which those that the table does
-not have are skipped. A struct that may be null begins with a byte, negative for null; among tagged fields with an
-unsigned varint, 0 for null. A boolean is true for every byte but 0, as in Kafka's own reader (``Readable.readByte() !=
-0``).
+Strings, bytes and arrays before flexible versions: a signed length, -1 for null. From them on
+(KIP-482): an unsigned varint of length + 1, 0 for null, and after each struct a section of tagged
+fields, of which those that the table does not have are skipped. A struct that may be null begins
+with a byte, negative for null; among tagged fields with an unsigned varint, 0 for null. A boolean
+is true for every byte but 0, as in Kafka's own reader (``Readable.readByte() != 0``).
 
-What Kafka's reader lets pass and is an error here, since the bytes are then not what they should be: varints with more
-bytes than they need, negative lengths other than -1, strings that are not UTF-8 (Java puts U+FFFD in their place), and
-tagged fields of another size than they say.
+What Kafka's reader lets pass and is an error here, since the bytes are then not what they should
+be: varints with more bytes than they need, negative lengths other than -1, strings that are not
+UTF-8 (Java puts U+FFFD in their place), and tagged fields of another size than they say.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ _ENTRIES_UNTIMED = 256
 
 @lru_cache(maxsize=256)
 def minimum_size(kind: Primitive | Array | Struct, version: int, *, flexible: bool) -> int:
-    """Return the fewest bytes that a value of this type can take: what a count of such values is checked against."""
+    """Return the fewest bytes that a value of this type can take: what a count of such values is
+    checked against.
+    """
     if isinstance(kind, Array):
         return _LENGTH_BYTES[array_length(kind, flexible=flexible)]
     if isinstance(kind, Struct):
@@ -99,14 +101,22 @@ def check_version(message: Message, version: int) -> None:
 
 
 class Cursor:
-    """Goes through one body, which is untrusted: each length is checked against the bytes left before anything is made
-    of it.
+    """Goes through one body, which is untrusted: each length is checked against the bytes left
+    before anything is made of it.
 
-    It begins at byte `start`; what stands before is not of the message, but offsets count it. At `deadline` (of
-    `time.monotonic`) it raises TooSlowError: a megabyte takes half a second and more.
+    It begins at byte `start`; what stands before is not of the message, but offsets count it. At
+    `deadline` (of `time.monotonic`) it raises TooSlowError: a megabyte takes half a second and
+    more.
     """
 
-    def __init__(self, body: bytes, message: Message, version: int, start: int = 0, deadline: float = math.inf) -> None:
+    def __init__(
+        self,
+        body: bytes,
+        message: Message,
+        version: int,
+        start: int = 0,
+        deadline: float = math.inf,
+    ) -> None:
         check_version(message, version)
         self.body = body
         self.message = message
@@ -135,7 +145,9 @@ class Cursor:
         return int.from_bytes(taken, signed=kind is not Primitive.UINT16)
 
     def _read_primitives(self, kind: Primitive, count: int) -> Sequence[Any]:
-        """Read the entries of an array: into an array of integers where they are that, else into a list."""
+        """Read the entries of an array: into an array of integers where they are that, else into a
+        list.
+        """
         typecode = INT_TYPECODES.get(kind)
         if typecode is None:
             return [self._read_primitive(kind, nullable=False) for _ in self._entries(count)]
@@ -150,7 +162,11 @@ class Cursor:
             if not index % _ENTRIES_UNTIMED and time.monotonic() > self._deadline:
                 at = f"{self._left()} of {len(self.body)} bytes are left when its time is over"
                 raise TooSlowError(
-                    at, message=self.message.name, version=self.version, path=self._path_text(), offset=self.position
+                    at,
+                    message=self.message.name,
+                    version=self.version,
+                    path=self._path_text(),
+                    offset=self.position,
                 )
             yield index
 
@@ -160,30 +176,43 @@ class Cursor:
         if count == NULL:
             if not nullable:
                 raise self._error(start, "null, where null is not allowed")
-        elif count * (least := minimum_size(kind.of, self.version, flexible=self.flexible)) > self._left():
+        elif (
+            count * (least := minimum_size(kind.of, self.version, flexible=self.flexible))
+            > self._left()
+        ):
             what = f"an array of {count} entries, {least} bytes each at least"
             raise self._error(start, f"{what}, but {self._left()} bytes are left")
         return count
 
     def _read_string(self, *, nullable: bool) -> str | None:
         start = self.position
-        length = self._read_length(primitive_length(Primitive.STRING, flexible=self.flexible), "a string")
+        length = self._read_length(
+            primitive_length(Primitive.STRING, flexible=self.flexible), "a string"
+        )
         if length == NULL:
             if not nullable:
                 raise self._error(start, "null, where null is not allowed")
             return None
         if length > MAX_STRING or length > self._left():
-            limit = f"{self._left()} bytes are left" if length > self._left() else f"{MAX_STRING} is the most"
+            limit = (
+                f"{self._left()} bytes are left"
+                if length > self._left()
+                else f"{MAX_STRING} is the most"
+            )
             raise self._error(start, f"a string of {length} bytes, but {limit}")
         content = self.position
         try:
             return self._take(length).decode()
         except UnicodeDecodeError as error:
-            raise self._error(content + error.start, "a string that is not UTF-8", content + error.end) from None
+            raise self._error(
+                content + error.start, "a string that is not UTF-8", content + error.end
+            ) from None
 
     def _read_bytes(self, *, nullable: bool) -> bytes | None:
         start = self.position
-        length = self._read_length(primitive_length(Primitive.BYTES, flexible=self.flexible), "bytes")
+        length = self._read_length(
+            primitive_length(Primitive.BYTES, flexible=self.flexible), "bytes"
+        )
         if length == NULL:
             if not nullable:
                 raise self._error(start, "null, where null is not allowed")
@@ -224,7 +253,10 @@ class Cursor:
         start = self.position
         count = self._read_varint()
         if count * 2 > self._left():
-            raise self._error(start, f"{count} tagged fields, 2 bytes each at least, but {self._left()} bytes are left")
+            raise self._error(
+                start,
+                f"{count} tagged fields, 2 bytes each at least, but {self._left()} bytes are left",
+            )
         return count
 
     def _read_tag(self) -> tuple[int, int]:
@@ -233,7 +265,9 @@ class Cursor:
         tag = self._read_varint()
         size = self._read_varint()
         if size > self._left():
-            raise self._error(start, f"tagged field {tag} of {size} bytes, but {self._left()} bytes are left")
+            raise self._error(
+                start, f"tagged field {tag} of {size} bytes, but {self._left()} bytes are left"
+            )
         return tag, size
 
     def _take(self, size: int, start: int | None = None) -> bytes:
@@ -254,19 +288,25 @@ class Cursor:
         return "".join(parts).removeprefix(".")
 
     def _error(self, offset: int, problem: str, end: int | None = None) -> ProtocolError:
-        """Return the error for what was read from `offset` to `end` (the position, unless given)."""
+        """Return the error for what was read from `offset` to `end` (the position, unless
+        given).
+        """
         read = self.body[offset : self.position if end is None else end]
         if read:
             more = " ..." if len(read) > _SHOWN_BYTES else ""
             problem += f" (read {read[:_SHOWN_BYTES].hex(' ')}{more})"
         return ProtocolError(
-            problem, message=self.message.name, version=self.version, path=self._path_text(), offset=offset
+            problem,
+            message=self.message.name,
+            version=self.version,
+            path=self._path_text(),
+            offset=offset,
         )
 
 
 class Reader(Cursor):
-    """Reads one body into columns: for messages without tagged fields of their own whose structs are
-    entries of arrays.
+    """Reads one body into columns: for messages without tagged fields of their own whose structs
+    are entries of arrays.
     """
 
     def __init__(
@@ -293,11 +333,15 @@ class Reader(Cursor):
         self._read_field(top_level, top_level.name)
 
     def read_count(self, top_level: Field) -> int:
-        """Read how many entries the next field of the message's own struct has; whoever calls reads the entries."""
+        """Read how many entries the next field of the message's own struct has; whoever calls reads
+        the entries.
+        """
         if not isinstance(top_level.type, Array):
             raise TypeError(f"{top_level.name} is no array")
         self._path.append(top_level.name)
-        count = self._read_length_of(top_level.type, top_level.name, nullable=top_level.nullable_in(self.version))
+        count = self._read_length_of(
+            top_level.type, top_level.name, nullable=top_level.nullable_in(self.version)
+        )
         self._path.pop()
         return count
 
@@ -318,7 +362,9 @@ class Reader(Cursor):
             self._column(key, _TYPECODES.get(each.type)).append(value)
             self._tell(start, value)
         else:
-            raise TypeError(f"{key} is a struct that is no entry of an array: there are no columns for it")
+            raise TypeError(
+                f"{key} is a struct that is no entry of an array: there are no columns for it"
+            )
         self._path.pop()
 
     def _read_struct(self, struct: Struct, prefix: str) -> None:
@@ -374,8 +420,8 @@ def _keys(struct: Struct, prefix: str, version: int) -> tuple[tuple[Field, str],
 
 
 def write_message(message: Message, version: int, values: Mapping[str, Any]) -> bytes:
-    """Return the body for `values` (by field name; structs as mappings, arrays as sequences). Fields that the version
-    lacks are left out.
+    """Return the body for `values` (by field name; structs as mappings, arrays as sequences).
+    Fields that the version lacks are left out.
 
     So are tagged fields whose value is their default, or not given.
     """
@@ -386,7 +432,9 @@ def write_message(message: Message, version: int, values: Mapping[str, Any]) -> 
     return bytes(out)
 
 
-def _write_struct(out: bytearray, struct: Struct, version: int, values: Mapping[str, Any], *, flexible: bool) -> None:
+def _write_struct(
+    out: bytearray, struct: Struct, version: int, values: Mapping[str, Any], *, flexible: bool
+) -> None:
     for each in struct.in_version(version):
         value = _allowed(each, values[each.name], version)
         if isinstance(each.type, Struct) and each.nullable_in(version):
@@ -403,7 +451,9 @@ def _allowed(each: Field, value: Any, version: int) -> Any:
     return value
 
 
-def _write_tagged_fields(out: bytearray, struct: Struct, version: int, values: Mapping[str, Any]) -> None:
+def _write_tagged_fields(
+    out: bytearray, struct: Struct, version: int, values: Mapping[str, Any]
+) -> None:
     given = {
         tag: (each, _allowed(each, values[each.name], version))
         for tag, each in struct.tagged_in(version).items()
@@ -421,11 +471,15 @@ def _write_tagged_fields(out: bytearray, struct: Struct, version: int, values: M
         out += content
 
 
-def _write_value(out: bytearray, kind: Primitive | Array | Struct, version: int, value: Any, *, flexible: bool) -> None:
+def _write_value(
+    out: bytearray, kind: Primitive | Array | Struct, version: int, value: Any, *, flexible: bool
+) -> None:
     if isinstance(kind, Struct):
         _write_struct(out, kind, version, value, flexible=flexible)
     elif isinstance(kind, Array):
-        _write_length(out, array_length(kind, flexible=flexible), NULL if value is None else len(value))
+        _write_length(
+            out, array_length(kind, flexible=flexible), NULL if value is None else len(value)
+        )
         for entry in value or ():
             _write_value(out, kind.of, version, entry, flexible=flexible)
     else:
@@ -436,8 +490,12 @@ def _write_primitive(out: bytearray, kind: Primitive, value: Any, *, flexible: b
     if kind is Primitive.STRING or kind is Primitive.BYTES:
         content = value.encode() if isinstance(value, str) else value or b""
         if kind is Primitive.STRING and len(content) > MAX_STRING:
-            raise ValueError(f"a string of {len(content)} bytes, but {MAX_STRING} is the most: {value[:40]!r}...")
-        _write_length(out, primitive_length(kind, flexible=flexible), NULL if value is None else len(content))
+            raise ValueError(
+                f"a string of {len(content)} bytes, but {MAX_STRING} is the most: {value[:40]!r}..."
+            )
+        _write_length(
+            out, primitive_length(kind, flexible=flexible), NULL if value is None else len(content)
+        )
         out += content
     elif kind is Primitive.UUID:
         out += value

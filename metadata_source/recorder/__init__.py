@@ -1,1 +1,3 @@
-"""The recorder: a process that polls clusters, and the spool through which Spark's streams get the polls."""
+"""The recorder: a process that polls clusters, and the spool through which Spark's streams get the
+polls.
+"""

@@ -1,4 +1,6 @@
-"""``python -m metadata_source.recorder``: poll clusters into a spool, as the JSON on standard input says."""
+"""``python -m metadata_source.recorder``: poll clusters into a spool, as the JSON on standard input
+says.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,16 @@ from metadata_source.recorder.process import Order, record
 from metadata_source.recorder.start import REFUSED
 
 _INTERRUPTED: Final = 75
-"""The exit status of a recorder that was to poll each cluster once, and was asked to end before (EX_TEMPFAIL)."""
+"""The exit status of a recorder that was to poll each cluster once, and was asked to end before
+(EX_TEMPFAIL).
+"""
 
 
 def main() -> int:
     """Record until the end; return the exit status."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s recorder: %(message)s")
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s recorder: %(message)s"
+    )
     try:
         is_complete = record(Order.read(sys.stdin.read()))
     except KafkaMetadataHistoryError as error:

@@ -1,4 +1,6 @@
-"""A spool as the stream has it that commits what is in it: it sees to the recorder, and lets the recorder know."""
+"""A spool as the stream has it that commits what is in it: it sees to the recorder, and lets the
+recorder know.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from uuid import uuid4
 
 import psutil
 
-from metadata_source.recorder.folder import SpoolError, attend, began_s, make_temporary, owner_of, prepare, spool_id
+from metadata_source.recorder.folder import (
+    SpoolError,
+    attend,
+    began_s,
+    make_temporary,
+    owner_of,
+    prepare,
+    spool_id,
+)
 from metadata_source.recorder.spool import Spooled
 from metadata_source.recorder.start import Hold, write_facts
 
@@ -44,10 +54,16 @@ class Attended:
         except psutil.NoSuchProcess:
             raise RuntimeError(_GONE) from None
         self._is_own = options.spool is None
-        self.folder = Path(mkdtemp(prefix="kafka-metadata-spool-")) if options.spool is None else Path(options.spool)
+        self.folder = (
+            Path(mkdtemp(prefix="kafka-metadata-spool-"))
+            if options.spool is None
+            else Path(options.spool)
+        )
         self._once, self._facts = once, (options.known_ids, options.doubted_clock)
         self.token = options.recorder or uuid4().hex
-        own = os.getpid()  # which ends with the query; a folder of the query's own is of no use then
+        own = (
+            os.getpid()
+        )  # which ends with the query; a folder of the query's own is of no use then
         ends_with = (own, began_s(own)) if self._is_own else self._driver
         self._hold = Hold(given, self.folder, self.token, ends_with)
         self._spooled: Spooled | None = None
@@ -55,26 +71,37 @@ class Attended:
         self._is_over = threading.Event()
         self._begin()
         # A batch may run for as long as it likes: polls are made all the same.
-        threading.Thread(target=attend, args=(self.folder, self._is_over), name="attends", daemon=True).start()
+        threading.Thread(
+            target=attend, args=(self.folder, self._is_over), name="attends", daemon=True
+        ).start()
 
     def _begin(self) -> None:
         prepare(self.folder)
         if self._is_own and not self._once:
             make_temporary(self.folder)
-        with suppress(OSError):  # a full disk: the recorder has the ids from the clusters themselves
+        with suppress(
+            OSError
+        ):  # a full disk: the recorder has the ids from the clusters themselves
             write_facts(self.folder, self.token, *self._facts)
 
     @property
     def spooled(self) -> Spooled | None:
-        """The spool of now, which may have replaced an earlier one; None if no recorder has made one yet."""
-        if self._spooled is None or self._spooled.id is None or self._spooled.id != spool_id(self.folder):
+        """The spool of now, which may have replaced an earlier one; None if no recorder has made
+        one yet.
+        """
+        if (
+            self._spooled is None
+            or self._spooled.id is None
+            or self._spooled.id != spool_id(self.folder)
+        ):
             self._spooled = Spooled(self.folder)
         return None if self._spooled.id is None else self._spooled
 
     def check(self) -> None:
         """Now and then, see that the driver and the recorder are there.
 
-        Raises RuntimeError once the driver is gone: nobody else ends this process then. And see `Hold.attach`.
+        Raises RuntimeError once the driver is gone: nobody else ends this process then. And see
+        `Hold.attach`.
         """
         now = time.monotonic()
         if now - self._checked_at < _CHECKED_EVERY_S:
@@ -86,7 +113,9 @@ class Attended:
         self._hold.attach()
 
     def record_once(self) -> None:
-        """Wait until each cluster was polled once, by a recorder of this run. Raises SpoolError where that dies."""
+        """Wait until each cluster was polled once, by a recorder of this run. Raises SpoolError
+        where that dies.
+        """
         while (owner := owner_of(self.folder)) is not None and owner.token == self.token:
             self._wait()  # it was started by a reader that has died since
         status: int | None = None
@@ -96,7 +125,9 @@ class Attended:
                 self._wait()
             if status == 0:
                 return
-        raise SpoolError(f"{self.folder}: its recorder ended with status {status}: its last line says why")
+        raise SpoolError(
+            f"{self.folder}: its recorder ended with status {status}: its last line says why"
+        )
 
     def _wait(self) -> None:
         self._check_driver()

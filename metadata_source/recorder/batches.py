@@ -1,8 +1,9 @@
-"""Which polls of a spool a batch of the stream holds, their numbers, and those that nobody has. Pure functions.
+"""Which polls of a spool a batch of the stream holds, their numbers, and those that nobody has.
+Pure functions.
 
-A poll whose rows are a difference says something only after the one before. So after polls that nobody has, polls of
-the cluster count from its next key frame on; those until then are gone, too. A failed poll says the same whatever came
-before.
+A poll whose rows are a difference says something only after the one before. So after polls that
+nobody has, polls of the cluster count from its next key frame on; those until then are gone, too. A
+failed poll says the same whatever came before.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """`count` polls of a cluster that nobody has, the last of them number `n`, due at `at_ms`. `kind`: see LOST."""
+    """`count` polls of a cluster that nobody has, the last of them number `n`, due at `at_ms`.
+    `kind`: see LOST.
+    """
 
     cluster: str
     n: int
@@ -47,8 +50,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The polls of a batch: entries of the spool in their order, each with its number in the stream, and those that
-    nobody has. `waits`: see Offset.
+    """The polls of a batch: entries of the spool in their order, each with its number in the
+    stream, and those that nobody has. `waits`: see Offset.
     """
 
     polls: Sequence[tuple[int, Entry]]
@@ -57,7 +60,9 @@ class Batch:
 
 
 def batch(start: Offset, end: Offset, entries: Iterable[Entry]) -> Batch:
-    """Return what the batch between two offsets holds, of the entries of its spool that are there."""
+    """Return what the batch between two offsets holds, of the entries of its spool that are
+    there.
+    """
     begins = None if end.after is None else LOST if start.session == end.session else HANDED_OVER
     found: dict[str, dict[int, Entry]] = {alias: {} for alias in end.clusters}
     for entry in entries:
@@ -69,7 +74,11 @@ def batch(start: Offset, end: Offset, entries: Iterable[Entry]) -> Batch:
     for alias, span in end.clusters.items():
         waiting = begins or start.waits.get(alias, None if alias in start.clusters else LOST)
         places, waiting = _places(span, found[alias], end, waiting)
-        polls += [(place.n, place.entry) for place in places if place.kind is None and place.entry is not None]
+        polls += [
+            (place.n, place.entry)
+            for place in places
+            if place.kind is None and place.entry is not None
+        ]
         gaps += _gaps(alias, places, end)
         if waiting is not None:
             waits[alias] = waiting
@@ -78,7 +87,9 @@ def batch(start: Offset, end: Offset, entries: Iterable[Entry]) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A number of a cluster, with its entry if the spool has it, and the kind of a poll that nobody has."""
+    """A number of a cluster, with its entry if the spool has it, and the kind of a poll that nobody
+    has.
+    """
 
     n: int
     entry: Entry | None
@@ -95,7 +106,9 @@ def _places(
         kind = None
         if entry is None:
             kind, waiting = LOST, waiting or LOST
-        elif entry.seq <= (end.after or 0) or (waiting is not None and entry.ok and not entry.is_key_frame):
+        elif entry.seq <= (end.after or 0) or (
+            waiting is not None and entry.ok and not entry.is_key_frame
+        ):
             kind = waiting
         elif entry.ok and _is_doubted(entry, end):
             kind = waiting = CLOCK
@@ -110,8 +123,8 @@ def _is_doubted(entry: Entry, end: Offset) -> bool:
 
 
 def _gaps(alias: str, places: Sequence[_Place], end: Offset) -> Iterator[Gap]:
-    """Yield a gap for each run of numbers of one kind. Its time is that of the last of them that is known, else of the
-    poll that follows, or of the one before.
+    """Yield a gap for each run of numbers of one kind. Its time is that of the last of them that is
+    known, else of the poll that follows, or of the one before.
     """
     before: int | None = None
     runs = [(kind, list(run)) for kind, run in groupby(places, key=lambda place: place.kind)]
@@ -119,7 +132,9 @@ def _gaps(alias: str, places: Sequence[_Place], end: Offset) -> Iterator[Gap]:
         times = [place.entry.at_ms for place in run if place.entry is not None]
         if kind is not None:
             following = (
-                [place.entry.at_ms for place in runs[number + 1][1] if place.entry] if runs[number + 1 :] else []
+                [place.entry.at_ms for place in runs[number + 1][1] if place.entry]
+                if runs[number + 1 :]
+                else []
             )
             known = (*times[-1:], *following[:1], before, end.to_ms, end.from_ms)
             at_ms = next((at for at in known if at is not None), 0)
@@ -128,7 +143,9 @@ def _gaps(alias: str, places: Sequence[_Place], end: Offset) -> Iterator[Gap]:
 
 
 def continues(start: Offset, session: str | None, newest_seq: int) -> bool:
-    """Whether the spool has what comes after an offset: it is the same, and not an old copy of it."""
+    """Whether the spool has what comes after an offset: it is the same, and not an old copy of
+    it.
+    """
     return start.session == session and start.seq <= newest_seq
 
 
@@ -141,22 +158,28 @@ def planned(
     after: int | None = None,
     doubted: tuple[float, float] | None = None,
 ) -> Offset:
-    """Return the offset of the batch of these entries, which follow `start`; at most BATCH_BYTES of them, the rest is
-    for the next batch.
+    """Return the offset of the batch of these entries, which follow `start`; at most BATCH_BYTES of
+    them, the rest is for the next batch.
 
     `after`: see Offset; then `entries` are those that no stream has committed.
     """
     taken = _taken(entries, after)
-    clusters = {alias: Span(span.last + 1, span.last, span.number) for alias, span in start.clusters.items()}
+    clusters = {
+        alias: Span(span.last + 1, span.last, span.number) for alias, span in start.clusters.items()
+    }
     numbers: dict[str, list[int]] = {}
     for entry in taken:
         numbers.setdefault(entry.cluster, []).append(entry.number)
     for alias, of_cluster in numbers.items():
         span = clusters.get(alias, Span(0, -1, 0))
-        is_next = start.session == session and start.seq < entries[0].seq and span.number < of_cluster[0]
+        is_next = (
+            start.session == session and start.seq < entries[0].seq and span.number < of_cluster[0]
+        )
         before = span.number if is_next else of_cluster[0] - 1
         clusters[alias] = Span(span.first, span.last + of_cluster[-1] - before, of_cluster[-1])
-    times = [entry.at_ms for entry in taken if entry.seq > (after or 0)] or [entry.at_ms for entry in taken]
+    times = [entry.at_ms for entry in taken if entry.seq > (after or 0)] or [
+        entry.at_ms for entry in taken
+    ]
     end = Offset(
         stream=stream,
         session=session,

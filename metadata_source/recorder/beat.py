@@ -1,6 +1,8 @@
-"""When one cluster is polled, asked, and recorded whole. Pure functions of a clock that the caller reads.
+"""When one cluster is polled, asked, and recorded whole. Pure functions of a clock that the caller
+reads.
 
-Seconds (`_s`) are of the monotonic clock, which nobody sets; milliseconds (`_ms`) of polls are since 1970.
+Seconds (`_s`) are of the monotonic clock, which nobody sets; milliseconds (`_ms`) of polls are
+since 1970.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from datetime import date
 
 _MOST_MISSED: Final = 60
-"""So many ticks in a row have entries of their own that they were missed: the last ones, after the process was held."""
+"""So many ticks in a row have entries of their own that they were missed: the last ones, after the
+process was held.
+"""
 _APART_MS: Final = 97
 """A prime number: where intervals are whole, no two of many clusters are due at one moment."""
 _ROUNDING: Final = 1e-6
@@ -28,8 +32,9 @@ _ANSWERS_WAIT_S: Final = 1.0
 def begins_after_ms(place: int) -> int:
     """Return how long after the first cluster the one at a place is polled first.
 
-    A first poll makes connections, asks a second broker, and is recorded whole: it takes the processor four times as
-    long as a later one. If many were due at one moment, nearly all of them would be too late.
+    A first poll makes connections, asks a second broker, and is recorded whole: it takes the
+    processor four times as long as a later one. If many were due at one moment, nearly all of them
+    would be too late.
     """
     return place * _APART_MS
 
@@ -50,13 +55,15 @@ class Beat:
         return max(-1, math.floor((now_s - self.begin_s) * 1000 / self.interval_ms + _ROUNDING))
 
     def missed(self, tick: int, now_s: float) -> range:
-        """Return the ticks that came due while the poll of one ran, up to now; of very many the last ones."""
+        """Return the ticks that came due while the poll of one ran, up to now; of very many the
+        last ones.
+        """
         last = self.passed(now_s)
         return range(max(tick, last - _MOST_MISSED) + 1, last + 1)
 
     def answers_until(self, tick: int, now_s: float) -> float:
-        """Return until when the entry of a tick may wait for answers beside it: a second, and half of the time that is
-        left before the next tick.
+        """Return until when the entry of a tick may wait for answers beside it: a second, and half
+        of the time that is left before the next tick.
         """
         return now_s + max(0.0, min(_ANSWERS_WAIT_S, (self.at(tick + 1) - now_s) / 2))
 
@@ -67,10 +74,11 @@ def wall_ms(due_s: float, now_s: float, now_ms: int) -> int:
 
 
 class Questions:
-    """The beats of the questions that are asked beside the polls of one cluster: the first ones at once.
+    """The beats of the questions that are asked beside the polls of one cluster: the first ones at
+    once.
 
-    Times are from the first tick on, ms. A question is due with the first poll at or after its time, and stays due
-    until it is asked.
+    Times are from the first tick on, ms. A question is due with the first poll at or after its
+    time, and stays due until it is asked.
     """
 
     def __init__(self, every_ms: Mapping[str, int]) -> None:
@@ -103,7 +111,11 @@ class KeyFrame:
 
 
 def is_key_due(last: KeyFrame | None, due_s: float, due_ms: int) -> bool:
-    """Whether a poll is to be recorded whole: the first of a day, and one each five minutes, so that what waits for
-    such a poll (silver, a hand-over from the controllers' log) has one soon.
+    """Whether a poll is to be recorded whole: the first of a day, and one each five minutes, so
+    that what waits for such a poll (silver, a hand-over from the controllers' log) has one soon.
     """
-    return last is None or last.day != day_of(due_ms) or due_s - last.at_s >= KEY_FRAME_EVERY.total_seconds()
+    return (
+        last is None
+        or last.day != day_of(due_ms)
+        or due_s - last.at_s >= KEY_FRAME_EVERY.total_seconds()
+    )

@@ -1,8 +1,9 @@
 """One cluster, recorded: polled on its beat and asked beside, for as long as the process lives.
 
-Its entries go to the spool in the order in which their polls were due. An entry waits a moment for the answers beside
-its poll, and is written before the next poll of the cluster in any case; answers that come later go with the next good
-poll. All that is remembered (brokers, the last answer, which answer each kind got) is this object's.
+Its entries go to the spool in the order in which their polls were due. An entry waits a moment for
+the answers beside its poll, and is written before the next poll of the cluster in any case; answers
+that come later go with the next good poll. All that is remembered (brokers, the last answer, which
+answer each kind got) is this object's.
 """
 
 from __future__ import annotations
@@ -94,23 +95,32 @@ class _Unkept:
 
     @classmethod
     def and_(cls, before: _Unkept | None, at_ms: int) -> _Unkept:
-        return cls(1, at_ms, at_ms) if before is None else cls(before.count + 1, before.from_ms, at_ms)
+        return (
+            cls(1, at_ms, at_ms) if before is None else cls(before.count + 1, before.from_ms, at_ms)
+        )
 
     @property
     def poll(self) -> Poll:
         """A failed poll that says so."""
-        begin, end = (datetime.fromtimestamp(each / 1000, UTC) for each in (self.from_ms, self.to_ms))
+        begin, end = (
+            datetime.fromtimestamp(each / 1000, UTC) for each in (self.from_ms, self.to_ms)
+        )
         said = (
-            f"{counted(self.count, 'poll')} from {begin:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ} found no room "
+            f"{counted(self.count, 'poll')} from {begin:%Y-%m-%dT%H:%M:%SZ} to "
+            f"{end:%Y-%m-%dT%H:%M:%SZ} found no room "
             "in the spool: Spark has not read it, or its disk is full"
         )
         return Poll(error_kind="spool_full", error=said)
 
 
 class ClusterRecorder:
-    """Records one cluster, in a thread of its own (`run`), and another one while anything is asked beside."""
+    """Records one cluster, in a thread of its own (`run`), and another one while anything is asked
+    beside.
+    """
 
-    def __init__(self, cluster: Cluster, polling: Polling, shared: Shared, *, begin_s: float) -> None:
+    def __init__(
+        self, cluster: Cluster, polling: Polling, shared: Shared, *, begin_s: float
+    ) -> None:
         """Ask nobody yet. `begin_s`: when the first poll is due, on the monotonic clock."""
         options = shared.options
         self.alias = cluster.alias
@@ -126,7 +136,9 @@ class ClusterRecorder:
             needs_id=True,
         )
         self._asking = self._poller.asking(polling.enrich_timeout_ms)
-        self._records = BatchRecords(options.topic_filter, shared.pseudonyms, options.groups_pattern)
+        self._records = BatchRecords(
+            options.topic_filter, shared.pseudonyms, options.groups_pattern
+        )
         self._changed = threading.Condition()
         self._entry: _Entry | None = None
         self._late: list[Answer] = []
@@ -149,7 +161,11 @@ class ClusterRecorder:
             self._is_over = True
             if self._late:
                 kinds = ", ".join(sorted({answer.kind for answer in self._late}))
-                _LOG.info("cluster %s: answers after the last poll are not recorded: %s", self.alias, kinds)
+                _LOG.info(
+                    "cluster %s: answers after the last poll are not recorded: %s",
+                    self.alias,
+                    kinds,
+                )
 
     def close(self) -> None:
         """Close all connections, once nothing is polled or asked any more."""
@@ -176,7 +192,9 @@ class ClusterRecorder:
         return thread is None or not thread.is_alive()
 
     def _tick(self, tick: int) -> int:
-        """Poll, and say of the ticks that passed meanwhile that they were missed. Return the next tick."""
+        """Poll, and say of the ticks that passed meanwhile that they were missed. Return the next
+        tick.
+        """
         try:
             self._record(tick)
         except Exception as error:  # noqa: BLE001 - a bug in what one cluster brings must not end its polls
@@ -244,10 +262,14 @@ class ClusterRecorder:
         return subject(kinds, poll.metadata, options.topic_filter, options.groups_pattern)
 
     def _ask(self, about: Subject, address: Address) -> None:
-        """Have all kinds asked that are owed: at once, or when those that are being asked are answered."""
+        """Have all kinds asked that are owed: at once, or when those that are being asked are
+        answered.
+        """
         self._owed = about, address
         if self._asker is None:
-            asker = threading.Thread(target=self._ask_all, name=f"{self.alias}: questions", daemon=True)
+            asker = threading.Thread(
+                target=self._ask_all, name=f"{self.alias}: questions", daemon=True
+            )
             try:
                 asker.start()
             except RuntimeError as error:  # no more threads: the kinds stay owed to the next poll
@@ -258,7 +280,9 @@ class ClusterRecorder:
                 self._asker = asker
 
     def _ask_all(self) -> None:
-        """Ask what is owed, until nothing is. In a thread of its own: one that hangs is in the way of no poll."""
+        """Ask what is owed, until nothing is. In a thread of its own: one that hangs is in the way
+        of no poll.
+        """
         while True:
             with self._changed:
                 if self._owed is None:
@@ -303,7 +327,9 @@ class ClusterRecorder:
         if found is News.NEWS:
             now = replace(now, news_at_s=now.at_s)
         is_key = bool(self._records.header.get("is_key_frame"))
-        if self._room_again() and self._append(entry.at_ms, entry.batches + beside, found, is_key, entry.poll):
+        if self._room_again() and self._append(
+            entry.at_ms, entry.batches + beside, found, is_key, entry.poll
+        ):
             self._records.kept()
             self._seen = now
             if is_key:
@@ -316,12 +342,16 @@ class ClusterRecorder:
             self._late = [*{answer.kind: answer for answer in [*answers, *self._late]}.values()]
 
     def _beside(self, answer: Answer) -> list[pa.RecordBatch]:
-        """Make the rows of an answer; of one that this program stumbles over, those of a failed one."""
+        """Make the rows of an answer; of one that this program stumbles over, those of a failed
+        one.
+        """
         try:
             with answer_lock():
                 return list(self._records.beside([answer]))
         except Exception as error:  # noqa: BLE001 - the poll and the other answers are kept
-            _LOG.exception("cluster %s: the answer beside the poll (%s) failed", self.alias, answer.kind)
+            _LOG.exception(
+                "cluster %s: the answer beside the poll (%s) failed", self.alias, answer.kind
+            )
             outcome = failed(stumbled(error))
             return list(self._records.beside([replace(answer, outcome=outcome, rows=None)]))
 
@@ -343,10 +373,14 @@ class ClusterRecorder:
         self._unkept = None
         return True
 
-    def _append(self, at_ms: int, batches: list[pa.RecordBatch], found: News, is_key: bool, poll: Poll) -> bool:
+    def _append(
+        self, at_ms: int, batches: list[pa.RecordBatch], found: News, is_key: bool, poll: Poll
+    ) -> bool:
         ok = poll.error_kind is None
         try:
-            return self._shared.keeps.append(self.alias, at_ms, batches, found, is_key_frame=is_key, ok=ok)
+            return self._shared.keeps.append(
+                self.alias, at_ms, batches, found, is_key_frame=is_key, ok=ok
+            )
         except Exception:  # noqa: BLE001 - a folder that is gone: polls are made, and a gap says so once it is back
             _LOG.exception("cluster %s: the poll cannot be kept", self.alias)
             return False

@@ -21,35 +21,47 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 _DECODERS: Final = 4
-"""So many clusters at once hold a large decoded answer and its rows: tables are several times the answer's bytes."""
+"""So many clusters at once hold a large decoded answer and its rows: tables are several times the
+answer's bytes.
+"""
 _ENDS_S: Final = 4.0
 """The longest that the end waits for what runs."""
 
 
 class ThreadsError(KafkaMetadataHistoryError, RuntimeError):
-    """The machine has no thread for a cluster. One line, without a code: another recorder may find enough."""
+    """The machine has no thread for a cluster. One line, without a code: another recorder may find
+    enough.
+    """
 
 
 class Fleet:
     """The clusters that one process records."""
 
     def __init__(self, options: Options, keeps: Keeps, *, is_once: bool = False) -> None:
-        """Ask nobody yet. Raises OptionsError for a key of pseudonyms that is not on this machine."""
+        """Ask nobody yet. Raises OptionsError for a key of pseudonyms that is not on this
+        machine.
+        """
         key = options.client_hash_key
         self._is_over = threading.Event()
         pseudonyms = None if key is None else Pseudonyms.of_reference(key)
-        shared = Shared(options, keeps, self._is_over, threading.Semaphore(_DECODERS), pseudonyms, is_once)
+        shared = Shared(
+            options, keeps, self._is_over, threading.Semaphore(_DECODERS), pseudonyms, is_once
+        )
         begin_s = time.monotonic()
         self.clusters = []
         for place, cluster in enumerate(options.clusters):
             polling = options.polling[cluster.alias]
             due_s = begin_s + begins_after_ms(place) / 1000
             self.clusters.append(ClusterRecorder(cluster, polling, shared, begin_s=due_s))
-        self._threads = [threading.Thread(target=each.run, name=each.alias, daemon=True) for each in self.clusters]
+        self._threads = [
+            threading.Thread(target=each.run, name=each.alias, daemon=True)
+            for each in self.clusters
+        ]
 
     def begin(self) -> None:
-        """Have all clusters polled, each in a thread of its own: one that hangs holds up no other. docs/sizing.md says
-        how late the polls of 300 and of 1,000 are. Raises ThreadsError where the machine allows no more threads.
+        """Have all clusters polled, each in a thread of its own: one that hangs holds up no other.
+        docs/sizing.md says how late the polls of 300 and of 1,000 are. Raises ThreadsError where
+        the machine allows no more threads.
         """
         for count, each in enumerate(self._threads):
             try:
@@ -57,15 +69,21 @@ class Fleet:
             except RuntimeError as error:
                 self._is_over.set()
                 raise ThreadsError(
-                    f"of {counted(len(self._threads), 'cluster')} only {count} can be polled: {error}: raise the limit "
+                    f"of {counted(len(self._threads), 'cluster')} only {count} can be polled: "
+                    f"{error}: raise the limit "
                     "of processes of this user or container, or name fewer clusters"
                 ) from None
 
     def expect(self, facts: Mapping[str, Any]) -> None:
-        """From the next polls on believe only answers, and a clock, that do not contradict these facts."""
+        """From the next polls on believe only answers, and a clock, that do not contradict these
+        facts.
+        """
         doubted = facts.get("doubted_clock")
         for each in self.clusters:
-            each.expect(facts.get("cluster_ids", {}).get(each.alias), None if doubted is None else tuple(doubted))
+            each.expect(
+                facts.get("cluster_ids", {}).get(each.alias),
+                None if doubted is None else tuple(doubted),
+            )
 
     @property
     def has_ended(self) -> bool:

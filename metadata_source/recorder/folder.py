@@ -1,4 +1,6 @@
-"""The folder of a spool: who records into it, which spool it is, and files that are put there in one step."""
+"""The folder of a spool: who records into it, which spool it is, and files that are put there in
+one step.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _OWN: Final = re.compile(
     r"\d{8}\.(arrows|index)(\.new)?|lock|attended|temporary|(owner|spool|facts|committed|pipeline|broken)\.json(\.new)?"
 )
 SAME_WITHIN_S: Final = 2.0
-"""How far two readings of when a process began may be apart: the system gives whole seconds of its own begin."""
+"""How far two readings of when a process began may be apart: the system gives whole seconds of its
+own begin.
+"""
 _TEMPORARY: Final = "temporary"
 ATTENDED: Final = "attended"
 """The file that is touched as long as somebody commits what is recorded."""
@@ -65,8 +69,8 @@ class SpoolError(KafkaMetadataHistoryError, RuntimeError):
 
 
 class GoneError(KafkaMetadataHistoryError, RuntimeError):
-    """Bytes of the spool that were there when the batch was planned. One line, without a code: the batch, made again,
-    says what is lost.
+    """Bytes of the spool that were there when the batch was planned. One line, without a code: the
+    batch, made again, says what is lost.
     """
 
 
@@ -79,8 +83,8 @@ class TakenOverError(SpoolError):
 
 
 def began_s(pid: int) -> float:
-    """Return when a process began, s since the machine did: setting the clock does not change it. Raises
-    psutil.NoSuchProcess.
+    """Return when a process began, s since the machine did: setting the clock does not change it.
+    Raises psutil.NoSuchProcess.
     """
     machine = psutil.boot_time()  # which moves with the clock, as the other one does
     return float(psutil.Process(pid).create_time() - machine)
@@ -88,8 +92,8 @@ def began_s(pid: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The recorder that writes a spool: the run that it belongs to, its process, when that began (s since the
-    machine did), and a name of its own.
+    """The recorder that writes a spool: the run that it belongs to, its process, when that began (s
+    since the machine did), and a name of its own.
     """
 
     token: str
@@ -112,14 +116,17 @@ class Owner:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder of a spool, or see that the one that is there can be written and is of this version. Raises
-    SpoolError.
+    """Make the folder of a spool, or see that the one that is there can be written and is of this
+    version. Raises SpoolError.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if foreign := sorted(path.name for path in folder.iterdir() if not _OWN.fullmatch(path.name)):
+        if foreign := sorted(
+            path.name for path in folder.iterdir() if not _OWN.fullmatch(path.name)
+        ):
             raise SpoolError(
-                f"{folder}: it holds other files ({foreign[0]}): name a folder that is for the spool alone"
+                f"{folder}: it holds other files ({foreign[0]}): name a folder that is for the "
+                "spool alone"
             )
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -131,14 +138,16 @@ def prepare(folder: Path) -> None:
     version = (read_json(folder / "spool.json") or {}).get("version", SPOOL_VERSION)
     if version != SPOOL_VERSION:
         raise SpoolError(
-            f"{folder}: a spool of version {version!r}, and this is version {SPOOL_VERSION}: let the version that "
-            "wrote it commit what is in it (--once), or remove the folder, and with it polls that were not committed"
+            f"{folder}: a spool of version {version!r}, and this is version {SPOOL_VERSION}: let "
+            "the version that "
+            "wrote it commit what is in it (--once), or remove the folder, and with it polls that "
+            "were not committed"
         )
 
 
 def claim(folder: Path, checkpoints: str) -> None:
-    """Note that a spool has the polls of the pipeline with these checkpoints: they are history of its lake alone.
-    Raises SpoolError where it has another one's.
+    """Note that a spool has the polls of the pipeline with these checkpoints: they are history of
+    its lake alone. Raises SpoolError where it has another one's.
     """
     prepare(folder)
     path = folder / "pipeline.json"
@@ -150,7 +159,8 @@ def claim(folder: Path, checkpoints: str) -> None:
         raise unusable(folder, error) from None
     if found not in {None, checkpoints}:
         raise SpoolError(
-            f"{folder}: another pipeline's polls are in this spool (its checkpoints: {found}): name another folder "
+            f"{folder}: another pipeline's polls are in this spool (its checkpoints: {found}): "
+            "name another folder "
             f"(spool); if the checkpoints of that pipeline are here now, remove {path}"
         )
 
@@ -180,14 +190,18 @@ def spool_id(folder: Path) -> str | None:
 
 
 def owner_of(folder: Path) -> Owner | None:
-    """Return the recorder that writes a spool; None where none does. Raises SpoolError where none says who it is."""
+    """Return the recorder that writes a spool; None where none does. Raises SpoolError where none
+    says who it is.
+    """
     until = time.monotonic() + _OWNER_WAIT_S
     while is_held(folder):
         owner = last_owner(folder)
         if owner is not None and (owner.is_alive() or time.monotonic() > until):
             return owner
         if time.monotonic() > until:
-            raise SpoolError(f"{folder}: a process holds the lock of the spool that is no recorder: end it")
+            raise SpoolError(
+                f"{folder}: a process holds the lock of the spool that is no recorder: end it"
+            )
         time.sleep(0.02)
     return None
 
@@ -196,18 +210,24 @@ def last_owner(folder: Path) -> Owner | None:
     """Return the recorder that writes a spool, or that did so last."""
     found = read_json(folder / "owner.json") or {}
     with suppress(TypeError):
-        return Owner(**{name: value for name, value in found.items() if name not in {"version", "replaced"}})
+        return Owner(
+            **{name: value for name, value in found.items() if name not in {"version", "replaced"}}
+        )
     return None
 
 
 def replaced_in(folder: Path) -> list[str]:
-    """Return the runs, by their tokens, whose recorder another run's has replaced; the last ones."""
+    """Return the runs, by their tokens, whose recorder another run's has replaced; the last
+    ones.
+    """
     found = (read_json(folder / "owner.json") or {}).get("replaced")
     return found if isinstance(found, list) else []
 
 
 def write_owner(folder: Path, owner: Owner) -> None:
-    """Say who writes a spool from now on, and which runs it replaces. The lock is held. Raises OSError."""
+    """Say who writes a spool from now on, and which runs it replaces. The lock is held. Raises
+    OSError.
+    """
     before = last_owner(folder)
     replaced = [*replaced_in(folder), *([] if before is None else [before.token])]
     others = dict.fromkeys(token for token in replaced if token != owner.token)
@@ -249,7 +269,9 @@ def hold_lock(folder: Path) -> int:
 
 
 def is_lock_of(held: int, folder: Path) -> bool:
-    """Whether an open lock is the one that the folder has: not once somebody has removed the folder, or the lock."""
+    """Whether an open lock is the one that the folder has: not once somebody has removed the
+    folder, or the lock.
+    """
     try:
         return os.path.samestat(os.fstat(held), (folder / "lock").stat())
     except FileNotFoundError:
@@ -276,8 +298,8 @@ def write_json(path: Path, value: Any, *, is_lasting: bool = False) -> None:
 
 
 def replace_file(path: Path, content: bytes, *, is_lasting: bool) -> None:
-    """Put a file into the folder of a spool, or in place of the one that is there, in one step. `is_lasting`: so that a
-    power cut does not take it.
+    """Put a file into the folder of a spool, or in place of the one that is there, in one step.
+    `is_lasting`: so that a power cut does not take it.
     """
     new = path.with_name(f"{path.name}.new")
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -309,6 +331,12 @@ def sync_file(path: Path) -> None:
 
 
 def unusable(folder: Path, error: OSError) -> SpoolError:
-    """Return the error of a folder in which the system refuses something, with what helps against it."""
-    remedy = _REMEDIES.get(error.errno or 0, "name another folder (spool), or give this user the right to write there")
-    return SpoolError(f"{folder}: the spool cannot be written or read ({error.strerror or error}): {remedy}")
+    """Return the error of a folder in which the system refuses something, with what helps against
+    it.
+    """
+    remedy = _REMEDIES.get(
+        error.errno or 0, "name another folder (spool), or give this user the right to write there"
+    )
+    return SpoolError(
+        f"{folder}: the spool cannot be written or read ({error.strerror or error}): {remedy}"
+    )

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from metadata_source.poll import Poll
 
 FOLLOWED_S: Final = 720.0
-"""For so long after news silver or gold may still wait for a poll: the longest default window, 10 min, and acceptance,
-2 min.
+"""For so long after news silver or gold may still wait for a poll: the longest default window, 10
+min, and acceptance, 2 min.
 """
 _OTHERWISE_S: Final = 60.0
 """A cluster that fails now in this way, now in that, is news so often at most."""
@@ -25,19 +25,22 @@ _UNSENT: Final = "overlapped"
 
 
 class News(IntEnum):
-    """How soon an entry of the spool is to be read: with the next commit of a quiet fleet; in some seconds; at once."""
+    """How soon an entry of the spool is to be read: with the next commit of a quiet fleet; in some
+    seconds; at once.
+    """
 
     QUIET, FOLLOWS, NEWS = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest known facts of one cluster as of one of its entries, by which two entries are compared.
+    """The newest known facts of one cluster as of one of its entries, by which two entries are
+    compared.
 
-    `at_s`: when the entry's poll was due, on the monotonic clock. `error_kind`: of the last poll that was sent, None if
-    it was good. `digest`: of the last good answer. `behind`: the brokers (`host:port`) that were found to be behind and
-    not since to be so no more. `beside`: kind -> outcome and digest of its last answer. `news_at_s`: when an entry was
-    news last.
+    `at_s`: when the entry's poll was due, on the monotonic clock. `error_kind`: of the last poll
+    that was sent, None if it was good. `digest`: of the last good answer. `behind`: the brokers
+    (`host:port`) that were found to be behind and not since to be so no more. `beside`: kind ->
+    outcome and digest of its last answer. `news_at_s`: when an entry was news last.
     """
 
     at_s: float
@@ -55,7 +58,9 @@ def seen(
     digest: bytes | None,
     beside: Mapping[str, tuple[str, bytes | None]],
 ) -> Seen:
-    """Return what is known with an entry. `digest`: of the poll's answer; `beside`: of what was answered with it."""
+    """Return what is known with an entry. `digest`: of the poll's answer; `beside`: of what was
+    answered with it.
+    """
     before = before or Seen(at_s)
     found = {broker: is_behind for broker, is_behind in _judged(poll) if broker is not None}
     asked = {kind: answer for kind, answer in beside.items() if not answer[0].startswith(PUT_OFF)}
@@ -71,14 +76,22 @@ def seen(
 
 
 def _judged(poll: Poll) -> list[tuple[str | None, bool]]:
-    """Return of which brokers a poll says whether they are behind; the one whose answer it has is not."""
+    """Return of which brokers a poll says whether they are behind; the one whose answer it has is
+    not.
+    """
     answered = [(poll.broker, False)] if poll.error_kind is None else []
-    return answered + [(each.broker, each.is_behind) for each in poll.witnesses if each.is_behind is not None]
+    return answered + [
+        (each.broker, each.is_behind) for each in poll.witnesses if each.is_behind is not None
+    ]
 
 
 def news(before: Seen | None, now: Seen) -> News:
-    """Return whether an entry is news. `before`: as of the cluster's entry before; None for the first of a run."""
-    since_s = math.inf if before is None or before.news_at_s is None else now.at_s - before.news_at_s
+    """Return whether an entry is news. `before`: as of the cluster's entry before; None for the
+    first of a run.
+    """
+    since_s = (
+        math.inf if before is None or before.news_at_s is None else now.at_s - before.news_at_s
+    )
     fails_on = before is not None and None not in (before.error_kind, now.error_kind)
     if fails_on and before is not None and since_s < _OTHERWISE_S:
         before = replace(before, error_kind=now.error_kind)
@@ -88,13 +101,19 @@ def news(before: Seen | None, now: Seen) -> News:
 
 
 def _differ(before: Seen, now: Seen) -> bool:
-    if (before.error_kind, before.digest, before.behind) != (now.error_kind, now.digest, now.behind):
+    if (before.error_kind, before.digest, before.behind) != (
+        now.error_kind,
+        now.digest,
+        now.behind,
+    ):
         return True
     known = {kind: _in_short(answer) for kind, answer in before.beside.items()}
     return any(known.get(kind) != _in_short(answer) for kind, answer in now.beside.items())
 
 
 def _in_short(answer: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
-    """Return an answer beside metadata without its line, which may have numbers that are others each time."""
+    """Return an answer beside metadata without its line, which may have numbers that are others
+    each time.
+    """
     outcome, digest = answer
     return outcome.partition(":")[0], digest

@@ -1,4 +1,5 @@
-"""The offset of a stream of polls: how far a batch goes into the spool, and which numbers its polls have.
+"""The offset of a stream of polls: how far a batch goes into the spool, and which numbers its polls
+have.
 
 A batch is a pure function of the offset before it, its own, and the spool.
 """
@@ -17,8 +18,8 @@ OFFSET_VERSION: Final = 3
 
 
 class Span(NamedTuple):
-    """The polls of one cluster in a batch: their first and last number in the stream, and the number that the last one
-    has in the spool. None where the first comes after the last.
+    """The polls of one cluster in a batch: their first and last number in the stream, and the
+    number that the last one has in the spool. None where the first comes after the last.
     """
 
     first: int
@@ -41,11 +42,14 @@ class Offset:
     clusters: Mapping[str, Span] = field(default_factory=dict)
     """Of each cluster that the stream ever had."""
     after: int | None = None
-    """The batch begins, for each cluster, with the first key frame after this entry: what was recorded before is
-    another session's, an older stream's, or gone. None: with what comes after the batch before.
+    """The batch begins, for each cluster, with the first key frame after this entry: what was
+    recorded before is another session's, an older stream's, or gone. None: with what comes after
+    the batch before.
     """
     waits: Mapping[str, str] = field(default_factory=dict)
-    """The clusters of which the batch ends without a key frame after polls that nobody has, and the kind of these."""
+    """The clusters of which the batch ends without a key frame after polls that nobody has, and the
+    kind of these.
+    """
     doubted: tuple[float, float] | None = None
     """From when until when no good poll of the batch is believed, s since the epoch."""
 
@@ -70,8 +74,10 @@ class Offset:
         version = offset.get("version")
         if version != OFFSET_VERSION or offset.keys() != cls().to_json().keys():
             raise SpoolError(
-                f"the checkpoint holds an offset of version {version!r}, and this is version {OFFSET_VERSION}: remove "
-                "the checkpoint of this query (of the jobs: CHECKPOINTS/poll_metadata), and a new stream begins"
+                f"the checkpoint holds an offset of version {version!r}, and this is version "
+                f"{OFFSET_VERSION}: remove "
+                "the checkpoint of this query (of the jobs: CHECKPOINTS/poll_metadata), and a new "
+                "stream begins"
             )
         doubted = offset["doubted"]
         return cls(

@@ -17,11 +17,15 @@ FOLLOWS_S: Final = 5.0
 """How long an entry waits for which history may wait."""
 _BURST_MOST_S: Final = 10.0
 _BURST_PART: Final = 2
-"""In a burst a batch begins after so many times the time that the last one took, and after so long at most."""
+"""In a burst a batch begins after so many times the time that the last one took, and after so long
+at most.
+"""
 
 
 class Pace:
-    """Says when a batch begins. Times are those of a clock that nobody sets, s; `wall_ms` is the other one's."""
+    """Says when a batch begins. Times are those of a clock that nobody sets, s; `wall_ms` is the
+    other one's.
+    """
 
     def __init__(self, commit_interval_s: float, min_commit_interval_s: float) -> None:
         """Have begun no batch yet."""
@@ -68,8 +72,9 @@ class Pace:
 
     @property
     def _apart_s(self) -> float:
-        """The least time from one batch to the next. In a burst, where one batch after the other has news as soon as
-        Spark asks for it, batches would otherwise leave no time for anything else.
+        """The least time from one batch to the next. In a burst, where one batch after the other
+        has news as soon as Spark asks for it, batches would otherwise leave no time for anything
+        else.
         """
         if self._in_a_row < 2 or math.isinf(self._began):
             return self._least_s

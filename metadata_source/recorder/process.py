@@ -1,7 +1,7 @@
 """The recorder's process: what it is started with, the life of its clusters, and its end.
 
-It ends when it is asked to (SIGTERM), when the driver that it records for is gone, and ten minutes after the last query
-that reads its spool left.
+It ends when it is asked to (SIGTERM), when the driver that it records for is gone, and ten minutes
+after the last query that reads its spool left.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ FACTS: Final = "facts.json"
 class Order:
     """What a recorder is started with.
 
-    `driver`: the process that it records for, and when that began (`began_s`); `token`: of the run, by which a
-    reader knows its own recorder.
+    `driver`: the process that it records for, and when that began (`began_s`); `token`: of the run,
+    by which a reader knows its own recorder.
     """
 
     options: Options
@@ -60,9 +60,17 @@ class Order:
             given: dict[str, Any] = json.loads(text)
             pid, began = given["driver"]
             options, folder = given["options"], Path(given["spool"])
-            return cls(parse(options, "stream"), folder, given["token"], (int(pid), float(began)), given["once"])
+            return cls(
+                parse(options, "stream"),
+                folder,
+                given["token"],
+                (int(pid), float(began)),
+                given["once"],
+            )
         except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise OptionsError(f"the recorder was started with something else than its order: {error!r}") from None
+            raise OptionsError(
+                f"the recorder was started with something else than its order: {error!r}"
+            ) from None
 
 
 class Driver:
@@ -106,7 +114,9 @@ class _File:
 
 
 def record(order: Order) -> bool:
-    """Record until the end; return whether all was polled that was to be polled. Raises SpoolError, OptionsError."""
+    """Record until the end; return whether all was polled that was to be polled. Raises SpoolError,
+    OptionsError.
+    """
     _allow_open_files()
     # Arrow's own keeps memory for each thread that ever made a table, and each cluster has one.
     pa.set_memory_pool(pa.system_memory_pool())
@@ -125,7 +135,9 @@ def record(order: Order) -> bool:
         spool.close()
 
 
-def _watch(fleet: Fleet, order: Order, facts: _File, spool: Spool, is_asked_to_end: Callable[[float], bool]) -> str:
+def _watch(
+    fleet: Fleet, order: Order, facts: _File, spool: Spool, is_asked_to_end: Callable[[float], bool]
+) -> str:
     """Wait for the end; return why it has come."""
     driver = Driver(*order.driver)
     attended = _File(order.spool / ATTENDED)
@@ -144,8 +156,8 @@ def _watch(fleet: Fleet, order: Order, facts: _File, spool: Spool, is_asked_to_e
 
 
 def _heed(fleet: Fleet, facts: _File) -> None:
-    """Note the facts of a file, if they are new. It is written by our own reader: one that cannot be read is a line in
-    the log.
+    """Note the facts of a file, if they are new. It is written by our own reader: one that cannot
+    be read is a line in the log.
     """
     if not facts.has_changed():
         return
@@ -156,8 +168,8 @@ def _heed(fleet: Fleet, facts: _File) -> None:
 
 
 def _asked_to_end() -> Callable[[float], bool]:
-    """Let SIGTERM end the process; return what waits for it, s. SIGINT is for the driver: a terminal sends it to all of
-    a command.
+    """Let SIGTERM end the process; return what waits for it, s. SIGINT is for the driver: a
+    terminal sends it to all of a command.
     """
     reads, writes = os.pipe()
     os.set_blocking(writes, False)

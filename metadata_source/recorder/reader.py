@@ -1,7 +1,7 @@
 """The stream of polls, as Spark reads it: batches of what a recorder has put into the spool.
 
-On the driver the reader sees to the recorder, plans offsets and hands bytes out; its pickled copies, in workers, make
-rows of these. It polls nobody.
+On the driver the reader sees to the recorder, plans offsets and hands bytes out; its pickled
+copies, in workers, make rows of these. It polls nobody.
 """
 
 from __future__ import annotations
@@ -38,12 +38,16 @@ if TYPE_CHECKING:
     from metadata_source.recorder.spool import Entry
 
 _LOOK_S: Final = 0.07
-"""How often the spool is looked at: returning "nothing new" instead would make Spark ask again 67 times a second."""
+"""How often the spool is looked at: returning "nothing new" instead would make Spark ask again 67
+times a second.
+"""
 
 
 @dataclass(frozen=True)
 class Recorded(InputPartition):
-    """Polls of one batch: an IPC stream of their rows, and the number of each poll with how many batches it has."""
+    """Polls of one batch: an IPC stream of their rows, and the number of each poll with how many
+    batches it has.
+    """
 
     stream: str
     polls: tuple[tuple[int, int], ...]
@@ -57,7 +61,9 @@ class Recorded(InputPartition):
 
 @dataclass(frozen=True)
 class _Waiting:
-    """The entries of the spool that no offset names yet, and the entry after which they count (`Offset.after`)."""
+    """The entries of the spool that no offset names yet, and the entry after which they count
+    (`Offset.after`).
+    """
 
     entries: Sequence[Entry]
     after: int | None = None
@@ -67,7 +73,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Batches of polls from a spool."""
 
     def __init__(self, options: Options, given: Mapping[str, str]) -> None:
-        """Start nothing, and make no folder: Spark makes readers also to plan tasks. `given`: the options as texts."""
+        """Start nothing, and make no folder: Spark makes readers also to plan tasks. `given`: the
+        options as texts.
+        """
         self._options, self._given = options, dict(given)
         self._pace = Pace(options.commit_interval_ms / 1000, options.min_commit_interval_ms / 1000)
         self._available_now = False
@@ -88,7 +96,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
-        """Wait until a batch is due, and return where it ends. Under AvailableNow, `start` once nothing is left."""
+        """Wait until a batch is due, and return where it ends. Under AvailableNow, `start` once
+        nothing is left.
+        """
         offset = Offset.from_json(start)
         self._check_stream(offset)
         if self._attended is None:
@@ -98,7 +108,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if waiting is None or (spooled := self._attended.spooled) is None or spooled.id is None:
             return start
         first = waiting.entries[0].at_ms
-        stream = offset.stream or mint_stream(datetime.fromtimestamp(first / 1000, UTC), self._options.newest_stream)
+        stream = offset.stream or mint_stream(
+            datetime.fromtimestamp(first / 1000, UTC), self._options.newest_stream
+        )
         end = planned(
             offset,
             waiting.entries,
@@ -112,11 +124,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of a batch: what its offset names, of what the spool has, and a row for what it has not."""
+        """Return the tasks of a batch: what its offset names, of what the spool has, and a row for
+        what it has not.
+        """
         if start == end:
             return []
         before, offset = Offset.from_json(start), Offset.from_json(end)
-        self._let_go(before)  # it is committed, and if this spool is another machine's next, nobody says so later
+        self._let_go(
+            before
+        )  # it is committed, and if this spool is another machine's next, nobody says so later
         spooled = self._spooled()
         if spooled is not None and spooled.id != offset.session:
             spooled = None
@@ -124,7 +140,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             entries = [] if spooled is None else spooled.after(0)
             found = batch(before, offset, entries)
             try:
-                data = spooled.bytes_of(entry for _, entry in found.polls) if spooled is not None else []
+                data = (
+                    spooled.bytes_of(entry for _, entry in found.polls)
+                    if spooled is not None
+                    else []
+                )
                 break
             except SpoiltError:  # then they are none, as if the spool had lost them
                 continue
@@ -133,11 +153,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = offset.stream or ""
         tasks = []
         if found.gaps:
-            tasks.append(Recorded(stream, tuple((gap.n, 1) for gap in found.gaps), _bytes_of(stream, found.gaps)))
+            tasks.append(
+                Recorded(
+                    stream, tuple((gap.n, 1) for gap in found.gaps), _bytes_of(stream, found.gaps)
+                )
+            )
         numbers = {entry.seq: n for n, entry in found.polls}
         of_tasks = list(packs(entry for _, entry in found.polls))
         for pack, each in zip(of_tasks, data, strict=True):
-            tasks.append(Recorded(stream, tuple((numbers[entry.seq], entry.batches) for entry in pack), each))
+            tasks.append(
+                Recorded(stream, tuple((numbers[entry.seq], entry.batches) for entry in pack), each)
+            )
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -158,13 +184,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = self._options.newest_stream
         if offset.stream is not None and newest is not None and offset.stream < newest:
             raise OptionsError(
-                f"newestStream: there are polls of a newer stream ({newest}) than this checkpoint's ({offset.stream}), "
-                "whose polls would be no history any more: remove the checkpoint of this query (of the jobs: "
-                "CHECKPOINTS/poll_metadata), and a new stream begins; two jobs must not poll into one lake"
+                f"newestStream: there are polls of a newer stream ({newest}) than this "
+                f"checkpoint's ({offset.stream}), "
+                "whose polls would be no history any more: remove the checkpoint of this query "
+                "(of the jobs: "
+                "CHECKPOINTS/poll_metadata), and a new stream begins; two jobs must not poll into "
+                "one lake"
             )
 
     def _spooled(self) -> Spooled | None:
-        """Return the spool, also where no batch was asked for yet: a batch that was cut off is run again first."""
+        """Return the spool, also where no batch was asked for yet: a batch that was cut off is run
+        again first.
+        """
         if self._attended is not None:
             return self._attended.spooled
         return None if self._options.spool is None else Spooled(Path(self._options.spool))
@@ -186,7 +217,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(_LOOK_S)
 
     def _available(self, offset: Offset) -> _Waiting | None:
-        """Return what waits, up to the last entry of the one more poll of each cluster; None: nothing does."""
+        """Return what waits, up to the last entry of the one more poll of each cluster; None:
+        nothing does.
+        """
         assert self._attended is not None  # noqa: S101 - made by `latestOffset`
         if self._last_seq is None:
             self._attended.record_once()
@@ -205,8 +238,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _Waiting(entries, offset.seq if offset.seq == spooled.broken else None)
         entries = spooled.after(spooled.committed)
         if offset.stream is not None:
-            until = min(offset.to_ms or 0, _now_ms())  # a clock that was ahead must not keep polls out
-            return _Waiting(entries, max((entry.seq for entry in entries if entry.at_ms <= until), default=0))
+            until = min(
+                offset.to_ms or 0, _now_ms()
+            )  # a clock that was ahead must not keep polls out
+            return _Waiting(
+                entries, max((entry.seq for entry in entries if entry.at_ms <= until), default=0)
+            )
         if self._options.newest_stream is None:
             return _Waiting(entries, 0)
         run = last_owner(spooled.folder)

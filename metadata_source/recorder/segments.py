@@ -24,9 +24,10 @@ _SEGMENT: Final = re.compile(r"(\d{8})\.(?:arrows|index)")
 class Entry:
     """One poll of one cluster in a spool, with the answers beside it.
 
-    `seq` counts the spool's entries, `number` those of the cluster, both from 1. `at_ms`: when the poll was due, ms
-    since the epoch. `ok`: whether it is a good poll. `run`: the recorder that wrote it. `begin`, `end`: its bytes in
-    the segment, `batches` messages with a record batch each; `crc` is their CRC-32.
+    `seq` counts the spool's entries, `number` those of the cluster, both from 1. `at_ms`: when the
+    poll was due, ms since the epoch. `ok`: whether it is a good poll. `run`: the recorder that
+    wrote it. `begin`, `end`: its bytes in the segment, `batches` messages with a record batch each;
+    `crc` is their CRC-32.
     """
 
     seq: int
@@ -45,7 +46,15 @@ class Entry:
 
     def line(self) -> bytes:
         """Return the entry's line in the index."""
-        about = self.seq, self.cluster, self.number, self.at_ms, self.news.name, self.is_key_frame, self.ok
+        about = (
+            self.seq,
+            self.cluster,
+            self.number,
+            self.at_ms,
+            self.news.name,
+            self.is_key_frame,
+            self.ok,
+        )
         return as_line([*about, self.begin, self.end, self.batches, self.crc])
 
     @classmethod
@@ -60,8 +69,8 @@ class Entry:
 class Segment:
     """What is known of a segment: its index, read up to `read`.
 
-    `run` is None until the first line is read, which says also how long the schema's message is, and how far entries
-    and those of each cluster were counted before: `seq`, `numbers`.
+    `run` is None until the first line is read, which says also how long the schema's message is,
+    and how far entries and those of each cluster were counted before: `seq`, `numbers`.
     """
 
     folder: Path

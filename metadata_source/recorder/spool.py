@@ -1,11 +1,13 @@
 """The spool: a folder of this machine in which recorded polls wait until Spark has committed them.
 
-`lock` is held by the recorder that writes, `owner.json` says which one that is or was last, `spool.json` which spool
-this is. A segment is two files: `NNNNNNNN.arrows`, an IPC stream whose end is left out, and `NNNNNNNN.index`, a line of
-JSON for each entry, which is written once the entry's bytes are with the system. The first line of an index says which
-recorder wrote the segment, how long the message with the schema is, and how far all that came before it counted. So
-whatever a killed recorder or a power cut leaves of the files, an entry is there whole or is none, and no number is
-given twice that an offset may name. `committed.json` has the last entry that a stream is known to have committed.
+`lock` is held by the recorder that writes, `owner.json` says which one that is or was last,
+`spool.json` which spool this is. A segment is two files: `NNNNNNNN.arrows`, an IPC stream whose end
+is left out, and `NNNNNNNN.index`, a line of JSON for each entry, which is written once the entry's
+bytes are with the system. The first line of an index says which recorder wrote the segment, how
+long the message with the schema is, and how far all that came before it counted. So whatever a
+killed recorder or a power cut leaves of the files, an entry is there whole or is none, and no
+number is given twice that an offset may name. `committed.json` has the last entry that a stream is
+known to have committed.
 """
 
 from __future__ import annotations
@@ -78,7 +80,10 @@ class Spool:
         for segment in segments:
             entries = segment.more()  # the reader sees which of them a power cut has spoilt
             self._seq = max([self._seq, segment.seq, *(entry.seq for entry in entries)])
-            for cluster, number in [*segment.numbers.items(), *((each.cluster, each.number) for each in entries)]:
+            for cluster, number in [
+                *segment.numbers.items(),
+                *((each.cluster, each.number) for each in entries),
+            ]:
                 self._numbers[cluster] = max(number, self._numbers.get(cluster, 0))
         self._seq = max(self._seq, committed_in(folder))
         self._schema = POLLS.serialize().to_pybytes()
@@ -88,7 +93,9 @@ class Spool:
 
     @classmethod
     def open(cls, folder: Path, owner: Owner) -> Self:
-        """Hold the lock of the folder, and make a spool there or continue the one that is there. Raises SpoolError."""
+        """Hold the lock of the folder, and make a spool there or continue the one that is there.
+        Raises SpoolError.
+        """
         prepare(folder)
         try:
             lock = hold_lock(folder)
@@ -105,10 +112,17 @@ class Spool:
             raise unusable(folder, error) from None
 
     def append(
-        self, cluster: str, at_ms: int, batches: Sequence[pa.RecordBatch], news: News, *, is_key_frame: bool, ok: bool
+        self,
+        cluster: str,
+        at_ms: int,
+        batches: Sequence[pa.RecordBatch],
+        news: News,
+        *,
+        is_key_frame: bool,
+        ok: bool,
     ) -> bool:
-        """Append an entry: rows of POLLS, whose stream, number and id readers give. False where the spool or the disk
-        has no room: then nothing of it is kept.
+        """Append an entry: rows of POLLS, whose stream, number and id readers give. False where the
+        spool or the disk has no room: then nothing of it is kept.
         """
         if not all(batch.schema.equals(POLLS) for batch in batches):
             raise ValueError("a spool takes rows of polls alone")
@@ -141,8 +155,8 @@ class Spool:
 
     @property
     def is_removed(self) -> bool:
-        """Whether somebody has removed the folder, or its lock: another recorder may have made it again. False where
-        nobody can tell.
+        """Whether somebody has removed the folder, or its lock: another recorder may have made it
+        again. False where nobody can tell.
         """
         try:
             return not is_lock_of(self._held, self.folder)
@@ -150,8 +164,8 @@ class Spool:
             return False
 
     def _has_room(self, size: int) -> bool:
-        """Whether the spool may hold so many bytes more. What is there is counted when a segment begins, and now and
-        then while the spool is full.
+        """Whether the spool may hold so many bytes more. What is there is counted when a segment
+        begins, and now and then while the spool is full.
         """
         now = time.monotonic()
         if self._end >= _SEGMENT_BYTES or now - self._begun_at >= _SEGMENT_S:
@@ -163,10 +177,20 @@ class Spool:
         return self._before + self._end + size <= SPOOL_BYTES
 
     def _begun(self) -> tuple[int, int]:
-        """Begin a segment; return its files. Raises OSError; also where another one may write there by now."""
+        """Begin a segment; return its files. Raises OSError; also where another one may write there
+        by now.
+        """
         if self.is_removed:
             raise FileNotFoundError(errno.ENOENT, "the spool was removed", str(self.folder))
-        segment = Segment(self.folder, self._id + 1, 0, self._owner.run, len(self._schema), self._seq, self._numbers)
+        segment = Segment(
+            self.folder,
+            self._id + 1,
+            0,
+            self._owner.run,
+            len(self._schema),
+            self._seq,
+            self._numbers,
+        )
         files: list[int] = []
         try:
             for path, content in ((segment.arrows, self._schema), (segment.index, segment.head())):
@@ -244,13 +268,15 @@ class Spooled:
 
     @property
     def broken(self) -> int | None:
-        """The last entry of a batch that was made again with less than it had: what comes after it lacks what it
-        follows.
+        """The last entry of a batch that was made again with less than it had: what comes after it
+        lacks what it follows.
         """
         return (read_json(self.folder / "broken.json") or {}).get("seq")
 
     def note_broken(self, seq: int) -> None:
-        """Note the last entry of such a batch. Raises SpoolError: without it the next batch would say too much."""
+        """Note the last entry of such a batch. Raises SpoolError: without it the next batch would
+        say too much.
+        """
         try:
             write_json(self.folder / "broken.json", {"seq": seq}, is_lasting=True)
         except OSError as error:
@@ -259,7 +285,9 @@ class Spooled:
     @property
     def newest_seq(self) -> int:
         """The last entry that the spool is known to have had."""
-        return max((max(segment.seq, segment.last) for segment in self._segments.values()), default=0)
+        return max(
+            (max(segment.seq, segment.last) for segment in self._segments.values()), default=0
+        )
 
     def after(self, seq: int) -> list[Entry]:
         """Return the entries after one, in their order."""
@@ -272,8 +300,9 @@ class Spooled:
         return self._entries[bisect_right(self._entries, seq, key=lambda entry: entry.seq) :]
 
     def bytes_of(self, entries: Iterable[Entry]) -> list[bytes]:
-        """Return IPC streams of successive entries, one for each of their `packs`. Raises GoneError, and SpoiltError
-        where bytes are others than were written: those entries are none from then on.
+        """Return IPC streams of successive entries, one for each of their `packs`. Raises
+        GoneError, and SpoiltError where bytes are others than were written: those entries are none
+        from then on.
         """
         found = [self._stream_of(pack) for pack in packs(entries)]
         if self._spoilt:
@@ -293,7 +322,10 @@ class Spooled:
                     file.seek(begin)
                     parts.append(file.read(end - begin))
                     if len(parts[-1]) < end - begin:
-                        raise GoneError(f"{file.name}: {end - begin} bytes are there no more; the batch is made again")
+                        raise GoneError(
+                            f"{file.name}: {end - begin} bytes are there no more; the batch is "
+                            "made again"
+                        )
                     content = memoryview(parts[-1])
                     while content:
                         entry = next(of_range)
@@ -309,7 +341,10 @@ class Spooled:
         """See that a power cut takes none of the entries up to one. Raises SpoolError."""
         begin = bisect_right(self._entries, self._synced_to, key=lambda entry: entry.seq)
         end = bisect_right(self._entries, seq, key=lambda entry: entry.seq)
-        segments = [self._segments[id_] for id_ in sorted({entry.segment for entry in self._entries[begin:end]})]
+        segments = [
+            self._segments[id_]
+            for id_ in sorted({entry.segment for entry in self._entries[begin:end]})
+        ]
         try:
             for path in (path for segment in segments for path in (segment.arrows, segment.index)):
                 sync_file(path)
@@ -321,14 +356,18 @@ class Spooled:
         self._synced_to = max(seq, self._synced_to)
 
     def let_go(self, seq: int) -> None:
-        """Remove the segments of which no entry comes after one; never the newest, by whose first line entries are
-        counted on.
+        """Remove the segments of which no entry comes after one; never the newest, by whose first
+        line entries are counted on.
         """
         self.after(seq)
         with suppress(OSError):
             if seq > self.committed:
                 write_json(self.folder / "committed.json", {"seq": seq})
-        gone = {id_ for id_, segment in self._segments.items() if segment.is_closed and segment.last <= seq}
+        gone = {
+            id_
+            for id_, segment in self._segments.items()
+            if segment.is_closed and segment.last <= seq
+        }
         newest = max(self._segments, default=0)
         if not gone:
             return

@@ -38,7 +38,9 @@ _AGAIN_AFTER_S: Final = 1.0
 _AGAIN_AT_MOST_S: Final = 30.0
 """How long after a recorder has died another one is started; longer each time."""
 REFUSED: Final = 78
-"""The exit status of a recorder whose options cannot be meant here: another one would end in the same way."""
+"""The exit status of a recorder whose options cannot be meant here: another one would end in the
+same way.
+"""
 _LOCKS_WITHIN_S: Final = 30.0
 """A recorder that runs for so long without the lock never gets it."""
 _STEADY_S: Final = 60.0
@@ -46,17 +48,25 @@ _STEADY_S: Final = 60.0
 
 
 def start(
-    options: Mapping[str, str], spool: Path, token: str, driver: tuple[int, float], *, once: bool = False
+    options: Mapping[str, str],
+    spool: Path,
+    token: str,
+    driver: tuple[int, float],
+    *,
+    once: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start the recorder of a spool, by the options of a stream, for the run `token`; another run's ends first.
+    """Start the recorder of a spool, by the options of a stream, for the run `token`; another run's
+    ends first.
 
-    It ends with `driver`, a process's id and when that began (`began_s`). With `once` it polls each cluster
-    once. Raises SpoolError where the folder cannot be used.
+    It ends with `driver`, a process's id and when that began (`began_s`). With `once` it polls each
+    cluster once. Raises SpoolError where the folder cannot be used.
     """
     prepare(spool)
     _end_of_another(spool, token)
     if (read_json(spool / "facts.json") or {"token": token}).get("token") != token:
-        (spool / "facts.json").unlink(missing_ok=True)  # of a run before: the lake may say something else by now
+        (spool / "facts.json").unlink(
+            missing_ok=True
+        )  # of a run before: the lake may say something else by now
     given = {
         "options": {name: text for name, text in options.items() if not _is_by_jobs(name)},
         "spool": str(spool),
@@ -80,7 +90,10 @@ def start(
 
 
 def write_facts(
-    spool: Path, token: str, cluster_ids: Mapping[str, str], doubted_clock: tuple[float, float] | None
+    spool: Path,
+    token: str,
+    cluster_ids: Mapping[str, str],
+    doubted_clock: tuple[float, float] | None,
 ) -> None:
     """Tell the recorder of a run facts of the lake, in place of those of before. Raises OSError."""
     doubted = None if doubted_clock is None else list(doubted_clock)
@@ -91,19 +104,23 @@ def write_facts(
 class Hold:
     """A reader's hold on the recorder of its spool, which runs or is started."""
 
-    def __init__(self, options: Mapping[str, str], spool: Path, token: str, driver: tuple[int, float]) -> None:
+    def __init__(
+        self, options: Mapping[str, str], spool: Path, token: str, driver: tuple[int, float]
+    ) -> None:
         """Start nothing yet."""
         self._options, self._spool, self._token, self._driver = options, spool, token, driver
         self._process: subprocess.Popen[bytes] | None = None
         self._has_held = self._has_locked = False
-        """Whether a recorder of this run has had the lock; whether the one that was started last has."""
+        """Whether a recorder of this run has had the lock; whether the one that was started last
+        has.
+        """
         self._tried, self._started_at, self._next_at = 0, 0.0, 0.0
 
     def attach(self) -> None:
         """See that a recorder of this run records, and start one where none does.
 
-        Raises TakenOverError where another run's does, after this one's did; SpoolError where the folder cannot be
-        used; OptionsError where the recorder refuses its options.
+        Raises TakenOverError where another run's does, after this one's did; SpoolError where the
+        folder cannot be used; OptionsError where the recorder refuses its options.
         """
         owner = owner_of(self._spool)
         if owner is not None and owner.token == self._token:
@@ -116,14 +133,19 @@ class Hold:
                 return  # it has not got the lock yet
             _end(self._process)  # somebody has removed the folder, and it writes where nobody reads
         if self._process is not None and self._process.returncode == REFUSED:
-            raise OptionsError(f"the recorder of the spool {self._spool} refuses its options: its last line says why")
+            raise OptionsError(
+                f"the recorder of the spool {self._spool} refuses its options: its last line says "
+                "why"
+            )
         now = time.monotonic()
         if now < self._next_at:
             return
         self._tried = 1 if now - self._started_at > _STEADY_S else self._tried + 1
         self._process = start(self._options, self._spool, self._token, self._driver)
         self._started_at, self._has_locked = time.monotonic(), False
-        self._next_at = self._started_at + min(_AGAIN_AT_MOST_S, _AGAIN_AFTER_S * 2 ** (self._tried - 1))
+        self._next_at = self._started_at + min(
+            _AGAIN_AT_MOST_S, _AGAIN_AFTER_S * 2 ** (self._tried - 1)
+        )
 
     def record_once(self) -> subprocess.Popen[bytes]:
         """Start a recorder that polls each cluster once, and ends. Raises as `attach`."""
@@ -132,12 +154,15 @@ class Hold:
         return self._process
 
     def _check_replaced(self, owner: Owner | None) -> None:
-        """End this run where another one records after it; by the spool, too: a query that begins again has a new
-        reader. Else two runs would replace each other for ever.
+        """End this run where another one records after it; by the spool, too: a query that begins
+        again has a new reader. Else two runs would replace each other for ever.
         """
         is_others = owner is not None and owner.token != self._token
         if is_others and (self._has_held or self._token in replaced_in(self._spool)):
-            raise TakenOverError(f"another run has taken over the spool {self._spool}; nothing is lost, this one ends")
+            raise TakenOverError(
+                f"another run has taken over the spool {self._spool}; nothing is lost, this one "
+                "ends"
+            )
 
     def end(self) -> None:
         """End the recorder that was started here."""
@@ -167,7 +192,8 @@ def _end_of_another(spool: Path, token: str) -> None:
         return
     if not owner.is_alive():
         raise SpoolError(
-            f"{spool}: a recorder of another machine, or container, writes this spool: name another folder"
+            f"{spool}: a recorder of another machine, or container, writes this spool: name "
+            "another folder"
         )
     for number, within_s in ((signal.SIGTERM, _ENDS_WITHIN_S), (signal.SIGKILL, _KILLED_WITHIN_S)):
         try:
@@ -176,7 +202,8 @@ def _end_of_another(spool: Path, token: str) -> None:
             pass
         except PermissionError:
             raise SpoolError(
-                f"{spool}: the recorder of another user writes this spool (process {owner.pid}): end it, or name "
+                f"{spool}: the recorder of another user writes this spool (process {owner.pid}): "
+                "end it, or name "
                 "another folder"
             ) from None
         until = time.monotonic() + within_s
@@ -186,4 +213,6 @@ def _end_of_another(spool: Path, token: str) -> None:
             time.sleep(_LOOK_S)
         else:
             return
-    raise SpoolError(f"{spool}: the recorder {owner.pid} does not end: end it, or name another folder")
+    raise SpoolError(
+        f"{spool}: the recorder {owner.pid} does not end: end it, or name another folder"
+    )

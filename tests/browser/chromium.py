@@ -1,4 +1,6 @@
-"""Headless Chromium, driven by its DevTools protocol over Tornado's WebSocket client, which comes with Bokeh."""
+"""Headless Chromium, driven by its DevTools protocol over Tornado's WebSocket client, which comes
+with Bokeh.
+"""
 
 import asyncio
 import base64
@@ -16,8 +18,19 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
-    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--remote-debugging-port=0"),
+    *(
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ),
+    *(
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--remote-debugging-port=0",
+    ),
 )
 T = TypeVar("T")
 
@@ -30,7 +43,9 @@ def found() -> str | None:
 class Tab:
     """A tab. `events`: what the browser said of itself, without the answers to commands."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, connection: WebSocketClientConnection, session: str) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, connection: WebSocketClientConnection, session: str
+    ) -> None:
         self._loop, self._connection, self._session = loop, connection, session
         self._numbers = itertools.count(100)
         self.events: list[dict[str, Any]] = []
@@ -52,7 +67,9 @@ class Tab:
 
     def value(self, script: str) -> Any:
         """What an expression of JavaScript, or its promise, gives."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -65,7 +82,13 @@ class Tab:
         return value
 
     def resize(self, width: int, height: int = 900) -> None:
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def mouse(self, type_: str, x: float, y: float, **more: Any) -> None:
         self.call("Input.dispatchMouseEvent", type=type_, x=x, y=y, **more)
@@ -96,10 +119,14 @@ async def _read(connection: WebSocketClientConnection) -> str:
 
 
 async def _attached(port: int, path: str) -> tuple[WebSocketClientConnection, str]:
-    connection = await websocket_connect(f"ws://127.0.0.1:{port}{path}", max_message_size=200_000_000)
+    connection = await websocket_connect(
+        f"ws://127.0.0.1:{port}{path}", max_message_size=200_000_000
+    )
 
     async def call(number: int, method: str, **parameters: Any) -> dict[str, Any]:
-        await connection.write_message(json.dumps({"id": number, "method": method, "params": parameters}))
+        await connection.write_message(
+            json.dumps({"id": number, "method": method, "params": parameters})
+        )
         while (message := json.loads(await _read(connection))).get("id") != number:
             pass
         return message["result"]
@@ -116,7 +143,9 @@ def tab(folder: Path, width: int = 1280, height: int = 900) -> Iterator[Tab]:
     assert program is not None
     with (
         (folder / "chromium.log").open("wb") as log,
-        subprocess.Popen([program, *_FLAGS, f"--user-data-dir={folder}/profile"], stdout=log, stderr=log) as process,
+        subprocess.Popen(
+            [program, *_FLAGS, f"--user-data-dir={folder}/profile"], stdout=log, stderr=log
+        ) as process,
     ):
         loop = asyncio.new_event_loop()
         try:

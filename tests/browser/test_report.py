@@ -13,7 +13,9 @@ from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident_groups import known_rows
 from tests.unit.test_report import DAY, large_lake, page_of, renamed
 
-pytestmark = pytest.mark.skipif(chromium.found() is None, reason=f"no Chromium here: none of {chromium.NAMES}")
+pytestmark = pytest.mark.skipif(
+    chromium.found() is None, reason=f"no Chromium here: none of {chromium.NAMES}"
+)
 
 READY = "document.documentElement?.dataset.ready === 'yes'"
 FIGURES = ("brokers", "levels", "isrs", "leaders", "groups", "coordinators", "settings")
@@ -55,7 +57,9 @@ def opened(browser: Tab, file: Path, width: int = 1280) -> None:
 
 
 def place(browser: Tab, figure: str, mark: str) -> tuple[float, float]:
-    """Where the middle of a mark is in the view: `mark` is a condition over its row. The figure is scrolled to."""
+    """Where the middle of a mark is in the view: `mark` is a condition over its row. The figure is
+    scrolled to.
+    """
     x, y = browser.value(
         f"""(() => {{
           const root = Bokeh.documents[0].roots().find(root => root.name === "{figure}");
@@ -79,7 +83,9 @@ OFFLINE = "row.lane === 'broker 2' && row.what === 'offline'"
 
 
 @pytest.mark.parametrize("width", [1280, 1920])
-def test_every_figure_is_as_wide_as_the_page_and_in_line(browser: Tab, pages: Path, tmp_path: Path, width: int) -> None:
+def test_every_figure_is_as_wide_as_the_page_and_in_line(
+    browser: Tab, pages: Path, tmp_path: Path, width: int
+) -> None:
     opened(browser, pages / "known.html", width)
     frames = browser.value(
         "Bokeh.documents[0].roots().map(root => {"
@@ -101,7 +107,13 @@ def test_a_pointer_over_a_bar_shows_what_it_is(browser: Tab, pages: Path) -> Non
     opened(browser, pages / "known.html")
     browser.move(*place(browser, "brokers", OFFLINE))
     tip = browser.until(TIPS)
-    for part in ("offline", "broker 2", "between 12:00:00.000 and 12:00:10.100", "broker_down", "rows"):
+    for part in (
+        "offline",
+        "broker 2",
+        "between 12:00:00.000 and 12:00:10.100",
+        "broker_down",
+        "rows",
+    ):
         assert part in tip
 
 
@@ -140,7 +152,8 @@ def test_a_click_shows_the_rows_behind(browser: Tab, pages: Path) -> None:
     browser.click(*place(browser, "brokers", OFFLINE))
     browser.until("!document.getElementById('rows').hidden")
     rows = browser.value(
-        "[...document.querySelectorAll('#rows-body tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+        "[...document.querySelectorAll('#rows-body tr')].map(row => [...row.cells].map(cell => "
+        "cell.textContent))"
     )
     assert [row[-1] for row in rows] == ["gold.broker_incidents", *["gold.isr_changes"] * 4]
     assert rows[0][:4] == [
@@ -170,25 +183,45 @@ def test_no_name_runs_and_nothing_leaves_the_page(browser: Tab, pages: Path) -> 
             browser.until("!document.getElementById('rows').hidden")
             assert browser.until(TIPS)
     assert "<script>window.harmed = 1</script>" in browser.value("document.body.textContent")
-    assert browser.value("window.harmed === undefined && document.querySelectorAll('body img').length === 0")
+    assert browser.value(
+        "window.harmed === undefined && document.querySelectorAll('body img').length === 0"
+    )
     asked = [
-        each["params"]["request"]["url"] for each in browser.events if each["method"] == "Network.requestWillBeSent"
+        each["params"]["request"]["url"]
+        for each in browser.events
+        if each["method"] == "Network.requestWillBeSent"
     ]
     assert asked == [(pages / "hostile.html").as_uri()]
-    wrong = [each for each in browser.events if each["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
+    wrong = [
+        each
+        for each in browser.events
+        if each["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")
+    ]
     assert wrong == []
 
 
 def test_a_notebook_shows_it_in_a_frame(browser: Tab, pages: Path, tmp_path: Path) -> None:
     framed = Framed((pages / "known.html").read_text())
-    (tmp_path / "notebook.html").write_text(f'<!DOCTYPE html><meta charset="utf-8">{framed._repr_html_()}')
+    (tmp_path / "notebook.html").write_text(
+        f'<!DOCTYPE html><meta charset="utf-8">{framed._repr_html_()}'
+    )
     browser.events.clear()
     browser.call("Page.navigate", url=(tmp_path / "notebook.html").as_uri())
-    browser.until("document.querySelector('iframe')?.contentDocument?.documentElement?.dataset.ready === 'yes'", 60)
-    assert browser.value("document.querySelector('iframe').contentWindow.Bokeh.documents[0].roots().length") == len(
-        FIGURES
+    browser.until(
+        (
+            "document.querySelector('iframe')?.contentDocument?.documentElement?.dataset.ready "
+            "=== 'yes'"
+        ),
+        60,
     )
-    assert [each for each in browser.events if each["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
+    assert browser.value(
+        "document.querySelector('iframe').contentWindow.Bokeh.documents[0].roots().length"
+    ) == len(FIGURES)
+    assert [
+        each
+        for each in browser.events
+        if each["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")
+    ] == []
 
 
 def test_on_paper_each_figure_is_a_picture_within_it(browser: Tab, pages: Path) -> None:
@@ -199,7 +232,8 @@ def test_on_paper_each_figure_is_a_picture_within_it(browser: Tab, pages: Path) 
     browser.resize(1040)
     browser.call("Emulation.setEmulatedMedia", media="print")
     widths = browser.value(
-        "[...document.querySelectorAll('img.print')].map(each => each.getBoundingClientRect().right)"
+        "[...document.querySelectorAll('img.print')].map(each => "
+        "each.getBoundingClientRect().right)"
     )
     assert len(widths) == len(FIGURES)
     assert all(900 < right <= 1040 for right in widths)

@@ -26,14 +26,20 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="package")
 def sasl_ssl_cluster() -> Iterator[LocalCluster]:
-    """One broker that also has a SASL_SSL listener and creates topics that are asked for, shared."""
-    with LocalCluster(brokers=1, sasl_ssl=True, properties={"auto.create.topics.enable": "true"}) as started:
+    """One broker that also has a SASL_SSL listener and creates topics that are asked for,
+    shared.
+    """
+    with LocalCluster(
+        brokers=1, sasl_ssl=True, properties={"auto.create.topics.enable": "true"}
+    ) as started:
         yield started
 
 
 @contextmanager
 def topic_on(servers: str, name: str, partitions: int, **more: Any) -> Iterator[AdminClient]:
-    """A topic for a while, which every broker knows: `create_topics` ends when the controller does, brokers follow."""
+    """A topic for a while, which every broker knows: `create_topics` ends when the controller does,
+    brokers follow.
+    """
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, partitions, **more)])[name].result(30)
     for server in servers.split(","):
@@ -42,20 +48,28 @@ def topic_on(servers: str, name: str, partitions: int, **more: Any) -> Iterator[
         known = 0
         while known < partitions:
             assert time.monotonic() < end, f"{server} does not know {name}"
-            with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller:
+            with Poller(
+                options.clusters[0], options.topic_filter, options.request_timeout_ms
+            ) as poller:
                 answer = poller.poll().metadata
             known = 0 if answer is None else answer.partitions["topic"].to_pylist().count(name)
     yield admin
     admin.delete_topics([name])[name].result(30)
 
 
-def guarded_cluster(brokers: int = 1, *, properties: Mapping[str, str] | None = None, **more: Any) -> LocalCluster:
-    """A cluster with an authorizer, to be started; who comes without a password may do everything."""
+def guarded_cluster(
+    brokers: int = 1, *, properties: Mapping[str, str] | None = None, **more: Any
+) -> LocalCluster:
+    """A cluster with an authorizer, to be started; who comes without a password may do
+    everything.
+    """
     authorizer = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
-    return LocalCluster(brokers, sasl_ssl=True, properties=authorizer | dict(properties or {}), **more)
+    return LocalCluster(
+        brokers, sasl_ssl=True, properties=authorizer | dict(properties or {}), **more
+    )
 
 
 @pytest.fixture(scope="module")

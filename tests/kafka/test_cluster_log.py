@@ -1,4 +1,6 @@
-"""The source `kafka_cluster_log` against real controllers: their files, DumpLogSegments, and what is done to them."""
+"""The source `kafka_cluster_log` against real controllers: their files, DumpLogSegments, and what
+is done to them.
+"""
 
 import itertools
 import re
@@ -61,7 +63,11 @@ def quorum() -> Iterator[LocalCluster]:
 
 
 def options_of(cluster: LocalCluster, **more: str) -> dict[str, str]:
-    return {SERVERS: cluster.controller_servers, "clusterId": cluster.cluster_id, "requestTimeout": "20s"} | more
+    return {
+        SERVERS: cluster.controller_servers,
+        "clusterId": cluster.cluster_id,
+        "requestTimeout": "20s",
+    } | more
 
 
 def make_topic(cluster: LocalCluster, name: str, partitions: int = 2) -> None:
@@ -102,7 +108,9 @@ def test_the_log_is_what_kafka_prints_of_it(quorum: LocalCluster) -> None:
     ((went, start, end),) = fates(rows)
     assert (went, start in {0, 1}) == ("read", True)
     files = sorted(folder_of(quorum).glob("*.log"))
-    lines = [line for line in dump(quorum.kafka_version, files).splitlines() if line.startswith("|")]
+    lines = [
+        line for line in dump(quorum.kafka_version, files).splitlines() if line.startswith("|")
+    ]
     printed = [row for row in map(printed_record, lines) if start <= row["offset"] < end]
     assert [row["offset"] for row in printed] == list(range(start, end))
     is_counted = [not row["is_control"] and row["type"] in {NO_OP, *COUNTED} for row in printed]
@@ -116,7 +124,9 @@ def test_the_log_is_what_kafka_prints_of_it(quorum: LocalCluster) -> None:
     assert found == expected
     assert "printed" in {row.get("topic", {}).get("topic") for row in found}
     (span,) = records(rows, "span")
-    assert span["no_ops"] == sum(not row["is_control"] and row["type"] == NO_OP for row in printed) > 0
+    assert (
+        span["no_ops"] == sum(not row["is_control"] and row["type"] == NO_OP for row in printed) > 0
+    )
     times = [row["timestamp_ms"] for row in printed]
     longest = max(later - earlier for earlier, later in itertools.pairwise(times))
     assert round((span["silence_to"] - span["silence_from"]).total_seconds() * 1000) == longest
@@ -144,7 +154,10 @@ def test_a_snapshot_and_then_the_log_are_what_the_files_hold(quorum: LocalCluste
     file = folder / f"{start:020}-{snapshot[0]['snapshot_epoch']:010}.checkpoint"
     named = {"cluster": "default", "clusterId": quorum.cluster_id}
     assert [row for row in rows if row.get("snapshot_offset")] == read(path=str(file), **named)
-    assert [snapshot[0]["name"], snapshot[-1]["name"]] == ["SnapshotHeaderRecord", "SnapshotFooterRecord"]
+    assert [snapshot[0]["name"], snapshot[-1]["name"]] == [
+        "SnapshotHeaderRecord",
+        "SnapshotFooterRecord",
+    ]
     assert len([row for row in snapshot if row["name"] == "PartitionRecord"]) >= 30
     of_files = read(path=str(folder / f"{0:020}.log"), **named)
     assert records(rows) == [row for row in records(of_files) if start <= row["offset"] < end]
@@ -152,13 +165,20 @@ def test_a_snapshot_and_then_the_log_are_what_the_files_hold(quorum: LocalCluste
 
 def kept(stream: Stream) -> list[dict[str, Any]]:
     """The rows of batches that are done, without nulls, in the order of their offsets."""
-    tables = [pq.read_table(file, partitioning=None).drop_columns([*NOT_COMPARED]) for file in stream.files()]
+    tables = [
+        pq.read_table(file, partitioning=None).drop_columns([*NOT_COMPARED])
+        for file in stream.files()
+    ]
     rows = [without_nulls(_in_utc(row)) for table in tables for row in table.to_pylist()]
     return sorted(rows, key=lambda row: (row["offset"], row["record"]))
 
 
 def _in_utc(row: dict[str, Any]) -> dict[str, Any]:
-    times = {name: value.replace(tzinfo=UTC) for name, value in row.items() if isinstance(value, datetime)}
+    times = {
+        name: value.replace(tzinfo=UTC)
+        for name, value in row.items()
+        if isinstance(value, datetime)
+    }
     return row | times
 
 
@@ -189,10 +209,16 @@ def test_a_stream_reads_each_offset_once_though_the_active_controller_is_killed(
     assert len(spans) >= 3
     offsets = [row["offset"] for row in records(rows)]
     assert offsets == sorted(set(offsets))
-    of_files = records(read(path=str(folder_of(quorum) / f"{0:020}.log"), clusterId=quorum.cluster_id))
+    of_files = records(
+        read(path=str(folder_of(quorum) / f"{0:020}.log"), clusterId=quorum.cluster_id)
+    )
     expected = [row for row in of_files if spans[0][1] <= row["offset"] < spans[-1][2]]
     assert records(rows) == expected
-    changes = [row for row in records(rows) if row["name"] == "LeaderChangeMessage" and row["leader_epoch"] > epoch]
+    changes = [
+        row
+        for row in records(rows)
+        if row["name"] == "LeaderChangeMessage" and row["leader_epoch"] > epoch
+    ]
     assert changes[-1]["leader_change"]["leader"] == active_controller(quorum)[1] != active
     # Run again, a batch has the same rows.
     stream.cut_off()
@@ -210,21 +236,40 @@ def test_a_batch_read_in_spark_and_what_is_wrong(quorum: LocalCluster, spark: An
     assert frame.where("record = 'span' AND went = 'read'").count() == 1
     for wrong, said in (
         ({"clusterId": "other"}, "wrong_cluster: cluster default: .* is not of cluster other"),
-        ({SERVERS: quorum.bootstrap_servers}, "not_controller: cluster default: .* is a broker's listener"),
-        ({SERVERS: "127.0.0.1:1", "requestTimeout": "1s"}, "unreachable: cluster default: .* connection refused"),
+        (
+            {SERVERS: quorum.bootstrap_servers},
+            "not_controller: cluster default: .* is a broker's listener",
+        ),
+        (
+            {SERVERS: "127.0.0.1:1", "requestTimeout": "1s"},
+            "unreachable: cluster default: .* connection refused",
+        ),
     ):
         with pytest.raises(AnalysisException, match=f"KAFKA_METADATA_CLUSTER_LOG. {said}"):
-            spark.read.format("kafka_cluster_log").options(**options_of(quorum, **wrong)).load().collect()
+            spark.read.format("kafka_cluster_log").options(
+                **options_of(quorum, **wrong)
+            ).load().collect()
 
 
 @pytest.mark.soak
 def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
     quorum: LocalCluster, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody tells it the id of the cluster: its brokers do. A check says before that the log can be read."""
+    """Nobody tells it the id of the cluster: its brokers do. A check says before that the log can
+    be read.
+    """
     file = tmp_path / "config.yaml"
-    clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: quorum.controller_servers}}
-    file.write_text(yaml.safe_dump({"lake": "lake", "clusters": clusters, "clusterLog": {"requestTimeout": "20s"}}))
+    clusters = {
+        "here": {
+            "kafka.bootstrap.servers": quorum.bootstrap_servers,
+            SERVERS: quorum.controller_servers,
+        }
+    }
+    file.write_text(
+        yaml.safe_dump(
+            {"lake": "lake", "clusters": clusters, "clusterLog": {"requestTimeout": "20s"}}
+        )
+    )
     assert exit_status(["check", "--config", str(file)]) == 0
     said = capsys.readouterr().out
     assert re.search(r"^  controllers' log: can be read, up to offset \d+ now$", said, re.MULTILINE)
@@ -240,15 +285,26 @@ def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
     assert {went for went, _, _ in fates(rows)} == {"read"}
     offsets = [row["offset"] for row in records(rows)]
     assert len(offsets) == len(set(offsets))
-    assert {"by-a-job", "by-the-job-again"} <= {row.get("topic", {}).get("topic") for row in records(rows)}
+    assert {"by-a-job", "by-the-job-again"} <= {
+        row.get("topic", {}).get("topic") for row in records(rows)
+    }
 
 
 @pytest.mark.soak
 def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path: Path) -> None:
-    """The log tells to the millisecond; once nobody has read it for long, polls tell; and then the log again."""
+    """The log tells to the millisecond; once nobody has read it for long, polls tell; and then the
+    log again.
+    """
     file = tmp_path / "config.yaml"
-    clusters = {"here": {"kafka.bootstrap.servers": quorum.bootstrap_servers, SERVERS: quorum.controller_servers}}
-    file.write_text(yaml.safe_dump({"lake": str(tmp_path / "lake"), "clusters": clusters, "clusterLog": {}}))
+    clusters = {
+        "here": {
+            "kafka.bootstrap.servers": quorum.bootstrap_servers,
+            SERVERS: quorum.controller_servers,
+        }
+    }
+    file.write_text(
+        yaml.safe_dump({"lake": str(tmp_path / "lake"), "clusters": clusters, "clusterLog": {}})
+    )
     config = load(str(file))
     new_lake(spark, tmp_path / "lake")
     history, heirs = Engine(spark, config, Polls()), replace(config, hand_over=timedelta(0))
@@ -260,14 +316,18 @@ def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path
             read_cluster_log.run(spark, config, once=True)
         poll_metadata.run(spark, config, once=True)
         history.catch_up(whole=True)
-        rows = [row for row in rows_of(config.lake, silver.PARTITION_SNAPSHOTS) if row["topic"] == name]
+        rows = [
+            row for row in rows_of(config.lake, silver.PARTITION_SNAPSHOTS) if row["topic"] == name
+        ]
         (row,) = (row for row in rows if row["partition"] == 0)
         return row
 
     def records_of(name: str) -> list[dict[str, Any]]:
         """The records of its partition."""
         rows = rows_of(config.lake, bronze.CLUSTER_LOG)
-        (topic_id,) = {row["topic"]["topic_id"] for row in rows if (row["topic"] or {}).get("topic") == name}
+        (topic_id,) = {
+            row["topic"]["topic_id"] for row in rows if (row["topic"] or {}).get("topic") == name
+        }
         partitions = [row for row in rows if (row["partition"] or {}).get("topic_id") == topic_id]
         return [row for row in partitions if row["partition"]["partition"] == 0]
 
@@ -284,10 +344,19 @@ def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path
     row = told(history, "by-the-log-again", by_log=True)
     (record,) = records_of("by-the-log-again")
     assert (row["from_offset"], row["valid_from"]) == (record["offset"], record["timestamp"])
-    sources = sorted(rows_of(config.lake, silver.HISTORY_SOURCES), key=lambda row: row["first_poll"])
+    sources = sorted(
+        rows_of(config.lake, silver.HISTORY_SOURCES), key=lambda row: row["first_poll"]
+    )
     assert [each["source"] for each in sources] == ["log", "polls", "log"]
-    for table, names in ((silver.TOPIC_SNAPSHOTS, ["topic"]), (silver.PARTITION_SNAPSHOTS, ["topic", "partition"])):
-        things = [tuple(row[name] for name in names) for row in rows_of(config.lake, table) if row["valid_to"] is None]
+    for table, names in (
+        (silver.TOPIC_SNAPSHOTS, ["topic"]),
+        (silver.PARTITION_SNAPSHOTS, ["topic", "partition"]),
+    ):
+        things = [
+            tuple(row[name] for name in names)
+            for row in rows_of(config.lake, table)
+            if row["valid_to"] is None
+        ]
         assert len(things) == len(set(things)), table.full_name
     (broker,) = {row["broker_id"] for row in rows_of(config.lake, silver.BROKER_REGISTRATIONS)}
     assert broker == 1
@@ -332,15 +401,21 @@ def test_a_log_that_has_lost_its_beginning() -> None:
         ((went, start, end),) = fates(rows)
         assert (went, start > 1) == ("read", True)
         folder, named = folder_of(cluster), {"cluster": "default", "clusterId": cluster.cluster_id}
-        (of_snapshot,) = [file for file in folder.glob("*.checkpoint") if file.name.startswith(f"{start:020}-")]
-        assert [row for row in rows if row.get("snapshot_offset")] == read(path=str(of_snapshot), **named)
+        (of_snapshot,) = [
+            file for file in folder.glob("*.checkpoint") if file.name.startswith(f"{start:020}-")
+        ]
+        assert [row for row in rows if row.get("snapshot_offset")] == read(
+            path=str(of_snapshot), **named
+        )
         assert "before" in {row.get("topic", {}).get("topic") for row in records(rows, "snapshot")}
         of_files = read(path=str(folder / f"{0:020}.log"), **named)
         assert records(rows) == [row for row in records(of_files) if start <= row["offset"] < end]
         # A stream that was there before says what it has missed.
         planned = reader.partitions(found, reader.latestOffset(found, None))
         reader.stop()
-        table = pa.Table.from_batches([batch for task in planned for batch in reader.read(task)], SCHEMA)
+        table = pa.Table.from_batches(
+            [batch for task in planned for batch in reader.read(task)], SCHEMA
+        )
         missed = [without_nulls(row) for row in table.to_pylist()]
         (lost, *_) = fates(missed)
         assert lost[0] == "lost"
@@ -355,7 +430,8 @@ GUARDED = {
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
     "listener.name.controller.plain.sasl.jaas.config": (
-        f'{PLAIN} username="admin" password="admin-secret" user_admin="admin-secret" user_alice="alice-secret";'
+        f'{PLAIN} username="admin" password="admin-secret" user_admin="admin-secret" '
+        'user_alice="alice-secret";'
     ),
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:admin",
@@ -371,13 +447,18 @@ def test_cluster_action_is_all_that_it_takes() -> None:
             "kafka.controller.sasl.username": "alice",
             "kafka.controller.sasl.password": "env:ALICE_PASSWORD",
         }
-        with pytest.raises(ClusterLogError, match=r"not_allowed: .* CLUSTER_ACTION on the cluster is missing \(kafka-"):
+        with pytest.raises(
+            ClusterLogError,
+            match=r"not_allowed: .* CLUSTER_ACTION on the cluster is missing \(kafka-",
+        ):
             read(**alice)
         denied = checked_log(parse_cluster_log(alice), "default")
         assert denied is not None
         assert denied.problem is not None
         assert denied.problem.startswith("not_allowed: ")
-        with pytest.raises(ClusterLogError, match=r"authentication: cluster default: .*check user and password"):
+        with pytest.raises(
+            ClusterLogError, match=r"authentication: cluster default: .*check user and password"
+        ):
             read(**alice | {"kafka.controller.sasl.username": "mallory"})
         with pytest.raises(ClusterLogError, match=r"unreachable|timeout"):
             read(**options_of(cluster, requestTimeout="1s"))

@@ -1,4 +1,6 @@
-"""The log and the snapshots of a real controller, held record by record against Kafka's own DumpLogSegments."""
+"""The log and the snapshots of a real controller, held record by record against Kafka's own
+DumpLogSegments.
+"""
 
 import base64
 import json
@@ -36,7 +38,9 @@ BATCH = re.compile(
 
 @pytest.fixture(scope="module")
 def files() -> Iterator[dict[Path, str]]:
-    """The segments and snapshots of a controller that saw a few things, with what DumpLogSegments prints of each."""
+    """The segments and snapshots of a controller that saw a few things, with what DumpLogSegments
+    prints of each.
+    """
     often = {"metadata.log.max.record.bytes.between.snapshots": "3000"}
     with LocalCluster(brokers=2, controllers=1, properties=often) as cluster:
         do_things(cluster)
@@ -47,18 +51,30 @@ def files() -> Iterator[dict[Path, str]]:
             time.sleep(0.2)
         cluster.stop(CONTROLLER)
         found = [*sorted(folder.glob("*.log")), max(folder.glob("*.checkpoint"))]
-        printed = re.split(r"^Dumping (.*)\n", dump(cluster.kafka_version, found), flags=re.MULTILINE)[1:]
-        yield {folder / Path(name).name: text for name, text in zip(printed[::2], printed[1::2], strict=True)}
+        printed = re.split(
+            r"^Dumping (.*)\n", dump(cluster.kafka_version, found), flags=re.MULTILINE
+        )[1:]
+        yield {
+            folder / Path(name).name: text
+            for name, text in zip(printed[::2], printed[1::2], strict=True)
+        }
 
 
 def do_things(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    topics = [NewTopic("orders", 30, 2, config={"min.insync.replicas": "1"}), NewTopic("gone", 1, 1)]
+    topics = [
+        NewTopic("orders", 30, 2, config={"min.insync.replicas": "1"}),
+        NewTopic("gone", 1, 1),
+    ]
     for made in admin.create_topics(topics).values():
         made.result(30)
     settings = [
         ConfigResource(
-            kind, name, incremental_configs=[ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)]
+            kind,
+            name,
+            incremental_configs=[
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            ],
         )
         for kind, name, key, value in (
             (ResourceType.TOPIC, "orders", "retention.ms", "1000"),
@@ -90,25 +106,53 @@ def test_every_record_is_what_kafka_prints(files: dict[Path, str]) -> None:
         assert {row.pop("leader_epoch") for row in rows} == {1}
         assert rows == [printed_record(line) for line in text.splitlines() if line.startswith("|")]
         names |= {row["name"] for row in rows}
-    assert names >= {"LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "RegisterBrokerRecord"}
-    assert names >= {"TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord", "ConfigRecord"}
+    assert names >= {
+        "LeaderChangeMessage",
+        "SnapshotHeaderRecord",
+        "SnapshotFooterRecord",
+        "RegisterBrokerRecord",
+    }
+    assert names >= {
+        "TopicRecord",
+        "RemoveTopicRecord",
+        "PartitionRecord",
+        "PartitionChangeRecord",
+        "ConfigRecord",
+    }
     assert names >= {"BrokerRegistrationChangeRecord", "UserScramCredentialRecord", "NoOpRecord"}
 
 
 def test_every_batch_is_where_kafka_says(files: dict[Path, str]) -> None:
     for file, text in files.items():
         batches = read(file).batches.to_pylist()
-        told = [tuple(map(int, match.groups())) for line in text.splitlines() if (match := BATCH.match(line))]
+        told = [
+            tuple(map(int, match.groups()))
+            for line in text.splitlines()
+            if (match := BATCH.match(line))
+        ]
         assert told == [
-            tuple(each[name] for name in ("base_offset", "last_offset", "record_count", "leader_epoch", "position"))
+            tuple(
+                each[name]
+                for name in (
+                    "base_offset",
+                    "last_offset",
+                    "record_count",
+                    "leader_epoch",
+                    "position",
+                )
+            )
             for each in batches
         ]
 
 
 def test_no_credential_of_the_log_is_kept(files: dict[Path, str]) -> None:
     printed = "".join(files.values())
-    credential, *_ = map(json.loads, re.findall(r'"type":"USER_SCRAM_CREDENTIAL_RECORD".*"data":(\{.*?\})', printed))
-    secrets = [base64.b64decode(credential[name]) for name in ("storedKey", "serverKey")] + [b"alice"]
+    credential, *_ = map(
+        json.loads, re.findall(r'"type":"USER_SCRAM_CREDENTIAL_RECORD".*"data":(\{.*?\})', printed)
+    )
+    secrets = [base64.b64decode(credential[name]) for name in ("storedKey", "serverKey")] + [
+        b"alice"
+    ]
     log = b"".join(file.read_bytes() for file in files)
     assert all(secret in log for secret in secrets)
     for file in files:

@@ -66,12 +66,24 @@ def test_a_batch_read_is_one_poll(read, cluster):
     """Not registered: found by the name of the module pyspark_kafka_metadata."""
     rows = read(cluster="east", clusterId=cluster.cluster_id).collect()
     (header,) = [row for row in rows if row.record == "poll"]
-    assert (header.n, header.cluster, header.cluster_id, header.outcome) == (0, "east", cluster.cluster_id, "ok")
+    assert (header.n, header.cluster, header.cluster_id, header.outcome) == (
+        0,
+        "east",
+        cluster.cluster_id,
+        "ok",
+    )
     assert header.scheduled_at is header.interval_ms is None
     assert [broker.rack for broker in sorted(header.brokers)] == ["a", "b", "c"]
     (topic,) = [row for row in rows if row.topic == TOPIC]
-    assert (topic.poll_id, topic.received_at, topic.partition_count) == (header.poll_id, header.received_at, 2)
-    assert all(sorted(partition.replicas) == sorted(partition.isr) == [1, 2, 3] for partition in topic.partitions)
+    assert (topic.poll_id, topic.received_at, topic.partition_count) == (
+        header.poll_id,
+        header.received_at,
+        2,
+    )
+    assert all(
+        sorted(partition.replicas) == sorted(partition.isr) == [1, 2, 3]
+        for partition in topic.partitions
+    )
 
 
 def test_entities_are_plain_rows(read):
@@ -91,7 +103,9 @@ def test_a_view_in_sql(spark, cluster, admin):
         f"CREATE OR REPLACE TEMPORARY VIEW cluster_topics USING kafka_metadata OPTIONS "
         f"(`kafka.bootstrap.servers` '{cluster.bootstrap_servers}', entity 'topics')"
     )
-    assert spark.table("cluster_topics").where(f"topic = '{TOPIC}'").select("partition_count").collect() == [(2,)]
+    assert spark.table("cluster_topics").where(f"topic = '{TOPIC}'").select(
+        "partition_count"
+    ).collect() == [(2,)]
 
 
 def test_registration_by_one_call(spark, read):
@@ -107,13 +121,21 @@ def test_registration_by_one_call(spark, read):
             AnalysisException,
             "[KAFKA_METADATA_OPTIONS] unknown option 'entitty': did you mean 'entity'?",
         ),
-        ({"pollInterval": "1s"}, AnalysisException, "[KAFKA_METADATA_OPTIONS] pollInterval: not in a batch read"),
+        (
+            {"pollInterval": "1s"},
+            AnalysisException,
+            "[KAFKA_METADATA_OPTIONS] pollInterval: not in a batch read",
+        ),
         (
             {"kafka.bootstrap.servers": "127.0.0.1:1"},
             PythonException,
             "[KAFKA_METADATA_POLL] unreachable: cluster default: 127.0.0.1:1: connection refused",
         ),
-        ({"clusterId": "another"}, PythonException, "[KAFKA_METADATA_POLL] wrong_cluster: cluster default: 127.0.0.1:"),
+        (
+            {"clusterId": "another"},
+            PythonException,
+            "[KAFKA_METADATA_POLL] wrong_cluster: cluster default: 127.0.0.1:",
+        ),
     ],
 )
 def test_a_batch_read_that_cannot_be_raises_one_clear_line(read, given, raised, said):
@@ -126,7 +148,10 @@ def test_a_batch_read_that_cannot_be_raises_one_clear_line(read, given, raised, 
 @pytest.fixture
 def secured(sasl_ssl_cluster, tmp_path) -> Callable[[str], dict[str, str]]:
     listener = sasl_ssl_cluster.sasl_ssl
-    jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{}";'
+    jaas = (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" '
+        'password="{}";'
+    )
     (tmp_path / "jaas").write_text(jaas.format(listener.users["alice"]))
     (tmp_path / "wrong").write_text("hunter2")
 
@@ -134,7 +159,10 @@ def secured(sasl_ssl_cluster, tmp_path) -> Callable[[str], dict[str, str]]:
         given = {
             "env": {"kafka.sasl.username": "alice", "kafka.sasl.password": "env:ALICE_PASSWORD"},
             "file": {"kafka.sasl.jaas.config": f"file:{tmp_path}/jaas"},
-            "wrong": {"kafka.sasl.username": "alice", "kafka.sasl.password": f"file:{tmp_path}/wrong"},
+            "wrong": {
+                "kafka.sasl.username": "alice",
+                "kafka.sasl.password": f"file:{tmp_path}/wrong",
+            },
         }
         return given[credentials] | {
             "kafka.bootstrap.servers": listener.bootstrap_servers,
@@ -153,7 +181,9 @@ def test_secrets_stay_references(spark, secured, tmp_path, capsys, credentials):
     assert [row.outcome for row in frame.where("record = 'poll'").collect()] == ["ok"]
     stream = Stream(spark, tmp_path / "stream")
     query = stream.start(
-        available_now=True, **{name.replace(".", "__"): value for name, value in options.items()}, topics="none"
+        available_now=True,
+        **{name.replace(".", "__"): value for name, value in options.items()},
+        topics="none",
     )
     assert query.awaitTermination(60)
     assert [row.outcome for row in stream.polls()] == ["ok"]
@@ -161,36 +191,51 @@ def test_secrets_stay_references(spark, secured, tmp_path, capsys, credentials):
     frame.explain(extended=True)
     shown = capsys.readouterr().out + str(query.recentProgress)
     assert "kafka_metadata" in shown
-    assert {"spool", "checkpoint", "rows"} <= {each.name for each in (tmp_path / "stream").iterdir()}
+    assert {"spool", "checkpoint", "rows"} <= {
+        each.name for each in (tmp_path / "stream").iterdir()
+    }
     assert b"alice-secret" not in b"".join([*kept, shown.encode()])
 
 
 def test_a_password_that_is_refused_is_told_nowhere(spark, secured):
-    with pytest.raises(PythonException, match=r"\[KAFKA_METADATA_POLL\] authentication: ") as caught:
+    with pytest.raises(
+        PythonException, match=r"\[KAFKA_METADATA_POLL\] authentication: "
+    ) as caught:
         spark.read.format("kafka_metadata").options(**secured("wrong")).load().collect()
     assert "hunter2" not in str(caught.value)
 
 
 def test_columns_of_ones_own_are_refused(spark, cluster):
-    reader = spark.read.format("kafka_metadata").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    reader = spark.read.format("kafka_metadata").option(
+        "kafka.bootstrap.servers", cluster.bootstrap_servers
+    )
     with pytest.raises(
-        AnalysisException, match=r"\[KAFKA_METADATA_OPTIONS\] schema: kafka_metadata brings its own columns"
+        AnalysisException,
+        match=r"\[KAFKA_METADATA_OPTIONS\] schema: kafka_metadata brings its own columns",
     ):
         reader.schema("poll_id string").load().collect()
 
 
 def test_a_stream_of_other_entities_is_refused(stream, cluster):
-    with pytest.raises(StreamingQueryException, match=r"\[KAFKA_METADATA_OPTIONS\] entity: a stream reads polls"):
+    with pytest.raises(
+        StreamingQueryException, match=r"\[KAFKA_METADATA_OPTIONS\] entity: a stream reads polls"
+    ):
         stream.run_once(kafka__bootstrap__servers=cluster.bootstrap_servers, entity="topics")
 
 
 def test_a_stream_has_each_poll_once_whoever_was_killed_meanwhile(stream, cluster, tmp_path):
     """Spark is away for a while, then the recorder is killed, and leaves its lock."""
-    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topicsPattern": TOPIC, "pollInterval": "1s"}
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topicsPattern": TOPIC,
+        "pollInterval": "1s",
+    }
     of_stream = {name.replace(".", "__"): value for name, value in options.items()}
     spool = tmp_path / "spool"
     with recording(spool, options, "run") as recorder:
-        stream.run_until_seen(lambda rows: headers_in(rows) >= 3, "record", recorder="run", **of_stream)
+        stream.run_until_seen(
+            lambda rows: headers_in(rows) >= 3, "record", recorder="run", **of_stream
+        )
         committed = headers_in(stream.seen("record"))
         entries = len(recorded(spool))
         wait_until(lambda: len(recorded(spool)) >= entries + 3, 30, "polls that nobody reads")
@@ -199,26 +244,37 @@ def test_a_stream_has_each_poll_once_whoever_was_killed_meanwhile(stream, cluste
         columns = ("record", "is_key_frame")
 
         def is_recorded_again(rows: list[dict[str, Any]]) -> bool:
-            return headers_in(rows) >= committed + 8 and sum(row["is_key_frame"] is True for row in rows) == 2
+            return (
+                headers_in(rows) >= committed + 8
+                and sum(row["is_key_frame"] is True for row in rows) == 2
+            )
 
         stream.run_until_seen(is_recorded_again, *columns, recorder="run", **of_stream)
     polls = stream.polls()
     check_numbers(polls)
     assert len({row.stream for row in polls}) == 1
     assert len({row.poll_id for row in polls}) == len(polls)
-    assert {(row.outcome, row.interval_ms) for row in polls if row.error_kind != "overlapped"} == {("ok", 1000)}
+    assert {(row.outcome, row.interval_ms) for row in polls if row.error_kind != "overlapped"} == {
+        ("ok", 1000)
+    }
     first, second = (place for place, row in enumerate(polls) if row.is_key_frame)
     assert (first, polls[second].topic_count) == (0, 1)
     assert second >= committed + 3, "the polls that nobody read"
     for run in (polls[:second], polls[second:]):
         steps = [later.scheduled_at - row.scheduled_at for row, later in itertools.pairwise(run)]
         assert all(abs(step - timedelta(seconds=1)) < timedelta(milliseconds=20) for step in steps)
-    assert all(row.sent_at >= row.scheduled_at - timedelta(milliseconds=20) for row in polls if row.sent_at)
+    assert all(
+        row.sent_at >= row.scheduled_at - timedelta(milliseconds=20) for row in polls if row.sent_at
+    )
 
 
-def test_stopping_does_not_wait_for_the_next_poll_and_ends_the_streams_own_recorder(stream, cluster):
+def test_stopping_does_not_wait_for_the_next_poll_and_ends_the_streams_own_recorder(
+    stream, cluster
+):
     folders = set(Path(tempfile.gettempdir()).glob("kafka-metadata-spool-*"))
-    query = stream.start(pollInterval="1h", kafka__bootstrap__servers=cluster.bootstrap_servers, spool=None)
+    query = stream.start(
+        pollInterval="1h", kafka__bootstrap__servers=cluster.bootstrap_servers, spool=None
+    )
     stream.wait_for(1, query)
     (own,) = set(Path(tempfile.gettempdir()).glob("kafka-metadata-spool-*")) - folders
     recorder = recorder_of(own)
@@ -231,13 +287,18 @@ def test_stopping_does_not_wait_for_the_next_poll_and_ends_the_streams_own_recor
 
 
 def test_available_now_is_one_poll_after_redoing_a_batch_that_was_cut_off(stream, cluster):
-    options = {"kafka__bootstrap__servers": cluster.bootstrap_servers, "pollInterval": "1h", "topics": TOPIC}
+    options = {
+        "kafka__bootstrap__servers": cluster.bootstrap_servers,
+        "pollInterval": "1h",
+        "topics": TOPIC,
+    }
     stream.run_once(**options)
     stream.run_once(**options)
     before = stream.polls()
     assert [row.n for row in before] == [0, 1]
     stream.cut_off()
-    # The options have changed meanwhile: they hold for the new poll only. Numbers are a cluster's own.
+    # The options have changed meanwhile: they hold for the new poll only. Numbers are a cluster's
+    # own.
     stream.run_once(**(options | {"pollInterval": "2h", "cluster": "renamed"}))
     *again, new = sorted(stream.polls(), key=lambda row: (row.cluster, row.n))
     assert again == before, "it comes from the spool, whole: nobody polls for it"
@@ -247,11 +308,16 @@ def test_available_now_is_one_poll_after_redoing_a_batch_that_was_cut_off(stream
 
 def test_another_machine_takes_over_and_the_first_one_comes_back(stream, cluster, tmp_path):
     """One checkpoint, and a spool on each machine."""
-    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topics": TOPIC, "pollInterval": "1s"}
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topics": TOPIC,
+        "pollInterval": "1s",
+    }
     of_stream = {name.replace(".", "__"): value for name, value in options.items()}
     first, other = tmp_path / "first", tmp_path / "other"
     with recording(first, options, "run"):
-        # No second batch begins, to be cut off: once the other machine has made it again, it has other rows.
+        # No second batch begins, to be cut off: once the other machine has made it again, it has
+        # other rows.
         stream.run_until_seen(
             lambda rows: headers_in(rows) >= 1,
             "record",
@@ -262,9 +328,13 @@ def test_another_machine_takes_over_and_the_first_one_comes_back(stream, cluster
             **of_stream,
         )
         committed = headers_in(stream.seen("record"))
-        wait_until(lambda: len(recorded(first)) >= committed + 3, 30, "polls that are not committed")
+        wait_until(
+            lambda: len(recorded(first)) >= committed + 3, 30, "polls that are not committed"
+        )
         stream.run_once(spool=str(other), **of_stream)
-    stream.run_until_seen(lambda rows: headers_in(rows) >= committed + 5, "record", spool=str(first), **of_stream)
+    stream.run_until_seen(
+        lambda rows: headers_in(rows) >= committed + 5, "record", spool=str(first), **of_stream
+    )
     polls = stream.polls()
     check_numbers(polls)
     assert len({row.stream for row in polls}) == 1
@@ -273,7 +343,9 @@ def test_another_machine_takes_over_and_the_first_one_comes_back(stream, cluster
     assert int(polls[place].error.split()[0]) >= 3
     # On a busy machine, a poll can fail or be overlapped.
     of_answers = [row.is_key_frame for row in polls[place - 1 :] if row.outcome == "ok"]
-    assert of_answers[:3] == [True, True, False], "the other machine's, and the first one's from its return"
+    assert of_answers[:3] == [True, True, False], (
+        "the other machine's, and the first one's from its return"
+    )
 
 
 def test_a_stream_says_what_changed_and_asks_beside(read, stream, cluster, admin):
@@ -285,7 +357,9 @@ def test_a_stream_says_what_changed_and_asks_beside(read, stream, cluster, admin
         first = {row.record: row for row in rows if row.n == 0 and row.record in kinds}
         assert set(first) == {"configs", "quorum", "fenced"}
         assert first["configs"].topic == TOPIC
-        configs = {name: (each.value, each.source) for name, each in first["configs"].configs.items()}
+        configs = {
+            name: (each.value, each.source) for name, each in first["configs"].configs.items()
+        }
         assert configs == {
             # With ELR the controllers keep it for all brokers (KIP-966).
             "min.insync.replicas": ("1", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
@@ -303,7 +377,11 @@ def test_a_stream_says_what_changed_and_asks_beside(read, stream, cluster, admin
 
     def seen() -> list[bool]:
         rows = stream.seen("record", "topic", "present")
-        return [row["present"] for row in rows if (row["record"], row["topic"]) == ("topic", short_lived)]
+        return [
+            row["present"]
+            for row in rows
+            if (row["record"], row["topic"]) == ("topic", short_lived)
+        ]
 
     stream.wait_for(1, query)
     admin.create_topics([NewTopic(short_lived, 1, 1)])[short_lived].result(30)
@@ -316,8 +394,11 @@ def test_a_stream_says_what_changed_and_asks_beside(read, stream, cluster, admin
     polls = stream.polls()
     check_numbers(polls)
     assert [row.n for row in polls if row.is_key_frame] == [0], polls
-    # Between two polls a topic can be seen more than once as it comes up (without a leader at first).
-    assert [(row.topic, row.n) for row in rows if row.topic == TOPIC and row.record == "topic"] == [(TOPIC, 0)]
+    # Between two polls a topic can be seen more than once as it comes up (without a leader at
+    # first).
+    assert [(row.topic, row.n) for row in rows if row.topic == TOPIC and row.record == "topic"] == [
+        (TOPIC, 0)
+    ]
     *there, gone = seen()
     assert there
     assert all(there)
@@ -328,7 +409,9 @@ def test_a_stream_says_what_changed_and_asks_beside(read, stream, cluster, admin
     answers = [row for row in rows if row.record == "answer"]
     assert all(row.asked_at <= row.answered_at for row in answers)
     assert all(row.answered_at >= polls[0].received_at for row in answers)
-    assert {row.kind for row in answers if row.n} >= {"reassignments", "configs"}, "at once, as the poll is news"
+    assert {row.kind for row in answers if row.n} >= {"reassignments", "configs"}, (
+        "at once, as the poll is news"
+    )
 
 
 def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):
@@ -347,7 +430,9 @@ def test_one_cluster_down_is_a_failed_poll_of_its_own(stream, cluster):
     )
     polls = stream.polls()
     check_numbers(polls)
-    assert {(row.cluster, row.outcome, row.error_kind, row.is_key_frame) for row in polls if not row.n} == {
+    assert {
+        (row.cluster, row.outcome, row.error_kind, row.is_key_frame) for row in polls if not row.n
+    } == {
         ("down", "failed", "unreachable", None),
         ("up", "ok", None, True),
         ("wrong", "failed", "wrong_cluster", None),
@@ -373,7 +458,9 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, cluster_
     monkeypatch.setattr(poller, "decode_response", decode)
     monkeypatch.setattr(answer_lock, "SMALL_BYTES", 0)
     aliases = {f"c{n}": {"clusterId": cluster_id} if cluster_id else {} for n in range(16)}
-    options = parse({"kafka.bootstrap.servers": cluster.bootstrap_servers, "clusters": json.dumps(aliases)})
+    options = parse(
+        {"kafka.bootstrap.servers": cluster.bootstrap_servers, "clusters": json.dumps(aliases)}
+    )
     (task,) = _tasks(options, time.time_ns() // 1_000_000)
     gc.collect()
     gc.disable()  # nothing may wait for it
@@ -410,7 +497,11 @@ assert sorted(row.record for row in rows) == ["poll", "topic"], rows
 print("connected")
 spark.stop()
 """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SPARK_", "PYSPARK_"))
+    }
     done = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -418,7 +509,12 @@ spark.stop()
         timeout=180,
         cwd=ROOT,
         # As if it were installed on the server: classes go there by name.
-        env=environment | {"PYSPARK_PYTHON": worker_python(), "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": SMALL_JVM},
+        env=environment
+        | {
+            "PYSPARK_PYTHON": worker_python(),
+            "PYTHONPATH": str(ROOT),
+            "JDK_JAVA_OPTIONS": SMALL_JVM,
+        },
         check=False,
     )
     assert done.stdout.endswith("connected\n"), done.stderr[:3000]

@@ -1,4 +1,6 @@
-"""What is asked beside metadata, of a real cluster: against what was done to it. Who may ask: test_permissions.py."""
+"""What is asked beside metadata, of a real cluster: against what was done to it. Who may ask:
+test_permissions.py.
+"""
 
 import time
 
@@ -56,7 +58,10 @@ def test_configs_are_the_effective_ones(cluster, topics):
     for server in cluster.bootstrap_servers.split(","):
         answered = ask(server, "configs", topicsPattern=f"{TOPIC}.*")
         configs = {name: dict(values) for name, values in by_topic(answered, "configs").items()}
-        assert {topic: {name: each["value"] for name, each in of.items()} for topic, of in configs.items()} == {
+        assert {
+            topic: {name: each["value"] for name, each in of.items()}
+            for topic, of in configs.items()
+        } == {
             TOPIC: {"min.insync.replicas": "3", "unclean.leader.election.enable": "true"},
             MOVED: DEFAULTS,
         }
@@ -64,7 +69,10 @@ def test_configs_are_the_effective_ones(cluster, topics):
         # With ELR the controllers keep the least of replicas in sync for all brokers (KIP-966).
         sources = {name: each["source"] for name, each in configs[MOVED].items()}
         assert sources["min.insync.replicas"] == "DYNAMIC_DEFAULT_BROKER_CONFIG"
-        assert sources["unclean.leader.election.enable"] in {"STATIC_BROKER_CONFIG", "DEFAULT_CONFIG"}
+        assert sources["unclean.leader.election.enable"] in {
+            "STATIC_BROKER_CONFIG",
+            "DEFAULT_CONFIG",
+        }
 
 
 def test_every_broker_knows_the_active_controller(cluster):
@@ -91,7 +99,11 @@ def test_a_stopped_broker_is_fenced_eligible_and_awaited_by_a_reassignment(clust
     servers = cluster.bootstrap_servers.split(",")
     host, port = servers[2].rsplit(":", 1)
     before = ask(servers[0], topicsPattern=f"{TOPIC}.*")
-    assert (by_topic(before, "reassignments"), by_topic(before, "elr"), one(before, "fenced")) == ({}, {}, [])
+    assert (by_topic(before, "reassignments"), by_topic(before, "elr"), one(before, "fenced")) == (
+        {},
+        {},
+        [],
+    )
     cluster.stop(3)
     try:
         reassign(servers[0], MOVED, [1, 3])
@@ -101,8 +113,12 @@ def test_a_stopped_broker_is_fenced_eligible_and_awaited_by_a_reassignment(clust
             assert by_topic(answered, "elr") == {
                 TOPIC: [{"partition": n, "elr": [3], "last_known_elr": []} for n in (0, 1)]
             }
-            assert one(answered, "fenced") == [{"broker_id": 3, "host": host, "port": int(port), "rack": "c"}]
-            assert by_topic(answered, "reassignments") == {MOVED: [{"partition": 0, "adding": [3], "removing": []}]}
+            assert one(answered, "fenced") == [
+                {"broker_id": 3, "host": host, "port": int(port), "rack": "c"}
+            ]
+            assert by_topic(answered, "reassignments") == {
+                MOVED: [{"partition": 0, "adding": [3], "removing": []}]
+            }
             assert by_topic(ask(server, "reassignments", topics=TOPIC), "reassignments") == {}
             quorum = one(answered, "quorum")
             assert (quorum["leader_epoch"], quorum["leader_id"]) == active_controller(cluster)
@@ -111,6 +127,10 @@ def test_a_stopped_broker_is_fenced_eligible_and_awaited_by_a_reassignment(clust
 
     def well() -> bool:
         after = ask(servers[0], topicsPattern=f"{TOPIC}.*")
-        return (by_topic(after, "reassignments"), by_topic(after, "elr"), one(after, "fenced")) == ({}, {}, [])
+        return (by_topic(after, "reassignments"), by_topic(after, "elr"), one(after, "fenced")) == (
+            {},
+            {},
+            [],
+        )
 
     until(well, 30)

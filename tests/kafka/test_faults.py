@@ -1,4 +1,6 @@
-"""What may happen to a pipeline in a year, done to one that runs: the table is in ARCHITECTURE.md."""
+"""What may happen to a pipeline in a year, done to one that runs: the table is in
+ARCHITECTURE.md.
+"""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +25,11 @@ from tests.worker import worker_python
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 POLLS = {"commitInterval": "3s"}
-WORKER, PLANNER, RECORDER = "pyspark.daemon", "python_streaming_source_runner", "metadata_source.recorder"
+WORKER, PLANNER, RECORDER = (
+    "pyspark.daemon",
+    "python_streaming_source_runner",
+    "metadata_source.recorder",
+)
 """What Python runs in a pipeline: to read and to fold, to plan batches, and to poll."""
 TOPIC = "of-faults"
 
@@ -37,7 +43,9 @@ def _topic(cluster: LocalCluster) -> Iterator[None]:
 
 
 def killed(pipelined: Pipeline, what: str) -> int:
-    """Kill the Python processes of a pipeline that run `what`, but not what workers are forked from; how many."""
+    """Kill the Python processes of a pipeline that run `what`, but not what workers are forked
+    from; how many.
+    """
     count = 0
     for each in psutil.Process(pipelined.pid).children(recursive=True):
         with suppress(psutil.Error):
@@ -119,7 +127,9 @@ def test_an_executor_that_is_lost_costs_a_batch_at_most(
     check_history(config)
 
 
-def test_a_network_that_is_cut_is_a_gap(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_network_that_is_cut_is_a_gap(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
     """Connections stay open, and nothing answers."""
     config = config_file(tmp_path, cluster, poll=POLLS)
     with running(config) as pipelined:
@@ -135,6 +145,10 @@ def test_a_network_that_is_cut_is_a_gap(spark: SparkSession, cluster: LocalClust
         shrink(cluster, pipelined)
     check_history(config)
     lake = load(str(config)).lake
-    kinds = {row["error_kind"] for row in stored.rows_of(lake, bronze.METADATA_POLLS) if row["record"] == "poll"}
+    kinds = {
+        row["error_kind"]
+        for row in stored.rows_of(lake, bronze.METADATA_POLLS)
+        if row["record"] == "poll"
+    }
     assert kinds >= {None, "timeout"}
     assert [row for row in stored.rows_of(lake, silver.POLL_GAPS) if row["reason"] == "failed"]

@@ -1,4 +1,6 @@
-"""Lag of real groups, as polls ask for it: what happens to a group on a real cluster makes the rows that it should."""
+"""Lag of real groups, as polls ask for it: what happens to a group on a real cluster makes the rows
+that it should.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +30,9 @@ MINUTE = 60_000_000
 
 
 class Visits:
-    """Visits of a cluster, one after the other, a minute apart, and what they make of each group."""
+    """Visits of a cluster, one after the other, a minute apart, and what they make of each
+    group.
+    """
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
@@ -40,7 +44,13 @@ class Visits:
 
     def take(self) -> dict[str, Row]:
         """Ask all groups; returns the live rows afterwards."""
-        options = parse({"kafka.bootstrap.servers": self._servers, "groupsPattern": "lag-.*", "enrich": "offsets"})
+        options = parse(
+            {
+                "kafka.bootstrap.servers": self._servers,
+                "groupsPattern": "lag-.*",
+                "enrich": "offsets",
+            }
+        )
         enrich = options.polling["default"].enrich
         with Poller(options.clusters[0], options.topic_filter, 30_000) as each:
             poll = each.poll()
@@ -51,10 +61,16 @@ class Visits:
         assert poll.received_at is not None
         number = 0 if self._before is None else int(self._before.poll) + 1
         seen = to_micros(poll.received_at)
-        visit = Visit(f"{number:012}", number * MINUTE, seen, seen + 30_000_000, None, options.groups_pattern)
+        visit = Visit(
+            f"{number:012}", number * MINUTE, seen, seen + 30_000_000, None, options.groups_pattern
+        )
         structs = pa.concat_arrays([answered.rows["offsets"].values.flatten()])
         table = pa.Table.from_struct_array(structs)
-        said = _told(table.append_column("poll_id", pa.array([visit.poll] * len(table), pa.string())).select(_SAID))
+        said = _told(
+            table.append_column("poll_id", pa.array([visit.poll] * len(table), pa.string())).select(
+                _SAID
+            )
+        )
         for group_id in (CONSUMER, SIMPLE):
             memory, made = fold(
                 Group("id", "here", group_id),
@@ -65,11 +81,15 @@ class Visits:
                 before=self._before,
             )
             ends = {row["first_poll"]: row for row in made.lag}
-            self.rows[group_id] = [ends.pop(row["first_poll"], row) for row in self.rows[group_id]] + [*ends.values()]
+            self.rows[group_id] = [
+                ends.pop(row["first_poll"], row) for row in self.rows[group_id]
+            ] + [*ends.values()]
             self.removed[group_id] += made.removed
             if memory is not None:
                 self._memories[group_id] = memory
-                self._live[group_id] = next(row for row in self.rows[group_id] if row["valid_to"] is None)
+                self._live[group_id] = next(
+                    row for row in self.rows[group_id] if row["valid_to"] is None
+                )
         self._before = visit
         return self._live
 
@@ -122,7 +142,9 @@ def lag_of(row: Row) -> tuple[Any, ...]:
     return row["lag_min"], row["lag_max"], row["partitions"], row["partitions_without_progress"]
 
 
-def test_a_consumer_stops_resumes_and_loses_what_it_committed(cluster: LocalCluster, admin: AdminClient) -> None:
+def test_a_consumer_stops_resumes_and_loses_what_it_committed(
+    cluster: LocalCluster, admin: AdminClient
+) -> None:
     servers = cluster.bootstrap_servers
     visits = Visits(servers)
     write(servers, TOPIC, 0, 1)
@@ -135,7 +157,12 @@ def test_a_consumer_stops_resumes_and_loses_what_it_committed(cluster: LocalClus
     stopped = visits.take()[CONSUMER]
     assert lag_of(stopped) == (10, 10, 2, 1)
     (bad,) = stopped["not_well"]
-    assert (bad["topic"], bad["partition"], bad["committed_offset"], bad["committed_after"]) == (TOPIC, 0, 10, None)
+    assert (bad["topic"], bad["partition"], bad["committed_offset"], bad["committed_after"]) == (
+        TOPIC,
+        0,
+        10,
+        None,
+    )
     assert not stopped["is_simple"]
 
     consume(servers, 10)
@@ -148,9 +175,10 @@ def test_a_consumer_stops_resumes_and_loses_what_it_committed(cluster: LocalClus
     other.delete_group_offsets(CONSUMER, [Partition(TOPIC, 1)])
     other.close()
     assert lag_of(visits.take()[CONSUMER])[2] == 1
-    assert [(row["partition"], row["committed_offset"], row["is_group_gone"]) for row in visits.removed[CONSUMER]] == [
-        (1, 10, False)
-    ]
+    assert [
+        (row["partition"], row["committed_offset"], row["is_group_gone"])
+        for row in visits.removed[CONSUMER]
+    ] == [(1, 10, False)]
 
     until(lambda: deleted(admin, CONSUMER))
     assert CONSUMER not in visits.take()
@@ -186,7 +214,9 @@ def test_a_group_that_only_commits_to_a_topic_that_goes(
 
     until(is_removed)
     assert told <= {(2, 0, 0), (2, 1, None), (1, 0, 0)}, "never a guess"
-    assert [(row["topic"], row["is_group_gone"]) for row in visits.removed[SIMPLE]] == [(OTHER, False)]
+    assert [(row["topic"], row["is_group_gone"]) for row in visits.removed[SIMPLE]] == [
+        (OTHER, False)
+    ]
 
 
 @pytest.mark.soak

@@ -1,5 +1,5 @@
-"""The source `kafka_group_log` against real logs: of real groups, and of topics in their layout to which things are
-done.
+"""The source `kafka_group_log` against real logs: of real groups, and of topics in their layout to
+which things are done.
 """
 
 import itertools
@@ -59,7 +59,9 @@ COMMIT = (
 
 
 def reach(servers: str, **options: str) -> Cluster:
-    given = {"kafka.bootstrap.servers": servers} | {name.replace("__", "."): value for name, value in options.items()}
+    given = {"kafka.bootstrap.servers": servers} | {
+        name.replace("__", "."): value for name, value in options.items()
+    }
     return parse_group_log(given).clusters[0]
 
 
@@ -69,19 +71,29 @@ def look(cluster: Cluster, topic: str = RAW, timeout_ms: int = 10_000):
 
 
 def place(seen, **offsets: int) -> Place:
-    return Place(seen.cluster_id, seen.topic_id, {int(name[1:]): offset for name, offset in offsets.items()})
+    return Place(
+        seen.cluster_id, seen.topic_id, {int(name[1:]): offset for name, offset in offsets.items()}
+    )
 
 
-def rows_of(cluster: Cluster, start: int, end: int, topic: str = RAW, timeout_ms: int = 10_000) -> list[dict]:
+def rows_of(
+    cluster: Cluster, start: int, end: int, topic: str = RAW, timeout_ms: int = 10_000
+) -> list[dict]:
     """What is read of partition 0."""
-    return rows_of_span(cluster, Span("c", "id", look(cluster, topic).topic_id, 0, start, end), topic, timeout_ms)
+    return rows_of_span(
+        cluster, Span("c", "id", look(cluster, topic).topic_id, 0, start, end), topic, timeout_ms
+    )
 
 
-def rows_of_span(cluster: Cluster, span: Span, topic: str = RAW, timeout_ms: int = 10_000) -> list[dict]:
+def rows_of_span(
+    cluster: Cluster, span: Span, topic: str = RAW, timeout_ms: int = 10_000
+) -> list[dict]:
     return rows_of_spans(cluster, [span], topic, timeout_ms)
 
 
-def rows_of_spans(cluster: Cluster, between: list[Span], topic: str, timeout_ms: int = 10_000) -> list[dict]:
+def rows_of_spans(
+    cluster: Cluster, between: list[Span], topic: str, timeout_ms: int = 10_000
+) -> list[dict]:
     batches = list(log_of(topic, timeout_ms).rows(cluster, between, datetime.now(UTC), time.sleep))
     return pa.Table.from_batches(batches, SCHEMA).drop_columns("read_at").to_pylist()
 
@@ -97,12 +109,21 @@ def without_commits(rows: list[dict]) -> list[dict]:
 def summary(rows: list[dict]) -> list[tuple]:
     """Of what was gone through: what, from where, up to where."""
     spans_ = ("read", "lost", "truncated")
-    return [(row["record"], row["offset"], row["next_offset"]) for row in rows if row["record"] in spans_]
+    return [
+        (row["record"], row["offset"], row["next_offset"])
+        for row in rows
+        if row["record"] in spans_
+    ]
 
 
 def produce(servers: str, records, topic: str = RAW, partition: int = 0, **more) -> None:
     producer = Producer(
-        {"bootstrap.servers": servers, "queue.buffering.max.messages": 1_000_000, "linger.ms": 20, **more}
+        {
+            "bootstrap.servers": servers,
+            "queue.buffering.max.messages": 1_000_000,
+            "linger.ms": 20,
+            **more,
+        }
     )
     for key, value in records:
         producer.produce(topic, value, key, partition=partition)
@@ -118,8 +139,8 @@ def raw(cluster, made_topic):
 
 @pytest.fixture(scope="module")
 def groups(cluster, made_topic):
-    """A classic group that commits in transactions too, one that is ended by one, and a KIP-848 group;
-    all have ended.
+    """A classic group that commits in transactions too, one that is ended by one, and a KIP-848
+    group; all have ended.
     """
     servers = cluster.bootstrap_servers
     with made_topic(servers, "group-log-test", 2, replication_factor=3) as admin:
@@ -141,22 +162,34 @@ def groups(cluster, made_topic):
                 pass
             member.commit(message, asynchronous=False)
             if protocol == "classic":
-                writer = Producer({"bootstrap.servers": servers, "transactional.id": "group-log-test"})
+                writer = Producer(
+                    {"bootstrap.servers": servers, "transactional.id": "group-log-test"}
+                )
                 writer.init_transactions(30)
-                for end in (writer.commit_transaction, writer.abort_transaction, writer.commit_transaction):
+                for end in (
+                    writer.commit_transaction,
+                    writer.abort_transaction,
+                    writer.commit_transaction,
+                ):
                     writer.begin_transaction()
                     offsets = [TopicPartition("group-log-test", 0, 1)]
-                    writer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), 30)
+                    writer.send_offsets_to_transaction(
+                        offsets, member.consumer_group_metadata(), 30
+                    )
                     end(30)
             member.close()
         yield servers
-        for future in admin.delete_consumer_groups(["group-log-test-classic", "group-log-test-consumer"]).values():
+        for future in admin.delete_consumer_groups(
+            ["group-log-test-classic", "group-log-test-consumer"]
+        ).values():
             future.result(30)
 
 
 def plainly_read(servers: str, partition: int, end: int) -> dict[int, int]:
     """Offset -> record type, by a consumer that looks at each message."""
-    reader = Consumer({"bootstrap.servers": servers, "group.id": "unused", "isolation.level": "read_uncommitted"})
+    reader = Consumer(
+        {"bootstrap.servers": servers, "group.id": "unused", "isolation.level": "read_uncommitted"}
+    )
     reader.assign([TopicPartition(TOPIC, partition, 0)])
     types, idle = {}, 0
     while idle < 4 and max(types, default=-1) + 1 < end:
@@ -172,7 +205,10 @@ def test_the_log_of_real_groups_is_read_whole(groups):
     cluster = reach(groups)
     seen = look(cluster, TOPIC)
     start = place(seen, **dict.fromkeys((f"p{partition}" for partition in seen.partitions), 0))
-    kinds: dict[str, Counter] = {"group-log-test-classic": Counter(), "group-log-test-consumer": Counter()}
+    kinds: dict[str, Counter] = {
+        "group-log-test-classic": Counter(),
+        "group-log-test-consumer": Counter(),
+    }
     holes = 0
     between = list(spans({"default": start}, {"default": advance(start, seen)}))
     together = rows_of_spans(cluster, between, TOPIC)
@@ -181,8 +217,14 @@ def test_the_log_of_real_groups_is_read_whole(groups):
         assert rows == [row for row in together if row["log_partition"] == span.partition]
         plain = plainly_read(groups, span.partition, span.end)
         records, read = only(rows, "record"), rows[-1]
-        assert {row["offset"]: row["type"] for row in records} == {at: kind for at, kind in plain.items() if kind > 1}
-        assert (read["record"], read["offset"], read["next_offset"]) == ("read", 0, seen.ends[span.partition])
+        assert {row["offset"]: row["type"] for row in records} == {
+            at: kind for at, kind in plain.items() if kind > 1
+        }
+        assert (read["record"], read["offset"], read["next_offset"]) == (
+            "read",
+            0,
+            seen.ends[span.partition],
+        )
         assert read["commits"] == sum(kind <= 1 for kind in plain.values())
         assert read["records"] == len(records)
         assert read["holes"] == span.end - len(plain)
@@ -198,8 +240,8 @@ def test_the_log_of_real_groups_is_read_whole(groups):
 
 
 def test_commits_of_real_members(cluster, made_topic):
-    """Plain ones, in transactions that are committed, aborted and open while the group changes, and a group that is
-    deleted and made again. Its metadata is a megabyte.
+    """Plain ones, in transactions that are committed, aborted and open while the group changes, and
+    a group that is deleted and made again. Its metadata is a megabyte.
     """
     servers, name, group = cluster.bootstrap_servers, "group-log-commits", "group-log-commits"
     one = reach(servers)
@@ -214,7 +256,9 @@ def test_commits_of_real_members(cluster, made_topic):
     with made_topic(servers, name, 30, replication_factor=3) as admin:
         settings = {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False}
         with closing(Consumer(settings)) as member:
-            member.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)  # makes the log, if it is not there
+            member.commit(
+                offsets=[TopicPartition(name, 0, 1)], asynchronous=False
+            )  # makes the log, if it is not there
             seen = look(one, TOPIC)
             of_group = log_partition(group, len(seen.partitions))
             start = seen.ends[of_group]
@@ -223,14 +267,20 @@ def test_commits_of_real_members(cluster, made_topic):
             member.commit(offsets=[TopicPartition(name, 0, 3)], asynchronous=False)
             writer = Producer({"bootstrap.servers": servers, "transactional.id": name})
             writer.init_transactions(30)
-            for offset, end in ((7, writer.commit_transaction), (99, writer.abort_transaction), (8, None)):
+            for offset, end in (
+                (7, writer.commit_transaction),
+                (99, writer.abort_transaction),
+                (8, None),
+            ):
                 writer.begin_transaction()
                 offsets = [TopicPartition(name, 1, offset)]
                 writer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), 30)
                 if end is not None:
                     end(30)
             member.subscribe([name])
-            while not member.assignment():  # it gets no offsets, and no records, as long as one is not settled
+            while (
+                not member.assignment()
+            ):  # it gets no offsets, and no records, as long as one is not settled
                 member.poll(0.1)
             middle = log_end()
             writer.commit_transaction(30)
@@ -241,14 +291,28 @@ def test_commits_of_real_members(cluster, made_topic):
         admin.delete_consumer_groups([group])[group].result(30)
     span = Span("c", "id", seen.topic_id, of_group, start, middle)
     open_, after = (
-        [row for row in rows_of_span(one, each, TOPIC) if row["group_id"] == group or row["record"] == "marker"]
+        [
+            row
+            for row in rows_of_span(one, each, TOPIC)
+            if row["group_id"] == group or row["record"] == "marker"
+        ]
         for each in (span, replace(span, start=middle, end=end))
     )
-    assert any(row["type"] == 2 and row["classic"]["members"] for row in only(open_, "record")), "nothing held it up"
+    assert any(row["type"] == 2 and row["classic"]["members"] for row in only(open_, "record")), (
+        "nothing held it up"
+    )
     first, *_ = only(open_, "commits")
     assert [committed(each) for each in first["offset_commits"] if each["partition"] < 3] == [
         (0, 2, 5, 3, 1, 2, False),
-        (1, 2, 5, 7, 0, 0, False),  # in a transaction too, of which coordinators note the topic's id (KIP-1319)
+        (
+            1,
+            2,
+            5,
+            7,
+            0,
+            0,
+            False,
+        ),  # in a transaction too, of which coordinators note the topic's id (KIP-1319)
         (2, 1, 5, 5, 0, 0, False),
     ]
     assert len({each["topic_id"] for each in first["offset_commits"]} - {None}) == 1
@@ -258,8 +322,16 @@ def test_commits_of_real_members(cluster, made_topic):
     assert [committed(each) for each in pending["offset_commits"]] == [(1, 1, 8, 8, 0, 0, False)]
     (marker,) = only(after, "marker")
     assert (marker["producer_id"], marker["is_committed"]) == (pending["producer_id"], True)
-    entries = [each for row in only(after, "commits") for each in row["offset_commits"] if each["partition"] == 0]
-    assert [committed(each) for each in entries] == [(0, 0, None, None, 0, 0, True), (0, 1, 2, 2, 0, 0, False)]
+    entries = [
+        each
+        for row in only(after, "commits")
+        for each in row["offset_commits"]
+        if each["partition"] == 0
+    ]
+    assert [committed(each) for each in entries] == [
+        (0, 0, None, None, 0, 0, True),
+        (0, 1, 2, 2, 0, 0, False),
+    ]
 
 
 def test_a_span_is_read_from_offset_to_offset(raw, cluster):
@@ -275,7 +347,10 @@ def test_a_span_is_read_from_offset_to_offset(raw, cluster):
         (4, 3, True),
     ]
     assert whole[0]["group_epoch"]["epoch"] == 7
-    assert (whole[1]["error"], whole[1]["key"], whole[1]["value"]) == ("unknown record type 99", *newer)
+    assert (whole[1]["error"], whole[1]["key"], whole[1]["value"]) == (
+        "unknown record type 99",
+        *newer,
+    )
     for start, end in itertools.combinations(range(7), 2):
         *records, read = without_commits(rows_of(one, start, end))
         assert records == [row for row in whole[:-1] if start <= row["offset"] < end]
@@ -294,7 +369,11 @@ def test_a_time_to_start_at(raw, cluster):
     with closing(LogWatcher(reach(servers), RAW, 10_000)) as watcher:
         seen = watcher.look()
         assert watcher.starting(seen, since) == {0: 3, 1: 0}
-        assert watcher.starting(seen, since + 60_000) == watcher.starting(seen, "latest") == {0: 5, 1: 0}
+        assert (
+            watcher.starting(seen, since + 60_000)
+            == watcher.starting(seen, "latest")
+            == {0: 5, 1: 0}
+        )
         assert watcher.starting(seen, 0) == watcher.starting(seen, "earliest") == {0: 0, 1: 0}
 
 
@@ -321,7 +400,9 @@ def test_a_log_that_ends_before_what_was_planned(raw, cluster):
 
 
 def test_markers_at_the_end_of_a_span_are_holes(raw, cluster):
-    writer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "group-log-raw"})
+    writer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "group-log-raw"}
+    )
     writer.init_transactions(30)
     for end in (writer.commit_transaction, writer.abort_transaction):
         writer.begin_transaction()
@@ -335,7 +416,11 @@ def test_markers_at_the_end_of_a_span_are_holes(raw, cluster):
         records, read = only(rows, "record"), rows[-1]
         assert [row["offset"] for row in records] == [at for at in (0, 2) if at < end]
         assert [row["is_committed"] for row in only(rows, "marker")] == [True] * (end > 1)
-        assert (read["next_offset"], read["records"], read["holes"]) == (end, (end + 1) // 2, end // 2)
+        assert (read["next_offset"], read["records"], read["holes"]) == (
+            end,
+            (end + 1) // 2,
+            end // 2,
+        )
 
 
 def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
@@ -357,13 +442,16 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
         cluster.stop(1)
         try:
             taken += batches
-            # The partition whose only replica is down: its offsets are not known, and that is no truncation.
+            # The partition whose only replica is down: its offsets are not known, and that is no
+            # truncation.
             without = look(one, alone)
             assert (without.partitions, without.ends) == ({0, 1}, {1: 3})
             assert advance(place(whole, p0=3, p1=3), without).next == {0: 3, 1: 3}
-            # All there is, for one trigger: of the other, and nothing of a cluster where it is not known where to
-            # begin.
-            source = type("Source", (KafkaGroupLogSource,), {"topic": alone})({"kafka.bootstrap.servers": servers})
+            # All there is, for one trigger: of the other, and nothing of a cluster where it is not
+            # known where to begin.
+            source = type("Source", (KafkaGroupLogSource,), {"topic": alone})(
+                {"kafka.bootstrap.servers": servers}
+            )
             reader = source.streamReader(source.schema())
             reader.prepareForTriggerAvailableNow()
             behind, ahead = (place(whole, p0=2, p1=end) for end in (2, 3))
@@ -371,7 +459,9 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             assert Place.from_json(following).next == ahead.next
             assert reader.latestOffset({}, None) == {}
             reader.stop()
-            with pytest.raises(LogError, match=r"timeout: partition 0 of .*: nothing came from offset 0 on"):
+            with pytest.raises(
+                LogError, match=r"timeout: partition 0 of .*: nothing came from offset 0 on"
+            ):
                 rows_of(one, 0, 3, alone, timeout_ms=2_000)
         finally:
             cluster.start(1)
@@ -452,7 +542,13 @@ def test_what_is_not_there_yet_and_what_may_not_be_read(guarded, monkeypatch):
     produce(guarded.bootstrap_servers, [GROUP])
     with pytest.raises(LogError, match="not_allowed"):
         look(alice)
-    described = (ResourcePatternType.LITERAL, "User:alice", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW)
+    described = (
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.DESCRIBE,
+        AclPermissionType.ALLOW,
+    )
     acl = AclBinding(ResourceType.TOPIC, RAW, *described)
     admin.create_acls([acl])[acl].result(30)
     with pytest.raises(LogError, match=f"not_allowed: READ on topic {RAW} is missing"):
@@ -492,8 +588,23 @@ class LogStream(Stream):
         self.run_once(**self.options)
 
     def kept(self) -> list:
-        columns = ["batch", "cluster", "log_partition", "offset", "record", "next_offset", "records", "commits", "type"]
-        return self.rows().select(*columns).orderBy("batch", "cluster", "log_partition", "offset", "record").collect()
+        columns = [
+            "batch",
+            "cluster",
+            "log_partition",
+            "offset",
+            "record",
+            "next_offset",
+            "records",
+            "commits",
+            "type",
+        ]
+        return (
+            self.rows()
+            .select(*columns)
+            .orderBy("batch", "cluster", "log_partition", "offset", "record")
+            .collect()
+        )
 
 
 def test_bounded_batches_exactly_once_and_again(spark, raw, cluster, tmp_path):
@@ -502,7 +613,9 @@ def test_bounded_batches_exactly_once_and_again(spark, raw, cluster, tmp_path):
     produce(servers, [GROUP] * 10, partition=1)
     dead = {"kafka.bootstrap.servers": "localhost:1"}
     clusters = json.dumps({"here": {"kafka.bootstrap.servers": servers}, "dead": dead})
-    stream = LogStream(spark, tmp_path, clusters=clusters, maxRecordsPerBatch="60", requestTimeout="2s")
+    stream = LogStream(
+        spark, tmp_path, clusters=clusters, maxRecordsPerBatch="60", requestTimeout="2s"
+    )
     stream.run()  # the cluster that nobody answers for does not end it
     rows = stream.kept()
     records = [(row.log_partition, row.offset) for row in rows if row.record == "record"]
@@ -520,20 +633,29 @@ def test_bounded_batches_exactly_once_and_again(spark, raw, cluster, tmp_path):
     stream.run()
     again = stream.kept()
     assert again[: len(rows)] == rows
-    assert [(row.record, row.offset) for row in again[len(rows) :]] == [("read", 100), ("record", 100)]
+    assert [(row.record, row.offset) for row in again[len(rows) :]] == [
+        ("read", 100),
+        ("record", 100),
+    ]
 
 
 def test_a_stream_goes_on_by_itself(spark, raw, cluster, tmp_path):
     servers = cluster.bootstrap_servers
     produce(servers, [GROUP] * 3)
-    stream = LogStream(spark, tmp_path, **{"kafka.bootstrap.servers": servers, "startingOffsets": "latest"})
+    stream = LogStream(
+        spark, tmp_path, **{"kafka.bootstrap.servers": servers, "startingOffsets": "latest"}
+    )
     query = stream.start(**stream.options)
     try:
         # The log is found in the first batch or, if the cluster is slow to answer, in a later one.
         planned = tmp_path / "checkpoint" / "offsets"
-        stream.wait(lambda: any('"next"' in file.read_text() for file in planned.glob("[0-9]*")), query, 40)
+        stream.wait(
+            lambda: any('"next"' in file.read_text() for file in planned.glob("[0-9]*")), query, 40
+        )
         produce(servers, [GROUP])
-        stream.wait(lambda: any(progress.numInputRows for progress in query.recentProgress), query, 40)
+        stream.wait(
+            lambda: any(progress.numInputRows for progress in query.recentProgress), query, 40
+        )
     finally:
         query.stop()
     assert [(row.record, row.offset) for row in stream.kept()] == [("read", 3), ("record", 3)]
@@ -542,11 +664,21 @@ def test_a_stream_goes_on_by_itself(spark, raw, cluster, tmp_path):
 def test_a_batch_read(spark, groups):
     read = spark.read.format("kafka_group_log")  # not registered: found by the name of its module
     frame = read.option("kafka.bootstrap.servers", groups).load()
-    found = {row.group_id for row in frame.where("record = 'record'").select("group_id").distinct().collect()}
+    found = {
+        row.group_id
+        for row in frame.where("record = 'record'").select("group_id").distinct().collect()
+    }
     assert {"group-log-test-classic", "group-log-test-consumer"} <= found
-    with pytest.raises(AnalysisException, match=r"KAFKA_METADATA_GROUP_LOG. (unreachable|timeout): cluster default: "):
-        read.options(**{"kafka.bootstrap.servers": "localhost:1", "requestTimeout": "1s"}).load().collect()
-    with pytest.raises(AnalysisException, match=r"wrong_cluster: cluster default: .* clusterId is other"):
+    with pytest.raises(
+        AnalysisException,
+        match=r"KAFKA_METADATA_GROUP_LOG. (unreachable|timeout): cluster default: ",
+    ):
+        read.options(
+            **{"kafka.bootstrap.servers": "localhost:1", "requestTimeout": "1s"}
+        ).load().collect()
+    with pytest.raises(
+        AnalysisException, match=r"wrong_cluster: cluster default: .* clusterId is other"
+    ):
         read.options(**{"kafka.bootstrap.servers": groups, "clusterId": "other"}).load().collect()
 
 
@@ -581,17 +713,39 @@ groupLog:
     clients = {member.client_id for row in rows if row.classic for member in row.classic.members}
     (client,) = clients | {row.member.client_id for row in rows if row.member}
     assert client.startswith("h:")
-    commits = read_view(spark, loaded.lake, bronze.OFFSET_COMMITS).where("group_id LIKE 'group-log-test-%'").collect()
-    assert {(row.topic, row.group_id) for row in commits} == {("group-log-test", row.group_id) for row in rows}
+    commits = (
+        read_view(spark, loaded.lake, bronze.OFFSET_COMMITS)
+        .where("group_id LIKE 'group-log-test-%'")
+        .collect()
+    )
+    assert {(row.topic, row.group_id) for row in commits} == {
+        ("group-log-test", row.group_id) for row in rows
+    }
     assert {row.first_committed for row in commits if row.commits} <= {1, 2}
     # Taken into history: half of one partition, then all.
     (partition,) = {row.log_partition for row in rows if row.group_id.endswith("classic")}
     middle = sorted(row.offset for row in rows if row.log_partition == partition)[1]
     before = log().count()
-    ends = dict(log().where("next_offset IS NOT NULL").groupBy("log_partition").agg({"next_offset": "max"}).collect())
-    for taken, days_later, kept in (({partition: middle}, 9, before), (ends, 0, before), (ends, 9, 0)):
+    ends = dict(
+        log()
+        .where("next_offset IS NOT NULL")
+        .groupBy("log_partition")
+        .agg({"next_offset": "max"})
+        .collect()
+    )
+    for taken, days_later, kept in (
+        ({partition: middle}, 9, before),
+        (ends, 0, before),
+        (ends, 9, 0),
+    ):
         memory = json.dumps({"places": {str(key): [0, offset] for key, offset in taken.items()}})
-        row = {"history": "rebalance_history", "cluster": "here", "cluster_id": "id", "round": 1, "memory": memory}
+        row = {
+            "history": "rebalance_history",
+            "cluster": "here",
+            "cluster_id": "id",
+            "round": 1,
+            "memory": memory,
+        }
         replace_rows(spark, loaded.lake, internal.STATE, [row], "history = 'rebalance_history'")
         now = datetime.now(UTC) + timedelta(days=days_later)
         expire_bronze(spark, loaded.lake, timedelta(days=7), now)
@@ -620,7 +774,12 @@ class Job:
         return "" if is_read else (folder / "offsets" / str(max(batches))).read_text()
 
     def rows(self, where: str) -> list:
-        return self.config.lake.read(self.spark, bronze.GROUP_LOG).where(where).orderBy("offset").collect()
+        return (
+            self.config.lake.read(self.spark, bronze.GROUP_LOG)
+            .where(where)
+            .orderBy("offset")
+            .collect()
+        )
 
 
 @pytest.mark.soak
@@ -631,7 +790,12 @@ def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, lake, monk
     count = 300_000
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
-    produce(guarded.bootstrap_servers, [COMMIT, *[COMMIT] * 998, GROUP] * (count // 1000), TOPIC, **as_broker)
+    produce(
+        guarded.bootstrap_servers,
+        [COMMIT, *[COMMIT] * 998, GROUP] * (count // 1000),
+        TOPIC,
+        **as_broker,
+    )
     config = Path(f"{lake}.yaml")
     config.write_text(f"""
 lake: {lake}

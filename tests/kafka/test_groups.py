@@ -1,5 +1,5 @@
-"""Groups of every type as a real cluster's coordinators describe them, against what their members say; also when one
-stops.
+"""Groups of every type as a real cluster's coordinators describe them, against what their members
+say; also when one stops.
 """
 
 import time
@@ -24,7 +24,9 @@ TOPIC = "groups-test"
 
 @pytest.fixture(scope="module")
 def members(cluster: LocalCluster, made_topic: Any) -> Iterator[dict[str, Member]]:
-    """A group of each type, by its name, with one member that has all of a topic; and one that has none, `empty`."""
+    """A group of each type, by its name, with one member that has all of a topic; and one that has
+    none, `empty`.
+    """
     with (
         made_topic(cluster.bootstrap_servers, TOPIC, 2, replication_factor=3),
         Members(cluster.bootstrap_servers) as members,
@@ -33,7 +35,9 @@ def members(cluster: LocalCluster, made_topic: Any) -> Iterator[dict[str, Member
         empty.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False)
         empty.close()
         yield {
-            protocol: members.start(group=protocol, topics=[TOPIC], client_id=f"{protocol}-1", protocol=protocol)
+            protocol: members.start(
+                group=protocol, topics=[TOPIC], client_id=f"{protocol}-1", protocol=protocol
+            )
             for protocol in ("classic", "consumer", "share", "streams")
         }
 
@@ -55,10 +59,12 @@ def groups(enrichment: Beside) -> dict[str, dict[str, Any]]:
 
 
 def settled(server: str) -> dict[str, dict[str, Any]]:
-    """The groups, once all but the empty one are stable, and their members have something: a share group is stable
-    before.
+    """The groups, once all but the empty one are stable, and their members have something: a share
+    group is stable before.
     """
-    wanted = dict.fromkeys(("classic", "consumer", "share", "streams"), "Stable") | {"empty": "Empty"}
+    wanted = dict.fromkeys(("classic", "consumer", "share", "streams"), "Stable") | {
+        "empty": "Empty"
+    }
     end = time.monotonic() + 60
     while True:
         answered = ask(server)
@@ -66,13 +72,17 @@ def settled(server: str) -> dict[str, dict[str, Any]]:
         found = {name: group for name, group in found.items() if name in wanted}
         states = {name: group.get("error") or group["state"] for name, group in found.items()}
         of_all = [member for group in found.values() for member in group.get("members") or ()]
-        if states == wanted and all(member.get("assigned") or member.get("active_tasks") for member in of_all):
+        if states == wanted and all(
+            member.get("assigned") or member.get("active_tasks") for member in of_all
+        ):
             return found
         assert time.monotonic() < end, f"{answered.outcomes}, {states}"
         time.sleep(0.5)
 
 
-def test_each_group_is_described_by_its_type(cluster: LocalCluster, members: dict[str, Member]) -> None:
+def test_each_group_is_described_by_its_type(
+    cluster: LocalCluster, members: dict[str, Member]
+) -> None:
     servers = cluster.bootstrap_servers.split(",")
     found = settled(servers[0])
     assert {name: group["group_type"] for name, group in found.items()} == {
@@ -82,9 +92,9 @@ def test_each_group_is_described_by_its_type(cluster: LocalCluster, members: dic
         "streams": "streams",
         "empty": "classic",
     }
-    assert {name: group["protocol_type"] for name, group in found.items() if group["protocol_type"]} == {
-        "classic": "consumer"
-    }
+    assert {
+        name: group["protocol_type"] for name, group in found.items() if group["protocol_type"]
+    } == {"classic": "consumer"}
     assert (found["empty"]["state"], found["empty"]["members"]) == ("Empty", [])
     assert not any(group.get("error") for group in found.values())
 
@@ -124,7 +134,11 @@ def test_while_a_coordinator_stops_groups_are_all_told_or_none(
 ) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     stopped = admin.describe_consumer_groups(["classic"])["classic"].result().coordinator.id
-    server = next(server for node, server in enumerate(cluster.bootstrap_servers.split(","), 1) if node != stopped)
+    server = next(
+        server
+        for node, server in enumerate(cluster.bootstrap_servers.split(","), 1)
+        if node != stopped
+    )
     before = settled(server)
     outcomes: list[str] = []
 
@@ -140,7 +154,9 @@ def test_while_a_coordinator_stops_groups_are_all_told_or_none(
         return not any(found[name].get("error") for name in before)
 
     try:
-        assert not whole(lambda: cluster.kill(stopped)), "groups of a coordinator that died after the poll listed it"
+        assert not whole(lambda: cluster.kill(stopped)), (
+            "groups of a coordinator that died after the poll listed it"
+        )
         until(whole)
     finally:
         cluster.start(stopped)

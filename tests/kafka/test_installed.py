@@ -1,4 +1,6 @@
-"""The command as a user has it: installed by pipx from the wheel, in a folder and a home of its own."""
+"""The command as a user has it: installed by pipx from the wheel, in a folder and a home of its
+own.
+"""
 
 import json
 import os
@@ -29,13 +31,32 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home in which pipx has installed the wheel, with the versions that constraints.txt pins."""
     home = tmp_path_factory.mktemp("home")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(home)]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(home),
+    ]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = home.glob("*.whl")
     pins = home / "pins.txt"
-    pinned = re.findall(r"^([\w.-]+==[^\s;]+)( ; .*?)? \\$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    pinned = re.findall(
+        r"^([\w.-]+==[^\s;]+)( ; .*?)? \\$", (ROOT / "constraints.txt").read_text(), re.MULTILINE
+    )
     pins.write_text("".join(f"{pin}{marker}\n" for pin, marker in pinned))
-    install = [sys.executable, "-m", "pipx", "install", "--pip-args", f"--constraint {pins}", f"{wheel}[validation]"]
+    install = [
+        sys.executable,
+        "-m",
+        "pipx",
+        "install",
+        "--pip-args",
+        f"--constraint {pins}",
+        f"{wheel}[validation]",
+    ]
     subprocess.run(install, env=variables(home), check=True, timeout=1200)
     return home
 
@@ -66,13 +87,17 @@ def command(home: Path, tmp_path: Path) -> Command:
             timeout=1200,
             check=False,
         )
-        assert done.returncode == status, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        assert done.returncode == status, (
+            f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        )
         return done
 
     return run
 
 
-def test_a_user_without_the_checkout(command: Command, cluster: LocalCluster, home: Path, tmp_path: Path) -> None:
+def test_a_user_without_the_checkout(
+    command: Command, cluster: LocalCluster, home: Path, tmp_path: Path
+) -> None:
     assert "version" in command("--version").stdout
     command("query", "timeline", status=1)  # no configuration yet
     servers = cluster.bootstrap_servers
@@ -95,11 +120,15 @@ def test_a_user_without_the_checkout(command: Command, cluster: LocalCluster, ho
 
 
 def test_an_environment_for_a_cluster_is_packed_as_the_document_says(tmp_path: Path) -> None:
-    """In a copy of the repository, with all that it fetches; nothing of the environment of the tests is in it."""
+    """In a copy of the repository, with all that it fetches; nothing of the environment of the
+    tests is in it.
+    """
     copy = tmp_path / "repository"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(copy)], check=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(["bash", "-c", packing()], cwd=copy, env=variables(tmp_path) | {"PATH": path}, check=True)
+    subprocess.run(
+        ["bash", "-c", packing()], cwd=copy, env=variables(tmp_path) | {"PATH": path}, check=True
+    )
     unpacked = tmp_path / "environment"
     unpacked.mkdir()
     subprocess.run(["tar", "-xzf", copy / "environment.tar.gz", "-C", unpacked], check=True)
@@ -107,24 +136,45 @@ def test_an_environment_for_a_cluster_is_packed_as_the_document_says(tmp_path: P
 
     def said(*arguments: object) -> str:
         asked = [str(unpacked / "bin" / "python"), *map(str, arguments)]
-        done = subprocess.run(asked, cwd=tmp_path, env=variables(tmp_path), text=True, capture_output=True, check=False)
+        done = subprocess.run(
+            asked,
+            cwd=tmp_path,
+            env=variables(tmp_path),
+            text=True,
+            capture_output=True,
+            check=False,
+        )
         assert done.returncode == 0, f"{asked}\n{done.stderr[-2000:]}"
         return done.stdout
 
     assert "--config" in said(script, "--help")
     assert "--config" in said(script.with_name("validate.py"), "--help")
     assert (
-        said("-c", "import grpc, great_expectations, pyspark; print(pyspark.__version__)") == f"{pyspark.__version__}\n"
+        said("-c", "import grpc, great_expectations, pyspark; print(pyspark.__version__)")
+        == f"{pyspark.__version__}\n"
     )
 
 
 def test_the_demo(command: Command, tmp_path: Path) -> None:
-    """Kafka's jars are fetched into the user's cache, and nothing but the folder of the demo is left."""
+    """Kafka's jars are fetched into the user's cache, and nothing but the folder of the demo is
+    left.
+    """
     printed = command("demo", "--folder", "played").stdout
     # The commands to try next name where the command is: here in a folder of a long name.
-    assert max(len(line) for line in printed.splitlines() if "/bin/kafka-metadata-history" not in line) <= 120
-    asked = re.findall(r"^\$ \S*kafka-metadata-history (\w+ ?\w*) --config played/demo.yaml", printed, re.MULTILINE)
-    assert asked == ["query overview", "query broker_incidents", "query rebalances", "query rebalance_cost", "report"]
+    assert (
+        max(len(line) for line in printed.splitlines() if "/bin/kafka-metadata-history" not in line)
+        <= 120
+    )
+    asked = re.findall(
+        r"^\$ \S*kafka-metadata-history (\w+ ?\w*) --config played/demo.yaml", printed, re.MULTILINE
+    )
+    assert asked == [
+        "query overview",
+        "query broker_incidents",
+        "query rebalances",
+        "query rebalance_cost",
+        "report",
+    ]
     assert re.search(r" isr_left +\d +60 +accounts-0 ", printed), "one of the user's topics"
     assert [each.name for each in tmp_path.iterdir()] == ["played"]
     assert (tmp_path / "played" / "incident.html").stat().st_size < 5_000_000
@@ -135,12 +185,16 @@ def test_the_demo(command: Command, tmp_path: Path) -> None:
 
 
 def _has_no_trace(said: str) -> bool:
-    """PySpark's own server of accumulators may be in the middle of a message of the JVM that ended."""
+    """PySpark's own server of accumulators may be in the middle of a message of the JVM that
+    ended.
+    """
     return said.count("Traceback") == said.count("Exception occurred during processing of request")
 
 
 @pytest.fixture
-def recorder(command: Command, cluster: LocalCluster, home: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def recorder(
+    command: Command, cluster: LocalCluster, home: Path, tmp_path: Path
+) -> Iterator[subprocess.Popen[bytes]]:
     """One that has committed a batch of polls; its folder has its log."""
     command("init", "--alias", "orders", "--bootstrap", cluster.bootstrap_servers, "--lake", "lake")
     with (tmp_path / "log").open("w") as log:
@@ -161,7 +215,9 @@ def recorder(command: Command, cluster: LocalCluster, home: Path, tmp_path: Path
         recorder.wait()
 
 
-def test_a_recorder_whose_jvm_is_killed_says_so_in_one_line(recorder: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_a_recorder_whose_jvm_is_killed_says_so_in_one_line(
+    recorder: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     (jvm,) = (each for each in psutil.Process(recorder.pid).children() if "java" in each.name())
     jvm.kill()
     assert recorder.wait(120) == 1

@@ -1,4 +1,6 @@
-"""Brokers that are cut off from the controllers and answer on: nothing is missed, and nothing believed of them."""
+"""Brokers that are cut off from the controllers and answer on: nothing is missed, and nothing
+believed of them.
+"""
 
 import threading
 import time
@@ -29,7 +31,9 @@ def isolatable() -> Iterator[LocalCluster]:
     times = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
     with LocalCluster(3, controllers=1, isolatable=True, properties=times) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, len(REPLICAS), replica_assignment=REPLICAS)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(TOPIC, len(REPLICAS), replica_assignment=REPLICAS)])[
+            TOPIC
+        ].result(30)
         yield cluster
 
 
@@ -37,7 +41,9 @@ class Recorded:
     """Polls of a cluster on a beat, and the history of them."""
 
     def __init__(self, servers: str) -> None:
-        options = parse({"kafka.bootstrap.servers": servers, "requestTimeout": "3s", "topicsPattern": TOPIC})
+        options = parse(
+            {"kafka.bootstrap.servers": servers, "requestTimeout": "3s", "topicsPattern": TOPIC}
+        )
         self._options = options
         self._ended = threading.Event()
         self._rows: list[dict[str, Any]] = []
@@ -53,11 +59,17 @@ class Recorded:
 
     def _poll(self) -> None:
         records, n = BatchRecords(TopicFilter()), 0
-        with Poller(self._options.clusters[0], self._options.topic_filter, self._options.request_timeout_ms) as poller:
+        with Poller(
+            self._options.clusters[0], self._options.topic_filter, self._options.request_timeout_ms
+        ) as poller:
             while not self._ended.wait(EVERY_S):
                 due = round(datetime.now(UTC).timestamp() * 1000)
                 planned = Planned("20261101T000000Z-00000000", n, "c", date(2026, 11, 1), 500, due)
-                self._rows += [row for batch in records.rows(planned, poller.poll()) for row in batch.to_pylist()]
+                self._rows += [
+                    row
+                    for batch in records.rows(planned, poller.poll())
+                    for row in batch.to_pylist()
+                ]
                 records.kept()
                 n += 1
 
@@ -76,7 +88,12 @@ def states(lake: Lake, partition: int) -> list[tuple[int, int, tuple[int, ...]]]
     """Leader, leader epoch and ISR of a partition, one after the other."""
     rows = [row for row in lake.tables[PARTITIONS].values() if row["partition"] == partition]
     rows.sort(key=lambda row: row["first_poll"])
-    return [state for state, _ in groupby((row["leader"], row["leader_epoch"], tuple(row["isr"])) for row in rows)]
+    return [
+        state
+        for state, _ in groupby(
+            (row["leader"], row["leader_epoch"], tuple(row["isr"])) for row in rows
+        )
+    ]
 
 
 @pytest.mark.parametrize("broker", [pytest.param(FOLLOWS, marks=pytest.mark.soak), LEADS_MUCH])
@@ -92,7 +109,9 @@ def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
         # A process that knows nothing yet, and this broker alone by its address.
         server = isolatable.bootstrap_servers.split(",")[broker - 1]
         options = parse({"kafka.bootstrap.servers": server, "requestTimeout": "3s"})
-        with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller:
+        with Poller(
+            options.clusters[0], options.topic_filter, options.request_timeout_ms
+        ) as poller:
             first = poller.poll()
         mended_at = datetime.now(UTC)
         isolatable.rejoin(broker)
@@ -106,7 +125,9 @@ def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
     for partition, replicas in enumerate(REPLICAS):
         (leader, epoch, isr), *later = states(lake, partition)
         assert isr == (1, 2, 3)
-        assert [each[2] for each in later] == [tuple(sorted({1, 2, 3} - {broker})), isr], "no ISR came back too early"
+        assert [each[2] for each in later] == [tuple(sorted({1, 2, 3} - {broker})), isr], (
+            "no ISR came back too early"
+        )
         moved = (2, epoch + 1) if leader == broker else (leader, epoch)
         assert [each[:2] for each in later] == [moved, moved]
         assert leader in replicas
@@ -116,6 +137,10 @@ def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
     assert last_row["end_reason"] == "caught_up"
     assert first_row["began_after"] < first_row["began_before"]
     assert cut_at < first_row["began_before"] < mended_at < last_row["ended_before"]
-    assert first_row["began_after"] < cut_at + timedelta(seconds=5), "the controllers fence it after 4 s"
+    assert first_row["began_after"] < cut_at + timedelta(seconds=5), (
+        "the controllers fence it after 4 s"
+    )
     assert max(row["partitions_behind"] for row in lake.tables[STALE].values()) >= len(REPLICAS)
-    assert max(row["epochs_behind"] for row in lake.tables[STALE].values()) >= (2 if broker == LEADS_MUCH else 0)
+    assert max(row["epochs_behind"] for row in lake.tables[STALE].values()) >= (
+        2 if broker == LEADS_MUCH else 0
+    )

@@ -37,7 +37,9 @@ def eventually(condition: Callable[[], bool], *, within: float) -> None:
 
 
 def finalized_features(cluster: LocalCluster) -> dict[str, int]:
-    request = ApiVersionsRequest(version=3, client_software_name="tests", client_software_version="0")
+    request = ApiVersionsRequest(
+        version=3, client_software_name="tests", client_software_version="0"
+    )
     answer = ask(cluster.nodes[1].ports["PLAINTEXT"], request, ApiVersionsResponse, 10.0)
     return {feature.name: feature.max_version_level for feature in answer.finalized_features}
 
@@ -80,13 +82,17 @@ def test_a_paused_broker_answers_nothing_until_resumed(cluster):
     finally:
         cluster.resume(2)
     assert cluster.state(2) == "running"
-    eventually(lambda: known_to(cluster, 1) == known_to(cluster, 2) == {1, 2, 3}, within=FENCED_WITHIN)
+    eventually(
+        lambda: known_to(cluster, 1) == known_to(cluster, 2) == {1, 2, 3}, within=FENCED_WITHIN
+    )
 
 
 def test_commands_that_make_no_sense_are_refused(cluster):
     with pytest.raises(LocalClusterError, match=r"no node 9: there are 1, 2, 3"):
         cluster.stop(9)
-    with pytest.raises(LocalClusterError, match=r"node 1 \(broker and controller\) is running already"):
+    with pytest.raises(
+        LocalClusterError, match=r"node 1 \(broker and controller\) is running already"
+    ):
         cluster.start(1)
     with pytest.raises(LocalClusterError, match="no SASL_SSL listener"):
         _ = cluster.sasl_ssl
@@ -94,7 +100,9 @@ def test_commands_that_make_no_sense_are_refused(cluster):
 
 @pytest.mark.soak
 def test_controllers_apart_and_a_feature_off(cluster):
-    with LocalCluster(brokers=1, controllers=1, features={"eligible.leader.replicas.version": 0}) as apart:
+    with LocalCluster(
+        brokers=1, controllers=1, features={"eligible.leader.replicas.version": 0}
+    ) as apart:
         assert known_to(apart, 1) == {1}
         assert "eligible.leader.replicas.version" not in finalized_features(apart)
         apart.stop(1)
@@ -140,12 +148,16 @@ def test_sasl_ssl_wants_the_password_the_authority_and_the_host_name(sasl_ssl_cl
     shake_hands(trusting, "localhost")
     with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
         shake_hands(trusting, HOST)
-    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate in certificate chain"):
+    with pytest.raises(
+        ssl.SSLCertVerificationError, match="self-signed certificate in certificate chain"
+    ):
         shake_hands(ssl.create_default_context(), "localhost")
 
 
 def test_a_broker_that_does_not_start_shows_the_end_of_its_log():
-    with pytest.raises(LocalClusterError, match=r"node 1 .* ended while starting; its log ends with:\n") as failed:
+    with pytest.raises(
+        LocalClusterError, match=r"node 1 .* ended while starting; its log ends with:\n"
+    ) as failed:
         LocalCluster(brokers=1, properties={"metric.reporters": "no.such.Reporter"}).up()
     assert "ClassNotFoundException: no.such.Reporter" in str(failed.value)
 
@@ -184,14 +196,19 @@ with LocalCluster(brokers=1, controllers=1) as cluster:
     print(cluster.pid(1), cluster.pid(2), cluster.log_file(1).parent.parent, flush=True)
     time.sleep(600)
 """
-    with subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    ) as parent:
         try:
             broker, controller, folder = parent.stdout.readline().split()
             assert psutil.pid_exists(int(broker))
             assert psutil.pid_exists(int(controller))
         finally:
             parent.kill()
-    eventually(lambda: not psutil.pid_exists(int(broker)) and not psutil.pid_exists(int(controller)), within=10)
+    eventually(
+        lambda: not psutil.pid_exists(int(broker)) and not psutil.pid_exists(int(controller)),
+        within=10,
+    )
     eventually(lambda: not Path(folder).exists(), within=10)
 
 
@@ -210,7 +227,9 @@ def test_the_command_line_leaves_a_cluster_that_it_can_end(tmp_path):
     try:
         up = run("up", "--brokers", "1", "--racks", "x")
         assert up.returncode == 0, up.stderr
-        (servers,) = (line for line in up.stdout.splitlines() if line.startswith("bootstrap servers: "))
+        (servers,) = (
+            line for line in up.stdout.splitlines() if line.startswith("bootstrap servers: ")
+        )
         port = int(servers.rpartition(":")[2])
         assert set(brokers_known_to(port)) == {1}
         assert up.stdout.endswith("stop it with: python -m local_cluster down\n")
@@ -237,12 +256,18 @@ def test_the_command_line_leaves_a_cluster_that_it_can_end(tmp_path):
 @pytest.mark.parametrize(
     "killed_in",
     [
-        pytest.param("cluster.LocalCluster._write_configuration", marks=pytest.mark.soak, id="with the folder made"),
+        pytest.param(
+            "cluster.LocalCluster._write_configuration",
+            marks=pytest.mark.soak,
+            id="with the folder made",
+        ),
         pytest.param("process.NodeProcess.__init__", id="with a node started"),
     ],
 )
 def test_down_ends_what_a_killed_up_left(tmp_path, killed_in):
-    """SIGKILL at the worst moments: before there is any node, and before anything could be noted of one."""
+    """SIGKILL at the worst moments: before there is any node, and before anything could be noted of
+    one.
+    """
     killed = f"""
 import os, signal
 import local_cluster.cluster, local_cluster.process
@@ -255,7 +280,9 @@ main(["up", "--brokers", "1"])
     assert up.returncode == -signal.SIGKILL
     config = str(tmp_path / ".local-cluster" / "cluster" / "node-1" / "server.properties")
     # A process that names the same file is not the node.
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", config]) as foreign:
+    with subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)", config]
+    ) as foreign:
         try:
             down = subprocess.run(
                 [sys.executable, "-m", "local_cluster", "down"],
@@ -265,7 +292,10 @@ main(["up", "--brokers", "1"])
                 text=True,
                 check=False,
             )
-            assert (down.returncode, down.stdout) == (0, "the cluster is down, its data are removed\n"), down.stderr
+            assert (down.returncode, down.stdout) == (
+                0,
+                "the cluster is down, its data are removed\n",
+            ), down.stderr
             assert foreign.poll() is None
         finally:
             foreign.kill()

@@ -15,7 +15,9 @@ def test_two_processes_at_once_fetch_one_whole_folder(tmp_path):
     folder = tmp_path / "jars" / "logger"
     command = [sys.executable, "-m", "local_cluster.ivy", *SIMPLE, str(folder), "--no-transitive"]
     both = [
-        subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for _ in range(2)
     ]
     outputs = [process.communicate() for process in both]
@@ -29,7 +31,9 @@ def test_another_revision_replaces_the_folder(tmp_path):
     folder = tmp_path / "logger"
     folder.mkdir()
     (folder / "slf4j-simple-1.7.35.jar").touch()
-    assert [jar.name for jar in fetch_jars(*SIMPLE, folder, transitive=False)] == ["slf4j-simple-1.7.36.jar"]
+    assert [jar.name for jar in fetch_jars(*SIMPLE, folder, transitive=False)] == [
+        "slf4j-simple-1.7.36.jar"
+    ]
 
 
 def test_a_version_that_does_not_exist_is_named_and_leaves_nothing(tmp_path):
@@ -37,7 +41,8 @@ def test_a_version_that_does_not_exist_is_named_and_leaves_nothing(tmp_path):
     with pytest.raises(LocalClusterError) as failed:
         fetch_jars("org.apache.kafka", "kafka_2.13", "9.9.9", folder)
     assert str(failed.value) == (
-        "cannot fetch org.apache.kafka:kafka_2.13:9.9.9: org.apache.kafka#kafka_2.13;9.9.9: not found. "
+        "cannot fetch org.apache.kafka:kafka_2.13:9.9.9: org.apache.kafka#kafka_2.13;9.9.9: not "
+        "found. "
         "Check the version, and that the package repository can be reached."
     )
     assert not folder.exists()

@@ -1,4 +1,6 @@
-"""What `check` says of real clusters: in good health, with a broker down, and to a user who may ask little."""
+"""What `check` says of real clusters: in good health, with a broker down, and to a user who may ask
+little.
+"""
 
 import time
 from pathlib import Path
@@ -23,12 +25,20 @@ PRINCIPAL = "User:alice"
 
 @pytest.fixture(scope="module")
 def topic(cluster, made_topic):
-    with made_topic(cluster.bootstrap_servers, TOPIC, 6, replication_factor=3, config={"min.insync.replicas": "2"}):
+    with made_topic(
+        cluster.bootstrap_servers,
+        TOPIC,
+        6,
+        replication_factor=3,
+        config={"min.insync.replicas": "2"},
+    ):
         yield TOPIC
 
 
 def look(capsys, bootstrap: str, config: Path | None = None) -> tuple[int, str, str]:
-    status = exit_status(["check", "--bootstrap", bootstrap, *(["--client", str(config)] if config else [])])
+    status = exit_status(
+        ["check", "--bootstrap", bootstrap, *(["--client", str(config)] if config else [])]
+    )
     return status, *capsys.readouterr()
 
 
@@ -39,7 +49,9 @@ def line(output: str, start: str) -> list[str]:
 
 def topic_config(folder: Path, **more: str) -> Path:
     config = folder / "client.yaml"
-    config.write_text("".join(f"{name}: {value}\n" for name, value in {"topics": TOPIC, **more}.items()))
+    config.write_text(
+        "".join(f"{name}: {value}\n" for name, value in {"topics": TOPIC, **more}.items())
+    )
     return config
 
 
@@ -57,9 +69,10 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     config = topic_config(tmp_path)
     healthy = until(capsys, cluster, config, "1 topic, 6 partitions")
     assert cluster.cluster_id in healthy
-    assert [line(healthy, name)[-1] for name in ("offline", "under min", "at min", "under-rep", "not led by")] == [
-        "0"
-    ] * 5
+    assert [
+        line(healthy, name)[-1]
+        for name in ("offline", "under min", "at min", "under-rep", "not led by")
+    ] == ["0"] * 5
     # Leaders spread over three brokers, six partitions on each.
     assert [line(healthy, f"{broker}  127.0.0.1:")[2:] for broker in (1, 2, 3)] == [
         [rack, "2", "2", "6"] for rack in "abc"
@@ -77,7 +90,10 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
         cluster.start(2)
     assert "not listed: down or fenced" in down
     assert "warning" not in healthy + down
-    assert [line(down, name)[-1] for name in ("offline", "under min", "at min", "under-rep", "not led by")] == [
+    assert [
+        line(down, name)[-1]
+        for name in ("offline", "under min", "at min", "under-rep", "not led by")
+    ] == [
         "0",
         "0",
         "6",
@@ -115,10 +131,20 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
         "rebalance history": "READ on topic __consumer_offsets",
     }.items():
         assert " ".join(line(output, f"{feature}  ")).endswith(f"missing: {needs}"), output
-    assert "--add --allow-principal User:alice --operation Read --topic __consumer_offsets" in output
+    assert (
+        "--add --allow-principal User:alice --operation Read --topic __consumer_offsets" in output
+    )
 
     def allow(kind: ResourceType, name: str, operation: AclOperation) -> None:
-        acl = AclBinding(kind, name, ResourcePatternType.LITERAL, PRINCIPAL, "*", operation, AclPermissionType.ALLOW)
+        acl = AclBinding(
+            kind,
+            name,
+            ResourcePatternType.LITERAL,
+            PRINCIPAL,
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
         admin.create_acls([acl])[acl].result(30)
 
     allow(ResourceType.TOPIC, TOPIC, AclOperation.DESCRIBE)
@@ -138,9 +164,15 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
     assert set(admin.list_topics(timeout=10).topics) == {TOPIC}
 
 
-def test_an_unreachable_broker_and_a_wrong_password_are_one_line(guarded, tmp_path, monkeypatch, capsys):
+def test_an_unreachable_broker_and_a_wrong_password_are_one_line(
+    guarded, tmp_path, monkeypatch, capsys
+):
     status, output, errors = look(capsys, "127.0.0.1:1")
-    assert (status, output, errors) == (3, "127.0.0.1:1: failed: unreachable: 127.0.0.1:1: connection refused\n", "")
+    assert (status, output, errors) == (
+        3,
+        "127.0.0.1:1: failed: unreachable: 127.0.0.1:1: connection refused\n",
+        "",
+    )
     config = secure_config(guarded, tmp_path, monkeypatch, "wrong")
     status, output, errors = look(capsys, guarded.sasl_ssl.bootstrap_servers, config)
     assert (status, errors) == (3, "")

@@ -23,7 +23,13 @@ STILL = 2
 
 def ask(servers: str, between: Callable[[], Any] = lambda: None) -> Beside:
     """Poll, call `between`, then ask for offsets."""
-    options = parse({"kafka.bootstrap.servers": servers, "groupsPattern": "offsets-.*", "enrich": "groups,offsets"})
+    options = parse(
+        {
+            "kafka.bootstrap.servers": servers,
+            "groupsPattern": "offsets-.*",
+            "enrich": "groups,offsets",
+        }
+    )
     polling = options.polling["default"]
     with Poller(options.clusters[0], options.topic_filter, 30_000) as each:
         poll = each.poll()
@@ -42,7 +48,12 @@ def consume(servers: str, group: str, protocol: str, committed: int) -> Consumer
     """A member of a group that reads all and commits one offset for each partition."""
     own = {"group.protocol": "consumer"} if protocol == "consumer" else {}
     reader = Consumer(
-        {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
         | own
     )
     reader.subscribe([TOPIC])
@@ -52,7 +63,10 @@ def consume(servers: str, group: str, protocol: str, committed: int) -> Consumer
         return len(reader.assignment()) == PARTITIONS
 
     until(has_all)
-    reader.commit(offsets=[TopicPartition(TOPIC, n, committed + n) for n in range(PARTITIONS)], asynchronous=False)
+    reader.commit(
+        offsets=[TopicPartition(TOPIC, n, committed + n) for n in range(PARTITIONS)],
+        asynchronous=False,
+    )
     return reader
 
 
@@ -62,11 +76,14 @@ def groups(cluster: LocalCluster, made_topic: Any) -> Iterator[AdminClient]:
     with made_topic(servers, TOPIC, PARTITIONS, replication_factor=3) as admin:
         write(servers, TOPIC, *range(PARTITIONS))
         admin.delete_records([TopicPartition(TOPIC, 0, 3)])[TopicPartition(TOPIC, 0)].result(30)
-        readers = [consume(servers, group, group.removeprefix("offsets-"), n + 3) for n, group in enumerate(GROUPS[:2])]
+        readers = [
+            consume(servers, group, group.removeprefix("offsets-"), n + 3)
+            for n, group in enumerate(GROUPS[:2])
+        ]
         simple = [TopicPartition(TOPIC, STILL, 10, "anything")]
-        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("offsets-simple", simple)])[
-            "offsets-simple"
-        ].result(30)
+        admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions("offsets-simple", simple)]
+        )["offsets-simple"].result(30)
         yield admin
         for reader in readers:
             reader.close()
@@ -91,9 +108,13 @@ def as_an_admin_says(admin: AdminClient) -> set[tuple[Any, ...]]:
     )
     found = set()
     for group in GROUPS:
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[
+            group
+        ].result(30)
         for each in asked.topic_partitions:
-            found.add((group, each.partition, each.offset, first[each.partition], end[each.partition]))
+            found.add(
+                (group, each.partition, each.offset, first[each.partition], end[each.partition])
+            )
     return found
 
 
@@ -102,7 +123,9 @@ def of_topic(rows: list[dict[str, Any]], topic: str = TOPIC) -> set[tuple[Any, .
     return {tuple(each[name] for name in names) for each in rows if each["topic"] == topic}
 
 
-def test_offsets_are_those_that_an_admin_client_is_told(cluster: LocalCluster, groups: AdminClient) -> None:
+def test_offsets_are_those_that_an_admin_client_is_told(
+    cluster: LocalCluster, groups: AdminClient
+) -> None:
     for server in cluster.bootstrap_servers.split(","):
         enrichment = ask(server)
         rows = told(enrichment)
@@ -118,11 +141,17 @@ def test_offsets_are_those_that_an_admin_client_is_told(cluster: LocalCluster, g
     assert of_topic(rows) == as_an_admin_says(groups)
     assert {each["log_end"] for each in rows if each["topic"] == TOPIC} == {15, 10}
     for each in rows:
-        times = [each[f"{what}_read_{bound}"] for what in ("commit", "ends") for bound in ("after", "before")]
+        times = [
+            each[f"{what}_read_{bound}"]
+            for what in ("commit", "ends")
+            for bound in ("after", "before")
+        ]
         assert times == sorted(times)
 
 
-def test_groups_and_topics_that_are_gone(cluster: LocalCluster, groups: AdminClient, made_topic: Any) -> None:
+def test_groups_and_topics_that_are_gone(
+    cluster: LocalCluster, groups: AdminClient, made_topic: Any
+) -> None:
     servers = cluster.bootstrap_servers
     assert deleted(groups, "offsets-simple")
     rows = told(ask(servers))
@@ -131,13 +160,16 @@ def test_groups_and_topics_that_are_gone(cluster: LocalCluster, groups: AdminCli
 
     with made_topic(servers, GONE, 1, replication_factor=3):
         commits = [TopicPartition(GONE, 0, 7)]
-        groups.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("offsets-simple", commits)])[
-            "offsets-simple"
-        ].result(30)
+        groups.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions("offsets-simple", commits)]
+        )["offsets-simple"].result(30)
         assert of_topic(told(ask(servers)), GONE) == {("offsets-simple", 0, 7, 0, 0)}
         groups.delete_topics([GONE])[GONE].result(30)
         seen = set()
-        # Brokers take leave of it one after the other; the coordinator removes the commits when it hears of it.
+        # Brokers take leave of it one after the other; the coordinator removes the commits when it
+        # hears of it.
         until(lambda: not (now := of_topic(told(ask(servers)), GONE)) or seen.update(now))
-        assert seen <= {("offsets-simple", 0, 7, None, None), ("offsets-simple", 0, 7, 0, 0)}, "never a guess"
+        assert seen <= {("offsets-simple", 0, 7, None, None), ("offsets-simple", 0, 7, 0, 0)}, (
+            "never a guess"
+        )
         groups.create_topics([NewTopic(GONE, 1)])[GONE].result(30)

@@ -1,10 +1,10 @@
-"""The table of permissions in docs/permissions.md, row by row: what it asks for suffices, and nothing of it can be left
-out.
+"""The table of permissions in docs/permissions.md, row by row: what it asks for suffices, and
+nothing of it can be left out.
 
-Each set of permissions has a user of its own, made before anything is asked. Who is asked is a cluster with something
-to tell in every row: a broker is fenced, so that a partition has an eligible leader and a reassignment does not end;
-another one hangs while groups are asked for, which is when a listing must know whose the partitions of the offsets
-topic are.
+Each set of permissions has a user of its own, made before anything is asked. Who is asked is a
+cluster with something to tell in every row: a broker is fenced, so that a partition has an eligible
+leader and a reassignment does not end; another one hangs while groups are asked for, which is when
+a listing must know whose the partitions of the offsets topic are.
 """
 
 import os
@@ -50,7 +50,10 @@ ASKED, HANGING, FENCED = 1, 2, 3
 SUPER_USER = "super-user"
 PASSWORD = "permissions-secret"  # noqa: S105
 os.environ["PERMISSIONS_PASSWORD"] = PASSWORD
-PROPERTIES = {"offsets.topic.num.partitions": "1", "super.users": f"User:ANONYMOUS;User:{SUPER_USER}"}
+PROPERTIES = {
+    "offsets.topic.num.partitions": "1",
+    "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
+}
 
 
 class Permission(NamedTuple):
@@ -73,7 +76,8 @@ RESOURCES = {
 """What the table calls them -> what they are here."""
 IMPLIED = {
     **dict.fromkeys(
-        (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER), AclOperation.DESCRIBE
+        (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+        AclOperation.DESCRIBE,
     ),
     AclOperation.ALTER_CONFIGS: AclOperation.DESCRIBE_CONFIGS,
 }
@@ -89,19 +93,31 @@ def permissions(text: str) -> Permissions:
         return frozenset()
     said = re.fullmatch(r"`([A-Z_]+)` on (.+)", text)
     assert said, f"the table of permissions says {text!r}, which this test does not understand"
-    return frozenset(Permission(AclOperation[said[1]], *RESOURCES[name]) for name in said[2].split(" and on "))
+    return frozenset(
+        Permission(AclOperation[said[1]], *RESOURCES[name]) for name in said[2].split(" and on ")
+    )
 
 
 def of_every_user() -> Permissions:
-    """What the command above the table gives; its topics, all of them, are the one here that is to be seen."""
-    (operation,) = re.findall(r"^\$ kafka-acls\.sh .* --operation (\w+) --topic '\*'$", SECTION, re.MULTILINE)
+    """What the command above the table gives; its topics, all of them, are the one here that is to
+    be seen.
+    """
+    (operation,) = re.findall(
+        r"^\$ kafka-acls\.sh .* --operation (\w+) --topic '\*'$", SECTION, re.MULTILINE
+    )
     return frozenset({Permission(AclOperation[operation.upper()], *RESOURCES["the topics"])})
 
 
 def table() -> dict[str, Permissions]:
     """What each row asks for beside that."""
-    rows = (line.strip("| ").split(" | ") for line in SECTION.splitlines() if line.startswith("| `"))
-    found = {feature.split("`")[1]: permissions(needed) for feature, _, needed, *_ in rows if feature != "`enrich`"}
+    rows = (
+        line.strip("| ").split(" | ") for line in SECTION.splitlines() if line.startswith("| `")
+    )
+    found = {
+        feature.split("`")[1]: permissions(needed)
+        for feature, _, needed, *_ in rows
+        if feature != "`enrich`"
+    }
     assert set(found) == {*ENRICHMENTS, "groupLog"}
     return found
 
@@ -139,11 +155,22 @@ USERS: dict[Permissions, str] = {
 
 def make_users(admin: AdminClient) -> None:
     scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    made = [UserScramCredentialUpsertion(user, scram, PASSWORD.encode()) for user in (SUPER_USER, *USERS.values())]
+    made = [
+        UserScramCredentialUpsertion(user, scram, PASSWORD.encode())
+        for user in (SUPER_USER, *USERS.values())
+    ]
     for future in admin.alter_user_scram_credentials(made).values():
         future.result(30)
     acls = [
-        AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+        AclBinding(
+            kind,
+            name,
+            ResourcePatternType.LITERAL,
+            f"User:{user}",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
         for allowed, user in USERS.items()
         for operation, kind, name in allowed
     ]
@@ -178,7 +205,9 @@ def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]
         started.stop(FENCED)
         administration.reassign([(TOPIC, 1, (ASKED, FENCED))])
         end = time.monotonic() + 30
-        while nothing := [feature for feature in TABLE if not came_to(started, feature, SUPER_USER)[1]]:
+        while nothing := [
+            feature for feature in TABLE if not came_to(started, feature, SUPER_USER)[1]
+        ]:
             assert time.monotonic() < end, nothing
             time.sleep(0.2)
         yield started
@@ -190,7 +219,12 @@ def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]
 def read(source: type[DataSource], options: dict[str, str]) -> list[dict[str, Any]]:
     made = source(options)
     reader = made.reader(made.schema())
-    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    return [
+        row
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    ]
 
 
 def reach(cluster: LocalCluster, user: str) -> dict[str, str]:
@@ -204,7 +238,9 @@ def reach(cluster: LocalCluster, user: str) -> dict[str, str]:
     }
 
 
-def polled(cluster: LocalCluster, user: str, **options: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+def polled(
+    cluster: LocalCluster, user: str, **options: str
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """The outcomes of questions beside a good poll, and the rows that are no headers."""
     rows = read(KafkaMetadataSource, reach(cluster, user) | options)
     (header,) = (row for row in rows if row["record"] == "poll")
@@ -218,7 +254,9 @@ def came_to(cluster: LocalCluster, feature: str, user: str) -> tuple[str, list[A
         return came_to_log(cluster, user)
     with hanging(cluster) if feature in OF_GROUPS else nullcontext():
         outcomes, rows = polled(cluster, user, enrich=feature, topicsPattern=TOPIC)
-    return outcomes[feature], [(row["topic"], timeless(row[feature])) for row in rows if row["record"] == feature]
+    return outcomes[feature], [
+        (row["topic"], timeless(row[feature])) for row in rows if row["record"] == feature
+    ]
 
 
 def timeless(answer: Any) -> Any:
@@ -235,7 +273,9 @@ def came_to_log(cluster: LocalCluster, user: str) -> tuple[str, list[Any]]:
         rows = read(KafkaGroupLogSource, reach(cluster, user))
     except GroupLogError as error:
         return error.kind, []
-    return OK, [(row["offset"], row["group_id"], row["type"]) for row in rows if row["record"] == "record"]
+    return OK, [
+        (row["offset"], row["group_id"], row["type"]) for row in rows if row["record"] == "record"
+    ]
 
 
 @contextmanager
@@ -266,7 +306,10 @@ def test_what_a_row_asks_for_suffices(cluster: LocalCluster, feature: str) -> No
 @pytest.mark.parametrize(
     ("feature", "without", "allowed"),
     LESSER,
-    ids=[f"{feature}-{without.operation.name}-{without.name}-{len(allowed)}" for feature, without, allowed in LESSER],
+    ids=[
+        f"{feature}-{without.operation.name}-{without.name}-{len(allowed)}"
+        for feature, without, allowed in LESSER
+    ],
 )
 def test_nothing_that_a_row_asks_for_can_be_left_out(
     cluster: LocalCluster, feature: str, without: Permission, allowed: Permissions
@@ -282,8 +325,13 @@ def test_nothing_that_a_row_asks_for_can_be_left_out(
 
 
 def test_configurations_that_may_not_be_read_are_null_beside_others(cluster: LocalCluster) -> None:
-    outcomes, rows = polled(cluster, USERS[BASE | TABLE["configs"] | {SOME_CONFIGS}], enrich="configs")
+    outcomes, rows = polled(
+        cluster, USERS[BASE | TABLE["configs"] | {SOME_CONFIGS}], enrich="configs"
+    )
     assert outcomes == {"configs": OK}
     configs = {row["topic"]: row["configs"] for row in rows if row["record"] == "configs"}
     assert configs[OTHER] is None
-    assert dict(configs[TOPIC])["min.insync.replicas"] == {"value": "2", "source": "DYNAMIC_TOPIC_CONFIG"}
+    assert dict(configs[TOPIC])["min.insync.replicas"] == {
+        "value": "2",
+        "source": "DYNAMIC_TOPIC_CONFIG",
+    }

@@ -1,4 +1,6 @@
-"""The pipeline as a user runs it: spark-submit against the local cluster, killed and started again."""
+"""The pipeline as a user runs it: spark-submit against the local cluster, killed and started
+again.
+"""
 
 import random
 import time
@@ -46,7 +48,9 @@ RETENTION = timedelta(days=7)
 
 
 def polls_of_days(days: int) -> list[dict[str, object]]:
-    """Rows of bronze of a cluster that was polled on these days, twice each, and whose leader moved."""
+    """Rows of bronze of a cluster that was polled on these days, twice each, and whose leader
+    moved.
+    """
     answers = []
     for n in range(2 * days):
         at = FIRST_DAY + timedelta(days=n // 2, seconds=n % 2)
@@ -58,13 +62,16 @@ def polls_of_days(days: int) -> list[dict[str, object]]:
             "isr": [0, 1],
             "offline_replicas": [],
         }
-        answer = good_answer("20261101T000000Z-00000000", n, at, {0: None, 1: None}, {"orders": [led]}, batch=n)
+        answer = good_answer(
+            "20261101T000000Z-00000000", n, at, {0: None, 1: None}, {"orders": [led]}, batch=n
+        )
         answers.append(replace(answer, cluster_id="id-past"))
     return bronze_rows("past", answers)
 
 
 class Upkeep:
-    """Makes a lake with polls of some days, long ago, of a cluster `past`; then tends the lake beside a pipeline.
+    """Makes a lake with polls of some days, long ago, of a cluster `past`; then tends the lake
+    beside a pipeline.
 
     `past`: the polls of those days.
     """
@@ -73,16 +80,32 @@ class Upkeep:
         self.spark, self.folder, self.days, self.dropped = spark, folder, days, 0
         self.lake = new_lake(spark, folder / "lake")
         append_rows(spark, self.lake, bronze.METADATA_POLLS, polls_of_days(days))
-        self.past = [row for row in stored.rows_of(self.lake, bronze.METADATA_POLLS) if row["cluster"] == "past"]
+        self.past = [
+            row
+            for row in stored.rows_of(self.lake, bronze.METADATA_POLLS)
+            if row["cluster"] == "past"
+        ]
 
     def __call__(self) -> None:
         """Retention drops a day, all tables are compacted, vacuumed and validated."""
-        wait_for(lambda: not self._states().where("cluster = 'past'").isEmpty(), 300, "history of the past")
+        wait_for(
+            lambda: not self._states().where("cluster = 'past'").isEmpty(),
+            300,
+            "history of the past",
+        )
         self.dropped += 1
-        expire_bronze(self.spark, self.lake, RETENTION, FIRST_DAY + timedelta(days=self.dropped) + RETENTION)
+        expire_bronze(
+            self.spark, self.lake, RETENTION, FIRST_DAY + timedelta(days=self.dropped) + RETENTION
+        )
         keep_up(self.spark, self.lake, timedelta(days=10_000), {}, datetime.now(UTC))
-        findings = validate.apply(self.spark, load(str(self.folder / "config.yaml")), datetime.now(UTC))
-        assert not [each for each in findings if validate.is_critical(each) and each.rule.name != "polled_now"]
+        findings = validate.apply(
+            self.spark, load(str(self.folder / "config.yaml")), datetime.now(UTC)
+        )
+        assert not [
+            each
+            for each in findings
+            if validate.is_critical(each) and each.rule.name != "polled_now"
+        ]
         assert self._polls().select("day").distinct().count() == self.days - self.dropped
 
     def _polls(self) -> DataFrame:
@@ -97,12 +120,16 @@ class Upkeep:
 FAULTS_SEED, SECONDS = 26502, 75.0
 """Its plan has something of everything: tests/unit/test_truth_chaos.py."""
 SEED, BEFORE, AFTER = 281, 4, 1
-"""Steps of a group before and after its coordinator's broker stops: the beginnings of what `make truth` does."""
+"""Steps of a group before and after its coordinator's broker stops: the beginnings of what `make
+truth` does.
+"""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """How history of one run agrees with the controllers' own log, and with what members of groups said."""
+    """How history of one run agrees with the controllers' own log, and with what members of groups
+    said.
+    """
 
     verdict: Verdict
     groups: dict[str, Score]
@@ -122,8 +149,8 @@ def saying(after: int, then: Callable[[], object]) -> Callable[[str], None]:
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """A pipeline with all that it can do, beside faults and then beside groups, killed in the middle of the one and
-    terminated in the middle of the other.
+    """A pipeline with all that it can do, beside faults and then beside groups, killed in the
+    middle of the one and terminated in the middle of the other.
     """
     folder = tmp_path_factory.mktemp("everything")
     properties = FAULTS | of_groups.PROPERTIES | WHOLE_LOG
@@ -154,14 +181,19 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
             scripts = [beginning(write(SEED, kind), BEFORE, AFTER) for kind in (RANGE, CONSUMER)]
             # After the coordinator's broker stopped. The log keeps what members do from then on.
             stopped_by = len(scripts) * (BEFORE + 1) + 1
-            played = of_groups.play(cluster, scripts, saying(stopped_by, lambda: pipelined.end(SIGTERM)))
+            played = of_groups.play(
+                cluster, scripts, saying(stopped_by, lambda: pipelined.end(SIGTERM))
+            )
         assert pipeline.main(["--config", str(file), "--once"]) == 0
         truth = read_truth(cluster)
     config = load(str(file))
     check_lake(config.lake)
     verdict = judge(Run(NEWEST, {1: config}, journal, truth, log=config), 1)
     history = read_history(spark, config.lake)
-    return Judged(verdict, {group: compare(each, history, played.moves) for group, each in played.happened.items()})
+    return Judged(
+        verdict,
+        {group: compare(each, history, played.moves) for group, each in played.happened.items()},
+    )
 
 
 @pytest.mark.soak
@@ -195,7 +227,10 @@ def orders(cluster: LocalCluster) -> Iterator[None]:
 def test_a_pipeline_killed_twenty_times_loses_nothing(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    chance, config = random.Random(12), config_file(tmp_path, cluster, poll={"commitInterval": "5s"})
+    chance, config = (
+        random.Random(12),
+        config_file(tmp_path, cluster, poll={"commitInterval": "5s"}),
+    )
     with running(config) as pipelined:
         time.sleep(chance.uniform(0, 30))
         for i in range(1, 20):

@@ -87,7 +87,10 @@ def test_bootstrap_servers_are_tried_in_random_order(cluster):
 def test_nobody_reachable_names_every_address_once():
     result = poll("127.0.0.1:1,127.0.0.1:2")
     assert (result.error_kind, result.sent_at, result.broker) == ("unreachable", None, None)
-    assert sorted(result.error.split("; ")) == ["127.0.0.1:1: connection refused", "127.0.0.1:2: connection refused"]
+    assert sorted(result.error.split("; ")) == [
+        "127.0.0.1:1: connection refused",
+        "127.0.0.1:2: connection refused",
+    ]
     assert result.attempts == 6  # three rounds
 
 
@@ -210,7 +213,9 @@ def test_asking_for_a_topic_never_creates_it(sasl_ssl_cluster):
     ask_as_old_clients_do(server, "made")
     wait_for(lambda: "made" in topics(), 20, "a topic that brokers create")
     assert sorted(topics()) == sorted(["made", *before])
-    admin = AdminClient({"bootstrap.servers": server})  # which must live as long as it is waited for
+    admin = AdminClient(
+        {"bootstrap.servers": server}
+    )  # which must live as long as it is waited for
     admin.delete_topics(["made"])["made"].result(30)
 
 
@@ -219,13 +224,18 @@ def ask_as_old_clients_do(server: str, topic: str) -> None:
     given = parse({"kafka.bootstrap.servers": server}).clusters[0]
     deadline = time.monotonic() + 20
     with closing(Connection(given, given.bootstrap_servers[0], deadline)) as connection:
-        connection.request(METADATA, 1, encode_request(1, [topic]), flexible=False, deadline=deadline)
+        connection.request(
+            METADATA, 1, encode_request(1, [topic]), flexible=False, deadline=deadline
+        )
 
 
 def test_throttling_is_obeyed(cluster):
     until: dict[str, float] = {}
     asked_after_throttling = 0
-    with quota(cluster, "throttled-test") as client, poller(servers_of(cluster)[0], **client) as each:
+    with (
+        quota(cluster, "throttled-test") as client,
+        poller(servers_of(cluster)[0], **client) as each,
+    ):
         for _ in range(50):
             result = each.poll()
             assert result.error_kind is None
@@ -234,7 +244,9 @@ def test_throttling_is_obeyed(cluster):
                 assert result.sent_at.timestamp() >= until[result.broker] - 0.005
                 asked_after_throttling += 1
             if result.throttle_time_ms:
-                until[result.broker] = result.received_at.timestamp() + result.throttle_time_ms / 1000
+                until[result.broker] = (
+                    result.received_at.timestamp() + result.throttle_time_ms / 1000
+                )
             if asked_after_throttling >= 2:
                 break
             time.sleep(0.05)  # until the quota has come to the brokers
@@ -251,7 +263,9 @@ def test_a_wait_for_throttling_comes_before_sending(cluster):
             with closing(Connection(given, given.bootstrap_servers[0], deadline)) as connection:
                 begin, wall = time.monotonic(), datetime.now(UTC)
                 waits = connection._connection._throttle_time - begin
-                answer = connection.request(METADATA, 13, encode_request(13), flexible=True, deadline=deadline)
+                answer = connection.request(
+                    METADATA, 13, encode_request(13), flexible=True, deadline=deadline
+                )
                 took = time.monotonic() - begin
             if waits > 0.1:
                 break
@@ -272,7 +286,10 @@ def quota(cluster: LocalCluster, client_id: str) -> Iterator[dict[str, str]]:
 
 
 def _set_request_quota(server: str, client_id: str, percentage: float | None) -> None:
-    entity, operation = AlterClientQuotasRequest.EntryData.EntityData, AlterClientQuotasRequest.EntryData.OpData
+    entity, operation = (
+        AlterClientQuotasRequest.EntryData.EntityData,
+        AlterClientQuotasRequest.EntryData.OpData,
+    )
     request = AlterClientQuotasRequest(
         version=1,
         entries=[
@@ -280,7 +297,12 @@ def _set_request_quota(server: str, client_id: str, percentage: float | None) ->
                 version=1,
                 entity=[entity(version=1, entity_type="client-id", entity_name=client_id)],
                 ops=[
-                    operation(version=1, key="request_percentage", value=percentage or 0.0, remove=percentage is None)
+                    operation(
+                        version=1,
+                        key="request_percentage",
+                        value=percentage or 0.0,
+                        remove=percentage is None,
+                    )
                 ],
             )
         ],
@@ -291,7 +313,10 @@ def _set_request_quota(server: str, client_id: str, percentage: float | None) ->
     connection = Connection(cluster, cluster.bootstrap_servers[0], deadline)
     answer = connection.request(49, 1, request.encode(), flexible=True, deadline=deadline)
     connection.close()
-    assert [entry.error_code for entry in AlterClientQuotasResponse.decode(answer.body, version=1).entries] == [0]
+    assert [
+        entry.error_code
+        for entry in AlterClientQuotasResponse.decode(answer.body, version=1).entries
+    ] == [0]
 
 
 @pytest.mark.soak

@@ -1,4 +1,6 @@
-"""The commands and queries of README.md and docs/, run as they are, but for where the cluster and the lake are."""
+"""The commands and queries of README.md and docs/, run as they are, but for where the cluster and
+the lake are.
+"""
 
 import re
 import shlex
@@ -72,7 +74,10 @@ def test_tables_are_attached_to_a_session(spark, recorded: Lake, capsys) -> None
 @pytest.mark.parametrize("engine", ["DuckDB", pytest.param("Spark", marks=pytest.mark.soak)])
 def test_queries_run(spark, lake: Lake, engine: str) -> None:
     ask = asking(spark, lake) if engine == "Spark" else without_spark(lake)
-    of_the_demo = [shlex.split(line)[2] for line in commands(r'kafka-metadata-history query "SELECT .* \.demo/.*')]
+    of_the_demo = [
+        shlex.split(line)[2]
+        for line in commands(r'kafka-metadata-history query "SELECT .* \.demo/.*')
+    ]
     assert len(of_the_demo) == 2
     for query in (*blocks("sql"), *of_the_demo):
         assert ask(query).column_names
@@ -94,7 +99,9 @@ def test_a_question_of_an_incident_review(recorded: Lake, config: Path) -> None:
 
 
 @pytest.mark.soak
-def test_the_status_as_a_textfile_says_that_all_is_well(recorded: Lake, config: Path, tmp_path: Path) -> None:
+def test_the_status_as_a_textfile_says_that_all_is_well(
+    recorded: Lake, config: Path, tmp_path: Path
+) -> None:
     (example,) = (block for block in blocks("sh") if "textfile_collector" in block)
     made = tmp_path / "kafka_metadata_history.prom"
     example = re.sub(r"(?m)^FILE=.*", f"FILE={made}", example)
@@ -103,7 +110,9 @@ def test_the_status_as_a_textfile_says_that_all_is_well(recorded: Lake, config: 
     example = example.replace(CONFIG, str(config))
     run_in_new_shell(f"{{ {example}}}", JDK_JAVA_OPTIONS=SMALL_JVM)
     metrics = {each.name: each.samples for each in text_string_to_metric_families(made.read_text())}
-    good, crossed = (metrics[f"kafka_metadata_history_{name}"] for name in ("recent_polls", "threshold_crossed"))
+    good, crossed = (
+        metrics[f"kafka_metadata_history_{name}"] for name in ("recent_polls", "threshold_crossed")
+    )
     assert [(each.labels, each.value) for each in good] == [({"cluster": "orders"}, 1)]
     assert [each.labels for each in crossed if each.value] == []
     assert [each.name for each in tmp_path.iterdir()] == [made.name]
@@ -112,7 +121,9 @@ def test_the_status_as_a_textfile_says_that_all_is_well(recorded: Lake, config: 
 @pytest.mark.soak
 def test_the_status_by_a_job(recorded: Lake, config: Path) -> None:
     command = written(r"spark-submit .* jobs/status\.py .*", config.parent)
-    assert "orders" in run_in_new_shell(f"{{ {command} || [ $? = {CROSSED} ]; }}", JDK_JAVA_OPTIONS=SMALL_JVM)
+    assert "orders" in run_in_new_shell(
+        f"{{ {command} || [ $? = {CROSSED} ]; }}", JDK_JAVA_OPTIONS=SMALL_JVM
+    )
 
 
 NO_SPARK = r"kafka-metadata-history (?:check|query|status)\b(?!.* \.demo/).*"
@@ -131,8 +142,13 @@ def test_a_line_of_the_command_that_needs_no_spark(
 @pytest.mark.soak
 def test_validation_finds_nothing_critical(recorded: Lake, config: Path) -> None:
     printed = in_new_shell(r"spark-submit .* jobs/validate\.py .*", config.parent)
-    assert re.search(r"^known_partitions_complete +silver topics +critical +\d+ +0$", printed, re.MULTILINE)
-    assert "Great Expectations" in (Path(str(recorded)) / "quality" / "data_docs" / "index.html").read_text()
+    assert re.search(
+        r"^known_partitions_complete +silver topics +critical +\d+ +0$", printed, re.MULTILINE
+    )
+    assert (
+        "Great Expectations"
+        in (Path(str(recorded)) / "quality" / "data_docs" / "index.html").read_text()
+    )
 
 
 def test_described_tables_are_those_of_the_lake(spark, lake: Lake) -> None:

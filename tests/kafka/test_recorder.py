@@ -1,4 +1,6 @@
-"""The recorder beside real brokers, without Spark. What it does at each step: tests/unit/recorder."""
+"""The recorder beside real brokers, without Spark. What it does at each step:
+tests/unit/recorder.
+"""
 
 import os
 import signal
@@ -29,21 +31,29 @@ def topic(cluster: LocalCluster, made_topic: Callable) -> Iterator[str]:
 
 def wait_for(folder: Path, polls: int, seconds: float = 30) -> list[Recorded]:
     """Until the spool has so many entries."""
-    wait_until(lambda: (folder / "spool.json").exists() and len(recorded(folder)) >= polls, seconds, f"{polls} polls")
+    wait_until(
+        lambda: (folder / "spool.json").exists() and len(recorded(folder)) >= polls,
+        seconds,
+        f"{polls} polls",
+    )
     return recorded(folder)
 
 
 def is_held_up(entries: list[Recorded]) -> bool:
-    """Whether what hangs takes polls their time: it hangs for longer than two beats, so that two of three polls would
-    be overlapped. On a busy machine, a poll can be overlapped by itself.
+    """Whether what hangs takes polls their time: it hangs for longer than two beats, so that two of
+    three polls would be overlapped. On a busy machine, a poll can be overlapped by itself.
     """
     kinds = [each.header["error_kind"] for each in entries]
     assert set(kinds) <= {None, "overlapped"}, kinds
     return kinds.count("overlapped") * 2 > len(kinds)
 
 
-def test_a_lost_quorum_takes_no_poll_its_time(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
-    """Brokers answer Metadata themselves, and wait for the active controller with what they forward."""
+def test_a_lost_quorum_takes_no_poll_its_time(
+    cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    """Brokers answer Metadata themselves, and wait for the active controller with what they
+    forward.
+    """
     _, active = active_controller(cluster)
     asked = active % 3 + 1
     options = {
@@ -86,24 +96,44 @@ def is_whole(server: str) -> bool:
         if poll.metadata is None:
             return False
         found = ask_beside(poller, subject(("quorum", "fenced"), poll.metadata))
-    return found.outcomes == {"quorum": "ok", "fenced": "ok"} and found.rows["fenced"].values == [[]]
+    return found.outcomes == {"quorum": "ok", "fenced": "ok"} and found.rows["fenced"].values == [
+        []
+    ]
 
 
-def test_a_broker_that_hangs_holds_up_its_own_polls_and_nobody_elses(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_broker_that_hangs_holds_up_its_own_polls_and_nobody_elses(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
     well, _, hanging = cluster.bootstrap_servers.split(",")
     clusters = f'{{"hanging": {{"kafka.bootstrap.servers": "{hanging}"}}, "well": {{}}}}'
-    options = {"kafka.bootstrap.servers": well, "clusters": clusters, "pollInterval": "2s", "requestTimeout": "4800ms"}
+    options = {
+        "kafka.bootstrap.servers": well,
+        "clusters": clusters,
+        "pollInterval": "2s",
+        "requestTimeout": "4800ms",
+    }
     with paused(cluster, 3), recording(tmp_path, options):
         entries = wait_for(tmp_path, 8)
     assert not is_held_up([each for each in entries if each.entry.cluster == "well"])
-    hanging_kinds = [each.header["error_kind"] for each in entries if each.entry.cluster == "hanging"]
+    hanging_kinds = [
+        each.header["error_kind"] for each in entries if each.entry.cluster == "hanging"
+    ]
     assert set(hanging_kinds) == {"timeout", "overlapped"}
     assert hanging_kinds[:2] == ["timeout", "overlapped"]
 
 
-def test_a_disk_that_is_full_costs_polls_and_says_how_many(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
-    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topics": topic, "pollInterval": "200ms"}
-    with small_disk(tmp_path / "disk", 2) as disk, recording(folder := disk / "spool", options) as recorder:
+def test_a_disk_that_is_full_costs_polls_and_says_how_many(
+    cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topics": topic,
+        "pollInterval": "200ms",
+    }
+    with (
+        small_disk(tmp_path / "disk", 2) as disk,
+        recording(folder := disk / "spool", options) as recorder,
+    ):
         wait_for(folder, 5)
         with filled(disk):
             # What the filler left of the last block is soon used up.
@@ -114,7 +144,9 @@ def test_a_disk_that_is_full_costs_polls_and_says_how_many(cluster: LocalCluster
         assert recorder.poll() is None
         entries = recorded(folder)
     kinds = [each.header["error_kind"] for each in entries]
-    assert set(kinds) - {"overlapped"} == {None, "spool_full"}, "a busy machine needs longer than a beat"
+    assert set(kinds) - {"overlapped"} == {None, "spool_full"}, (
+        "a busy machine needs longer than a beat"
+    )
     (full,) = [place for place, kind in enumerate(kinds) if kind == "spool_full"]
     count = int(entries[full].header["error"].split()[0])
     assert count >= 5
@@ -135,7 +167,11 @@ def is_still(folder: Path) -> bool:
 def test_a_recorder_that_was_killed_leaves_its_spool_to_the_next(
     cluster: LocalCluster, topic: str, tmp_path: Path
 ) -> None:
-    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topics": topic, "pollInterval": "200ms"}
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topics": topic,
+        "pollInterval": "200ms",
+    }
     with recording(tmp_path, options, "first") as recorder:
         wait_for(tmp_path, 5)
         os.kill(recorder.pid, signal.SIGKILL)
@@ -144,7 +180,9 @@ def test_a_recorder_that_was_killed_leaves_its_spool_to_the_next(
     with recording(tmp_path, options, "second") as recorder:
         entries = wait_for(tmp_path, len(before) + 5)
         with recording(tmp_path, options, "third"):
-            assert recorder.wait(15) == 0, "of two runs with one spool the one that began first ends"
+            assert recorder.wait(15) == 0, (
+                "of two runs with one spool the one that began first ends"
+            )
             entries = wait_for(tmp_path, len(recorded(tmp_path)) + 3)
     assert entries[: len(before)] == before
     assert [each.entry.number for each in entries] == [*range(1, len(entries) + 1)]

@@ -1,4 +1,6 @@
-"""Who may connect: every security protocol and mechanism against one real broker, for polls and the group log alike."""
+"""Who may connect: every security protocol and mechanism against one real broker, for polls and the
+group log alike.
+"""
 
 import contextlib
 import json
@@ -69,7 +71,9 @@ def secured(tmp_path_factory, made_topic) -> Iterator[Secured]:
 
 @pytest.fixture(autouse=True)
 def _each_begins_anew(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Secrets are where the references say, no token is kept, and the endpoint is itself again afterwards."""
+    """Secrets are where the references say, no token is kept, and the endpoint is itself again
+    afterwards.
+    """
     for name, secret in SECRETS.items():
         monkeypatch.setenv(name, secret)
     tokens._kept.clear()
@@ -90,7 +94,10 @@ def options(secured: Secured, listener: str, **more: str) -> Given:
 
 
 def mutual(secured: Secured, **more: str) -> Given:
-    files = {"ssl_certificate_location": str(secured.own.certificate), "ssl_key_location": str(secured.own.key)}
+    files = {
+        "ssl_certificate_location": str(secured.own.certificate),
+        "ssl_key_location": str(secured.own.key),
+    }
     return options(secured, "MUTUAL", **files | {"ssl_key_password": "env:KEY_PASSWORD"} | more)
 
 
@@ -101,8 +108,14 @@ def mutual_of_one_file(secured: Secured, both: Path) -> Given:
     return {name: value for name, value in given.items() if name != "kafka.ssl.key.location"}
 
 
-def password(secured: Secured, mechanism: str, listener: str = "SASL_PLAINTEXT", **more: str) -> Given:
-    user = {"sasl_mechanism": mechanism, "sasl_username": USER, "sasl_password": "env:ALICE_PASSWORD"}
+def password(
+    secured: Secured, mechanism: str, listener: str = "SASL_PLAINTEXT", **more: str
+) -> Given:
+    user = {
+        "sasl_mechanism": mechanism,
+        "sasl_username": USER,
+        "sasl_password": "env:ALICE_PASSWORD",
+    }
     return options(secured, listener, **user | more)
 
 
@@ -120,13 +133,19 @@ def bearer(secured: Secured, listener: str = "SASL_PLAINTEXT", **more: str) -> G
 
 def jaas(given: Given, file: Path, module: str, **fields: str) -> Given:
     """The same with a Java client's line in place of what is secret."""
-    quoted = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in fields.items()}
-    words = " ".join(f'{name} = "{value}"' for name, value in quoted.items())
-    file.write_text(f"// of a Java client\norg.apache.kafka.common.security.{module} required {words} ;\n")
-    own = (".username", ".password", ".client.id", ".client.secret")
-    return {name: value for name, value in given.items() if not name.endswith(own) or ".sasl." not in name} | {
-        "kafka.sasl.jaas.config": f"file:{file}"
+    quoted = {
+        name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in fields.items()
     }
+    words = " ".join(f'{name} = "{value}"' for name, value in quoted.items())
+    file.write_text(
+        f"// of a Java client\norg.apache.kafka.common.security.{module} required {words} ;\n"
+    )
+    own = (".username", ".password", ".client.id", ".client.secret")
+    return {
+        name: value
+        for name, value in given.items()
+        if not name.endswith(own) or ".sasl." not in name
+    } | {"kafka.sasl.jaas.config": f"file:{file}"}
 
 
 def cluster_of(given: Given) -> Cluster:
@@ -161,27 +180,43 @@ def read_log(given: Given) -> None:
     now = datetime.now(UTC)
     batches = log_of(LOG).rows(cluster_of(given), [span], now, time.sleep)
     rows = pa.Table.from_batches(batches, SCHEMA).to_pylist()
-    assert [(row["next_offset"], row["commits"]) for row in rows if row["record"] == "read"] == [(1, 1)]
+    assert [(row["next_offset"], row["commits"]) for row in rows if row["record"] == "read"] == [
+        (1, 1)
+    ]
 
 
 WAYS: dict[str, Callable[[Secured, Path], Given]] = {
     "SSL": lambda secured, _: options(secured, "SSL"),
     "mutual TLS": lambda secured, _: mutual(secured),
-    "mutual TLS, one file": lambda secured, folder: mutual_of_one_file(secured, folder / "both.pem"),
+    "mutual TLS, one file": lambda secured, folder: mutual_of_one_file(
+        secured, folder / "both.pem"
+    ),
     "PLAIN": lambda secured, _: password(secured, "PLAIN"),
     "PLAIN, TLS": lambda secured, _: password(secured, "PLAIN", "SASL_SSL"),
     "PLAIN, JAAS": lambda secured, folder: jaas(
-        password(secured, "PLAIN"), folder / "jaas", "plain.PlainLoginModule", username=USER, password=PASSWORD
+        password(secured, "PLAIN"),
+        folder / "jaas",
+        "plain.PlainLoginModule",
+        username=USER,
+        password=PASSWORD,
     ),
     "SCRAM-SHA-256": lambda secured, _: password(secured, "SCRAM-SHA-256"),
     "SCRAM-SHA-256, TLS": lambda secured, _: password(secured, "SCRAM-SHA-256", "SASL_SSL"),
     "SCRAM-SHA-512": lambda secured, _: password(secured, "SCRAM-SHA-512"),
     "SCRAM-SHA-512, TLS": lambda secured, _: password(secured, "SCRAM-SHA-512", "SASL_SSL"),
     "SCRAM-SHA-512, JAAS": lambda secured, folder: jaas(
-        password(secured, "SCRAM-SHA-512"), folder / "jaas", "scram.ScramLoginModule", username=USER, password=PASSWORD
+        password(secured, "SCRAM-SHA-512"),
+        folder / "jaas",
+        "scram.ScramLoginModule",
+        username=USER,
+        password=PASSWORD,
     ),
-    "OAUTHBEARER": lambda secured, _: bearer(secured, sasl_oauthbearer_extensions="traceId=a b, other=c"),
-    "OAUTHBEARER, TLS": lambda secured, _: bearer(secured, "SASL_SSL", sasl_oauthbearer_scope="kafka read"),
+    "OAUTHBEARER": lambda secured, _: bearer(
+        secured, sasl_oauthbearer_extensions="traceId=a b, other=c"
+    ),
+    "OAUTHBEARER, TLS": lambda secured, _: bearer(
+        secured, "SASL_SSL", sasl_oauthbearer_scope="kafka read"
+    ),
     "OAUTHBEARER, JAAS": lambda secured, folder: jaas(
         bearer(secured),
         folder / "jaas",
@@ -218,17 +253,28 @@ REFUSED: dict[str, tuple[Callable[[Secured], Given], str, str]] = {
     "expired certificate": (
         lambda secured: options(secured, "EXPIRED"),
         "tls",
-        "the certificate is not trusted: certificate has expired (authorities: kafka.ssl.ca.location)",
+        (
+            "the certificate is not trusted: certificate has expired (authorities: "
+            "kafka.ssl.ca.location)"
+        ),
     ),
     "unknown authority": (
         lambda secured: options(secured, "SSL", ssl_ca_location=str(secured.stranger.ca)),
         "tls",
-        "the certificate is not trusted: self-signed certificate in certificate chain (authorities: kafka.ssl.ca.",
+        (
+            "the certificate is not trusted: self-signed certificate in certificate chain "
+            "(authorities: kafka.ssl.ca."
+        ),
     ),
     "wrong host": (
-        lambda secured: options(secured, "SSL", bootstrap_servers=secured.cluster.servers("SSL").replace(*BY_ADDRESS)),
+        lambda secured: options(
+            secured, "SSL", bootstrap_servers=secured.cluster.servers("SSL").replace(*BY_ADDRESS)
+        ),
         "tls",
-        "the certificate is for another host: IP address mismatch, certificate is not valid for '127.0.0.1'",
+        (
+            "the certificate is for another host: IP address mismatch, certificate is not valid "
+            "for '127.0.0.1'"
+        ),
     ),
     "no client certificate": (
         lambda secured: options(secured, "MUTUAL"),
@@ -252,7 +298,10 @@ REFUSED: dict[str, tuple[Callable[[Secured], Given], str, str]] = {
     "wrong password, PLAIN": (
         lambda secured: password(secured, "PLAIN", sasl_password="env:WRONG"),  # noqa: S106
         "authentication",
-        "authentication refused: Authentication failed: Invalid username or password (check user and password)",
+        (
+            "authentication refused: Authentication failed: Invalid username or password (check "
+            "user and password)"
+        ),
     ),
     "wrong password, SCRAM": (
         lambda secured: password(secured, "SCRAM-SHA-256", "SASL_SSL", sasl_password="env:WRONG"),  # noqa: S106
@@ -267,10 +316,16 @@ REFUSED: dict[str, tuple[Callable[[Secured], Given], str, str]] = {
     "unknown authority of the token endpoint": (
         lambda secured: bearer(secured, https_ca_location=str(secured.stranger.ca)),
         "tls",
-        "/token: the certificate is not trusted: self-signed certificate in certificate chain (authorities: kafka.ht",
+        (
+            "/token: the certificate is not trusted: self-signed certificate in certificate chain "
+            "(authorities: kafka.ht"
+        ),
     ),
     "no mechanism of that name": (
-        lambda secured: password(secured, "PLAIN", "SASL_SSL") | {"kafka.bootstrap.servers": without_plain(secured)},
+        lambda secured: (
+            password(secured, "PLAIN", "SASL_SSL")
+            | {"kafka.bootstrap.servers": without_plain(secured)}
+        ),
         "authentication",
         "this listener has no SASL mechanism PLAIN: set kafka.sasl.mechanism",
     ),
@@ -294,7 +349,9 @@ def test_what_is_refused_is_one_clear_line_of_a_failed_poll(secured, case):
     assert (found[0], said in found[1]) == (kind, True), found
 
 
-@pytest.mark.parametrize("case", ["expired certificate", "wrong password, SCRAM", "wrong client secret"])
+@pytest.mark.parametrize(
+    "case", ["expired certificate", "wrong password, SCRAM", "wrong client secret"]
+)
 def test_what_is_refused_is_the_same_line_of_the_log(secured, case):
     given, kind, said = REFUSED[case]
     found = refused(look, given(secured))
@@ -317,7 +374,9 @@ def test_a_token_that_the_broker_refuses_is_not_kept(secured, connect):
 def test_no_host_is_checked_where_the_algorithm_is_empty_as_in_java(secured):
     servers = secured.cluster.servers("SSL").replace(*BY_ADDRESS)
     for nothing in ("", "none"):
-        given = options(secured, "SSL", bootstrap_servers=servers, ssl_endpoint_identification_algorithm=nothing)
+        given = options(
+            secured, "SSL", bootstrap_servers=servers, ssl_endpoint_identification_algorithm=nothing
+        )
         poll(given)
         look(given)
 
@@ -333,16 +392,28 @@ def test_sessions_are_renewed_with_what_the_references_stand_for_by_then(secured
     secured.set_password("carol", "first")
     monkeypatch.setenv("CAROL_PASSWORD", "first")
     secured.tokens.lifetime_s = 3
-    carol = password(secured, "SCRAM-SHA-256", sasl_username="carol", sasl_password="env:CAROL_PASSWORD")  # noqa: S106
+    carol = password(
+        secured,
+        "SCRAM-SHA-256",
+        sasl_username="carol",
+        sasl_password="env:CAROL_PASSWORD",  # noqa: S106
+    )
     ways = [bearer(secured), carol]
     with contextlib.ExitStack() as stack:
-        pollers = [stack.enter_context(Poller(cluster_of(given), TopicFilter(), 10_000)) for given in ways]
-        watchers = [stack.enter_context(closing(LogWatcher(cluster_of(given), LOG, 5_000))) for given in ways]
+        pollers = [
+            stack.enter_context(Poller(cluster_of(given), TopicFilter(), 10_000)) for given in ways
+        ]
+        watchers = [
+            stack.enter_context(closing(LogWatcher(cluster_of(given), LOG, 5_000)))
+            for given in ways
+        ]
         assert [poller.poll().error for poller in pollers] == [None, None]
         connections = [over(poller) for poller in pollers]
         begun = [watcher.look() for watcher in watchers]
         time.sleep(3.2)
-        assert [(made.error, made.attempts) for made in (poller.poll() for poller in pollers)] == [(None, 1)] * 2
+        assert [(made.error, made.attempts) for made in (poller.poll() for poller in pollers)] == [
+            (None, 1)
+        ] * 2
         assert [watcher.look() for watcher in watchers] == begun
         assert len(secured.tokens.asked) > 1
         secured.set_password("carol", "second")
@@ -354,7 +425,10 @@ def test_sessions_are_renewed_with_what_the_references_stand_for_by_then(secured
         time.sleep(SESSION_MS / 1000 + 0.2)
         failed = pollers[1].poll()
     assert (failed.error_kind, failed.attempts) == ("authentication", 1)
-    assert "authentication refused: Authentication failed during re-authentication due to invalid" in failed.error
+    assert (
+        "authentication refused: Authentication failed during re-authentication due to invalid"
+        in failed.error
+    )
 
 
 def test_no_secret_is_told(secured, caplog, capfd):
@@ -365,7 +439,9 @@ def test_no_secret_is_told(secured, caplog, capfd):
         (shown,) = parse(given).clusters
         assert "env:" in repr(shown)
         told = repr(shown) + repr(tokens._kept)
-        assert not [secret for secret in (*SECRETS.values(), *secured.tokens.given) if secret in told]
+        assert not [
+            secret for secret in (*SECRETS.values(), *secured.tokens.given) if secret in told
+        ]
     assert secured.tokens.given
     told = caplog.text + "".join(capfd.readouterr())
     assert not [secret for secret in (*SECRETS.values(), *secured.tokens.given) if secret in told]
@@ -378,7 +454,8 @@ def read_unseen(given: Given) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["wrong password, PLAIN", "wrong password, SCRAM", "wrong client secret", "wrong key password"]
+    "case",
+    ["wrong password, PLAIN", "wrong password, SCRAM", "wrong client secret", "wrong key password"],
 )
 def test_reading_tells_no_secret(secured, case, caplog, capfd):
     caplog.set_level(logging.DEBUG)
@@ -397,7 +474,9 @@ def by_number(port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def hanging(port: int, answers: int) -> Iterator[int]:
-    """The port of something that hands on so many answers of the broker at `port`, and then none."""
+    """The port of something that hands on so many answers of the broker at `port`, and then
+    none.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as stack:
 
         def serve() -> None:
@@ -412,7 +491,9 @@ def hanging(port: int, answers: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("listener", "answers"), [("SSL", 0), ("SASL_PLAINTEXT", 1)], ids=["before TLS", "in the middle of SASL"]
+    ("listener", "answers"),
+    [("SSL", 0), ("SASL_PLAINTEXT", 1)],
+    ids=["before TLS", "in the middle of SASL"],
 )
 def test_a_hang_moves_on_to_the_next_address_of_the_name(secured, listener, answers, monkeypatch):
     given = cluster_of(options(secured, "SSL") if listener == "SSL" else password(secured, "PLAIN"))
@@ -421,7 +502,9 @@ def test_a_hang_moves_on_to_the_next_address_of_the_name(secured, listener, answ
         ports = {"192.0.2.1": stuck, "192.0.2.2": port}
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in ports]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        monkeypatch.setattr(socket, "create_connection", lambda address, _: by_number(ports[address[0]]))
+        monkeypatch.setattr(
+            socket, "create_connection", lambda address, _: by_number(ports[address[0]])
+        )
         Connection(given, (host, port), time.monotonic() + 2).close()
 
 
@@ -444,7 +527,12 @@ def members(servers: str) -> Iterator[None]:
     """A group of each protocol, with a member that has something."""
     with contextlib.ExitStack() as stack:
         for group, protocol in zip(HOSTILE, ("classic", "consumer"), strict=True):
-            own = {"bootstrap.servers": servers, "group.id": group, "client.id": CLIENT_ID, "group.protocol": protocol}
+            own = {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "client.id": CLIENT_ID,
+                "group.protocol": protocol,
+            }
             consumer = stack.enter_context(closing(Consumer(own)))
             consumer.subscribe([LOG])
             end = time.monotonic() + 60
@@ -455,19 +543,26 @@ def members(servers: str) -> Iterator[None]:
 
 
 def clusters(secured: Secured, given: Path) -> dict[str, Given]:
-    """Aliases for the one cluster: the secrets of each kind as they should be, and wrong ones. Files go to `given`."""
+    """Aliases for the one cluster: the secrets of each kind as they should be, and wrong ones.
+    Files go to `given`.
+    """
     (given / "secret").write_text(CLIENT_SECRET)
     (given / "wrong").write_text(WRONG)
     plain, module = password(secured, "PLAIN"), "plain.PlainLoginModule"
     return {
         "scram": password(secured, "SCRAM-SHA-512", "SASL_SSL", sasl_password=f"env:{REFERENCE}"),
-        "bearer": bearer(secured, "SASL_SSL", sasl_oauthbearer_client_secret=f"file:{given}/secret"),
+        "bearer": bearer(
+            secured, "SASL_SSL", sasl_oauthbearer_client_secret=f"file:{given}/secret"
+        ),
         "jaas": jaas(plain, given / "jaas", module, username=USER, password=PASSWORD),
         "mutual": mutual(secured),
         "wrong-password": password(secured, "SCRAM-SHA-512", "SASL_SSL", sasl_password="env:WRONG"),  # noqa: S106
         "wrong-jaas": jaas(plain, given / "wrong-jaas", module, username=USER, password=WRONG),
         "wrong-secret": bearer(secured, sasl_oauthbearer_client_secret=f"file:{given}/wrong"),
-        "no-endpoint": bearer(secured, sasl_oauthbearer_token_endpoint_url="https://localhost:1/token"),  # noqa: S106
+        "no-endpoint": bearer(
+            secured,
+            sasl_oauthbearer_token_endpoint_url="https://localhost:1/token",  # noqa: S106
+        ),
         "wrong-key": mutual(secured, ssl_key_password="env:WRONG"),  # noqa: S106
     }
 
@@ -477,8 +572,8 @@ VARIABLES = SECRETS | {REFERENCE: PASSWORD, "HASH_KEY": HASH_KEY}
 
 @pytest.fixture(scope="module")
 def kept(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all that comes of running everything: lake, checkpoints, data docs, Spark's event log and pages,
-    and what is printed and logged.
+    """A folder with all that comes of running everything: lake, checkpoints, data docs, Spark's
+    event log and pages, and what is printed and logged.
     """
     given, made = tmp_path_factory.mktemp("given"), tmp_path_factory.mktemp("made")
     for folder in ("events", "scratch"):
@@ -488,13 +583,19 @@ def kept(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     content = {
         "lake": str(made / "lake"),
         "clusters": reached,
-        "poll": {"pollInterval": "10s", "enrich": "configs, reassignments, elr, quorum, groups", **hidden},
+        "poll": {
+            "pollInterval": "10s",
+            "enrich": "configs, reassignments, elr, quorum, groups",
+            **hidden,
+        },
         "groupLog": {"requestTimeout": "10s"},
         "validation": {"docs": str(made / "docs")},
     }
     (made / "config.yaml").write_text(yaml.safe_dump(content))
     formats = ("kafka_metadata", "kafka_group_log")
-    (made / "reads.json").write_text(json.dumps([(each, it | hidden) for each in formats for it in reached.values()]))
+    (made / "reads.json").write_text(
+        json.dumps([(each, it | hidden) for each in formats for it in reached.values()])
+    )
     settings = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": str(made / "events"),
@@ -508,7 +609,11 @@ def kept(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "spark.executorEnv.ALICE_PASSWORD": PASSWORD,
     }
     own = {"TMPDIR": str(made / "scratch"), "SPARK_PUBLIC_DNS": "localhost"}
-    with members(secured.cluster.bootstrap_servers), (made / "out").open("w") as out, (made / "err").open("w") as err:
+    with (
+        members(secured.cluster.bootstrap_servers),
+        (made / "out").open("w") as out,
+        (made / "err").open("w") as err,
+    ):
         done = subprocess.run(
             command_of("tests/support/every_job.py", str(made), settings=settings),
             cwd=ROOT,
@@ -523,11 +628,15 @@ def kept(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def leaks(secured: Secured, folder: Path) -> list[str]:
     """Where a secret is, or a token, or a client's name, which is to be hidden too."""
-    marks = [each[:13] for each in (PASSWORD, CLIENT_SECRET, KEY_PASSWORD, WRONG, HASH_KEY, CLIENT_ID)]
+    marks = [
+        each[:13] for each in (PASSWORD, CLIENT_SECRET, KEY_PASSWORD, WRONG, HASH_KEY, CLIENT_ID)
+    ]
     assert all("Mk" in mark for mark in marks)
     assert secured.tokens.given
     # Of a token its signature: nobody has any use for the rest.
-    signatures = [re.sub("[^A-Za-z0-9]", " ", token.split(".")[2]).split() for token in secured.tokens.given]
+    signatures = [
+        re.sub("[^A-Za-z0-9]", " ", token.split(".")[2]).split() for token in secured.tokens.given
+    ]
     return traces(folder, [*marks, *(max(parts, key=len) for parts in signatures)])
 
 
@@ -550,15 +659,23 @@ def test_everything_ran_that_might_have_told_a_secret(kept):
     assert parts_with(kept, SEEN) >= {"lake", "out"}
     out, err = (kept / "out").read_text(), (kept / "err").read_text()
     # A log that cannot be reached is an error when its read is planned.
-    assert out.count("== Physical Plan ==") >= len(json.loads((kept / "reads.json").read_text())) / 2
+    assert (
+        out.count("== Physical Plan ==") >= len(json.loads((kept / "reads.json").read_text())) / 2
+    )
     for kind in ("authentication", "unreachable", "options"):
         assert f"[KAFKA_METADATA_POLL] {kind}: " in err
-    found = [json.loads(line) for line in out.splitlines() if line.startswith("{") and '"client_host"' in line]
+    found = [
+        json.loads(line)
+        for line in out.splitlines()
+        if line.startswith("{") and '"client_host"' in line
+    ]
     clients = {(row["client_id"][:2], row["client_host"][:2]) for row in found}
     assert clients == {("h:", "h:")}
     (events,) = (kept / "events").iterdir()
     assert b"spark.executorEnv.HASH_KEY" in b"".join(each.read_bytes() for each in _files(events))
-    assert "spark.executorEnv.HASH_KEY" in (kept / "ui" / "environment.json").read_text()  # which the page shows
+    assert (
+        "spark.executorEnv.HASH_KEY" in (kept / "ui" / "environment.json").read_text()
+    )  # which the page shows
 
 
 @pytest.mark.soak
@@ -573,7 +690,11 @@ def test_hostile_names_stay_names(kept):
 def test_no_secret_is_in_a_notebooks_page(secured, kept):
     folder = kept / "pages"
     printed = run_in_new_shell(
-        f"python -m notebooks incident rebalance_history --config {kept}/config.yaml --to {folder} 2>&1", **VARIABLES
+        (
+            f"python -m notebooks incident rebalance_history --config {kept}/config.yaml --to "
+            f"{folder} 2>&1"
+        ),
+        **VARIABLES,
     )
     (folder / "printed").write_text(printed)
     assert leaks(secured, kept) == []
@@ -583,4 +704,6 @@ def test_no_secret_is_in_a_notebooks_page(secured, kept):
 
 def _files(path: Path) -> list[Path]:
     """The files of an event log, which is one or a folder of them."""
-    return [path] if path.is_file() else [each for each in sorted(path.rglob("*")) if each.is_file()]
+    return (
+        [path] if path.is_file() else [each for each in sorted(path.rglob("*")) if each.is_file()]
+    )

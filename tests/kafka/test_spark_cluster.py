@@ -1,6 +1,6 @@
-"""Not one process: every job on a standalone Spark cluster, from the wheel in a packed environment, and over Spark
-Connect. Master, workers, executors and the driver or the client are processes of their own, and know nothing of the
-checkout.
+"""Not one process: every job on a standalone Spark cluster, from the wheel in a packed environment,
+and over Spark Connect. Master, workers, executors and the driver or the client are processes of
+their own, and know nothing of the checkout.
 """
 
 import json
@@ -55,10 +55,18 @@ def config(
 
 
 def run(given: Packed, command: list[str], **variables: str) -> str:
-    """Run a command in a shell that knows nothing of the checkout; return its output. It has to exit 0."""
+    """Run a command in a shell that knows nothing of the checkout; return its output. It has to
+    exit 0.
+    """
     environment = given.variables() | variables
     done = subprocess.run(
-        command, cwd=given.folder, env=environment, capture_output=True, text=True, timeout=900, check=False
+        command,
+        cwd=given.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
     return done.stdout
@@ -84,10 +92,18 @@ for row in spark.range(8, numPartitions=8).mapInArrow(seen, "row string").collec
 """
 
 
-def test_workers_have_the_packed_environment_alone(given: Packed, master: str, tmp_path: Path) -> None:
+def test_workers_have_the_packed_environment_alone(
+    given: Packed, master: str, tmp_path: Path
+) -> None:
     script = tmp_path / "seen.py"
     script.write_text(SEEN)
-    command = ["environment/bin/spark-submit", "--master", master, "--properties-file", given.settings.name]
+    command = [
+        "environment/bin/spark-submit",
+        "--master",
+        master,
+        "--properties-file",
+        given.settings.name,
+    ]
     rows = [json.loads(line) for line in run(given, [*command, str(script)]).splitlines()]
     assert len(rows) == 8
     # Each executor has its own folder, in that of its worker.
@@ -98,12 +114,19 @@ def test_workers_have_the_packed_environment_alone(given: Packed, master: str, t
         assert all(Path(file).resolve().is_relative_to(unpacked) for file in row["files"])
         places = {Path(row["cwd"], place).resolve() for place in row["path"]}
         assert not [place for place in places if place.is_relative_to(ROOT)]
-        # Beside it, a worker's own Spark: here that of the folder in which the environment was made.
+        # Beside it, a worker's own Spark: here that of the folder in which the environment was
+        # made.
         spark = given.packages / "pyspark"
-        assert not [place for place in places if not place.is_relative_to(spark) and place.is_relative_to(given.folder)]
+        assert not [
+            place
+            for place in places
+            if not place.is_relative_to(spark) and place.is_relative_to(given.folder)
+        ]
 
 
-def test_every_job_on_a_standalone_cluster(given: Packed, master: str, cluster: LocalCluster, config: Path) -> None:
+def test_every_job_on_a_standalone_cluster(
+    given: Packed, master: str, cluster: LocalCluster, config: Path
+) -> None:
     def submitted(script: str, *arguments: str) -> list[str]:
         return given.submit(master, script, *arguments)
 
@@ -118,14 +141,22 @@ def test_every_job_over_spark_connect(
     client.write_text((SUPPORT / "only_connect.py").read_text())
 
     def connected(script: str, *arguments: str) -> list[str]:
-        return ["bash", "-c", f'environment/bin/python -P {client} {script} "$@"', "client", *arguments]
+        return [
+            "bash",
+            "-c",
+            f'environment/bin/python -P {client} {script} "$@"',
+            "client",
+            *arguments,
+        ]
 
     with connect_server(given, master, tmp_path / "server.log") as remote:
         every_job(given, connected, cluster, config, SPARK_REMOTE=remote)
         # Killed, it leaves a query behind; the next run takes over.
         pipeline = given.job("pipeline"), "--config", str(config)
         killed_at = batches(config)
-        with running(connected(*pipeline), given, tmp_path / "killed.log", SPARK_REMOTE=remote) as job:
+        with running(
+            connected(*pipeline), given, tmp_path / "killed.log", SPARK_REMOTE=remote
+        ) as job:
             wait_for(lambda: batches(config) > killed_at + 1, 300, "polls")
             os.killpg(job.pid, signal.SIGKILL)
         run(given, connected(*pipeline, "--once"), SPARK_REMOTE=remote)
@@ -142,8 +173,12 @@ ORDER BY ALL
 """Columns that no later round changes, of the rows until the broker was stopped."""
 
 
-def every_job(given: Packed, of_script: Submit, cluster: LocalCluster, config: Path, **variables: str) -> None:
-    """Two runs of the pipeline with an event between them, then each job, and a pipeline that is ended."""
+def every_job(
+    given: Packed, of_script: Submit, cluster: LocalCluster, config: Path, **variables: str
+) -> None:
+    """Two runs of the pipeline with an event between them, then each job, and a pipeline that is
+    ended.
+    """
     lake, file = load(str(config)).lake, ("--config", str(config))
 
     def job(script: str, *arguments: str) -> str:
@@ -152,24 +187,34 @@ def every_job(given: Packed, of_script: Submit, cluster: LocalCluster, config: P
     def answer(sql: str) -> list[dict[str, object]]:
         return without_spark(lake)(sql).to_pylist()
 
-    member = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": GROUP, "client.id": "teller"})
+    member = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": GROUP, "client.id": "teller"}
+    )
     member.subscribe([TOPIC])
     try:
-        wait_for(lambda: member.poll(0.5) is None and bool(member.assignment()), 60, "an assignment")
+        wait_for(
+            lambda: member.poll(0.5) is None and bool(member.assignment()), 60, "an assignment"
+        )
         job(given.job("pipeline"), *file, "--once")
     finally:
         member.close()
     with stopped(cluster, 3):
         job(given.job("pipeline"), *file, "--once")
-    left = "SELECT DISTINCT broker_id FROM gold.isr_changes WHERE change = 'left' AND cluster = 'local'"
+    left = (
+        "SELECT DISTINCT broker_id FROM gold.isr_changes WHERE change = 'left' AND cluster = "
+        "'local'"
+    )
     assert answer(left) == [{"broker_id": 3}]
-    assert answer("SELECT count(*) > 0 AS moved FROM gold.leader_changes WHERE leader <> 3") == [{"moved": True}]
+    assert answer("SELECT count(*) > 0 AS moved FROM gold.leader_changes WHERE leader <> 3") == [
+        {"moved": True}
+    ]
     # Other tests have groups on this cluster, too.
     groups = f"SELECT DISTINCT cluster FROM gold.rebalances WHERE group_id = '{GROUP}'"
     assert answer(groups) == [{"cluster": "local"}]
 
     polls, changes = len(rows_of(lake, bronze.METADATA_POLLS)), answer(CHANGES)
-    # Each alone, and one that makes history again. A session begins and ends with a minute of its own.
+    # Each alone, and one that makes history again. A session begins and ends with a minute of its
+    # own.
     in_a_row = config.with_name("jobs_in_a_row.py")
     in_a_row.write_text((SUPPORT / "jobs_in_a_row.py").read_text())
     lines = [

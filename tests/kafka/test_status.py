@@ -1,4 +1,6 @@
-"""A wrong password shows within one poll, in the log and in the status, and so does the right one after it."""
+"""A wrong password shows within one poll, in the log and in the status, and so does the right one
+after it.
+"""
 
 import json
 import logging
@@ -24,7 +26,9 @@ from tests.lakes import new_lake
 from tests.support.pipelines import ROOT, command, environment, running, wait_for
 
 LAX = {"latePercent": 100, "gaps": 9, "failedPercent": 100, "lastGoodPoll": "1h"}
-"""Polls of a slow machine are late, and no good poll may be for long before the one that is asked for."""
+"""Polls of a slow machine are late, and no good poll may be for long before the one that is asked
+for.
+"""
 
 
 def config_file(folder: Path, cluster: LocalCluster, password: Path, interval: str) -> Path:
@@ -40,7 +44,12 @@ def config_file(folder: Path, cluster: LocalCluster, password: Path, interval: s
     }
     poll = {"pollInterval": interval}
     file = folder / "config.yaml"
-    given = {"lake": str(folder / "lake"), "clusters": {"locked": locked}, "poll": poll, "status": LAX}
+    given = {
+        "lake": str(folder / "lake"),
+        "clusters": {"locked": locked},
+        "poll": poll,
+        "status": LAX,
+    }
     file.write_text(yaml.safe_dump(given, sort_keys=False))
     return file
 
@@ -70,18 +79,26 @@ def test_a_wrong_password_shows_within_one_poll(
         exit_status = installed.exit_status(["status", "--config", str(file), "--format", "json"])
         printed = json.loads(capsys.readouterr().out)
         polls = {each["cluster"]: each["polls"] for each in printed["clusters"]}
-        return exit_status, polls, [(each["cluster"], each["threshold"]) for each in printed["crossed"]]
+        return (
+            exit_status,
+            polls,
+            [(each["cluster"], each["threshold"]) for each in printed["crossed"]],
+        )
 
     said = lines_of_one_poll()
     ((level, line),) = (each for each in said if "cluster locked" in each[1])
     assert level == "ERROR"
     assert f": authentication: {listener.bootstrap_servers}: authentication refused" in line
     assert line.endswith(TO_DO["authentication"])
-    assert any(level == "INFO" and ": 0 cluster(s) polled, 1 failing; " in line for level, line in said)
+    assert any(
+        level == "INFO" and ": 0 cluster(s) polled, 1 failing; " in line for level, line in said
+    )
     exit_status, polls, crossed = told()
     assert exit_status == 3
     assert (polls["locked"]["failing"], polls["locked"]["error_kind"]) == (1, "authentication")
-    assert polls["locked"]["error"].startswith(f"{listener.bootstrap_servers}: authentication refused")
+    assert polls["locked"]["error"].startswith(
+        f"{listener.bootstrap_servers}: authentication refused"
+    )
     assert crossed == [("locked", "lastGoodPoll"), ("locked", "failures"), (None, "upkeep")]
     assert "hunter2" not in str((said, polls))
 
@@ -91,7 +108,11 @@ def test_a_wrong_password_shows_within_one_poll(
     assert (level, line.partition(";")[0]) == ("WARNING", "cluster locked: polls are good again")
     assert any(": 1 cluster(s) polled, 0 failing; " in line for _, line in said)
     exit_status, polls, crossed = told()
-    assert (exit_status, polls["locked"]["failing"], polls["locked"]["failed"]) == (3, 0, {"authentication": 1})
+    assert (exit_status, polls["locked"]["failing"], polls["locked"]["failed"]) == (
+        3,
+        0,
+        {"authentication": 1},
+    )
     assert crossed == [(None, "upkeep")]
 
 
@@ -105,13 +126,21 @@ def test_the_running_pipeline_says_it_and_so_does_the_command_beside_it(
 
     def asked(form: str) -> tuple[int, str]:
         done = subprocess.run(
-            command("status", file, "--format", form), cwd=ROOT, env=environment(), capture_output=True, check=False
+            command("status", file, "--format", form),
+            cwd=ROOT,
+            env=environment(),
+            capture_output=True,
+            check=False,
         )
         return done.returncode, done.stdout.decode()
 
     with running(file) as pipelined:
         pipelined.wait_for_batches(1)
-        wait_for(lambda: "ERROR kafka_metadata_history.rounds: cluster locked" in pipelined.log(), 60, "the line")
+        wait_for(
+            lambda: "ERROR kafka_metadata_history.rounds: cluster locked" in pipelined.log(),
+            60,
+            "the line",
+        )
         # Polls that say nothing new are noted after a minute.
         wait_for(lambda: "0 cluster(s) polled, 1 failing" in pipelined.log(), 150, "a round")
         exit_status, table = asked("table")
@@ -119,7 +148,11 @@ def test_the_running_pipeline_says_it_and_so_does_the_command_beside_it(
         assert "locked: failures: " in table
         assert "authentication: localhost:" in table
         password.write_text(sasl_ssl_cluster.sasl_ssl.users["alice"])
-        wait_for(lambda: "cluster locked: polls are good again" in pipelined.log(), 60, "the line after it")
+        wait_for(
+            lambda: "cluster locked: polls are good again" in pipelined.log(),
+            60,
+            "the line after it",
+        )
         wait_for(lambda: "1 cluster(s) polled, 0 failing" in pipelined.log(), 150, "a round")
         exit_status, told = asked("json")
         print(pipelined.log(), told)
@@ -127,5 +160,8 @@ def test_the_running_pipeline_says_it_and_so_does_the_command_beside_it(
         log = pipelined.log()
     said = [line for line in log.splitlines() if "cluster locked" in line]
     assert [re.sub(r"^.{24}", "", line).split()[0] for line in said] == ["ERROR", "WARNING"]
-    assert re.search(r" INFO kafka_metadata_history\.rounds: round \d+: 0 cluster\(s\) polled, 1 failing; \d+ row", log)
+    assert re.search(
+        r" INFO kafka_metadata_history\.rounds: round \d+: 0 cluster\(s\) polled, 1 failing; \d+ row",
+        log,
+    )
     assert "hunter2" not in log

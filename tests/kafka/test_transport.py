@@ -1,4 +1,6 @@
-"""The connection layer that kafka-python does not document, against a real broker and against what is none."""
+"""The connection layer that kafka-python does not document, against a real broker and against what
+is none.
+"""
 
 import contextlib
 import logging
@@ -32,7 +34,9 @@ def connect(cluster: Cluster, seconds: float = 10) -> Connection:
 
 def ask(connection: Connection, version: int):
     body = encode_request(version)
-    answer = connection.request(METADATA, version, body, flexible=version >= 9, deadline=time.monotonic() + 10)
+    answer = connection.request(
+        METADATA, version, body, flexible=version >= 9, deadline=time.monotonic() + 10
+    )
     return decode_response(answer.body, version)
 
 
@@ -91,7 +95,10 @@ def test_nothing_is_left_behind(cluster):
 
 @pytest.mark.parametrize(
     ("address", "said"),
-    [("127.0.0.1:1", "connection refused"), ("no-such-host.invalid:9092", "name or service not known")],
+    [
+        ("127.0.0.1:1", "connection refused"),
+        ("no-such-host.invalid:9092", "name or service not known"),
+    ],
 )
 def test_nobody_there(address, said):
     error = refused({"servers": address})
@@ -123,7 +130,10 @@ def test_sasl_ssl_with_an_authority_of_its_own(secured, sasl_ssl_cluster):
 
 def test_the_line_of_a_java_client_does_too(secured, tmp_path):
     del secured["sasl_password"], secured["sasl_username"]
-    line = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="alice-secret";'
+    line = (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" '
+        'password="alice-secret";'
+    )
     (tmp_path / "jaas").write_text(line)
     connect(options(**secured, sasl_jaas_config=f"file:{tmp_path}/jaas")).close()
 
@@ -141,7 +151,10 @@ def test_an_unknown_authority_is_not_trusted(secured):
     del secured["ssl_ca_location"]
     error = refused(secured)
     assert error.kind == "tls"
-    assert "the certificate is not trusted: self-signed certificate in certificate chain" in error.problem
+    assert (
+        "the certificate is not trusted: self-signed certificate in certificate chain"
+        in error.problem
+    )
 
 
 def test_a_certificate_for_another_host_is_not_accepted(secured):
@@ -154,7 +167,10 @@ def test_a_certificate_for_another_host_is_not_accepted(secured):
 
 def test_plaintext_to_a_listener_with_tls(secured):
     error = refused({"servers": secured["servers"]})
-    assert (error.kind, "set kafka.security.protocol to SSL or SASL_SSL" in error.problem) == ("tls", True)
+    assert (error.kind, "set kafka.security.protocol to SSL or SASL_SSL" in error.problem) == (
+        "tls",
+        True,
+    )
 
 
 def test_tls_to_a_listener_without(secured, sasl_ssl_cluster):
@@ -163,7 +179,9 @@ def test_tls_to_a_listener_without(secured, sasl_ssl_cluster):
 
 
 def test_a_listener_with_sasl_closes_on_clients_without(secured):
-    given = {name: value for name, value in secured.items() if "sasl" not in name} | {"security_protocol": "SSL"}
+    given = {name: value for name, value in secured.items() if "sasl" not in name} | {
+        "security_protocol": "SSL"
+    }
     with pytest.raises(PollError, match="the broker closed the connection") as caught:
         ask(connect(options(**given)), 12)
     assert caught.value.kind == "unreachable"
@@ -176,7 +194,10 @@ def test_a_listener_with_sasl_closes_on_clients_without(secured):
             {"sasl_password": "env:NO_SUCH_VARIABLE"},
             "kafka.sasl.password: the environment variable NO_SUCH_VARIABLE is not set",
         ),
-        ({"ssl_ca_location": "/none.pem"}, "kafka.ssl.ca.location: /none.pem: no such file or directory"),
+        (
+            {"ssl_ca_location": "/none.pem"},
+            "kafka.ssl.ca.location: /none.pem: no such file or directory",
+        ),
         ({"ssl_ca_location": __file__}, "test_transport.py: no certificate or crl found"),
         (
             {"ssl_certificate_location": "/none.pem"},
@@ -221,8 +242,8 @@ def flood(client: socket.socket) -> None:
 
 
 def garbled(body: bytes) -> Callable[[socket.socket], None]:
-    """Answers the first request, which is ApiVersions, under its correlation id, and waits for the other side to hang
-    up.
+    """Answers the first request, which is ApiVersions, under its correlation id, and waits for the
+    other side to hang up.
     """
 
     def behaviour(client: socket.socket) -> None:
@@ -235,7 +256,11 @@ def garbled(body: bytes) -> Callable[[socket.socket], None]:
 @pytest.mark.parametrize(
     ("behaviour", "kind", "said"),
     [
-        (flood, "too_large", "an answer of 1073741824 bytes is larger than maxResponseBytes (16777216)"),
+        (
+            flood,
+            "too_large",
+            "an answer of 1073741824 bytes is larger than maxResponseBytes (16777216)",
+        ),
         (
             lambda client: client.sendall(b"HTTP/1.1 400 Bad"),
             "protocol",
@@ -249,7 +274,17 @@ def garbled(body: bytes) -> Callable[[socket.socket], None]:
         (lambda _: None, "unreachable", "the broker closed the connection"),
         (lambda _: time.sleep(2.5), "timeout", "no answer in time"),
     ],
-    ids=["flood", "http", "negative", "short", "cut off", "cut shorter", "no versions", "hang up", "silence"],
+    ids=[
+        "flood",
+        "http",
+        "negative",
+        "short",
+        "cut off",
+        "cut shorter",
+        "no versions",
+        "hang up",
+        "silence",
+    ],
 )
 def test_what_is_no_broker_is_refused_in_bounded_time_and_memory(behaviour, kind, said):
     process = psutil.Process()
@@ -266,6 +301,10 @@ def test_what_is_no_broker_is_refused_in_bounded_time_and_memory(behaviour, kind
 
 
 def test_an_answer_longer_than_allowed_is_not_read(cluster):
-    small = parse({"kafka.bootstrap.servers": cluster.bootstrap_servers, "maxResponseBytes": "300"}).clusters[0]
-    with pytest.raises(PollError, match=r"an answer of \d+ bytes is larger than maxResponseBytes \(300\)"):
+    small = parse(
+        {"kafka.bootstrap.servers": cluster.bootstrap_servers, "maxResponseBytes": "300"}
+    ).clusters[0]
+    with pytest.raises(
+        PollError, match=r"an answer of \d+ bytes is larger than maxResponseBytes \(300\)"
+    ):
         connect(small)

@@ -1,5 +1,6 @@
-"""Things are done to real clusters and groups; then history is held against the controllers' own log, and against what
-members and coordinators said. In short: `make truth` does more, and tests/kafka/test_pipeline.py all of it at once.
+"""Things are done to real clusters and groups; then history is held against the controllers' own
+log, and against what members and coordinators said. In short: `make truth` does more, and
+tests/kafka/test_pipeline.py all of it at once.
 """
 
 import secrets
@@ -41,13 +42,17 @@ def test_history_agrees_with_the_log(spark: SparkSession, tmp_path: Path) -> Non
 @pytest.mark.soak
 def test_rebalances_agree_with_what_happened(spark: SparkSession, tmp_path: Path) -> None:
     new_lake(spark, tmp_path / "lake")
-    seed = secrets.randbelow(100_000)  # which run() prints: `python -m truth.groups --seed` does the same things
+    seed = secrets.randbelow(
+        100_000
+    )  # which run() prints: `python -m truth.groups --seed` does the same things
     scores = run_groups(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=seed, say=print).scores()
     check_scores(scores, groups=4, steps=20)
 
 
 @pytest.mark.soak
-def test_cost_and_lag_of_a_group_agree_with_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
+def test_cost_and_lag_of_a_group_agree_with_what_workers_did(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     new_lake(spark, tmp_path / "lake")
     careless = [kind for kind in COST_KINDS if kind.name == "careless"]
     (score,) = run_costs(spark, careless, SHORT, tmp_path, say=print).values()
@@ -56,7 +61,9 @@ def test_cost_and_lag_of_a_group_agree_with_what_workers_did(spark: SparkSession
 
 
 @pytest.mark.soak
-def test_cost_and_lag_of_groups_of_each_kind_agree_with_what_workers_did(spark: SparkSession, tmp_path: Path) -> None:
+def test_cost_and_lag_of_groups_of_each_kind_agree_with_what_workers_did(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     new_lake(spark, tmp_path / "lake")
     scores = run_costs(spark, COST_KINDS, LONG, tmp_path, say=print)
     for score in scores.values():

@@ -17,15 +17,23 @@ def test_each_broker_leads_to_the_controller_with_zookeeper(capsys):
         controllers = []
         for server in cluster.bootstrap_servers.split(","):
             options = parse({"kafka.bootstrap.servers": server, "enrich": "reassignments"})
-            with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller:
+            with Poller(
+                options.clusters[0], options.topic_filter, options.request_timeout_ms
+            ) as poller:
                 poll = poller.poll()
                 assert (poll.error, poll.cluster_id) == (None, cluster.cluster_id)
                 controllers.append(poll.metadata.controller_id)
                 answered = ask_beside(poller, subject(("reassignments",), poll.metadata))
-            assert (answered.outcomes, answered.rows) == ({"reassignments": "ok"}, {"reassignments": Rows([], [])})
+            assert (answered.outcomes, answered.rows) == (
+                {"reassignments": "ok"},
+                {"reassignments": Rows([], [])},
+            )
         assert controllers in ([1, 1], [2, 2])
         assert look(cluster.bootstrap_servers, None) == 0
-        assert "counts of leader changes: upper bounds: metadata.version is unknown" in capsys.readouterr().out
+        assert (
+            "counts of leader changes: upper bounds: metadata.version is unknown"
+            in capsys.readouterr().out
+        )
         # The controller stops, and the other one takes over.
         cluster.stop(controllers[0])
         other = 3 - controllers[0]

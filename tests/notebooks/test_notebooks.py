@@ -1,5 +1,5 @@
-"""The notebooks, run: here in DuckDB and by the documented command in Spark, of a history that is known; and where
-there is nothing to show.
+"""The notebooks, run: here in DuckDB and by the documented command in Spark, of a history that is
+known; and where there is nothing to show.
 """
 
 import io
@@ -33,7 +33,11 @@ SINCE = datetime(2026, 11, 1, 12, 0, 5, tzinfo=UTC).timestamp() * 1000
 
 def test_the_notebooks_are_those_of_the_documents() -> None:
     linked = re.findall(r"\(\.\./notebooks/(\w+)\.ipynb\)", document("notebooks.md"))
-    assert sorted(set(linked)) == names() == ["incident", "isr_history", "leader_churn", "rebalance_history"]
+    assert (
+        sorted(set(linked))
+        == names()
+        == ["incident", "isr_history", "leader_churn", "rebalance_history"]
+    )
 
 
 @pytest.mark.parametrize("name", names())
@@ -60,7 +64,11 @@ class Page:
     @classmethod
     def of_html(cls, soup: BeautifulSoup) -> "Page":
         """What is in an HTML file."""
-        return cls(soup.get_text(), tables_of(soup), [str(each["srcdoc"]) for each in soup.find_all("iframe")])
+        return cls(
+            soup.get_text(),
+            tables_of(soup),
+            [str(each["srcdoc"]) for each in soup.find_all("iframe")],
+        )
 
     def columns(self, *wanted: str) -> list[tuple[str, ...]]:
         """The rows of the one table that has these columns."""
@@ -84,20 +92,31 @@ class Page:
         (report,) = self.reports
         marks, at = marks_of(report, figure), SINCE + second * 1000
         columns = (marks[key] for key in ("lane", "what", "sure_from", "sure_until"))
-        return {(lane, kind) for lane, kind, begin, end in zip(*columns, strict=True) if begin <= at <= end}
+        return {
+            (lane, kind)
+            for lane, kind, begin, end in zip(*columns, strict=True)
+            if begin <= at <= end
+        }
 
     def levels(self, second: float) -> dict[str, str]:
         """Level -> how many partitions are at it, at a second of the window."""
         (report,) = self.reports
         steps, at = columns_of(report, "levels"), SINCE + second * 1000
         columns = (steps[key] for key in ("what", "count", "begin", "end"))
-        return {level: count for level, count, begin, end in zip(*columns, strict=True) if begin <= at < end}
+        return {
+            level: count
+            for level, count, begin, end in zip(*columns, strict=True)
+            if begin <= at < end
+        }
 
 
 def tables_of(soup: BeautifulSoup) -> list[list[list[str]]]:
     """The text of each table's cells by row, without the rows' numbers."""
     return [
-        [[cell.get_text() for cell in row.find_all(["th", "td"])][1:] for row in table.find_all("tr")]
+        [
+            [cell.get_text() for cell in row.find_all(["th", "td"])][1:]
+            for row in table.find_all("tr")
+        ]
         for table in soup.find_all("table")
     ]
 
@@ -107,7 +126,9 @@ def page_of(name: str, lake: str = "known") -> Page:
     with redirect_stdout(io.StringIO()) as printed:
         found = shown(name, lake=lake, since="95 seconds", until=UNTIL)
     tables = [
-        tables_of(BeautifulSoup(each._repr_html_(), "html.parser")) for each in found if isinstance(each, DataFrame)
+        tables_of(BeautifulSoup(each._repr_html_(), "html.parser"))
+        for each in found
+        if isinstance(each, DataFrame)
     ]
     reports = [each.html for each in found if isinstance(each, Framed)]
     return Page(printed.getvalue(), [table for of in tables for table in of], reports)
@@ -124,7 +145,9 @@ def written(incident_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> di
     """The HTML files that the documented command makes of the same."""
     folder = tmp_path_factory.mktemp("pages")
     config = folder / "kafka-metadata-history.yaml"
-    config.write_text(f"lake: {incident_lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n")
+    config.write_text(
+        f"lake: {incident_lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n"
+    )
     (command,) = commands(r"python -m notebooks .*", document("notebooks.md"))
     for said, meant in (("kafka-metadata-history.yaml", str(config)), ("2 hours", "95 seconds")):
         assert said in command
@@ -139,11 +162,15 @@ def test_a_page_is_whole_in_itself_and_shows_what_is_shown_here(
     written: dict[str, str], pages: dict[str, Page], incident_lake: Lake
 ) -> None:
     for name, html in written.items():
-        assert not re.search(r"""<script|<link|@import|(?:src|href)\s*=\s*["']?https?:|url\(\s*["']?https?:""", html)
+        assert not re.search(
+            r"""<script|<link|@import|(?:src|href)\s*=\s*["']?https?:|url\(\s*["']?https?:""", html
+        )
         assert str(ROOT) not in html
         soup = BeautifulSoup(html, "html.parser")
         assert "stderr" not in {
-            name for tag in soup.find_all(attrs={"data-mime-type": True}) for name in tag["data-mime-type"].split(".")
+            name
+            for tag in soup.find_all(attrs={"data-mime-type": True})
+            for name in tag["data-mime-type"].split(".")
         }
         assert_same(Page.of_html(soup), pages[name], incident_lake)
 
@@ -151,7 +178,9 @@ def test_a_page_is_whole_in_itself_and_shows_what_is_shown_here(
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["isr_history"])
 @pytest.mark.usefixtures("spark")
-def test_spark_shows_what_duckdb_does(pages: dict[str, Page], incident_lake: Lake, name: str) -> None:
+def test_spark_shows_what_duckdb_does(
+    pages: dict[str, Page], incident_lake: Lake, name: str
+) -> None:
     """The tests' session is there, as one is on Databricks."""
     assert_same(page_of(name, str(incident_lake)), pages[name], incident_lake)
 
@@ -188,10 +217,14 @@ def test_isr_history(pages: dict[str, Page]) -> None:
     assert page.surely("brokers", 20) == {("broker 2", "offline"), ("broker 3", "under min ISR")}
     levels = {"under replicated", "at min ISR", "under min ISR", "offline"}
     assert page.kinds("isrs") == levels
-    # From 12:00:20.1 to 12:00:30 two polls said the same; logs-0 needs its one replica in sync, all the time.
+    # From 12:00:20.1 to 12:00:30 two polls said the same; logs-0 needs its one replica in sync, all
+    # the time.
     assert page.levels(20) == {"under replicated": "4", "under min ISR": "2", "offline": "2"}
     assert page.levels(10).keys() == levels
-    assert page.levels(50) == {"under replicated": "0 surely, 1 at most", "at min ISR": "1 surely, 2 at most"}
+    assert page.levels(50) == {
+        "under replicated": "0 surely, 1 at most",
+        "at min ISR": "1 surely, 2 at most",
+    }
     assert page.levels(90) == {"at min ISR": "1"}
     # Which partitions had a single replica left.
     assert page.columns("topic", "partition", "in_sync", "brokers_out", "seconds") == [
@@ -203,7 +236,9 @@ def test_isr_history(pages: dict[str, Page]) -> None:
     # Each broker in the order of what happened.
     happened = page.columns("what", "broker_id", "rows", "example")
     assert {broker for _, broker, *_ in happened} >= {"-1", "1", "2", "3"}
-    assert happened.index(("broker_gone", "2", "1", "")) < happened.index(("isr_left", "3", "2", "orders-0"))
+    assert happened.index(("broker_gone", "2", "1", "")) < happened.index(
+        ("isr_left", "3", "2", "orders-0")
+    )
 
 
 def test_leader_churn(pages: dict[str, Page]) -> None:
@@ -225,9 +260,16 @@ def test_leader_churn(pages: dict[str, Page]) -> None:
     ]
     assert page.figures == ["leaders", "brokers"]
     assert page.kinds("leaders") == {"failover", "offline", "recovery", "preferred", "unclean"}
-    assert [row for row in page.columns("partition", "leader", "began", "ended") if row[0] == "logs-0"] == [
+    assert [
+        row for row in page.columns("partition", "leader", "began", "ended") if row[0] == "logs-0"
+    ] == [
         ("logs-0", "3", "by 11-01 12:00:00.1Z", "11-01 12:00:10.0Z to 11-01 12:00:20.1Z"),
-        ("logs-0", "none", "11-01 12:00:10.0Z to 11-01 12:00:20.1Z", "11-01 12:00:30.0Z to 11-01 12:00:40.1Z"),
+        (
+            "logs-0",
+            "none",
+            "11-01 12:00:10.0Z to 11-01 12:00:20.1Z",
+            "11-01 12:00:30.0Z to 11-01 12:00:40.1Z",
+        ),
         ("logs-0", "3", "11-01 12:00:30.0Z to 11-01 12:00:40.1Z", "goes on"),
     ]
     assert page.columns("hour", "broker_id", "changes") == [
@@ -259,7 +301,9 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
         ("reports", "PreparingRebalance", "11-01 12:00:20.0Z to 11-01 12:00:30.1Z"),
         ("shop", "Reconciling", "11-01 12:01:25.0Z to 11-01 12:01:25.0Z"),
     ]
-    assert [row[1:] for row in page.columns("began", "pause_s", "lag_before", "lag_peak", "reprocessed")] == [
+    assert [
+        row[1:] for row in page.columns("began", "pause_s", "lag_before", "lag_peak", "reprocessed")
+    ] == [
         ("14 to 24", "22", "100", "20 to 95"),
         ("", "", "", "0 or more"),
     ]
@@ -282,18 +326,28 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
     assert page.kinds("groups") >= {"storm", "crash loop"}
     assert page.surely("groups", 20) == {("billing", "member left")}
     assert page.surely("groups", 92) == {("shop", "partitions changed")}
-    # Of billing: its coordinator was broker 1 from 10.1 to 40 s and broker 2 from 50.1 s; who stays has other
-    # partitions from 27 to 30 s.
+    # Of billing: its coordinator was broker 1 from 10.1 to 40 s and broker 2 from 50.1 s; who stays
+    # has other partitions from 27 to 30 s.
     assert page.surely("coordinators", 5.1) == {("2 to 1", "coordinator moved")}
     assert page.surely("coordinators", 45.1) == {("1 to 2", "coordinator moved")}
-    header = ["generation", "began", "ended", "reasons", "members", "partitions_moved", "coordinator"]
+    header = [
+        "generation",
+        "began",
+        "ended",
+        "reasons",
+        "members",
+        "partitions_moved",
+        "coordinator",
+    ]
     (generations,) = (rows for first, *rows in page.tables if first == header)
     assert [(*row[3:5], row[6]) for row in generations[:3]] == [
         ("member_left", "1", "1"),
         ("member_joined", "2", "1"),
         ("member_joined", "3", "2"),
     ]
-    members = page.columns("generation", "began", "member", "change", "assigned_partitions", "other_partitions")
+    members = page.columns(
+        "generation", "began", "member", "change", "assigned_partitions", "other_partitions"
+    )
     began = "11-01 12:00:27.0Z to 11-01 12:00:27.0Z"
     assert members[0] == ("12", began, "billing-1 /10.0.0.1", "stayed", "2", "True")
     assert ("billing-1 /10.0.0.1", "stayed", "1", "False") in [row[2:] for row in members]
@@ -308,9 +362,14 @@ def test_incident(pages: dict[str, Page]) -> None:
     whole = page.columns("what", "broker_id", "events", "example")
     assert ("coordinator_moved", "1", "5", "audit") in whole
     assert ("rebalance_began", "1", "1", "billing") in whole
-    assert {"broker_gone", "isr_left", "leader_changed", "group_created", "storm", "crash_loop"} <= {
-        row[0] for row in whole
-    }
+    assert {
+        "broker_gone",
+        "isr_left",
+        "leader_changed",
+        "group_created",
+        "storm",
+        "crash_loop",
+    } <= {row[0] for row in whole}
 
 
 def reports(found: list[object]) -> list[str]:
@@ -319,13 +378,19 @@ def reports(found: list[object]) -> list[str]:
 
 class TestNothing:
     @pytest.mark.usefixtures("spark")
-    def test_a_folder_that_is_no_lake(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_folder_that_is_no_lake(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         found = shown("incident", lake=str(tmp_path / "empty"))
         assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
         assert reports(found) == []
 
-    @pytest.mark.parametrize(("name", "tables"), [("isr_history", 5), ("leader_churn", 7), ("rebalance_history", 11)])
-    def test_a_lake_without_tables(self, capsys: pytest.CaptureFixture[str], name: str, tables: int) -> None:
+    @pytest.mark.parametrize(
+        ("name", "tables"), [("isr_history", 5), ("leader_churn", 7), ("rebalance_history", 11)]
+    )
+    def test_a_lake_without_tables(
+        self, capsys: pytest.CaptureFixture[str], name: str, tables: int
+    ) -> None:
         with known_to_duckdb(without=[*TABLES, *VIEWS]):
             found = shown(name, since="1 day")
         said = capsys.readouterr().out
@@ -334,19 +399,31 @@ class TestNothing:
         assert reports(found) == []
 
     # What happened to brokers is told, of groups nothing.
-    def test_a_lake_that_was_made_before_groups_were_read(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with known_to_duckdb(without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
+    def test_a_lake_that_was_made_before_groups_were_read(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with known_to_duckdb(
+            without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]
+        ):
             found = shown("rebalance_history", since="95 seconds", until=UNTIL)
-        assert "Nothing is known of groups: the lake has no gold.rebalances_told." in capsys.readouterr().out
+        assert (
+            "Nothing is known of groups: the lake has no gold.rebalances_told."
+            in capsys.readouterr().out
+        )
         (report,) = reports(found)
-        sections = {str(each["id"]): each.get_text() for each in BeautifulSoup(report, "html.parser")(class_="drawn")}
+        sections = {
+            str(each["id"]): each.get_text()
+            for each in BeautifulSoup(report, "html.parser")(class_="drawn")
+        }
         assert list(sections) == ["groups", "coordinators", "brokers", "leaders"]
         for name in ("groups", "coordinators"):
             assert "Nothing is known of this: DuckDB: no table " in sections[name]
         assert [each["name"] for each in data_of(report)["sections"]][-1] == "leaders"
 
     def test_a_report_of_such_a_lake(self) -> None:
-        with known_to_duckdb(without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]):
+        with known_to_duckdb(
+            without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]
+        ):
             (report,) = page_of("incident").reports
         of_groups = re.findall("Nothing is known of this: ([^<]*)", report)
         assert of_groups
@@ -364,7 +441,9 @@ class TestNothing:
 
     def test_a_quiet_window(self, capsys: pytest.CaptureFixture[str]) -> None:
         with known_to_duckdb():
-            found = shown("leader_churn", since="2 seconds", until="2026-11-01T12:01:11Z", cluster="prod")
+            found = shown(
+                "leader_churn", since="2 seconds", until="2026-11-01T12:01:11Z", cluster="prod"
+            )
         assert "Nothing happened in this window, as far as polls saw." in capsys.readouterr().out
         # Who led what is known; that it changed is not.
         (report,) = reports(found)
@@ -375,8 +454,14 @@ class TestNothing:
         ("parameters", "says"),
         [
             ({"since": "1 hour", "cluster": "prd"}, "the lake has no cluster 'prd'; it has prod"),
-            ({"since": "1 hour", "group": "bill"}, "cluster prod has no group 'bill' in gold.group_lives"),
-            ({"since": "2026-11-02"}, "since '2026-11-02' is not before until '2026-11-01T12:01:40Z'"),
+            (
+                {"since": "1 hour", "group": "bill"},
+                "cluster prod has no group 'bill' in gold.group_lives",
+            ),
+            (
+                {"since": "2026-11-02"},
+                "since '2026-11-02' is not before until '2026-11-01T12:01:40Z'",
+            ),
         ],
     )
     def test_parameters_that_cannot_be_meant(self, parameters: dict[str, str], says: str) -> None:

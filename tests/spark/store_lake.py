@@ -1,8 +1,10 @@
-"""Store a lake of this version for versions of the program to come: half of the known incident, in its middle.
+"""Store a lake of this version for versions of the program to come: half of the known incident, in
+its middle.
 
 python -m tests.spark.store_lake
 
-Done once for each LAKE_VERSION. tests/spark/test_stored_lakes.py takes the lake on with what the program is by then.
+Done once for each LAKE_VERSION. tests/spark/test_stored_lakes.py takes the lake on with what the
+program is by then.
 """
 
 import tarfile
@@ -21,7 +23,9 @@ from truth.session import local_session
 
 FOLDER = Path(__file__).resolve().parent / "data"
 POLLS = 4
-"""Two brokers are missing after so many: episodes and incidents are open, and causes are not decided."""
+"""Two brokers are missing after so many: episodes and incidents are open, and causes are not
+decided.
+"""
 
 
 def stored(version: int) -> Path:

@@ -1,4 +1,6 @@
-"""What commits have appended is read alone while Delta still knows it, and else with all rows of the table."""
+"""What commits have appended is read alone while Delta still knows it, and else with all rows of
+the table.
+"""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -32,7 +34,10 @@ def make_older(lake: Lake, by: timedelta) -> None:
 
 def test_a_reader_that_stood_still_reads_all_rows_once(spark: SparkSession, tmp_path: Path) -> None:
     def offsets(first: int, last: int) -> list[int]:
-        return sorted(row.offset for row in appended(spark, lake, CLUSTER_LOG, first, last).select("offset").collect())
+        return sorted(
+            row.offset
+            for row in appended(spark, lake, CLUSTER_LOG, first, last).select("offset").collect()
+        )
 
     lake = new_lake(spark, tmp_path, [CLUSTER_LOG])
     for offset in range(4):
@@ -47,13 +52,17 @@ def test_a_reader_that_stood_still_reads_all_rows_once(spark: SparkSession, tmp_
     make_older(lake, 2 * files_stay)
     append(lake, CLUSTER_LOG, [read(9) | {"read_at": NOW + files_stay}])
     old = appended(spark, lake, CLUSTER_LOG, 2, 3, planned=NOW).select("offset").collect()
-    assert sorted(row.offset for row in old) == [0, 1, 2, 3], "Delta reads no version that old, and a plan holds"
+    assert sorted(row.offset for row in old) == [0, 1, 2, 3], (
+        "Delta reads no version that old, and a plan holds"
+    )
     assert upto(spark, lake, CLUSTER_LOG, 2, 1_000) == 1_000, "Delta reads the newest version alone"
     DeltaTable(lake.path(CLUSTER_LOG)).create_checkpoint()
     make_older(lake, files_stay + timedelta(minutes=1))
     append(lake, CLUSTER_LOG, [read(4)])
     clean_log(spark, lake.identifier(CLUSTER_LOG))
     log = Path(lake.path(CLUSTER_LOG)) / "_delta_log"
-    assert sorted(file.stem for file in log.glob("*.json")) == [f"{version:020}" for version in (5, 6)]
+    assert sorted(file.stem for file in log.glob("*.json")) == [
+        f"{version:020}" for version in (5, 6)
+    ]
     assert offsets(2, 6) == [0, 1, 2, 3, 4, 9], "the log knows no more who appended what"
     assert offsets(6, 6) == [4], "others read on"

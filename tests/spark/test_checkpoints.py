@@ -1,4 +1,6 @@
-"""A checkpoint and a lake that do not belong together: lost, of long ago, of another lake, cut short with the power."""
+"""A checkpoint and a lake that do not belong together: lost, of long ago, of another lake, cut
+short with the power.
+"""
 
 import json
 import shutil
@@ -20,16 +22,22 @@ from tests.support.power_cuts import cut_power
 
 
 def configured(spark: SparkSession, folder: Path, lake: str) -> Config:
-    """A lake, with checkpoints elsewhere, and a cluster that nobody answers for: a failed poll is a row too."""
+    """A lake, with checkpoints elsewhere, and a cluster that nobody answers for: a failed poll is a
+    row too.
+    """
     file = folder / f"{lake}.yaml"
     clusters = "{prod: {kafka.bootstrap.servers: '127.0.0.1:1'}}"
-    file.write_text(f"lake: {folder}/{lake}\ncheckpoints: {folder}/checkpoints\nclusters: {clusters}\n")
+    file.write_text(
+        f"lake: {folder}/{lake}\ncheckpoints: {folder}/checkpoints\nclusters: {clusters}\n"
+    )
     new_lake(spark, folder / lake)
     return load(str(file))
 
 
 def headers(config: Config) -> list[tuple[str, int]]:
-    return sorted((row["stream"], row["n"]) for row in stored.rows_of(config.lake, bronze.METADATA_POLLS))
+    return sorted(
+        (row["stream"], row["n"]) for row in stored.rows_of(config.lake, bronze.METADATA_POLLS)
+    )
 
 
 @pytest.mark.soak
@@ -44,9 +52,7 @@ def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_b
 
     def check_refused(config: Config, told: str) -> None:
         before = headers(config)
-        told = (
-            rf"^the checkpoint {checkpoint} is {told}: polling begins a new stream then, and what the lake has stays$"
-        )
+        told = rf"^the checkpoint {checkpoint} is {told}: polling begins a new stream then, and what the lake has stays$"
         with pytest.raises(LakeError, match=told):
             poll(config)
         assert headers(config) == before
@@ -60,7 +66,10 @@ def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_b
     shutil.rmtree(checkpoint)
     shutil.copytree(copy, checkpoint)
     removed = rf"remove {checkpoint}"
-    check_refused(config, rf"an old copy: it ends at batch 0, and bronze.metadata_polls in \S+ has batch 1; {removed}")
+    check_refused(
+        config,
+        rf"an old copy: it ends at batch 0, and bronze.metadata_polls in \S+ has batch 1; {removed}",
+    )
     shutil.rmtree(checkpoint)
     poll(config)
     *before, (begun, n) = headers(config)
@@ -69,7 +78,9 @@ def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_b
 
     other = configured(spark, tmp_path, "other")
     whose = "another lake's, or a power cut took all from the table"
-    check_refused(other, rf"{whose}: bronze.metadata_polls in \S+ has nothing of its 1 batches; {removed}")
+    check_refused(
+        other, rf"{whose}: bronze.metadata_polls in \S+ has nothing of its 1 batches; {removed}"
+    )
 
 
 @pytest.mark.soak
@@ -85,7 +96,11 @@ def test_what_a_power_cut_took_of_a_batch_is_made_once_more(
         return [n for _, n in headers(config)]
 
     def check_said(*expected: str) -> None:
-        said = [record.getMessage() for record in caplog.records if record.levelname in {"WARNING", "ERROR"}]
+        said = [
+            record.getMessage()
+            for record in caplog.records
+            if record.levelname in {"WARNING", "ERROR"}
+        ]
         assert len(said) == len(expected)
         for line, part in zip(said, expected, strict=True):
             assert part in line
@@ -95,7 +110,9 @@ def test_what_a_power_cut_took_of_a_batch_is_made_once_more(
     cut_power(config.lake, bronze.METADATA_POLLS)
     assert headers(config)[-1][1] == 0
     assert poll() == [0, 1, 2], "the batch that the table lost, and the one of this run"
-    check_said("commit 2 has no bytes, as a power cut leaves it", "ends with batch 0, and the checkpoint")
+    check_said(
+        "commit 2 has no bytes, as a power cut leaves it", "ends with batch 0, and the checkpoint"
+    )
 
     (checkpoint / "offsets" / "3").write_bytes(b"")
     assert poll() == [0, 1, 2, 3]
@@ -104,9 +121,14 @@ def test_what_a_power_cut_took_of_a_batch_is_made_once_more(
     assert poll() == [0, 1, 2, 3, 4], "Delta passes the batch over that it has"
     check_said("as after a power cut: commits/3 removed")
 
-    begins_again = rf"; remove {checkpoint}: polling begins a new stream then, and what the lake has stays$"
+    begins_again = (
+        rf"; remove {checkpoint}: polling begins a new stream then, and what the lake has stays$"
+    )
     for name, told in (
-        ("offsets/4", r"^bronze.metadata_polls in \S+ has batch 4, and the checkpoint \S+ cannot tell any more where "),
+        (
+            "offsets/4",
+            r"^bronze.metadata_polls in \S+ has batch 4, and the checkpoint \S+ cannot tell any more where ",
+        ),
         ("metadata", r"^the file metadata of the checkpoint \S+ has lost bytes, as in a power cut"),
     ):
         (checkpoint / name).write_bytes(b"")
@@ -115,11 +137,20 @@ def test_what_a_power_cut_took_of_a_batch_is_made_once_more(
         assert (checkpoint / name).read_bytes() == b""
 
 
-def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     lake = new_lake(spark, tmp_path, [STATE])
 
-    def state(history: str, cluster: str, number: int, places: dict[str, list[int]]) -> dict[str, object]:
-        return {"history": history, "cluster": cluster, "round": number, "memory": json.dumps({"places": places})}
+    def state(
+        history: str, cluster: str, number: int, places: dict[str, list[int]]
+    ) -> dict[str, object]:
+        return {
+            "history": history,
+            "cluster": cluster,
+            "round": number,
+            "memory": json.dumps({"places": places}),
+        }
 
     stored.append(
         lake,
@@ -138,12 +169,26 @@ def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(spark:
 def test_a_controllers_log_whose_checkpoint_is_lost_is_read_from_where_bronze_has_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A log that was cut off, of which nothing was read since, is read as one that was just found."""
+    """A log that was cut off, of which nothing was read since, is read as one that was just
+    found.
+    """
     lake, at = new_lake(spark, tmp_path, [bronze.CLUSTER_LOG]), datetime(2026, 11, 25, tzinfo=UTC)
 
-    def span(cluster: str, second: int, went: str, next_offset: int, snapshot: int | None = None) -> dict[str, object]:
-        told = {"cluster": cluster, "record": "span", "offset": 0, "went": went, "next_offset": next_offset}
-        return told | {"read_at": at + timedelta(seconds=second), "day": at.date(), "snapshot_offset": snapshot}
+    def span(
+        cluster: str, second: int, went: str, next_offset: int, snapshot: int | None = None
+    ) -> dict[str, object]:
+        told = {
+            "cluster": cluster,
+            "record": "span",
+            "offset": 0,
+            "went": went,
+            "next_offset": next_offset,
+        }
+        return told | {
+            "read_at": at + timedelta(seconds=second),
+            "day": at.date(),
+            "snapshot_offset": snapshot,
+        }
 
     stored.append(
         lake,

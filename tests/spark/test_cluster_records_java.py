@@ -1,5 +1,5 @@
-"""Kafka's own Java classes have the fields that the tables have, and what they write decodes to what went in: records
-of controllers and of the quorum, and record batches of every codec.
+"""Kafka's own Java classes have the fields that the tables have, and what they write decodes to
+what went in: records of controllers and of the quorum, and record batches of every codec.
 """
 
 import random
@@ -63,7 +63,9 @@ def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version:
 
 def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
     types = named(jvm, f"{RECORD_CLASSES}.MetadataRecordType").values()
-    kafka = {each.id(): (each.newMetadataRecord().getClass().getSimpleName(), each) for each in types}
+    kafka = {
+        each.id(): (each.newMetadataRecord().getClass().getSimpleName(), each) for each in types
+    }
     assert {number: name for number, (name, _) in kafka.items()} == COUNTED | {
         number: each.name for number, each in RECORD_TYPES.items()
     }
@@ -79,7 +81,9 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES])
+@pytest.mark.parametrize(
+    ("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES]
+)
 def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
     check_schemas(jvm, package, message)
 
@@ -90,7 +94,9 @@ def records_with_secrets(jvm: Any) -> list[tuple[int, Any]]:
     token = named(jvm, f"{RECORD_CLASSES}.DelegationTokenRecord")()
     token.setOwner(SECRET).setRequester(SECRET).setRenewers([SECRET]).setTokenId(SECRET)
     user = named(jvm, f"{RECORD_CLASSES}.UserScramCredentialRecord")()
-    user.setName(SECRET).setSalt(secret).setStoredKey(secret).setServerKey(secret).setIterations(4096)
+    user.setName(SECRET).setSalt(secret).setStoredKey(secret).setServerKey(secret).setIterations(
+        4096
+    )
     quota = named(jvm, f"{RECORD_CLASSES}.ClientQuotaRecord")().setKey(SECRET).setValue(1.5)
     acl = named(jvm, f"{RECORD_CLASSES}.AccessControlEntryRecord")()
     acl.setResourceName(SECRET).setPrincipal(SECRET).setHost(SECRET)
@@ -122,31 +128,52 @@ def test_of_secrets_no_byte_is_kept(jvm: Any) -> None:
         for (number, _), value, row in zip(records, values, batch.to_pylist(), strict=False):
             told = without_nulls(row)
             assert (told["type"], told["version"], told["size"]) == (number, 0, len(value))
-            assert number == 4 or set(told) - {"offset", "leader_epoch", "timestamp_ms", "is_control"} == {
-                *("type", "version", "name", "size")
-            }
+            assert number == 4 or set(told) - {
+                "offset",
+                "leader_epoch",
+                "timestamp_ms",
+                "is_control",
+            } == {*("type", "version", "name", "size")}
 
 
 def test_settings_that_are_kept_are_kafkas_and_not_sensitive(jvm: Any) -> None:
-    """As controllers see it: what has no definition is sensitive, too (``KafkaConfigSchema.isSensitive``)."""
+    """As controllers see it: what has no definition is sensitive, too
+    (``KafkaConfigSchema.isSensitive``).
+    """
     kinds = named(jvm, "org.apache.kafka.common.config.ConfigResource$Type")
     brokers = jvm.org.apache.kafka.common.config.ConfigDef(
         named(jvm, "org.apache.kafka.server.config.AbstractKafkaConfig").CONFIG_DEF
     )
-    for quota in named(jvm, "org.apache.kafka.server.config.QuotaConfig").brokerQuotaConfigs().configKeys().values():
+    for quota in (
+        named(jvm, "org.apache.kafka.server.config.QuotaConfig")
+        .brokerQuotaConfigs()
+        .configKeys()
+        .values()
+    ):
         brokers.define(quota)
     definitions = jvm.java.util.HashMap()
     definitions[kinds.BROKER] = brokers
-    definitions[kinds.TOPIC] = named(jvm, "org.apache.kafka.storage.internals.log.LogConfig").configDefCopy()
-    definitions[kinds.GROUP] = named(jvm, "org.apache.kafka.coordinator.group.GroupConfig").CONFIG_DEF
-    schema = named(jvm, "org.apache.kafka.metadata.KafkaConfigSchema")(definitions, jvm.java.util.HashMap())
+    definitions[kinds.TOPIC] = named(
+        jvm, "org.apache.kafka.storage.internals.log.LogConfig"
+    ).configDefCopy()
+    definitions[kinds.GROUP] = named(
+        jvm, "org.apache.kafka.coordinator.group.GroupConfig"
+    ).CONFIG_DEF
+    schema = named(jvm, "org.apache.kafka.metadata.KafkaConfigSchema")(
+        definitions, jvm.java.util.HashMap()
+    )
 
     def sensitive(kept: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
         return [(kind, name) for kind, name in kept if schema.isSensitive(kinds.forId(kind), name)]
 
     assert sensitive((kind, name) for kind, names in KEPT_CONFIGS.items() for name in names) == []
     assert {kinds.forId(kind) for kind in KEPT_CONFIGS} == {*definitions}
-    secrets = [(4, "ssl.key.password"), (4, "sasl.jaas.config"), (2, "my.own"), (32, "min.insync.replicas")]
+    secrets = [
+        (4, "ssl.key.password"),
+        (4, "sasl.jaas.config"),
+        (2, "my.own"),
+        (32, "min.insync.replicas"),
+    ]
     assert sensitive(secrets) == secrets
 
 
@@ -158,7 +185,12 @@ def test_settings_that_are_kept_are_kafkas_and_not_sensitive(jvm: Any) -> None:
 def test_batches_of_kafka_are_read(jvm: Any, codec: str, time: str) -> None:
     rng = random.Random(f"{codec} {time}")
     written = [
-        (offset, 1_700_000_000_000 + rng.randrange(99), rng.choice([None, b"", rng.randbytes(9)]), value)
+        (
+            offset,
+            1_700_000_000_000 + rng.randrange(99),
+            rng.choice([None, b"", rng.randbytes(9)]),
+            value,
+        )
         for offset in range(100, 400, 3)
         for value in [rng.choice([None, b"", rng.randbytes(80), b"long" * 900])]
     ]
@@ -167,7 +199,13 @@ def test_batches_of_kafka_are_read(jvm: Any, codec: str, time: str) -> None:
     data = b""
     for part in (written[:1], written[1:60], written[60:]):
         builder = named(jvm, f"{BATCH_CLASSES}.MemoryRecords").builder(
-            *(jvm.java.nio.ByteBuffer.allocate(1 << 22), 2, compression, timestamp_type, part[0][0]),
+            *(
+                jvm.java.nio.ByteBuffer.allocate(1 << 22),
+                2,
+                compression,
+                timestamp_type,
+                part[0][0],
+            ),
             *(1_800_000_000_000, 7),
         )
         for offset, timestamp, key, value in part:
@@ -176,11 +214,16 @@ def test_batches_of_kafka_are_read(jvm: Any, codec: str, time: str) -> None:
     found = read_batches(data)
     assert found.size == len(data)
     assert found.batches["record_count"].to_pylist() == [1, 59, 40]
-    assert [(row["offset"], row["timestamp_ms"], row["key"], row["value"]) for row in found.records.to_pylist()] == [
+    assert [
+        (row["offset"], row["timestamp_ms"], row["key"], row["value"])
+        for row in found.records.to_pylist()
+    ] == [
         (offset, timestamp if time == "CREATE_TIME" else 1_800_000_000_000, key, value)
         for offset, timestamp, key, value in written
     ]
-    assert {(row["leader_epoch"], row["is_control"]) for row in found.records.to_pylist()} == {(7, False)}
+    assert {(row["leader_epoch"], row["is_control"]) for row in found.records.to_pylist()} == {
+        (7, False)
+    }
 
 
 def _array(data: bytes | None) -> bytearray | None:
@@ -211,7 +254,9 @@ def test_control_batches_of_kafka_decode_to_what_went_in(jvm: Any, number: int) 
     @given(values_of(message, 0))
     def check(values: dict[str, Any]) -> None:
         java = java_message(jvm, CONTROL_CLASSES, message, 0, values)
-        data = _bytes(write(17, 1_700_000_000_000, 5, jvm.java.nio.ByteBuffer.allocate(1 << 16), java))
+        data = _bytes(
+            write(17, 1_700_000_000_000, 5, jvm.java.nio.ByteBuffer.allocate(1 << 16), java)
+        )
         (row,) = decode_records(read_batches(data).records).to_pylist()
         assert without_nulls(row) == expected_control(number, 0, values) | {
             "offset": 17,
@@ -224,11 +269,15 @@ def test_control_batches_of_kafka_decode_to_what_went_in(jvm: Any, number: int) 
 
 
 @pytest.mark.parametrize(("number", "version"), cluster_records.CONTROLS)
-def test_control_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
+def test_control_records_of_kafka_decode_to_what_went_in(
+    jvm: Any, number: int, version: int
+) -> None:
     message = CONTROL_TYPES[number]
     to_bytes = jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor
     (type_of_kafka,) = (
-        each for each in named(jvm, f"{BATCH_CLASSES}.ControlRecordType").values() if each.type() == number
+        each
+        for each in named(jvm, f"{BATCH_CLASSES}.ControlRecordType").values()
+        if each.type() == number
     )
     key = bytes(type_of_kafka.recordKey().array())
 
@@ -238,6 +287,9 @@ def test_control_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, 
         java = java_message(jvm, CONTROL_CLASSES, message, version, values)
         data = bytes(to_bytes(java, version).buffer().array())
         for count in (1, FEWEST):
-            assert decoded([data] * count, [key] * count) == [expected_control(number, version, values)] * count
+            assert (
+                decoded([data] * count, [key] * count)
+                == [expected_control(number, version, values)] * count
+            )
 
     check()

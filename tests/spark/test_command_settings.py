@@ -17,9 +17,18 @@ print(json.dumps(dict(SparkSession.builder.getOrCreate().sparkContext.getConf().
 
 def test_the_user_s_settings_are_added_and_the_command_s_count_more(tmp_path: Path) -> None:
     """As docs/spark-clusters.md says, Lakes elsewhere."""
-    given = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore", "spark.ui.enabled": "true"}
-    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in given.items()))
-    own = {name: value for name, value in os.environ.items() if name not in {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"}}
+    given = {
+        "spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore",
+        "spark.ui.enabled": "true",
+    }
+    (tmp_path / "spark-defaults.conf").write_text(
+        "".join(f"{name} {value}\n" for name, value in given.items())
+    )
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"}
+    }
     done = subprocess.run(
         [sys.executable, "-c", SHOW],
         env=own | {"SPARK_CONF_DIR": str(tmp_path)},

@@ -1,5 +1,5 @@
-"""The tables of messages and records, and the classes of kafka-python that are used, are the definitions in the jars of
-the newest Kafka that is tried.
+"""The tables of messages and records, and the classes of kafka-python that are used, are the
+definitions in the jars of the newest Kafka that is tried.
 """
 
 import zipfile
@@ -37,9 +37,13 @@ def test_the_tables_are_kafkas(kafka: dict[str, Any]) -> None:
 
 
 def of_kafka_python(*modules: ModuleType) -> list[str]:
-    """Names of the requests of kafka-python's classes that these modules send, and of the answers."""
+    """Names of the requests of kafka-python's classes that these modules send, and of the
+    answers.
+    """
     found = (each for module in modules for each in vars(module).values() if isinstance(each, type))
-    requests = sorted({each.__name__ for each in found if issubclass(each, ApiMessage) and each is not ApiMessage})
+    requests = sorted(
+        {each.__name__ for each in found if issubclass(each, ApiMessage) and each is not ApiMessage}
+    )
     return [*requests, *(each.replace("Request", "Response") for each in requests)]
 
 
@@ -54,9 +58,14 @@ def test_the_definitions_that_come_with_the_product_are_kafkas_own_files(name: s
         assert Path(messages.__path__[0], "NOTICE").read_bytes() == files.read("NOTICE")
 
 
-@pytest.mark.parametrize("name", of_kafka_python(questions, watcher, controllers, groups, probes, transport))
+@pytest.mark.parametrize(
+    "name", of_kafka_python(questions, watcher, controllers, groups, probes, transport)
+)
 def test_the_classes_of_kafka_python_are_kafkas(kafka: dict[str, Any], name: str) -> None:
-    ours, theirs = load_json(name, package=messages if f"{name}.json" in ADDED else None), kafka[name]
+    ours, theirs = (
+        load_json(name, package=messages if f"{name}.json" in ADDED else None),
+        kafka[name],
+    )
     assert ours["apiKey"] == theirs["apiKey"]
     first, last = versions_of(theirs)
     versions = range(first, min(versions_of(ours)[1], last) + 1)
@@ -65,7 +74,10 @@ def test_the_classes_of_kafka_python_are_kafkas(kafka: dict[str, Any], name: str
         # How it is written follows from the fields and from whether they are flexible.
         assert [*different(fields_of(ours, version), fields_of(theirs, version))] == []
         flexible = [versions_of(each, "flexibleVersions") for each in (ours, theirs)]
-        assert [version in range(first, last + 1) for first, last in flexible] in ([True, True], [False, False])
+        assert [version in range(first, last + 1) for first, last in flexible] in (
+            [True, True],
+            [False, False],
+        )
 
 
 def changed(of: str, **to: Any) -> Any:
@@ -90,12 +102,27 @@ TAGGED = {"versions": "0+", "taggedVersions": "0+", "tag": 0}
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (changed(METADATA, more=[LATER_FIELD]), [f"{METADATA} v13: later is missing here, 3 bool in Kafka"]),
-        (changed(METADATA, validVersions="0-14"), [f"{METADATA}: ends with version 13 here, with 14 in Kafka"]),
+        (
+            changed(METADATA, more=[LATER_FIELD]),
+            [f"{METADATA} v13: later is missing here, 3 bool in Kafka"],
+        ),
+        (
+            changed(METADATA, validVersions="0-14"),
+            [f"{METADATA}: ends with version 13 here, with 14 in Kafka"],
+        ),
         (changed(METADATA, apiKey=90), [f"{METADATA}: key 3 here, 90 in Kafka"]),
-        (changed("TopicRecord", validVersions="0-1"), ["TopicRecord: versions (0, 0) here, (0, 1) in Kafka"]),
-        (changed("TopicRecord", flexibleVersions="none"), ["TopicRecord v0: flexible True here, False in Kafka"]),
-        (changed("TopicRecord", field={"type": "bytes"}), ["TopicRecord v0: name is 0 string here, 0 bytes in Kafka"]),
+        (
+            changed("TopicRecord", validVersions="0-1"),
+            ["TopicRecord: versions (0, 0) here, (0, 1) in Kafka"],
+        ),
+        (
+            changed("TopicRecord", flexibleVersions="none"),
+            ["TopicRecord v0: flexible True here, False in Kafka"],
+        ),
+        (
+            changed("TopicRecord", field={"type": "bytes"}),
+            ["TopicRecord v0: name is 0 string here, 0 bytes in Kafka"],
+        ),
         (
             changed("TopicRecord", field={"nullableVersions": "0+"}),
             ["TopicRecord v0: name is 0 string here, 0 string or null in Kafka"],
@@ -115,7 +142,10 @@ TAGGED = {"versions": "0+", "taggedVersions": "0+", "tag": 0}
                 "ProducerIdsRecord v0: nextproducerid is 2 int64 here, 1 int64 in Kafka",
             ],
         ),
-        (changed("TopicRecord", name="NewRecord", apiKey=30), ["NewRecord: type 30 in Kafka, unknown here"]),
+        (
+            changed("TopicRecord", name="NewRecord", apiKey=30),
+            ["NewRecord: type 30 in Kafka, unknown here"],
+        ),
         (
             lambda kafka: {name: each for name, each in kafka.items() if name != "NoOpRecord"},
             ["NoOpRecord: not in Kafka"],

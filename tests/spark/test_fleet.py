@@ -1,4 +1,6 @@
-"""Hundreds of clusters in one stream, some of them sick: each is polled on its beat, whatever the others do."""
+"""Hundreds of clusters in one stream, some of them sick: each is polled on its beat, whatever the
+others do.
+"""
 
 from pathlib import Path
 
@@ -23,7 +25,9 @@ DRIVER_MB = 2_000.0
 
 @pytest.mark.soak
 def test_three_hundred_clusters_of_which_some_are_sick(tmp_path: Path) -> None:
-    """Beside a run in which nobody is sick. After a while some leave the configuration, and others come."""
+    """Beside a run in which nobody is sick. After a while some leave the configuration, and others
+    come.
+    """
     with answering(manners(FLEET, {})) as servers:
         nobody_sick = fleet(manners(FLEET, {}), servers)
         well = polled(tmp_path / "well", nobody_sick, SECONDS)
@@ -61,9 +65,12 @@ def test_three_hundred_clusters_of_which_some_are_sick(tmp_path: Path) -> None:
         for manner in ERRORS.keys() & found.keys():
             assert set(found[manner].errors) <= ERRORS[manner] | {"overlapped"}
             assert (
-                found[manner].errors.total() == found[manner].polls - (manner == "throttling") * found[manner].clusters
+                found[manner].errors.total()
+                == found[manner].polls - (manner == "throttling") * found[manner].clusters
             ), "a throttled cluster answers once"
-        of_members = {each.alias for each in members if each.is_asked and each.manner in {"good", "slow"}}
+        of_members = {
+            each.alias for each in members if each.is_asked and each.manner in {"good", "slow"}
+        }
         assert of_members <= asked(headers).keys()
 
     for run in (well, before, after):

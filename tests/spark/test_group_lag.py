@@ -1,4 +1,6 @@
-"""Lag in gold, from polls: however runs are cut and cut off, and what is asked for by nobody costs nothing."""
+"""Lag in gold, from polls: however runs are cut and cut off, and what is asked for by nobody costs
+nothing.
+"""
 
 import shutil
 import time
@@ -29,16 +31,26 @@ Row = dict[str, Any]
 STREAM = "20260101T000000Z-0a1b2c"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 Said = dict[str, dict[tuple[str, int], tuple[int | None, int | None]] | str]
-"""By group, the answer of a visit: committed offset and end of each partition, or why there is none."""
+"""By group, the answer of a visit: committed offset and end of each partition, or why there is
+none.
+"""
 
 
 def at(number: int, seconds: float = 0) -> datetime:
     return BEGIN + timedelta(minutes=number, seconds=seconds)
 
 
-def polled(cluster: str, number: int, said: Said | None, *, outcome: str = "ok", enriched: str = "ok") -> list[Row]:
+def polled(
+    cluster: str, number: int, said: Said | None, *, outcome: str = "ok", enriched: str = "ok"
+) -> list[Row]:
     """The rows of a poll; without any offsets if nothing is `said`."""
-    key = {"poll_id": poll_id(STREAM, number), "stream": STREAM, "n": number, "cluster": cluster, "day": BEGIN.date()}
+    key = {
+        "poll_id": poll_id(STREAM, number),
+        "stream": STREAM,
+        "n": number,
+        "cluster": cluster,
+        "day": BEGIN.date(),
+    }
     header = key | {
         "record": "poll",
         "chunk": 0,
@@ -57,18 +69,30 @@ def polled(cluster: str, number: int, said: Said | None, *, outcome: str = "ok",
     told = []
     for group, partitions in sorted((said or {}).items()):
         bare = dict.fromkeys(("topic", "partition", "committed_offset", "log_end", "error"))
-        bare |= {"group_id": group, "is_simple": group == "simple", "commit_read_before": at(number, 2)}
+        bare |= {
+            "group_id": group,
+            "is_simple": group == "simple",
+            "commit_read_before": at(number, 2),
+        }
         if isinstance(partitions, str):
             told.append(bare | {"error": partitions, "commit_read_before": None})
         elif not partitions:
             told.append(bare)
         else:
             told += [
-                bare | {"topic": topic, "partition": partition, "committed_offset": offset, "log_end": end}
+                bare
+                | {
+                    "topic": topic,
+                    "partition": partition,
+                    "committed_offset": offset,
+                    "log_end": end,
+                }
                 for (topic, partition), (offset, end) in sorted(partitions.items())
             ]
     chunks = [told[since : since + 2] for since in range(0, len(told), 2)]
-    offsets = [key | {"record": "offsets", "chunk": n, "offsets": chunk} for n, chunk in enumerate(chunks)]
+    offsets = [
+        key | {"record": "offsets", "chunk": n, "offsets": chunk} for n, chunk in enumerate(chunks)
+    ]
     return [header, *answers, *offsets]
 
 
@@ -111,7 +135,9 @@ def in_order(spark: SparkSession, lake: Lake) -> dict[str, list[str]]:
     found = {}
     for table in GroupLag.tables:
         rows = lake.read(spark, table).drop("updated_at").collect()
-        plain = [{name: utc(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
+        plain = [
+            {name: utc(value) for name, value in row.asDict(recursive=True).items()} for row in rows
+        ]
         found[table.full_name] = sorted(map(repr, plain))
     return found
 
@@ -151,16 +177,26 @@ def test_what_polls_say_of_lag(spark: SparkSession, whole: Lake) -> None:
         (14, 20),
     ]
     *_, last = of_group(whole, "alpha", "orders")
-    statuses = [(bad["partition"], bad["burrow_status"], bad["lag_max"]) for bad in last["not_well"]]
-    assert statuses == [(1, "STALL", 26), (0, "WARNING", 5)], "a lag that never shrinks is a warning to Burrow"
-    assert (last["burrow_status"], last["partitions_without_progress"], last["valid_to"]) == ("ERROR", 1, None)
+    statuses = [
+        (bad["partition"], bad["burrow_status"], bad["lag_max"]) for bad in last["not_well"]
+    ]
+    assert statuses == [(1, "STALL", 26), (0, "WARNING", 5)], (
+        "a lag that never shrinks is a warning to Burrow"
+    )
+    assert (last["burrow_status"], last["partitions_without_progress"], last["valid_to"]) == (
+        "ERROR",
+        1,
+        None,
+    )
     idle = of_group(whole, "alpha", "idle")
     assert [(row["lag_min"], row["lag_max"], row["partitions_unknown"]) for row in idle] == [
         (None, 0, 0),
         (0, 0, 0),
         (None, None, 1),
     ], "what could not be told at 3 and 7 is as it was"
-    assert [(row["first_poll"][-2:], row["end_reason"]) for row in of_group(whole, "alpha", "simple")] == [
+    assert [
+        (row["first_poll"][-2:], row["end_reason"]) for row in of_group(whole, "alpha", "simple")
+    ] == [
         ("00", None),
         ("01", "gone"),
         ("10", None),
@@ -171,11 +207,13 @@ def test_what_polls_say_of_lag(spark: SparkSession, whole: Lake) -> None:
     assert (bare["partitions"], bare["lag_max"], bare["valid_to"]) == (0, None, None)
     assert len(of_group(whole, "beta", "orders")) == 7
     removed = read_view(spark, whole, groups.REMOVED_COMMITS).toArrow().to_pylist()
-    assert [(row["group_id"], row["source"], row["reason"], row["committed_offset"]) for row in removed] == [
-        ("simple", "polls", "group_deleted", 4)
-    ]
+    assert [
+        (row["group_id"], row["source"], row["reason"], row["committed_offset"]) for row in removed
+    ] == [("simple", "polls", "group_deleted", 4)]
     assert (removed[0]["removed_after"], removed[0]["removed_before"]) == (at(5, 1), at(6, 2))
-    noted = {row["cluster"]: row["done_poll"] for row in newest_states(whole) if row["history"] == JOB}
+    noted = {
+        row["cluster"]: row["done_poll"] for row in newest_states(whole) if row["history"] == JOB
+    }
     assert noted == {"alpha": poll_id(STREAM, 13), "beta": poll_id(STREAM, 13)}
 
 
@@ -186,7 +224,10 @@ def test_runs_cut_and_cut_off_give_what_one_gives(
     lake = a_copy(empty, tmp_path / "lake")
     batches = history()
     begin = 0
-    for end, kills in ((4, [partial(killed_at, "plan", before=False)]), (14, [partial(killed_after, 2)])):
+    for end, kills in (
+        (4, [partial(killed_at, "plan", before=False)]),
+        (14, [partial(killed_after, 2)]),
+    ):
         for batch in batches[begin:end]:
             stored.append(lake, bronze.METADATA_POLLS, batch)
         begin = end
@@ -223,7 +264,9 @@ def test_where_nothing_is_new_nothing_is_done_and_what_is_left_is_taken(
     lake = a_copy(whole, tmp_path / "lake")
     lag = Engine(spark, config_of(lake), GroupLag())
     lag.catch_up()
-    before = {table: version(lake, table) for table in (*GroupLag.tables, internal.ROUNDS, internal.STATE)}
+    before = {
+        table: version(lake, table) for table in (*GroupLag.tables, internal.ROUNDS, internal.STATE)
+    }
 
     def is_nothing(*_: object, **__: object) -> None:
         raise AssertionError("bronze was read")
@@ -232,7 +275,9 @@ def test_where_nothing_is_new_nothing_is_done_and_what_is_left_is_taken(
         patch.setattr(of_lag, "_news", is_nothing)
         assert not lag.round(datetime.now(UTC))
     last = history()[-1]
-    quiet = [row | {"n": 14, "poll_id": poll_id(STREAM, 14)} for row in last if row["cluster"] == "gamma"]
+    quiet = [
+        row | {"n": 14, "poll_id": poll_id(STREAM, 14)} for row in last if row["cluster"] == "gamma"
+    ]
     stored.append(lake, bronze.METADATA_POLLS, quiet)
     assert not lag.round(datetime.now(UTC))
     assert {table: version(lake, table) for table in before} == before
@@ -253,9 +298,11 @@ def test_numbers_of_one_cluster_say_nothing_of_another(spark: SparkSession, tmp_
     stored.append(lake, bronze.METADATA_POLLS, polled("alpha", 1_000, said))
     lag = Engine(spark, config_of(lake), GroupLag())
     lag.history._version = version(lake, bronze.METADATA_POLLS)
-    stored.append(lake, bronze.METADATA_POLLS, [*polled("beta", 3, said), *polled("alpha", 1_001, None)])
+    stored.append(
+        lake, bronze.METADATA_POLLS, [*polled("beta", 3, said), *polled("alpha", 1_001, None)]
+    )
     news = lag.history.look(lag.context(), datetime.now(UTC))
-    assert {place: [each.poll[-4:] for each in visits] for place, visits in news.visits.items()} == {
-        ("beta", "id-beta"): ["0003"]
-    }
+    assert {
+        place: [each.poll[-4:] for each in visits] for place, visits in news.visits.items()
+    } == {("beta", "id-beta"): ["0003"]}
     assert [rows.count() for rows in news.rows] == [1]

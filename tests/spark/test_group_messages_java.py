@@ -1,5 +1,5 @@
-"""Kafka's own Java classes write answers to cold requests as they are read here, in kafka-python's message classes: all
-that are asked for beside Metadata.
+"""Kafka's own Java classes write answers to cold requests as they are read here, in kafka-python's
+message classes: all that are asked for beside Metadata.
 """
 
 import base64
@@ -56,13 +56,20 @@ def _there(field: Any, version: int) -> st.SearchStrategy[Any]:
         return structs(field.fields, version)
     if not field.is_array():
         return SIMPLE[field.type_str]
-    entries = structs(field.fields, version) if field.is_struct_array() else _there(field.array_of, version)
+    entries = (
+        structs(field.fields, version)
+        if field.is_struct_array()
+        else _there(field.array_of, version)
+    )
     return st.lists(entries, min_size=int(field.tag is not None), max_size=3)
 
 
 def as_json(fields: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     names = {name: field._json["name"] for name, field in fields.items()}
-    return {f"{names[each][0].lower()}{names[each][1:]}": _json(fields[each], values[each]) for each in values}
+    return {
+        f"{names[each][0].lower()}{names[each][1:]}": _json(fields[each], values[each])
+        for each in values
+    }
 
 
 def _json(field: Any, value: Any) -> Any:
@@ -107,11 +114,17 @@ def test_what_kafka_answers_is_read_as_it_means_it(jvm: Any, api_key: int, versi
             # The library calls it by another name.
             text = text.replace("authorized_operations", "clusterAuthorizedOperations")
         node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(text)
-        data = getattr(jvm, f"org.apache.kafka.common.message.{response.name}DataJsonConverter").read(node, version)
+        data = getattr(
+            jvm, f"org.apache.kafka.common.message.{response.name}DataJsonConverter"
+        ).read(node, version)
         body = bytes(
-            jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor(data, version).buffer().array()
+            jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor(data, version)
+            .buffer()
+            .array()
         )
-        told = read_response(REQUESTS[api_key], version, body, deadline=math.inf).to_dict(json=False)
+        told = read_response(REQUESTS[api_key], version, body, deadline=math.inf).to_dict(
+            json=False
+        )
         assert {name: plain(told[name], response.fields[name]) for name in told} == values
 
     check()

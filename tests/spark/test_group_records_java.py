@@ -1,4 +1,6 @@
-"""Kafka's own Java classes have the fields that the tables have, and what they write decodes to what went in."""
+"""Kafka's own Java classes have the fields that the tables have, and what they write decodes to
+what went in.
+"""
 
 import base64
 import json
@@ -13,19 +15,40 @@ from hypothesis import strategies as st
 
 from compat.definitions import LATER
 from metadata_source.protocol.batches import FEWEST
-from metadata_source.protocol.consumer_protocol import read_assignments, read_one, read_subscriptions
-from metadata_source.protocol.group_specs import ASSIGNMENT, OFFSET_COMMIT, RECORD_TYPES, SUBSCRIPTION
+from metadata_source.protocol.consumer_protocol import (
+    read_assignments,
+    read_one,
+    read_subscriptions,
+)
+from metadata_source.protocol.group_specs import (
+    ASSIGNMENT,
+    OFFSET_COMMIT,
+    RECORD_TYPES,
+    SUBSCRIPTION,
+)
 from metadata_source.protocol.offset_commits import read_keys, read_values
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
 from tests import group_messages
-from tests.group_messages import camel_case, decoded, expected, records, said, structs, without_nulls
+from tests.group_messages import (
+    camel_case,
+    decoded,
+    expected,
+    records,
+    said,
+    structs,
+    without_nulls,
+)
 
 RECORD_CLASSES = "org.apache.kafka.coordinator.group.generated"
 CONSUMER_CLASSES = "org.apache.kafka.common.message"
 CONSUMER_PROTOCOL = "org.apache.kafka.clients.consumer.internals.ConsumerProtocol"
 
 #: Types of records that these classes have, those of offset commits left out.
-IN_KAFKA = {number: each for number, each in RECORD_TYPES.items() if each.key.name.removesuffix("Key") not in LATER}
+IN_KAFKA = {
+    number: each
+    for number, each in RECORD_TYPES.items()
+    if each.key.name.removesuffix("Key") not in LATER
+}
 
 quickly = settings(
     max_examples=12,
@@ -35,9 +58,13 @@ quickly = settings(
 )
 
 
-def java_message(jvm: Any, package: str, message: Message, version: int, values: dict[str, Any]) -> Any:
+def java_message(
+    jvm: Any, package: str, message: Message, version: int, values: dict[str, Any]
+) -> Any:
     """Return the message of Kafka's classes, read from JSON."""
-    node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(as_json(message.body, values)))
+    node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(
+        json.dumps(as_json(message.body, values))
+    )
     return getattr(jvm, f"{package}.{message.name}JsonConverter").read(node, version)
 
 
@@ -58,7 +85,9 @@ def _json_value(kind: Primitive | Array | Struct, value: Any) -> Any:
     return base64.b64encode(value).decode() if kind is Primitive.BYTES else value
 
 
-@pytest.mark.parametrize(("number", "version"), [each for each in group_messages.RECORDS if each[0] in IN_KAFKA])
+@pytest.mark.parametrize(
+    ("number", "version"), [each for each in group_messages.RECORDS if each[0] in IN_KAFKA]
+)
 def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
     record_type = RECORD_TYPES[number]
     serde = getattr(jvm, "org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde")()
@@ -79,13 +108,19 @@ def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version:
                 [bytes(serde.serializeKey(written)), bytes(serde.serializeKey(gone))] * count,
                 [bytes(serde.serializeValue(written)), serde.serializeValue(gone)] * count,
             )
-            assert rows == [expected(number, version, key, value), expected(number, version, key, None)] * count
+            assert (
+                rows
+                == [expected(number, version, key, value), expected(number, version, key, None)]
+                * count
+            )
 
     check()
 
 
 @pytest.mark.parametrize(("number", "version"), [(0, 0), *((1, version) for version in range(5))])
-def test_offset_commits_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
+def test_offset_commits_of_kafka_decode_to_what_went_in(
+    jvm: Any, number: int, version: int
+) -> None:
     serde = getattr(jvm, "org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde")()
     record_class = getattr(jvm, "org.apache.kafka.coordinator.common.runtime.CoordinatorRecord")
     with_version = getattr(jvm, "org.apache.kafka.server.common.ApiMessageAndVersion")
@@ -102,11 +137,15 @@ def test_offset_commits_of_kafka_decode_to_what_went_in(jvm: Any, number: int, v
         written = record_class.record(
             java_key, with_version(java_message(jvm, RECORD_CLASSES, value, version, told), version)
         )
-        raw_key, raw_value = bytes(serde.serializeKey(written)), bytes(serde.serializeValue(written))
+        raw_key, raw_value = (
+            bytes(serde.serializeKey(written)),
+            bytes(serde.serializeValue(written)),
+        )
         assert int.from_bytes(raw_key[:2]) == number
         for count in (1, FEWEST):
             assert (
-                read_keys(pa.array([raw_key] * count)) == [(names["group"], names["topic"], names["partition"])] * count
+                read_keys(pa.array([raw_key] * count))
+                == [(names["group"], names["topic"], names["partition"])] * count
             )
             found = read_values(pa.array([raw_value, None] * count))
             assert found.is_removal.tolist() == [False, True] * count
@@ -118,7 +157,9 @@ def test_offset_commits_of_kafka_decode_to_what_went_in(jvm: Any, number: int, v
     check()
 
 
-@pytest.mark.parametrize(("message", "read"), [(SUBSCRIPTION, read_subscriptions), (ASSIGNMENT, read_assignments)])
+@pytest.mark.parametrize(
+    ("message", "read"), [(SUBSCRIPTION, read_subscriptions), (ASSIGNMENT, read_assignments)]
+)
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 32767])
 def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
     jvm: Any, version: int, message: Message, read: Any
@@ -130,7 +171,9 @@ def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
     @given(structs(message.body, writable), st.binary(max_size=3))
     def check(values: dict[str, Any], rest: bytes) -> None:
         java = java_message(jvm, CONSUMER_CLASSES, message, writable, values)
-        body = bytes(jvm.org.apache.kafka.common.protocol.MessageUtil.toVersionPrefixedBytes(writable, java))
+        body = bytes(
+            jvm.org.apache.kafka.common.protocol.MessageUtil.toVersionPrefixedBytes(writable, java)
+        )
         data = version.to_bytes(2) + body[2:] + (rest if version > writable else b"")
         told = {"version": version} | said(values)
         for count in (1, FEWEST):
@@ -143,19 +186,29 @@ def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
 
 def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
     types = getattr(jvm, f"{RECORD_CLASSES}.CoordinatorRecordType").values()
-    versions = {each.id(): (each.lowestSupportedVersion(), each.highestSupportedVersion()) for each in types}
+    versions = {
+        each.id(): (each.lowestSupportedVersion(), each.highestSupportedVersion()) for each in types
+    }
     of_commits = {0: (0, 0), 1: (0, OFFSET_COMMIT.value.last_version)}
-    assert versions == of_commits | {number: (0, each.value.last_version) for number, each in IN_KAFKA.items()}
+    assert versions == of_commits | {
+        number: (0, each.value.last_version) for number, each in IN_KAFKA.items()
+    }
 
 
 MESSAGES = [
-    *((RECORD_CLASSES, message) for each in (OFFSET_COMMIT, *IN_KAFKA.values()) for message in (each.key, each.value)),
+    *(
+        (RECORD_CLASSES, message)
+        for each in (OFFSET_COMMIT, *IN_KAFKA.values())
+        for message in (each.key, each.value)
+    ),
     (CONSUMER_CLASSES, SUBSCRIPTION),
     (CONSUMER_CLASSES, ASSIGNMENT),
 ]
 
 
-@pytest.mark.parametrize(("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES])
+@pytest.mark.parametrize(
+    ("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES]
+)
 def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
     check_schemas(jvm, package, message)
 
@@ -170,10 +223,13 @@ def check_schemas(jvm: Any, package: str, message: Message) -> None:
 
 
 def described(struct: Struct, version: int, *, flexible: bool) -> str:
-    """Return a table as Kafka's classes print a schema; of tagged fields they tell the tags only, of arrays not if they
-    may be null.
+    """Return a table as Kafka's classes print a schema; of tagged fields they tell the tags only,
+    of arrays not if they may be null.
     """
-    fields = [f"{each.name}:{_type(each, version, flexible=flexible)}" for each in struct.in_version(version)]
+    fields = [
+        f"{each.name}:{_type(each, version, flexible=flexible)}"
+        for each in struct.in_version(version)
+    ]
     if flexible:
         tags = [str(tag) for tag in struct.tagged_in(version)]
         fields.append(f"_tagged_fields:TAGGED_FIELDS_TYPE_NAME({', '.join(tags)})")
@@ -184,7 +240,9 @@ def _type(field: Field, version: int, *, flexible: bool) -> str:
     return _type_name(field.type, version, flexible=flexible, nullable=field.nullable_in(version))
 
 
-def _type_name(kind: Primitive | Array | Struct, version: int, *, flexible: bool, nullable: bool = False) -> str:
+def _type_name(
+    kind: Primitive | Array | Struct, version: int, *, flexible: bool, nullable: bool = False
+) -> str:
     if isinstance(kind, Struct):
         return described(kind, version, flexible=flexible)
     if isinstance(kind, Array):

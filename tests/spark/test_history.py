@@ -1,5 +1,5 @@
-"""History of polls in the lake: however its rounds are cut, killed, overtaken or shared out, its tables
-are the same.
+"""History of polls in the lake: however its rounds are cut, killed, overtaken or shared out, its
+tables are the same.
 """
 
 import json
@@ -52,7 +52,9 @@ from tests.support.stored import Row, append, as_text, newest_states, rounds_of,
 
 POLLS = 12
 LATER = START + timedelta(days=1)
-"""When all rounds are made: long after the polls, and at one time, since rows of gold say when they were updated."""
+"""When all rounds are made: long after the polls, and at one time, since rows of gold say when they
+were updated.
+"""
 TABLES = (*(table for tables in OF_POLLS.values() for table in tables), STATE)
 OTHER = Thresholds(flaps=1, flap_window=timedelta(hours=1))
 
@@ -64,7 +66,9 @@ OTHER = Thresholds(flaps=1, flap_window=timedelta(hours=1))
 def polls() -> list[Row]:
     """Of two rounds of six polls, each of which changes many tables."""
     clusters = RandomCluster("c0", 2, kinds=["configs"]), RandomCluster("c1", 9, kinds=["configs"])
-    return [row for cluster in clusters for row in bronze_rows(cluster.alias, cluster.answers(POLLS))]
+    return [
+        row for cluster in clusters for row in bronze_rows(cluster.alias, cluster.answers(POLLS))
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +84,9 @@ Tables = dict[Table, list[str]]
 def whole_rows(polls: list[Row]) -> dict[Table, list[Row]]:
     """The rows of all tables when all of it is made, by the rules in one process."""
     made = tables_of(polls, at=LATER)
-    return {table: [dict.fromkeys(table.column_names) | row for row in made[table]] for table in TABLES}
+    return {
+        table: [dict.fromkeys(table.column_names) | row for row in made[table]] for table in TABLES
+    }
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +128,9 @@ def made(spark: SparkSession, lake: Lake, *histories: str, **settings: Any) -> E
 
 
 def compared(table: Table, rows: list[Row]) -> list[str]:
-    assert len(rows) == len({tuple(row[name] for name in table.key) for row in rows}), f"{table.full_name}: keys"
+    assert len(rows) == len({tuple(row[name] for name in table.key) for row in rows}), (
+        f"{table.full_name}: keys"
+    )
     if table is STATE:
         rows = [row | {"round": None, "memory": json.loads(row["memory"])} for row in rows]
     return as_text(rows)
@@ -147,8 +155,8 @@ def states(lake: Lake, history: str = "silver") -> dict[str, Row]:
 
 @pytest.fixture(scope="module")
 def histories() -> dict[str, list[Answer]]:
-    """Of clusters with all that the rules are about. Rules themselves have random histories without Spark
-    (tests/unit/rules), and rounds in Spark are held against the rules below.
+    """Of clusters with all that the rules are about. Rules themselves have random histories without
+    Spark (tests/unit/rules), and rounds in Spark are held against the rules below.
     """
     clusters = [
         RandomCluster("c0", 1),
@@ -160,7 +168,11 @@ def histories() -> dict[str, list[Answer]]:
 
 
 @pytest.fixture(scope="module")
-def varied(spark: SparkSession, histories: dict[str, list[Answer]], tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def varied(
+    spark: SparkSession,
+    histories: dict[str, list[Answer]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Lake:
     """A lake in which their history was made."""
     polls = [row for alias, answers in histories.items() for row in bronze_rows(alias, answers)]
     lake = with_polls(spark, tmp_path_factory.mktemp("varied"), polls)
@@ -199,7 +211,11 @@ def test_gold_is_as_the_plain_rules_say(varied: Lake) -> None:
             gold.LEADER_BALANCE: gold_oracle.leader_balance(rows),
         }.items():
             names = list(expected[0]) if expected else []
-            found = [{name: row[name] for name in names} for row in stored[table] if row["cluster"] == alias]
+            found = [
+                {name: row[name] for name in names}
+                for row in stored[table]
+                if row["cluster"] == alias
+            ]
             assert as_text(found) == as_text(expected), (alias, table.full_name)
             seen |= {table} if expected else set()
     assert seen == set(stored)
@@ -208,7 +224,14 @@ def test_gold_is_as_the_plain_rules_say(varied: Lake) -> None:
 def settled_rows(lake: Lake, state: Row) -> dict[str, list[Row]]:
     """Rows of silver of a cluster as gold may know them."""
     rows: dict[str, list[Row]] = defaultdict(list)
-    ends = ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to", "end_reason")
+    ends = (
+        "last_poll",
+        "last_seen_at",
+        "last_seen_sent_at",
+        "superseded_poll",
+        "valid_to",
+        "end_reason",
+    )
     for table in silver.SNAPSHOTS:
         for row in rows_of(lake, table):
             if row["cluster"] == state["cluster"] and row["first_poll"] <= state["done_poll"]:
@@ -224,9 +247,9 @@ def settled_rows(lake: Lake, state: Row) -> dict[str, list[Row]]:
 def test_killed_anywhere_a_round_is_finished_by_the_next_run(
     spark: SparkSession, polled: Lake, whole: Tables, tmp_path: Path
 ) -> None:
-    """A lake's first round, and one that replaces rows, killed after each of its commits, and by the run that finishes
-    it when all are made, which has other thresholds, while what was written is compacted. Rounds of few polls make what
-    one round makes of all.
+    """A lake's first round, and one that replaces rows, killed after each of its commits, and by
+    the run that finishes it when all are made, which has other thresholds, while what was written
+    is compacted. Rounds of few polls make what one round makes of all.
     """
     lake = copied(polled, tmp_path)
     history = history_of(spark, lake, polls_per_round=6)
@@ -260,17 +283,23 @@ def finish(spark: SparkSession, lake: Lake) -> Engine:
 
 
 def check_finished(lake: Lake, rounds: int) -> None:
-    done = {f"round {row['round']}" for row in rows_of(lake, STATE) if row["round"]}  # The lake's own row has none.
+    done = {
+        f"round {row['round']}" for row in rows_of(lake, STATE) if row["round"]
+    }  # The lake's own row has none.
     assert len(done) == rounds
     for table in TABLES:
         assert set(rounds_of(lake, table)) <= done, table.full_name
 
 
 def check_made_once(spark: SparkSession, lake: Lake, whole: Tables) -> None:
-    assert not finish(spark, lake).round(LATER), "the round of the one that was overtaken is nobody's"
+    assert not finish(spark, lake).round(LATER), (
+        "the round of the one that was overtaken is nobody's"
+    )
     for table in TABLES:
         of_table = rounds_of(lake, table)
-        assert len(of_table) == len(set(of_table)), f"{table.full_name}: a round was committed twice"
+        assert len(of_table) == len(set(of_table)), (
+            f"{table.full_name}: a round was committed twice"
+        )
     assert_same(lake, whole)
 
 
@@ -278,7 +307,9 @@ def check_made_once(spark: SparkSession, lake: Lake, whole: Tables) -> None:
 def test_a_disk_that_is_full_in_the_middle_of_a_round_costs_nothing_but_time(
     spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
 ) -> None:
-    """Nothing is to be deleted but what fills the disk: files that were half written belong to no table."""
+    """Nothing is to be deleted but what fills the disk: files that were half written belong to no
+    table.
+    """
     with small_disk(tmp_path / "disk", 64) as disk:
         lake = copied(polled, disk / "lake")
         history, before = history_of(spark, lake), versions(lake)
@@ -302,7 +333,9 @@ def test_rounds_that_a_power_cut_took_from_a_table_are_folded_again(
     assert history_of(spark, lake, polls_per_round=6).round(LATER)
     assert lost_rounds(lake) == []
     first = int(rounds_of(lake, silver.TOPIC_SNAPSHOTS)[0].removeprefix("round "))
-    written = [version_of(spark, lake, silver.TOPIC_SNAPSHOTS, first - n, or_later=n > 0) for n in (0, 1)]
+    written = [
+        version_of(spark, lake, silver.TOPIC_SNAPSHOTS, first - n, or_later=n > 0) for n in (0, 1)
+    ]
     assert written[0] == written[1] is not None
     assert version_of(spark, lake, silver.TOPIC_SNAPSHOTS, first - 1) is None
     for table, commits in ((silver.PARTITION_SNAPSHOTS, 2), (gold.ISR_EPISODES, 1)):
@@ -331,7 +364,11 @@ def test_rounds_that_a_power_cut_took_from_a_table_are_folded_again(
 
 @pytest.mark.soak
 def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
-    spark: SparkSession, polled: Lake, whole: Tables, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark: SparkSession,
+    polled: Lake,
+    whole: Tables,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     lake, now = copied(polled, tmp_path), [0.0]
     history = history_of(spark, lake)
@@ -351,7 +388,9 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
             assert compared(table, rows_of(lake, table)) == expected
         (row,) = states(lake, "aside of silver").values()
         assert row["cluster"] == "c1"
-        assert json.loads(row["memory"])["says"].startswith("KeyError: 'leader_epoch' (__call__, line ")
+        assert json.loads(row["memory"])["says"].startswith(
+            "KeyError: 'leader_epoch' (__call__, line "
+        )
         now[0] = 59.0
         planned = version(lake, ROUNDS)
         catch_up(history)
@@ -362,7 +401,11 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
         history = history_of(spark, lake)
         catch_up(history)
     said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert [line.partition(", since")[0].rpartition(" for ")[2] for line in said] == ["60 s", "120 s", "120 s"]
+    assert [line.partition(", since")[0].rpartition(" for ")[2] for line in said] == [
+        "60 s",
+        "120 s",
+        "120 s",
+    ]
     history.aside.clock = lambda: time.monotonic() + 3_600
     catch_up(history)
     assert_same(lake, whole)
@@ -380,9 +423,13 @@ def optimize(spark: SparkSession, lake: Lake, *tables: Table) -> None:
 
 
 def overtaken(history: Engine, lake: Lake) -> None:
-    """Let a run make a round of histories that another one has taken over: it ends, and writes none of their tables."""
+    """Let a run make a round of histories that another one has taken over: it ends, and writes none
+    of their tables.
+    """
     before = versions(lake)
-    with pytest.raises(OvertakenError, match=r"^another run \(.*\) makes .*silver.* now; nothing is lost.*$") as raised:
+    with pytest.raises(
+        OvertakenError, match=r"^another run \(.*\) makes .*silver.* now; nothing is lost.*$"
+    ) as raised:
         history.round(LATER)
     assert "\n" not in str(raised.value)
     assert versions(lake) == before
@@ -392,11 +439,15 @@ def overtaken(history: Engine, lake: Lake) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("histories", [("isr_shrink", "leader_churn"), tuple(OF_POLLS)], ids=["gold", "all"])
+@pytest.mark.parametrize(
+    "histories", [("isr_shrink", "leader_churn"), tuple(OF_POLLS)], ids=["gold", "all"]
+)
 def test_a_cluster_is_computed_anew_from_what_is_kept(
     spark: SparkSession, half: Lake, whole: Tables, tmp_path: Path, histories: tuple[str, ...]
 ) -> None:
-    """Also after a kill in the middle, while there are polls that are not history yet; of others nothing changes."""
+    """Also after a kill in the middle, while there are polls that are not history yet; of others
+    nothing changes.
+    """
     lake = copied(half, tmp_path)
     alias, *_ = sorted({row["cluster"] for row in newest_states(lake)})
     of_histories = {table for history in histories for table in OF_POLLS[history]}
@@ -425,26 +476,40 @@ def test_a_person_can_say_that_what_waits_is_right(spark: SparkSession, tmp_path
 
     def answers(*epochs: int) -> list[Answer]:
         state = {"error_code": 0, "leader": 1, "replicas": [1], "isr": [1], "offline_replicas": []}
-        at, brokers = [START + timedelta(seconds=30 * n) for n in range(len(epochs))], {0: None, 1: None}
+        at, brokers = (
+            [START + timedelta(seconds=30 * n) for n in range(len(epochs))],
+            {0: None, 1: None},
+        )
         topics = [{"t": [state | {"leader_epoch": epoch}]} for epoch in epochs]
-        return [good_answer("s", n, at[n], brokers, topics[n], batch=n, broker_id=int(n == 0)) for n in range(len(at))]
+        return [
+            good_answer("s", n, at[n], brokers, topics[n], batch=n, broker_id=int(n == 0))
+            for n in range(len(at))
+        ]
 
     lake = with_polls(spark, tmp_path, bronze_rows("prod", answers(5, 4, 4)))
     history = history_of(spark, lake)
     believe(history, history.history, "prod")
-    assert sorted(row["leader_epoch"] for row in rows_of(lake, silver.PARTITION_SNAPSHOTS)) == [4, 5]
+    assert sorted(row["leader_epoch"] for row in rows_of(lake, silver.PARTITION_SNAPSHOTS)) == [
+        4,
+        5,
+    ]
     assert history._states["silver", "prod"]["stale_polls"] == 0
-    with pytest.raises(LakeError, match=r"^no poll of a cluster 'prod' waits in .*: there is nothing to believe; "):
+    with pytest.raises(
+        LakeError, match=r"^no poll of a cluster 'prod' waits in .*: there is nothing to believe; "
+    ):
         believe(history, history.history, "prod")
 
 
 @pytest.mark.soak
-def test_what_bronze_has_lost_is_not_given_away(spark: SparkSession, half: Lake, tmp_path: Path) -> None:
+def test_what_bronze_has_lost_is_not_given_away(
+    spark: SparkSession, half: Lake, tmp_path: Path
+) -> None:
     lake = copied(half, tmp_path)
     alias = forget_first_polls(spark, lake)
     before = versions(lake)
     with pytest.raises(
-        LakeError, match=f"silver knows {alias} since .* UTC, and bronze has not kept the polls of then"
+        LakeError,
+        match=f"silver knows {alias} since .* UTC, and bronze has not kept the polls of then",
     ):
         history_of(spark, lake).again(alias)
     assert versions(lake) == before
@@ -473,7 +538,9 @@ def forget_first_polls(spark: SparkSession, lake: Lake) -> str:
 # --- several at once ---
 
 
-def test_two_runs_that_plan_at_once_never_plan_the_same_round(spark: SparkSession, tmp_path: Path) -> None:
+def test_two_runs_that_plan_at_once_never_plan_the_same_round(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     lake = new_lake(spark, tmp_path, [ROUNDS, STATE])
     planned: list[int] = []
 
@@ -481,7 +548,9 @@ def test_two_runs_that_plan_at_once_never_plan_the_same_round(spark: SparkSessio
         rounds = Rounds(spark, lake, [of])
         planned.extend(rounds.plan({"of": of}, LATER).round for _ in range(2))
 
-    threads = [InheritableThread(plan, args=(of,), session=spark) for of in ("silver", "isr_shrink")]
+    threads = [
+        InheritableThread(plan, args=(of,), session=spark) for of in ("silver", "isr_shrink")
+    ]
     for each in threads:
         each.start()
     for each in threads:
@@ -504,10 +573,14 @@ def test_histories_apart_are_those_made_together(
 
 @pytest.mark.soak
 def test_histories_apart_finish_what_was_begun_together(
-    spark: SparkSession, polled: Lake, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    polled: Lake,
+    whole: Tables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who makes a part finishes a round of all; and silver is made further while a round of gold is not done yet. Old
-    states are replaced by every other round.
+    """Who makes a part finishes a round of all; and silver is made further while a round of gold is
+    not done yet. Old states are replaced by every other round.
     """
     monkeypatch.setattr(rounds, "ALL_STATES_EVERY", 2)
     lake = copied(polled, tmp_path)
@@ -546,7 +619,10 @@ def test_what_was_over_goes_and_later_rounds_do_not_notice(
     monkeypatch.setattr(expiry, "cutoff_of", lambda *_: cutoff)
     running = history_of(spark, lake, polls_per_round=1)  # remembers live rows from round to round
     expire_history(spark, lake, KEPT, LATER)
-    gone = {table: keys(table, (row for row in rows if was_over(table, row, cutoff))) for table, rows in before.items()}
+    gone = {
+        table: keys(table, (row for row in rows if was_over(table, row, cutoff)))
+        for table, rows in before.items()
+    }
     assert sum(map(bool, gone.values())) >= 4
     for table, rows in before.items():
         assert keys(table, rows_of(lake, table)) == keys(table, rows) - gone[table], table.full_name
@@ -616,17 +692,29 @@ class Polled:
         self.answers: dict[str, list[Answer]] = {"busy": [], "calm": []}
         self.written: set[tuple[str, str]] = set()
 
-    def poll(self, n: int, epoch: int, *, calm: bool = True, stream: str = "20261101T000000Z-00000000") -> None:
-        """Append the poll of both clusters in which the leader of `busy` has this epoch; `calm`: of that too."""
+    def poll(
+        self, n: int, epoch: int, *, calm: bool = True, stream: str = "20261101T000000Z-00000000"
+    ) -> None:
+        """Append the poll of both clusters in which the leader of `busy` has this epoch; `calm`: of
+        that too.
+        """
         for alias in ("busy", "calm") if calm else ("busy",):
             shown = epoch if alias == "busy" else 0
             leader = {"error_code": 0, "leader": shown % 2, "leader_epoch": shown}
             partition = {**leader, "replicas": [0, 1], "isr": [0, 1], "offline_replicas": []}
             at = self.begin + timedelta(seconds=n)
-            answer = good_answer(stream, n, at, {0: None, 1: None}, {"orders": [partition]}, batch=n)
+            answer = good_answer(
+                stream, n, at, {0: None, 1: None}, {"orders": [partition]}, batch=n
+            )
             self.answers[alias].append(replace(answer, cluster_id=f"id-{alias}"))
-        rows = [row for alias, answers in self.answers.items() for row in bronze_rows(alias, answers)]
-        append(self.lake, METADATA_POLLS, [r for r in rows if (r["cluster"], r["poll_id"]) not in self.written])
+        rows = [
+            row for alias, answers in self.answers.items() for row in bronze_rows(alias, answers)
+        ]
+        append(
+            self.lake,
+            METADATA_POLLS,
+            [r for r in rows if (r["cluster"], r["poll_id"]) not in self.written],
+        )
         self.written |= {(row["cluster"], row["poll_id"]) for row in rows}
 
 
@@ -651,7 +739,10 @@ def test_a_round_is_made_of_what_says_something_new(spark: SparkSession, tmp_pat
     polled.poll(2, 2)
     assert history.round(now())
     assert {alias: row["round"] for alias, row in states(lake).items()} == {"busy": 3, "calm": 2}
-    assert {alias: row["round"] for alias, row in states(lake, "isr_shrink").items()} == {"busy": 3, "calm": 2}
+    assert {alias: row["round"] for alias, row in states(lake, "isr_shrink").items()} == {
+        "busy": 3,
+        "calm": 2,
+    }
     assert states(lake)["busy"]["last_poll"].endswith("2")
     assert states(lake)["calm"]["last_poll"].endswith("0")
 
@@ -683,15 +774,23 @@ def test_a_round_is_made_of_what_says_something_new(spark: SparkSession, tmp_pat
 def test_numbers_of_one_cluster_say_nothing_of_another(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow cluster, or one that came later, has small ones when another one's are large; and the rows of a poll are
-    read from the commits that have them.
+    """A slow cluster, or one that came later, has small ones when another one's are large; and the
+    rows of a poll are read from the commits that have them.
     """
     lake, stream = new_lake(spark, tmp_path), "20261101T000000Z-00000000"
 
     def polled(alias: str, n: int, epoch: int, *, batch: int = 0) -> list[Row]:
-        partition = {"leader": 1, "leader_epoch": epoch, "replicas": [1], "isr": [1], "offline_replicas": []}
+        partition = {
+            "leader": 1,
+            "leader_epoch": epoch,
+            "replicas": [1],
+            "isr": [1],
+            "offline_replicas": [],
+        }
         topics = {"t": [{"error_code": 0} | partition]}
-        answer = good_answer(stream, n, START + timedelta(seconds=n), {1: None}, topics, batch=batch)
+        answer = good_answer(
+            stream, n, START + timedelta(seconds=n), {1: None}, topics, batch=batch
+        )
         answer.cluster_id = f"id-{alias}"
         return bronze_rows(alias, [answer])
 
@@ -701,14 +800,21 @@ def test_numbers_of_one_cluster_say_nothing_of_another(
     append(lake, METADATA_POLLS, [*polled("slow", 1, 2), *polled("fast", 1_002, 2)])
     looked = versions_read(monkeypatch)
     assert history.round(LATER)
-    assert {alias: row["last_poll"][-4:] for alias, row in states(lake).items()} == {"slow": "0001", "fast": "1002"}
+    assert {alias: row["last_poll"][-4:] for alias, row in states(lake).items()} == {
+        "slow": "0001",
+        "fast": "1002",
+    }
     of_partitions = rows_of(lake, silver.PARTITION_SNAPSHOTS)
-    assert sorted((row["cluster"], row["leader_epoch"], row["first_poll"][-4:]) for row in of_partitions) == [
+    assert sorted(
+        (row["cluster"], row["leader_epoch"], row["first_poll"][-4:]) for row in of_partitions
+    ) == [
         *(("fast", 1, "1000"), ("fast", 2, "1002")),
         *(("slow", 1, "0000"), ("slow", 2, "0001")),
     ]
     newest = version(lake, METADATA_POLLS)
-    assert looked == [(newest - 1, newest), (newest - 1, newest)], "the headers, then the rows of those polls"
+    assert looked == [(newest - 1, newest), (newest - 1, newest)], (
+        "the headers, then the rows of those polls"
+    )
     looked.clear()
     assert not history.round(LATER)
     assert looked == [], "without a commit nothing is read"

@@ -37,7 +37,9 @@ def test_a_line_is_read_as_kafka_reads_it(spark, options):
     configs = jvm.java.util.HashMap()
     configs.put("sasl.jaas.config", jvm.org.apache.kafka.common.config.types.Password(line))
     try:
-        (entry,) = jvm.org.apache.kafka.common.security.JaasContext.loadClientContext(configs).configurationEntries()
+        (entry,) = jvm.org.apache.kafka.common.security.JaasContext.loadClientContext(
+            configs
+        ).configurationEntries()
     except IllegalArgumentException:
         with pytest.raises(OptionsError):
             parse_jaas(line)

@@ -51,9 +51,9 @@ def test_the_tables_are_as_defined(lake: Lake) -> None:
         assert clustered_by(created) == table.cluster_by
         assert tuple(made["partitionColumns"]) == table.partition_by
         properties = made["configuration"]
-        assert {k.removeprefix("delta.constraints.") for k in properties if "constraints" in k} == set(
-            table.constraints
-        )
+        assert {
+            k.removeprefix("delta.constraints.") for k in properties if "constraints" in k
+        } == set(table.constraints)
         kept = {properties[f"delta.{what}RetentionDuration"] for what in ("log", "deletedFile")}
         assert kept == {f"interval {table.log_hours} hours"}
 
@@ -62,7 +62,9 @@ def clustered_by(actions: list[stored.Row]) -> tuple[str, ...]:
     """The columns that a table's files are clustered by."""
     domains = [action["domainMetadata"] for action in actions if "domainMetadata" in action]
     columns = [
-        json.loads(of["configuration"])["clusteringColumns"] for of in domains if of["domain"] == "delta.clustering"
+        json.loads(of["configuration"])["clusteringColumns"]
+        for of in domains
+        if of["domain"] == "delta.clustering"
     ]
     return tuple(".".join(path) for of in columns for path in of)
 
@@ -70,7 +72,9 @@ def clustered_by(actions: list[stored.Row]) -> tuple[str, ...]:
 def test_bronze_has_the_columns_of_the_data_source(spark: SparkSession, lake: Lake) -> None:
     source = from_arrow_schema(POLLS)
     table = spark.table(lake.identifier(bronze.METADATA_POLLS)).schema
-    assert [(f.name, f.dataType.simpleString()) for f in table] == [(f.name, f.dataType.simpleString()) for f in source]
+    assert [(f.name, f.dataType.simpleString()) for f in table] == [
+        (f.name, f.dataType.simpleString()) for f in source
+    ]
     assert {f.name for f in table if not f.nullable} == {f.name for f in source if not f.nullable}
 
 
@@ -90,23 +94,31 @@ def test_constraints_hold(spark: SparkSession, lake: Lake) -> None:
         )
 
 
-def test_bronze_takes_every_record_of_the_data_source_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
+def test_bronze_takes_every_record_of_the_data_source_and_no_other(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     lake = Lake(root=str(tmp_path))
     ensure_tables(spark, lake, [bronze.METADATA_POLLS])
     nodes = {"partition": 0, "adding": [3], "removing": [], "elr": [3], "last_known_elr": []}
     quorum = {"leader_id": 1, "leader_epoch": 2, "voters": [1], "observers": []}
     told = {
-        "configs": Rows([[("min.insync.replicas", {"value": "2", "source": None})], None], ["a", "b"]),
+        "configs": Rows(
+            [[("min.insync.replicas", {"value": "2", "source": None})], None], ["a", "b"]
+        ),
         "reassignments": Rows([[nodes]], ["a"]),
         "quorum": Rows([quorum]),
         "elr": Rows([[nodes]], ["a"]),
         "fenced": Rows([[{"broker_id": 2, "host": "two", "port": 9092, "rack": None}]]),
     }
     at = datetime(2026, 11, 21, 1, 2, 4, tzinfo=UTC)
-    answers = [Answer(kind, "ok", at, at, rows) for kind, rows in told.items()] + [Answer("groups", "not_allowed", at)]
+    answers = [Answer(kind, "ok", at, at, rows) for kind, rows in told.items()] + [
+        Answer("groups", "not_allowed", at)
+    ]
     answer = decode_response(write_message(METADATA_RESPONSE, 12, cluster(1, 1)), 12)
     poll = Poll(metadata=answer, image=Image.of(answer), cluster_id=answer.cluster_id)
-    batches = BatchRecords(TopicFilter()).rows(Planned("20261121T010203Z-0", 0, "c", date(2026, 11, 21)), poll, answers)
+    batches = BatchRecords(TopicFilter()).rows(
+        Planned("20261121T010203Z-0", 0, "c", date(2026, 11, 21)), poll, answers
+    )
     rows = spark.createDataFrame(pa.Table.from_batches(batches, POLLS)).localCheckpoint()
     path = lake.path(bronze.METADATA_POLLS)
     rows.write.format("delta").mode("append").save(path)
@@ -116,11 +128,17 @@ def test_bronze_takes_every_record_of_the_data_source_and_no_other(spark: SparkS
     )
     for wrong, constraint in (
         (rows.where("record = 'quorum'").withColumn("topic", F.lit("a")), "topic_named"),
-        (rows.where("record = 'elr'").withColumn("topic", F.lit(None).cast("string")), "topic_named"),
+        (
+            rows.where("record = 'elr'").withColumn("topic", F.lit(None).cast("string")),
+            "topic_named",
+        ),
         (rows.where("record = 'elr'").withColumn("record", F.lit("isr")), "record_known"),
         (rows.where("record = 'poll'").withColumn("kind", F.lit("groups")), "kind_known"),
         (rows.where("kind = 'groups'").withColumn("outcome", F.lit("ok")), "answer_dated"),
-        (rows.where("kind = 'quorum'").withColumn("asked_at", F.lit(None).cast("timestamp")), "answer_dated"),
+        (
+            rows.where("kind = 'quorum'").withColumn("asked_at", F.lit(None).cast("timestamp")),
+            "answer_dated",
+        ),
     ):
         with pytest.raises(Exception, match=constraint):
             wrong.write.format("delta").mode("append").save(path)
@@ -141,26 +159,41 @@ def test_names_and_views(spark: SparkSession, lake: Lake, names: list[str]) -> N
 
 
 def test_a_query_gets_what_it_may_name(spark: SparkSession, lake: Lake, names: list[str]) -> None:
-    """Also what views need that it names, in any case and however the name is quoted; and nothing else."""
-    asked = "SELECT * FROM Gold.`Incident_Timeline` JOIN `silver` . topics_now USING (topic) WHERE note = 'brokers'"
+    """Also what views need that it names, in any case and however the name is quoted; and nothing
+    else.
+    """
+    asked = (
+        "SELECT * FROM Gold.`Incident_Timeline` JOIN `silver` . topics_now USING (topic) WHERE "
+        "note = 'brokers'"
+    )
     attached = attach(spark, lake, asked)
     assert attached == [name for name in names if name in attached]
     assert set(attached) < set(names)
-    wanted = {"gold.incident_timeline", "silver.topics_now", "gold.leader_changes", "silver.topic_snapshots"}
+    wanted = {
+        "gold.incident_timeline",
+        "silver.topics_now",
+        "gold.leader_changes",
+        "silver.topic_snapshots",
+    }
     assert wanted <= set(attached)
     assert attach(spark, lake, "SELECT 1") == []
 
 
 def test_a_catalog_holds_a_lake_too(spark: SparkSession) -> None:
     # Under other schemas, as the session's catalog has ours already.
-    tables = [replace(table, schema=f"{table.schema}_managed") for table in (silver.TOPIC_SNAPSHOTS, silver.POLL_GAPS)]
+    tables = [
+        replace(table, schema=f"{table.schema}_managed")
+        for table in (silver.TOPIC_SNAPSHOTS, silver.POLL_GAPS)
+    ]
     lake = Lake(catalog="spark_catalog")
     ensure_tables(spark, lake, tables)
     ensure_tables(spark, lake, tables)
     assert lake.read(spark, tables[0]).columns == [c.name for c in silver.TOPIC_SNAPSHOTS.columns]
 
 
-def test_what_a_lake_lacks_no_other_lake_answers(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+def test_what_a_lake_lacks_no_other_lake_answers(
+    spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
     asked = "SELECT * FROM silver.topics_now JOIN silver.poll_gaps USING (cluster)"
     attach(spark, lake, asked)
     smaller = new_lake(spark, tmp_path, [silver.POLL_GAPS])
@@ -173,10 +206,15 @@ def test_attach_takes_nothing_away(spark: SparkSession, lake: Lake) -> None:
     asked = "SELECT * FROM silver.topic_snapshots"
     attach(spark, lake, asked)
     # A table of the same name that somebody keeps in the catalog, ours by its looks or not.
-    for made in ("CREATE TABLE {} (x INT) USING DELTA", silver.TOPIC_SNAPSHOTS.create_statement("{}")):
+    for made in (
+        "CREATE TABLE {} (x INT) USING DELTA",
+        silver.TOPIC_SNAPSHOTS.create_statement("{}"),
+    ):
         spark.sql("DROP TABLE silver.topic_snapshots")
         spark.sql(made.format("silver.topic_snapshots"))
-        with pytest.raises(LakeError, match=r"a table silver\.topic_snapshots that attach did not put there"):
+        with pytest.raises(
+            LakeError, match=r"a table silver\.topic_snapshots that attach did not put there"
+        ):
             attach(spark, lake, asked)
         assert spark.catalog.tableExists("silver.topic_snapshots")
     spark.sql("DROP TABLE silver.topic_snapshots")
@@ -201,7 +239,9 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, tmp_path: Path) -> Non
         ensure_tables(spark, lake, [silver.BROKER_SNAPSHOTS])
     assert "silver.broker_snapshots cannot be made" in one_line(files)
 
-    other_type = replace(silver.POLL_GAPS, columns=(Column("cluster_id", "int", "x"), *silver.POLL_GAPS.columns[1:]))
+    other_type = replace(
+        silver.POLL_GAPS, columns=(Column("cluster_id", "int", "x"), *silver.POLL_GAPS.columns[1:])
+    )
     ensure_tables(spark, lake, [other_type])
     with pytest.raises(LakeError) as types:
         ensure_tables(spark, lake, [silver.POLL_GAPS])
@@ -217,10 +257,15 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, tmp_path: Path) -> Non
 def test_a_newer_lake_is_not_shown(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(root=str(tmp_path))
     ensure_tables(spark, lake, [silver.BROKER_SNAPSHOTS])
-    spark.sql(f"ALTER TABLE {lake.identifier(silver.BROKER_SNAPSHOTS)} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '99')")
+    spark.sql(
+        f"ALTER TABLE {lake.identifier(silver.BROKER_SNAPSHOTS)} SET TBLPROPERTIES "
+        f"('{VERSION_PROPERTY}' = '99')"
+    )
     with pytest.raises(LakeError) as newer:
         attach(spark, lake)
-    assert one_line(newer).startswith(f"silver.broker_snapshots in {lake} has version 99, newer than this program's")
+    assert one_line(newer).startswith(
+        f"silver.broker_snapshots in {lake} has version 99, newer than this program's"
+    )
 
 
 def job_says(tmp_path: Path, capsys: pytest.CaptureFixture[str], lake: str, **more: str) -> str:
@@ -233,7 +278,9 @@ def job_says(tmp_path: Path, capsys: pytest.CaptureFixture[str], lake: str, **mo
     return line
 
 
-def test_a_run_that_was_killed_while_it_made_a_table_is_no_hindrance(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_while_it_made_a_table_is_no_hindrance(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     lake = Lake(root=str(tmp_path))
     log = Path(lake.path(silver.BROKER_SNAPSHOTS)) / "_delta_log"
     log.mkdir(parents=True)
@@ -242,8 +289,13 @@ def test_a_run_that_was_killed_while_it_made_a_table_is_no_hindrance(spark: Spar
     assert lake.read(spark, silver.BROKER_SNAPSHOTS).isEmpty()
 
 
-def test_a_table_that_another_job_is_making_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
-    lake, other = Lake(root=str(tmp_path / "lake")), new_lake(spark, tmp_path / "other", [silver.BROKER_SNAPSHOTS])
+def test_a_table_that_another_job_is_making_is_waited_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, other = (
+        Lake(root=str(tmp_path / "lake")),
+        new_lake(spark, tmp_path / "other", [silver.BROKER_SNAPSHOTS]),
+    )
     log = Path(lake.path(silver.BROKER_SNAPSHOTS)) / "_delta_log"
     log.mkdir(parents=True)
     commit = Path(other.path(silver.BROKER_SNAPSHOTS), "_delta_log", f"{0:020}.json").read_text()
@@ -259,19 +311,26 @@ def test_a_pipeline_writes_nothing_to_a_lake_with_a_foreign_table(
 ) -> None:
     folder = tmp_path / "lake"
     spark.range(3).write.format("delta").save(f"{folder}/silver/topic_snapshots")
-    assert "is not our silver.topic_snapshots (made by something else); nothing was written" in job_says(
-        tmp_path, capsys, str(folder)
+    assert (
+        "is not our silver.topic_snapshots (made by something else); nothing was written"
+        in job_says(tmp_path, capsys, str(folder))
     )
-    assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == ["silver/topic_snapshots"]
+    assert [str(path.relative_to(folder)) for path in folder.glob("*/*")] == [
+        "silver/topic_snapshots"
+    ]
 
 
 @pytest.mark.soak
 def test_what_only_java_can_tell_is_one_line_too(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "Spark knows no file system nosuch://" in job_says(tmp_path, capsys, "nosuch://bucket/lake")
+    assert "Spark knows no file system nosuch://" in job_says(
+        tmp_path, capsys, "nosuch://bucket/lake"
+    )
     new_lake(spark, tmp_path / "lake")
-    assert "/proc/checkpoints" in job_says(tmp_path, capsys, str(tmp_path / "lake"), checkpoints="/proc/checkpoints")
+    assert "/proc/checkpoints" in job_says(
+        tmp_path, capsys, str(tmp_path / "lake"), checkpoints="/proc/checkpoints"
+    )
 
 
 def test_a_lake_that_cannot_be_written(spark: SparkSession) -> None:

@@ -1,5 +1,5 @@
-"""The table in docs/permissions.md of who writes to the lake: what it says suffices. A lake is mounted so that
-nothing else can be written, whoever tries.
+"""The table in docs/permissions.md of who writes to the lake: what it says suffices. A lake is
+mounted so that nothing else can be written, whoever tries.
 """
 
 import re
@@ -31,7 +31,9 @@ def written_by(who: str) -> list[str]:
 
 
 def mount(*arguments: object) -> None:
-    done = subprocess.run(["mount", *map(str, arguments)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mount", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         pytest.skip(f"nothing can be mounted here, which takes root: {done.stderr.strip()}")
 
@@ -47,7 +49,9 @@ Readable = Callable[[list[str]], Path]
 
 @pytest.fixture
 def config_of(spark: SparkSession, incident_lake: Lake, tmp_path: Path) -> Iterator[Readable]:
-    """Mounts a lake whose history is known, read-only but for these folders in it; returns a configuration of it."""
+    """Mounts a lake whose history is known, read-only but for these folders in it; returns a
+    configuration of it.
+    """
     kept, seen = tmp_path / "kept", tmp_path / "lake"
     seen.mkdir()
     shutil.copytree(str(incident_lake.root), kept)
@@ -64,7 +68,11 @@ def config_of(spark: SparkSession, incident_lake: Lake, tmp_path: Path) -> Itera
             with pytest.raises(OSError, match="Read-only file system"):
                 (seen / "bronze" / "anything").touch()
             file = tmp_path / "config.yaml"
-            made = {"lake": str(seen), "clusters": CLUSTERS, "validation": {"docs": str(tmp_path / "docs")}}
+            made = {
+                "lake": str(seen),
+                "clusters": CLUSTERS,
+                "validation": {"docs": str(tmp_path / "docs")},
+            }
             # A pipeline that may write its checkpoints has to say so of the lake.
             file.write_text(yaml.safe_dump(made | {"checkpoints": str(tmp_path / "checkpoints")}))
             return file
@@ -100,7 +108,9 @@ def test_validation_writes_what_is_its_own(
     writable = written_by("`jobs/validate.py`")
     assert writable
     config = config_of(writable)
-    assert validate.main(["--config", str(config)]) == validate.CRITICAL_FOUND  # nobody has polled lately
+    assert (
+        validate.main(["--config", str(config)]) == validate.CRITICAL_FOUND
+    )  # nobody has polled lately
     assert "polled_now" in capsys.readouterr().out
     assert (config.parent / "docs" / "index.html").is_file()
 

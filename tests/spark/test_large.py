@@ -1,5 +1,5 @@
-"""The history of large clusters is that of small ones: what is compared in parts, and written in parts, makes the same
-rows.
+"""The history of large clusters is that of small ones: what is compared in parts, and written in
+parts, makes the same rows.
 """
 
 import gc
@@ -40,18 +40,25 @@ TABLES = {table.full_name: table for of_history in OF_POLLS.values() for table i
 
 @pytest.fixture
 def histories() -> dict[str, list[Answer]]:
-    return {alias: RandomCluster(alias, seed, kinds=["configs"]).answers(POLLS) for alias, seed in SEEDS.items()}
+    return {
+        alias: RandomCluster(alias, seed, kinds=["configs"]).answers(POLLS)
+        for alias, seed in SEEDS.items()
+    }
 
 
 def bring(lake: Lake, histories: Mapping[str, Sequence[Answer]], since: int, until: int) -> None:
     """Append to bronze what a poller has of these answers."""
     taken = {answer.poll_id for answers in histories.values() for answer in answers[since:until]}
-    stored.append(lake, METADATA_POLLS, [row for row in polled(histories) if row["poll_id"] in taken])
+    stored.append(
+        lake, METADATA_POLLS, [row for row in polled(histories) if row["poll_id"] in taken]
+    )
 
 
 def polled(histories: Mapping[str, Sequence[Answer]]) -> list[dict[str, Any]]:
     """Rows of bronze."""
-    return [row for alias, answers in histories.items() for row in bronze_rows(alias, list(answers))]
+    return [
+        row for alias, answers in histories.items() for row in bronze_rows(alias, list(answers))
+    ]
 
 
 def config(lake: Lake) -> Config:
@@ -67,10 +74,14 @@ def check_parts(spark: SparkSession, lake: Lake) -> None:
 
 @pytest.mark.soak
 def test_large_clusters_have_the_history_of_small_ones(
-    spark: SparkSession, histories: dict[str, list[Answer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    histories: dict[str, list[Answer]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Over random lives of clusters, with what is stale, while they grow; against the rules for small ones, without
-    Spark. Rounds of many polls are made twice: all of it is in the tables already, and nobody has said so.
+    """Over random lives of clusters, with what is stale, while they grow; against the rules for
+    small ones, without Spark. Rounds of many polls are made twice: all of it is in the tables
+    already, and nobody has said so.
     """
     lake = new_lake(spark, tmp_path)
     grown = POLLS // 3
@@ -93,24 +104,32 @@ def test_large_clusters_have_the_history_of_small_ones(
     Engine(spark, config(lake), Polls()).catch_up()
     later = parts(lake)
     assert len({parts > 1 for parts in at_first.values()}) == 2, "at first some clusters are small"
-    assert all(later[cluster] > parts for cluster, parts in at_first.items()), "later each is in more parts than before"
+    assert all(later[cluster] > parts for cluster, parts in at_first.items()), (
+        "later each is in more parts than before"
+    )
     check_parts(spark, lake)
     Engine(spark, config(lake), Polls()).catch_up(whole=True)
     monkeypatch.undo()
     for table, rows in in_memory(polled(histories), KINDS).items():
         assert rows_of(lake, TABLES[table], without=OF_A_RUN) == rows, table
-    isr = {(row["cluster"], row["isr"] is None) for row in stored.rows_of(lake, PARTITION_SNAPSHOTS)}
+    isr = {
+        (row["cluster"], row["isr"] is None) for row in stored.rows_of(lake, PARTITION_SNAPSHOTS)
+    }
     assert isr == {(cluster, cluster in KINDS) for cluster in histories}
 
 
 def parts(lake: Lake) -> dict[str, int]:
     """Into how many parts each cluster is cut."""
-    return {row["cluster"]: row["parts"] for row in stored.rows_of(lake, STATE) if row["history"] == "silver"}
+    return {
+        row["cluster"]: row["parts"]
+        for row in stored.rows_of(lake, STATE)
+        if row["history"] == "silver"
+    }
 
 
 def is_killed_before_done(spark: SparkSession, lake: Lake) -> bool:
-    """Make one round, and end before it is said to be done; whether there was one. Rounds that are not done are made
-    again first.
+    """Make one round, and end before it is said to be done; whether there was one. Rounds that are
+    not done are made again first.
     """
     history = Engine(spark, config(lake), Polls())
     with killed_at("done", before=True):
@@ -123,7 +142,9 @@ def is_killed_before_done(spark: SparkSession, lake: Lake) -> bool:
 
 @contextmanager
 def frames_let_go() -> Iterator[None]:
-    """Each holds its rows in Java: a driver would have no memory left after some rounds of a million partitions."""
+    """Each holds its rows in Java: a driver would have no memory left after some rounds of a
+    million partitions.
+    """
     gc.collect()
     before = held_in_java()
     gc.disable()

@@ -9,7 +9,10 @@ import pytest
 from tests.support.pipelines import ROOT, environment
 
 LITTLE = "600m"
-START = "from pyspark.sql import SparkSession; spark = SparkSession.builder.master('local[2]').getOrCreate()\n"
+START = (
+    "from pyspark.sql import SparkSession; spark = "
+    "SparkSession.builder.master('local[2]').getOrCreate()\n"
+)
 MANY_ROWS = """
 import pyarrow as pa
 from jobs.rounds.stage import frame_of
@@ -26,10 +29,20 @@ threading.Event().wait(60)
 
 def submitted(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(START + script)
-    submit = [f"{Path(sys.executable).parent}/spark-submit", "--properties-file", "conf/spark-defaults.conf"]
+    submit = [
+        f"{Path(sys.executable).parent}/spark-submit",
+        "--properties-file",
+        "conf/spark-defaults.conf",
+    ]
     command = [*submit, "--driver-memory", LITTLE, str(folder / "script.py")]
     return subprocess.run(
-        command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=100, check=False
+        command,
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
 
 

@@ -1,4 +1,6 @@
-"""Kafka's own Java classes write responses, and write and read requests, as this decoder and encoder do."""
+"""Kafka's own Java classes write responses, and write and read requests, as this decoder and
+encoder do.
+"""
 
 import base64
 import json
@@ -11,7 +13,14 @@ from py4j.protocol import Py4JJavaError
 
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.metadata import decode_response, encode_request
-from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE, Array, Field, Primitive, Struct
+from metadata_source.protocol.spec import (
+    METADATA_REQUEST,
+    METADATA_RESPONSE,
+    Array,
+    Field,
+    Primitive,
+    Struct,
+)
 from tests.metadata_messages import cluster, decoded, expected, responses
 
 VERSIONS = range(14)
@@ -25,13 +34,20 @@ def java_data(jvm: Any, name: str, values: dict[str, Any], version: int) -> Any:
 
 
 def java_bytes(jvm: Any, data: Any, version: int) -> bytes:
-    return bytes(jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor(data, version).buffer().array())
+    return bytes(
+        jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor(data, version)
+        .buffer()
+        .array()
+    )
 
 
 def as_json(struct: Struct, values: dict[str, Any], version: int) -> dict[str, Any]:
-    """Return the values as the JSON converter of this version wants them: no field that the version lacks."""
+    """Return the values as the JSON converter of this version wants them: no field that the version
+    lacks.
+    """
     return {
-        _camel_case(each.name): _json_value(each, values[each.name], version) for each in struct.in_version(version)
+        _camel_case(each.name): _json_value(each, values[each.name], version)
+        for each in struct.in_version(version)
     }
 
 
@@ -49,12 +65,16 @@ def _camel_case(name: str) -> str:
 
 
 def java_response(jvm: Any, response: dict[str, Any], version: int) -> Any:
-    return java_data(jvm, "MetadataResponse", as_json(METADATA_RESPONSE.body, response, version), version)
+    return java_data(
+        jvm, "MetadataResponse", as_json(METADATA_RESPONSE.body, response, version), version
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_responses_of_kafka_decode_to_what_went_in(jvm: Any, version: int) -> None:
-    @settings(max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     @given(responses(version))
     def check(response: dict[str, Any]) -> None:
         body = java_bytes(jvm, java_response(jvm, response, version), version)
@@ -88,7 +108,9 @@ def test_unknown_tagged_fields_that_kafka_writes_are_skipped(jvm: Any, version: 
         *(entry for topic in topics for entry in topic.partitions()),
     ]:
         for tag, content in ((0, b""), (77, b"x" * 200), (5000, b"\0\1")):
-            tagged.unknownTaggedFields().add(jvm.org.apache.kafka.common.protocol.types.RawTaggedField(tag, content))
+            tagged.unknownTaggedFields().add(
+                jvm.org.apache.kafka.common.protocol.types.RawTaggedField(tag, content)
+            )
     body = java_bytes(jvm, data, version)
     assert b"x" * 200 in body
     assert decoded(decode_response(body, version)) == expected(response, version)
@@ -111,13 +133,17 @@ def test_requests_are_those_of_kafka(jvm: Any, version: int, topics: list[str] |
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    data = java_data(jvm, "MetadataRequest", as_json(METADATA_REQUEST.body, values, version), version)
+    data = java_data(
+        jvm, "MetadataRequest", as_json(METADATA_REQUEST.body, values, version), version
+    )
     assert encode_request(version, topics) == java_bytes(jvm, data, version)
 
 
 def java_reading(jvm: Any, body: bytes, version: int) -> dict[str, Any] | None:
     """Return what Kafka's classes read, as plain values, None if they refuse the body."""
-    readable = jvm.org.apache.kafka.common.protocol.ByteBufferAccessor(jvm.java.nio.ByteBuffer.wrap(body))
+    readable = jvm.org.apache.kafka.common.protocol.ByteBufferAccessor(
+        jvm.java.nio.ByteBuffer.wrap(body)
+    )
     try:
         data = getattr(jvm, f"{MESSAGES}.MetadataResponseData")(readable, version)
     except Py4JJavaError:
@@ -132,12 +158,16 @@ def from_json(struct: Struct, node: dict[str, Any], version: int) -> dict[str, A
         value = node[_camel_case(each.name)]
         if isinstance(each.type, Array) and isinstance(each.type.of, Struct):
             value = [from_json(each.type.of, entry, version) for entry in value]
-        values[each.name] = base64.urlsafe_b64decode(value + "==") if each.type is Primitive.UUID else value
+        values[each.name] = (
+            base64.urlsafe_b64decode(value + "==") if each.type is Primitive.UUID else value
+        )
     return values
 
 
 @pytest.mark.parametrize("version", [0, 4, 5, 8, 9, 12, 13])
-def test_of_mutated_bodies_only_those_are_read_that_kafka_reads_and_in_the_same_way(jvm: Any, version: int) -> None:
+def test_of_mutated_bodies_only_those_are_read_that_kafka_reads_and_in_the_same_way(
+    jvm: Any, version: int
+) -> None:
     rng = random.Random(version)
     whole = java_bytes(jvm, java_response(jvm, cluster(2, 2, shrunk=0.5), version), version)
     read = 0

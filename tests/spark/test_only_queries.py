@@ -31,7 +31,8 @@ from schemas.lake import Lake
 )
 def test_what_is_no_query_is_refused_in_one_line(spark: SparkSession, sql: str) -> None:
     with pytest.raises(
-        QueryError, match=r"^neither a name nor a query \(SELECT\), which is all that is asked here: \["
+        QueryError,
+        match=r"^neither a name nor a query \(SELECT\), which is all that is asked here: \[",
     ) as error:
         check_is_query(spark, sql)
     assert "\n" not in str(error.value)
@@ -80,13 +81,22 @@ JAVA = "('java.lang.System', 'setProperty', 'kafka.metadata.history.ran', 'yes')
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("SELECT TRANSFORM(1) USING 'cat' AS (a)", "^ScriptTransformation: a query may not run programs"),
-        ("WITH a AS (SELECT TRANSFORM(1) USING 'cat' AS (a)) SELECT a FROM a", "^ScriptTransformation: "),
+        (
+            "SELECT TRANSFORM(1) USING 'cat' AS (a)",
+            "^ScriptTransformation: a query may not run programs",
+        ),
+        (
+            "WITH a AS (SELECT TRANSFORM(1) USING 'cat' AS (a)) SELECT a FROM a",
+            "^ScriptTransformation: ",
+        ),
         (f"SELECT reflect{JAVA}", "^reflect: a query may not run programs"),
         (f"SELECT try_reflect{JAVA}", "^try_reflect: "),
         (f"SELECT {MANY}, java_method{JAVA} AS x", "^java_method: "),
         (f"SELECT 1 WHERE EXISTS (SELECT reflect{JAVA})", "^reflect: "),
-        (f"SELECT IDENTIFIER('ref' || 'lect'){JAVA}", "(?i)^(reflect|expressionwithunresolvedidentifier): "),
+        (
+            f"SELECT IDENTIFIER('ref' || 'lect'){JAVA}",
+            "(?i)^(reflect|expressionwithunresolvedidentifier): ",
+        ),
         ("SELECT * FROM IDENTIFIER('ran' || 'ge')(3)", "(?i)^planwithunresolvedidentifier: "),
         (f"SELECT 1 -- \\\n' \n, reflect{JAVA} -- '", "^reflect: "),
     ],
@@ -97,7 +107,9 @@ def test_a_query_runs_no_program(spark: SparkSession, tmp_path: Path, sql: str, 
 
 
 def test_a_query_reads_no_variable_of_the_environment(spark: SparkSession, tmp_path: Path) -> None:
-    rows = rows_of(spark, Lake(root=str(tmp_path)), "SELECT '${env:PATH}' AS x, '${system:user.home}' AS y").to_pylist()
+    rows = rows_of(
+        spark, Lake(root=str(tmp_path)), "SELECT '${env:PATH}' AS x, '${system:user.home}' AS y"
+    ).to_pylist()
     assert rows == [{"x": "${env:PATH}", "y": "${system:user.home}"}]
     assert spark.conf.get("spark.sql.variable.substitute") == "true"
 

@@ -25,7 +25,9 @@ STREAM = "20261101T110000Z-00000000"
 NEWER = "20261101T114500Z-00000000"
 
 
-def header(cluster: str, n: int, seconds_ago: float, error_kind: str | None = None) -> dict[str, Any]:
+def header(
+    cluster: str, n: int, seconds_ago: float, error_kind: str | None = None
+) -> dict[str, Any]:
     at = NOON - timedelta(seconds=seconds_ago)
     return {
         "poll_id": f"{STREAM}/{n:012d}",
@@ -59,15 +61,21 @@ def progress(cluster: str, seconds_ago: float | None, **counts: Any) -> dict[str
 
 
 def append(spark: SparkSession, lake: Lake, table: Table, rows: list[dict[str, Any]]) -> None:
-    schema = StructType([field for field in lake.read(spark, table).schema if field.name in rows[-1]])
-    frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema).coalesce(1)
+    schema = StructType(
+        [field for field in lake.read(spark, table).schema if field.name in rows[-1]]
+    )
+    frame = spark.createDataFrame(
+        [tuple(row.get(name) for name in schema.names) for row in rows], schema
+    ).coalesce(1)
     frame.write.format("delta").mode("append").save(lake.path(table))
 
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake = new_lake(
-        spark, tmp_path_factory.mktemp("queries"), (bronze.METADATA_POLLS, internal.STATE, silver.CLUSTER_SNAPSHOTS)
+        spark,
+        tmp_path_factory.mktemp("queries"),
+        (bronze.METADATA_POLLS, internal.STATE, silver.CLUSTER_SNAPSHOTS),
     )
     polls = [
         header("fine", 0, 4000, "timeout"),  # before :since
@@ -103,7 +111,12 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
             progress("silenced", 40, memory=json.dumps({"seen": {STREAM: 0, NEWER: 4}})),
         ],
     )
-    began = {"cluster_id": "id-fine", "cluster": "fine", "first_poll": f"{STREAM}/{0:012d}", "valid_from": BEGAN}
+    began = {
+        "cluster_id": "id-fine",
+        "cluster": "fine",
+        "first_poll": f"{STREAM}/{0:012d}",
+        "valid_from": BEGAN,
+    }
     began |= {"valid_to": None, "part": 0}
     kind = {"kind": "kafka", "not_meaningful": []}
     append(spark, lake, silver.CLUSTER_SNAPSHOTS, [began | kind])
@@ -134,7 +147,10 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
     names = ("cluster", *times, *counts, "last_error_kind", "status")
     by_spark, by_duckdb = (
         [
-            tuple(value.astimezone(UTC) if isinstance(value, datetime) else value for value in map(row.get, names))
+            tuple(
+                value.astimezone(UTC) if isinstance(value, datetime) else value
+                for value in map(row.get, names)
+            )
             for row in found
         ]
         for found in (
@@ -157,7 +173,8 @@ def test_health(spark: SparkSession, lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("clusters", "stream"), [(["fine"], STREAM), (["fine", "silenced"], NEWER), (["quiet", "nobody"], None)]
+    ("clusters", "stream"),
+    [(["fine"], STREAM), (["fine", "silenced"], NEWER), (["quiet", "nobody"], None)],
 )
 def test_the_newest_stream_that_a_lake_has_of_clusters(
     spark: SparkSession, lake: Lake, clusters: list[str], stream: str | None

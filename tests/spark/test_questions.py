@@ -1,5 +1,5 @@
-"""Spark answers the questions of an incident review, and jobs/query.py asks them. That the answers are right is in
-tests/unit/test_incident.py.
+"""Spark answers the questions of an incident review, and jobs/query.py asks them. That the answers
+are right is in tests/unit/test_incident.py.
 """
 
 import json
@@ -79,7 +79,9 @@ def test_spark_answers_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
     """Of the same lake. But for health, which is in tests/spark/test_queries.py."""
     found = ask(name)
     assert found
-    other = without_spark(lake)(with_values(text_of(name), PARAMETERS)).to_pylist(maps_as_pydicts="strict")
+    other = without_spark(lake)(with_values(text_of(name), PARAMETERS)).to_pylist(
+        maps_as_pydicts="strict"
+    )
     assert as_text(found) == as_text([in_seconds(row) for row in other])
 
 
@@ -91,11 +93,17 @@ def test_spark_answers_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
         if "not_observed_s" in text_of(name)
     ],
 )
-def test_spark_leaves_out_what_nobody_observed_as_duckdb_does(ask: Ask, lake: Lake, name: str) -> None:
-    """Ten minutes after the last poll. That DuckDB is right is in tests/unit/test_sums_of_time.py."""
+def test_spark_leaves_out_what_nobody_observed_as_duckdb_does(
+    ask: Ask, lake: Lake, name: str
+) -> None:
+    """Ten minutes after the last poll. That DuckDB is right is in
+    tests/unit/test_sums_of_time.py.
+    """
     later = {"until": "2026-11-01T12:12:00Z"}
     found = ask(name, **later)
-    other = without_spark(lake)(with_values(text_of(name), {**PARAMETERS, **later})).to_pylist(maps_as_pydicts="strict")
+    other = without_spark(lake)(with_values(text_of(name), {**PARAMETERS, **later})).to_pylist(
+        maps_as_pydicts="strict"
+    )
     assert found
     assert as_text(found) == as_text([in_seconds(row) for row in other])
 
@@ -117,18 +125,24 @@ def as_text(rows: list[incident_questions.Row]) -> list[str]:
             return [plain(each) for each in value] or None
         return round(float(value), 6) if isinstance(value, int | float | Decimal) else value
 
-    return [json.dumps({name: plain(value) for name, value in row.items()}, default=str) for row in rows]
+    return [
+        json.dumps({name: plain(value) for name, value in row.items()}, default=str) for row in rows
+    ]
 
 
 @pytest.fixture
 def config(lake: Lake, tmp_path: Path) -> str:
     file = tmp_path / "config.yaml"
-    file.write_text(f"lake: {lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n")
+    file.write_text(
+        f"lake: {lake}\nclusters: {{prod: {{kafka.bootstrap.servers: 'localhost:1'}}}}\n"
+    )
     return str(file)
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_tables_csv_and_json(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     window = ["--config", config, "--until", "2026-11-01T12:01:40Z", "--since", "95 seconds"]
     assert query.main(["unclean_elections", *window]) == 0
     printed = capsys.readouterr()
@@ -143,7 +157,10 @@ def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.Capt
     assert (
         query.main(
             [
-                "SELECT topic, count(*) AS n FROM gold.leader_changes GROUP BY topic ORDER BY topic",
+                (
+                    "SELECT topic, count(*) AS n FROM gold.leader_changes GROUP BY topic ORDER BY "
+                    "topic"
+                ),
                 *window[:2],
                 "--format",
                 "csv",
@@ -158,10 +175,20 @@ def test_the_command_prints_tables_csv_and_json(config: str, capsys: pytest.Capt
 def test_spark_answers_of_a_folder_where_it_is_wanted(
     config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "pyspark-shell")  # the user's Spark: that of the tests
-    assert exit_status(["query", "SELECT hash('a') AS x", "--spark", "--config", config, "--format", "json"]) == 0
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS", "pyspark-shell"
+    )  # the user's Spark: that of the tests
+    assert (
+        exit_status(
+            ["query", "SELECT hash('a') AS x", "--spark", "--config", config, "--format", "json"]
+        )
+        == 0
+    )
     printed = capsys.readouterr()
-    assert (json.loads(printed.out), printed.err.splitlines()[0]) == ({"x": 1485273170}, "1 row, by Spark")
+    assert (json.loads(printed.out), printed.err.splitlines()[0]) == (
+        {"x": 1485273170},
+        "1 row, by Spark",
+    )
 
 
 @pytest.mark.soak
@@ -170,11 +197,15 @@ def test_a_lake_in_a_catalog_is_asked_as_one_in_a_folder(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By Spark, and without a word about it on the command line."""
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "pyspark-shell")  # the user's Spark: that of the tests
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS", "pyspark-shell"
+    )  # the user's Spark: that of the tests
     other = tmp_path / "catalog.yaml"
     folder = yaml.safe_load(Path(config).read_text())
     checkpoints = str(tmp_path / "checkpoints")
-    other.write_text(yaml.safe_dump(folder | {"lake": {"catalog": "spark_catalog"}, "checkpoints": checkpoints}))
+    other.write_text(
+        yaml.safe_dump(folder | {"lake": {"catalog": "spark_catalog"}, "checkpoints": checkpoints})
+    )
     window = ["--until", "2026-11-01T12:01:40Z", "--since", "95 seconds"]
     for name in ("overview", "timeline"):
         answers = []
@@ -193,9 +224,17 @@ def test_a_lake_in_a_catalog_is_asked_as_one_in_a_folder(
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        (["unclean_election"], 2, "no query is called 'unclean_election'; did you mean unclean_elections?"),
+        (
+            ["unclean_election"],
+            2,
+            "no query is called 'unclean_election'; did you mean unclean_elections?",
+        ),
         (["timeline", "--since", "yesterday"], 2, "'yesterday' is neither a time like"),
-        (["timeline", "--topic", "order"], 2, "--topic order: history knows no such topic; did you mean orders?"),
+        (
+            ["timeline", "--topic", "order"],
+            2,
+            "--topic order: history knows no such topic; did you mean orders?",
+        ),
         (["SELECT nothing FROM gold.leader_changes"], 1, "UNRESOLVED_COLUMN"),
         (["DELETE FROM gold.leader_changes"], 2, "neither a name nor a query (SELECT)"),
     ],

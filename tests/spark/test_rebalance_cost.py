@@ -1,4 +1,6 @@
-"""The cost of rebalances in gold, from tables of bronze and gold: killed anywhere, and run again, the same rows."""
+"""The cost of rebalances in gold, from tables of bronze and gold: killed anywhere, and run again,
+the same rows.
+"""
 
 import json
 from datetime import timedelta
@@ -52,7 +54,9 @@ def rebalance(group_id: str, offset: int, seconds: float, **columns: Any) -> Row
     }
 
 
-def commits(group_id: str, offset: int, count: int, committed: int, seconds: float, **columns: Any) -> Row:
+def commits(
+    group_id: str, offset: int, count: int, committed: int, seconds: float, **columns: Any
+) -> Row:
     """Commits a second apart, up to `seconds`, and up to an offset of the topic."""
     began = at(seconds - count + 1)
     entry = {
@@ -70,8 +74,18 @@ def commits(group_id: str, offset: int, count: int, committed: int, seconds: flo
         "falls": 0,
         "fallen": 0,
     }
-    row = {"record": "commits", "log_partition": PARTITION, "offset": offset, "next_offset": offset + count}
-    return OF | row | read(seconds + 1) | {"group_id": group_id, "chunk": 0, "offset_commits": [entry], **columns}
+    row = {
+        "record": "commits",
+        "log_partition": PARTITION,
+        "offset": offset,
+        "next_offset": offset + count,
+    }
+    return (
+        OF
+        | row
+        | read(seconds + 1)
+        | {"group_id": group_id, "chunk": 0, "offset_commits": [entry], **columns}
+    )
 
 
 def read(seconds: float) -> Row:
@@ -85,7 +99,8 @@ def visit(seconds: float, group_id: str, committed: int, log_end: int) -> list[R
         "cluster_id": "id-alpha", "day": at(seconds).date(),
     }  # fmt: skip
     times = dict.fromkeys(
-        ("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"), at(seconds)
+        ("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"),
+        at(seconds),
     )
     told = times | {"group_id": group_id, "topic": "t", "partition": 0, "log_start": 0}
     key |= {"scheduled_at": at(seconds)}
@@ -93,7 +108,11 @@ def visit(seconds: float, group_id: str, committed: int, log_end: int) -> list[R
     return [
         key | {"record": "poll", "outcome": "ok"},
         key | answer | dict.fromkeys(("asked_at", "answered_at"), at(seconds)),
-        key | {"record": "offsets", "offsets": [told | {"committed_offset": committed, "log_end": log_end}]},
+        key
+        | {
+            "record": "offsets",
+            "offsets": [told | {"committed_offset": committed, "log_end": log_end}],
+        },
     ]
 
 
@@ -108,28 +127,53 @@ def news(lake: Lake, step: int) -> None:
         told += [rebalance("polled", 63, 63, source="polls", poll="p")]
         stored.append(lake, groups.REBALANCES_TOLD, told)
         before = [
-            commits(each, offset, 50, 500, 58) for each, offset in (("orders", 5), ("idle", 200), ("shares", 300))
+            commits(each, offset, 50, 500, 58)
+            for each, offset in (("orders", 5), ("idle", 200), ("shares", 300))
         ]
         open_ = commits("orders", 59, 1, 501, 59, producer_id=4)
         stored.append(lake, bronze.GROUP_LOG, [*before, open_])
-        stored.append(lake, bronze.METADATA_POLLS, [*visit(50, "orders", 490, 520), *visit(65, "orders", 500, 600)])
+        stored.append(
+            lake,
+            bronze.METADATA_POLLS,
+            [*visit(50, "orders", 490, 520), *visit(65, "orders", 500, 600)],
+        )
         note(lake, 1, 66, 67)
     else:
-        marker = {"record": "marker", "log_partition": PARTITION, "offset": 70, "next_offset": 71, "producer_id": 4}
+        marker = {
+            "record": "marker",
+            "log_partition": PARTITION,
+            "offset": 70,
+            "next_offset": 71,
+            "producer_id": 4,
+        }
         marker |= {"is_committed": False, "timestamp": at(70)}
         stored.append(
             lake,
             bronze.GROUP_LOG,
-            [OF | marker | read(72), commits("orders", 75, 5, 480, 79), commits("nobody", 90, 5, 1, 79)],
+            [
+                OF | marker | read(72),
+                commits("orders", 75, 5, 480, 79),
+                commits("nobody", 90, 5, 1, 79),
+            ],
         )
         stored.append(lake, bronze.METADATA_POLLS, visit(85, "orders", 690, 700))
         note(lake, 2, 90, 91)
 
 
 def note(lake: Lake, number: int, read_at: float, made_at: float) -> None:
-    """Note as the history of rebalances does what it had of the log by a round: what was read up to `read_at`."""
-    row = {"history": "rebalance_history", "cluster": "alpha", "cluster_id": "id-alpha", "round": -100 + number}
-    row |= {"last_seen_at": at(read_at), "memory": json.dumps({"places": {}, "at": at(made_at).isoformat()})}
+    """Note as the history of rebalances does what it had of the log by a round: what was read up to
+    `read_at`.
+    """
+    row = {
+        "history": "rebalance_history",
+        "cluster": "alpha",
+        "cluster_id": "id-alpha",
+        "round": -100 + number,
+    }
+    row |= {
+        "last_seen_at": at(read_at),
+        "memory": json.dumps({"places": {}, "at": at(made_at).isoformat()}),
+    }
     stored.append(lake, STATE, [row])
 
 
@@ -159,12 +203,18 @@ def check(lake: Lake) -> None:
     assert len(stored.rows_of(lake, REBALANCE_COST)) == len(rows) == len(EXPECTED)
 
 
-def test_a_rebalance_has_its_cost_once_the_group_commits_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rebalance_has_its_cost_once_the_group_commits_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     lake = new_lake(spark, tmp_path)
     news(lake, 0)
     catch_up(spark, lake, 66)
     (row,) = (row for row in stored.rows_of(lake, REBALANCE_COST) if row["group_id"] == "orders")
-    assert (row["pause_unknown"], row["lag_peak"], row["close_reason"]) == ("no_commit_after", 100, None)
+    assert (row["pause_unknown"], row["lag_peak"], row["close_reason"]) == (
+        "no_commit_after",
+        100,
+        None,
+    )
     news(lake, 1)
     catch_up(spark, lake)
     check(lake)
@@ -179,7 +229,9 @@ def test_a_rebalance_has_its_cost_once_the_group_commits_again(spark: SparkSessi
         pytest.param(lambda: killed_at("done", before=True), id="not noted"),
     ],
 )
-def test_killed_anywhere_a_round_is_finished_by_the_next_run(spark: SparkSession, tmp_path: Path, killed: Any) -> None:
+def test_killed_anywhere_a_round_is_finished_by_the_next_run(
+    spark: SparkSession, tmp_path: Path, killed: Any
+) -> None:
     lake = new_lake(spark, tmp_path)
     news(lake, 0)
     news(lake, 1)
@@ -190,14 +242,20 @@ def test_killed_anywhere_a_round_is_finished_by_the_next_run(spark: SparkSession
 
 
 @pytest.mark.soak
-def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSession, tmp_path: Path) -> None:
-    """Meanwhile a rebalance of the other cluster has its cost. Then all rebalances up to it count as looked at."""
+def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Meanwhile a rebalance of the other cluster has its cost. Then all rebalances up to it count
+    as looked at.
+    """
     lake = new_lake(spark, tmp_path)
     config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
     news(lake, 0)
     news(lake, 1)
     beta = {"cluster": "beta", "cluster_id": "id-beta"}
-    stored.append(lake, groups.REBALANCES_TOLD, [rebalance("others", 60, 60) | beta | {"updated_at": at(80)}])
+    stored.append(
+        lake, groups.REBALANCES_TOLD, [rebalance("others", 60, 60) | beta | {"updated_at": at(80)}]
+    )
     stored.append(lake, bronze.GROUP_LOG, [commits("others", 5, 50, 500, 58, **beta)])
     noted = next(row for row in stored.newest_states(lake) if row["history"] == "rebalance_history")
     stored.append(lake, STATE, [noted | beta])
@@ -215,11 +273,17 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(spark: SparkSessi
     for group_id, expected in EXPECTED.items():
         assert {name: rows[group_id][name] for name in expected} == expected
     assert len(stored.rows_of(lake, REBALANCE_COST)) == len(rows) == len(EXPECTED) + 1
-    memory = next(json.loads(row["memory"]) for row in stored.newest_states(lake) if row["history"] == "rebalance_cost")
+    memory = next(
+        json.loads(row["memory"])
+        for row in stored.newest_states(lake)
+        if row["history"] == "rebalance_cost"
+    )
     assert "held" not in memory
 
 
-def test_where_nobody_rebalances_nothing_is_planned_nor_committed(spark: SparkSession, tmp_path: Path) -> None:
+def test_where_nobody_rebalances_nothing_is_planned_nor_committed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     lake = new_lake(spark, tmp_path)
     news(lake, 0)
     news(lake, 1)
@@ -229,7 +293,11 @@ def test_where_nobody_rebalances_nothing_is_planned_nor_committed(spark: SparkSe
     assert maker.round(now)
     assert not maker.round(now)
     rows, states = stored.version(lake, REBALANCE_COST), stored.newest_states(lake)
-    stored.append(lake, bronze.GROUP_LOG, [commits("orders", 400, 5, 800, 200), commits("others", 410, 5, 800, 200)])
+    stored.append(
+        lake,
+        bronze.GROUP_LOG,
+        [commits("orders", 400, 5, 800, 200), commits("others", 410, 5, 800, 200)],
+    )
     assert not maker.round(now + LOOK_EVERY), "the row of `idle` was looked after"
     assert (stored.version(lake, REBALANCE_COST), stored.newest_states(lake)) == (rows, states)
 

@@ -1,4 +1,6 @@
-"""Rebalances in gold, from the log and from polls: however runs are cut and cut off, and whatever is missing."""
+"""Rebalances in gold, from the log and from polls: however runs are cut and cut off, and whatever
+is missing.
+"""
 
 import json
 import shutil
@@ -56,9 +58,16 @@ def poll(seconds: float) -> str:
 
 
 def state(
-    cluster: str, began: float, ended: float | None = None, *, end_reason: str | None = None, **columns: Any
+    cluster: str,
+    began: float,
+    ended: float | None = None,
+    *,
+    end_reason: str | None = None,
+    **columns: Any,
 ) -> Row:
-    """A row of a snapshot table that held from one poll to another; none before the first of all."""
+    """A row of a snapshot table that held from one poll to another; none before the first of
+    all.
+    """
     row: Row = {
         "cluster_id": f"id-{cluster}",
         "cluster": cluster,
@@ -71,7 +80,11 @@ def state(
     }
     if ended is not None:
         last = at(ended - INTERVAL_S)
-        row |= {"last_poll": poll(ended - INTERVAL_S), "last_seen_at": last, "last_seen_sent_at": last}
+        row |= {
+            "last_poll": poll(ended - INTERVAL_S),
+            "last_seen_at": last,
+            "last_seen_sent_at": last,
+        }
         row |= {"superseded_poll": poll(ended), "valid_to": at(ended), "end_reason": end_reason}
     return row
 
@@ -81,7 +94,11 @@ def led(cluster: str, partition: int, *leaders: tuple[float, int]) -> Iterable[R
     ends = [*(began for began, _ in leaders[1:]), None]
     for number, ((began, leader), ended) in enumerate(zip(leaders, ends, strict=True)):
         before = (
-            {"prev_leader": leaders[number - 1][1], "prev_leader_epoch": number - 1, "prev_error_code": 0}
+            {
+                "prev_leader": leaders[number - 1][1],
+                "prev_leader_epoch": number - 1,
+                "prev_error_code": 0,
+            }
             if number
             else {}
         )
@@ -91,9 +108,17 @@ def led(cluster: str, partition: int, *leaders: tuple[float, int]) -> Iterable[R
         )  # fmt: skip
 
 
-def topic(cluster: str, name: str, partitions: int, began: float = 0, topic_id: str = TOPIC_ID) -> Row:
+def topic(
+    cluster: str, name: str, partitions: int, began: float = 0, topic_id: str = TOPIC_ID
+) -> Row:
     return state(
-        cluster, began, topic=name, topic_id=topic_id, error_code=0, is_internal=False, partition_count=partitions
+        cluster,
+        began,
+        topic=name,
+        topic_id=topic_id,
+        error_code=0,
+        is_internal=False,
+        partition_count=partitions,
     )
 
 
@@ -157,7 +182,11 @@ def settle(spark: SparkSession, lake: Lake, seconds: float) -> None:
 
 def of_cluster(cluster: str, *logs: Log) -> list[Row]:
     """The rows of these logs in bronze, with what each batch went through."""
-    rows = [{"cluster": cluster, "cluster_id": f"id-{cluster}", **row} for log in logs for row in log.rows]
+    rows = [
+        {"cluster": cluster, "cluster_id": f"id-{cluster}", **row}
+        for log in logs
+        for row in log.rows
+    ]
     return sorted(rows, key=lambda row: (row["read_at"], row["offset"]))
 
 
@@ -171,7 +200,9 @@ def alpha() -> list[Row]:
     orders.batch(5, classic(0))
     orders.batch(21, classic(1, [worker(1, [0, 1]), worker(2, [2], "other")], state_seconds=20))
     orders.leader_epoch = 1
-    orders.batch(66, classic(2, [worker(1, [0, 1, 2])], state_seconds=65))  # its coordinator moved at 60
+    orders.batch(
+        66, classic(2, [worker(1, [0, 1, 2])], state_seconds=65)
+    )  # its coordinator moved at 60
     for number, seconds in enumerate((200, 205, 210, 215)):  # a worker that dies and comes again
         members = [worker(1, [0, 1]), worker(10 + number, [2])]
         orders.batch(seconds + 1, classic(3 + number, members, state_seconds=seconds))
@@ -179,7 +210,11 @@ def alpha() -> list[Row]:
     unicode = Log("заказы-🐘", log_partition=2)
     member, second = CONSUMER.member("m1"), CONSUMER.member("m2")
     unicode.batch(
-        30, member, CONSUMER.epoch(1), CONSUMER.target("m1", {TOPIC_ID: [0, 1, 2, 3]}), CONSUMER.target_epoch(1)
+        30,
+        member,
+        CONSUMER.epoch(1),
+        CONSUMER.target("m1", {TOPIC_ID: [0, 1, 2, 3]}),
+        CONSUMER.target_epoch(1),
     )
     unicode.batch(34, CONSUMER.current("m1", 1, {TOPIC_ID: [0, 1, 2, 3]}))
     unicode.batch(100, second, CONSUMER.epoch(2))
@@ -191,10 +226,18 @@ def alpha() -> list[Row]:
         CONSUMER.current("m2", 2, {}, waits=True),
     )
     unicode.batch(103, CONSUMER.current("m1", 2, {TOPIC_ID: [0, 1]}))
-    unicode.batch(160, CONSUMER.current("m2", 2, {TOPIC_ID: [2, 3]}))  # its coordinator moved meanwhile, at 130
+    unicode.batch(
+        160, CONSUMER.current("m2", 2, {TOPIC_ID: [2, 3]})
+    )  # its coordinator moved meanwhile, at 130
     unicode.batch(240, *CONSUMER.gone("m2"), *CONSUMER.gone("m1"), CONSUMER.epoch(3))
     unicode.batch(250, *CONSUMER.deleted())  # its coordinator moved when it was gone, at 260
-    unicode.batch(280, member, CONSUMER.epoch(1), CONSUMER.target("m1", {TOPIC_ID: [0]}), CONSUMER.target_epoch(1))
+    unicode.batch(
+        280,
+        member,
+        CONSUMER.epoch(1),
+        CONSUMER.target("m1", {TOPIC_ID: [0]}),
+        CONSUMER.target_epoch(1),
+    )
     lossy, beside = Log("lossy", log_partition=3), Log("beside", log_partition=3, next_offset=1_000)
     lossy.batch(15, classic(1, [worker(1, [0])], state_seconds=14))
     beside.batch(16, classic(5, [worker(2, [1])], state_seconds=15))
@@ -217,7 +260,8 @@ def alpha() -> list[Row]:
     ):
         generation = len(cooperative.rows) + 1
         cooperative.batch(
-            seconds + 1, classic(generation, members, protocol="cooperative-sticky", state_seconds=seconds)
+            seconds + 1,
+            classic(generation, members, protocol="cooperative-sticky", state_seconds=seconds),
         )
     return of_cluster("alpha", orders, unicode, lossy, beside, late, cut_short, cooperative)
 
@@ -236,7 +280,11 @@ def write_silver(lake: Lake) -> None:
                     *led("alpha", 3, (0, 3)),
                     *led("alpha", 4, (0, 1), (250, 3)),
                     *led("alpha", 5, (0, 1)),
-                    *(state for partition in range(50) for state in led("beta", partition, (0, 1), (100, 2))),
+                    *(
+                        state
+                        for partition in range(50)
+                        for state in led("beta", partition, (0, 1), (100, 2))
+                    ),
                 ]
             ),
             (),
@@ -248,7 +296,10 @@ def write_silver(lake: Lake) -> None:
         topic("beta", "__consumer_offsets", 50, topic_id="offsets"),
     ]
     stored.append(lake, silver.TOPIC_SNAPSHOTS, topics)
-    stable, larger = classic_group("Stable", a1=[0, 1, 2, 3]), classic_group("Stable", a1=[0, 1], a2=[2, 3])
+    stable, larger = (
+        classic_group("Stable", a1=[0, 1, 2, 3]),
+        classic_group("Stable", a1=[0, 1], a2=[2, 3]),
+    )
     groups = [
         # Bounds of the begin of what the log tells.
         *described(
@@ -278,7 +329,9 @@ def write_silver(lake: Lake) -> None:
             (200, classic_group("Empty")),
             (290, None),
         ),
-        *described("beta", "stuck", (50, stable), (180, classic_group("CompletingRebalance", a1=[]))),
+        *described(
+            "beta", "stuck", (50, stable), (180, classic_group("CompletingRebalance", a1=[]))
+        ),
         *described("beta", "forgotten", (190, classic_group("CompletingRebalance", a1=[]))),
         *described("beta", "gone", (40, stable), (70, None), (310, stable)),
     ]
@@ -309,13 +362,17 @@ def run(spark: SparkSession, lake: Lake) -> None:
 
 @cache
 def rows_of(spark: SparkSession, lake: Lake, name: str) -> list[Row]:
-    """Every row of a table or view of a lake that changes no more, without what differs from run to run."""
+    """Every row of a table or view of a lake that changes no more, without what differs from run to
+    run.
+    """
     (frame,) = [
         *(lake.read(spark, table) for table in RebalanceHistory.tables if table.full_name == name),
         *(read_view(spark, lake, view) for view in VIEWS if view.full_name == name),
     ]
     rows = frame.drop("updated_at").collect()
-    return [{name: utc(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
+    return [
+        {name: utc(value) for name, value in row.asDict(recursive=True).items()} for row in rows
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -335,27 +392,50 @@ def of_group(spark: SparkSession, lake: Lake, name: str, group_id: str) -> list[
 
 def test_what_the_log_and_polls_say_together(spark: SparkSession, whole: Lake) -> None:
     orders = of_group(spark, whole, "gold.rebalances", "orders")
-    assert [(row["generation"], row["partitions_unassigned"], row["coordinator"]) for row in orders] == [
+    assert [
+        (row["generation"], row["partitions_unassigned"], row["coordinator"]) for row in orders
+    ] == [
         (1, 1, 1),
         *((generation, 1, 2) for generation in (2, 3, 4, 5, 6, 7)),
     ]
     (moved,) = (
-        row for row in of_group(spark, whole, "gold.group_events", "orders") if row["event"] == "coordinator_moved"
+        row
+        for row in of_group(spark, whole, "gold.group_events", "orders")
+        if row["event"] == "coordinator_moved"
     )
     assert (moved["prev_broker_id"], moved["broker_id"], moved["began_before"]) == (1, 2, at(60))
-    assert [row["coordinator_move_id"] for row in orders] == [None, moved["id"], None, None, None, None, None]
+    assert [row["coordinator_move_id"] for row in orders] == [
+        None,
+        moved["id"],
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]
     assert [row["followed_coordinator_move"] for row in orders[2:]] == [False] * 5
-    # The log has the end of the join phase, 65; a poll saw it go on at 60, and the one before did not.
-    assert (orders[1]["narrowed_after"], orders[1]["narrowed_before"], orders[1]["began_before"]) == (
+    # The log has the end of the join phase, 65; a poll saw it go on at 60, and the one before did
+    # not.
+    assert (
+        orders[1]["narrowed_after"],
+        orders[1]["narrowed_before"],
+        orders[1]["began_before"],
+    ) == (
         at(50),
         at(60),
         at(65),
     )
     assert (orders[6]["narrowed_after"], orders[6]["narrowed_before"]) == (at(220), at(230))
     _, in_two_phases = of_group(spark, whole, "gold.rebalances", "cooperative")
-    assert [in_two_phases[name] for name in ("phases", "narrowed_after", "narrowed_before")] == [2, at(170), at(180)]
+    assert [in_two_phases[name] for name in ("phases", "narrowed_after", "narrowed_before")] == [
+        2,
+        at(170),
+        at(180),
+    ]
     members = of_group(spark, whole, "gold.rebalance_members", "orders")
-    assert {row["began_before"] for row in members if row["rebalance_id"] == orders[1]["id"]} == {at(65)}
+    assert {row["began_before"] for row in members if row["rebalance_id"] == orders[1]["id"]} == {
+        at(65)
+    }
     storms = {row["kind"]: row for row in of_group(spark, whole, "gold.rebalance_storms", "orders")}
     assert (storms["storm"]["rebalances"], storms["storm"]["last_before"]) == (7, at(232))
     assert storms["crash_loop"]["rebalances"] == 5
@@ -371,22 +451,38 @@ def test_topics_that_the_log_names_by_id_have_names(spark: SparkSession, whole: 
         joined["partitions_unassigned"],
         joined["followed_coordinator_move"],
     ) == (2, 2, 0, True)
-    assert (made["end_reason"], emptied["end_reason"], again["is_open"]) == ("completed", "emptied", True)
+    assert (made["end_reason"], emptied["end_reason"], again["is_open"]) == (
+        "completed",
+        "emptied",
+        True,
+    )
     events = [row["event"] for row in of_group(spark, whole, "gold.group_events", "заказы-🐘")]
     assert events == ["created", "coordinator_moved", "deleted", "created"]
 
 
 def test_nothing_is_made_up_where_records_were_lost(spark: SparkSession, whole: Lake) -> None:
     before, after = of_group(spark, whole, "gold.rebalances", "lossy")
-    assert (before["generation"], after["generation"], after["prev_generation"], after["members_joined"]) == (
+    assert (
+        before["generation"],
+        after["generation"],
+        after["prev_generation"],
+        after["members_joined"],
+    ) == (
         1,
         4,
         None,
         None,
     )
-    groups = {row["group_id"] for row in rows_of(spark, whole, "gold.group_events") if row["event"] == "records_lost"}
+    groups = {
+        row["group_id"]
+        for row in rows_of(spark, whole, "gold.group_events")
+        if row["event"] == "records_lost"
+    }
     assert groups == {"lossy", "beside", "cut-short"}
-    told = [(row["first_offset"], row["generation"]) for row in of_group(spark, whole, "gold.rebalances", "cut-short")]
+    told = [
+        (row["first_offset"], row["generation"])
+        for row in of_group(spark, whole, "gold.rebalances", "cut-short")
+    ]
     assert told == [(100, 1), (102, 2), (104, 3), (102, 2), (104, 3)]
 
 
@@ -398,7 +494,10 @@ def test_polls_tell_of_a_cluster_whose_log_is_not_read(spark: SparkSession, whol
         ("polls", at(200), "emptied"),
     ]
     assert [row["followed_coordinator_move"] for row in app] == [None, True, False]
-    assert [row["is_open"] for row in of_group(spark, whole, "gold.rebalances", "stuck")] == [False, True]
+    assert [row["is_open"] for row in of_group(spark, whole, "gold.rebalances", "stuck")] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.soak
@@ -428,14 +527,18 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
         found = [row for row in stored.rows_of(lake, table) if row["cluster"] != "gamma"]
         assert as_text(found) == as_text(expected), table.full_name
     by_log = [row for row in stored.rows_of(lake, groups.REBALANCES_TOLD) if row["source"] == "log"]
-    of_alpha, of_gamma = ([row for row in by_log if row["cluster"] == each] for each in ("alpha", "gamma"))
+    of_alpha, of_gamma = (
+        [row for row in by_log if row["cluster"] == each] for each in ("alpha", "gamma")
+    )
     assert len(of_alpha) == len(of_gamma) > 0
     (log,) = (row for row in newest_states(lake) if (row["history"], row["cluster"]) == (JOB, ""))
     assert json.loads(log["memory"]) == {"version": version(lake, bronze.GROUP_LOG)}
 
 
 def as_text(rows: Iterable[Row]) -> list[str]:
-    return stored.as_text([{name: value for name, value in row.items() if name != "updated_at"} for row in rows])
+    return stored.as_text(
+        [{name: value for name, value in row.items() if name != "updated_at"} for row in rows]
+    )
 
 
 def in_pieces(rows: list[Row], *ends: int) -> Iterable[list[Row]]:
@@ -450,18 +553,20 @@ ANYWHERE = (
     (210, 38, [partial(killed_after, 1), partial(killed_after, 3)]),
     (400, None, [partial(killed_after, 2), partial(killed_after, 4)]),
 )
-"""Pieces: up to which second polls are in silver, where the piece ends, how the runs die that make it."""
+"""Pieces: up to which second polls are in silver, where the piece ends, how the runs die that make
+it.
+"""
 
 
 @pytest.fixture(scope="module")
 def piecemeal(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """The same lake, made in pieces by runs that died between two tables, with bronze compacted and cut off behind
-    them.
+    """The same lake, made in pieces by runs that died between two tables, with bronze compacted and
+    cut off behind them.
     """
     lake = a_copy(polled, tmp_path_factory.mktemp("piecemeal") / "lake")
     log = lake.identifier(bronze.GROUP_LOG)
-    # The pieces end within batches; more of the log, and more polls, come before a round that was cut off is made
-    # again. Those who make it again die too.
+    # The pieces end within batches; more of the log, and more polls, come before a round that was
+    # cut off is made again. Those who make it again die too.
     pieces = list(in_pieces(alpha(), *(end for _, end, _ in ANYWHERE[:-1])))
     for piece, (settled, _, kills) in zip(pieces, ANYWHERE, strict=True):
         stored.append(lake, bronze.GROUP_LOG, piece)
@@ -484,7 +589,9 @@ def piecemeal(spark: SparkSession, polled: Lake, tmp_path_factory: pytest.TempPa
 
 @pytest.mark.soak
 @pytest.mark.parametrize("table", RebalanceHistory.tables, ids=lambda table: table.name)
-def test_runs_cut_and_cut_off_give_what_one_gives(piecemeal: Lake, whole: Lake, table: Table) -> None:
+def test_runs_cut_and_cut_off_give_what_one_gives(
+    piecemeal: Lake, whole: Lake, table: Table
+) -> None:
     rows = stored.rows_of(piecemeal, table)
     assert len(rows) == len({tuple(row[name] for name in table.key) for row in rows})
     assert lakes.rows_of(piecemeal, table) == lakes.rows_of(whole, table)
@@ -508,13 +615,30 @@ def test_polls_give_way_to_the_log_and_a_run_to_one_that_takes_over(
     second.catch_up()
 
     def told(group_id: str) -> list[tuple[Any, ...]]:
-        names = ("source", "generation", "began_before", "narrowed_before", "ended_before", "end_reason")
-        return [tuple(row[name] for name in names) for row in of_group(spark, lake, "gold.rebalances", group_id)]
+        names = (
+            "source",
+            "generation",
+            "began_before",
+            "narrowed_before",
+            "ended_before",
+            "end_reason",
+        )
+        return [
+            tuple(row[name] for name in names)
+            for row in of_group(spark, lake, "gold.rebalances", group_id)
+        ]
 
     assert told("app") == [
         ("polls", None, at(20), None, at(20), "completed"),
         ("log", 7, at(84), None, at(85), "completed"),
-        ("log", 8, at(110), at(90), at(111), "completed"),  # a poll saw it go on before the end of its join phase
+        (
+            "log",
+            8,
+            at(110),
+            at(90),
+            at(111),
+            "completed",
+        ),  # a poll saw it go on before the end of its join phase
     ]
     assert told("stuck") == [
         ("polls", None, at(50), None, at(50), "completed"),
@@ -529,28 +653,54 @@ def test_polls_give_way_to_the_log_and_a_run_to_one_that_takes_over(
 def test_a_round_without_news_commits_nothing(
     spark: SparkSession, whole: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a minute it notes how far the log was read, up to rows of a cluster whose id nobody knows."""
+    """After a minute it notes how far the log was read, up to rows of a cluster whose id nobody
+    knows.
+    """
     monkeypatch.setattr(rounds, "ALL_STATES_EVERY", 1)
     lake = a_copy(whole, tmp_path / "lake")
     history = history_of(spark, lake)
-    before = spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version
+    before = (
+        spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1")
+        .collect()[0]
+        .version
+    )
     settle(spark, lake, 430)
     quiet = Log("orders", log_partition=1, next_offset=500)
     quiet.span("read", 500, 510, 430)
-    # Nor is what offset commits came to, or the marker of a transaction, or a commit that could not be read.
+    # Nor is what offset commits came to, or the marker of a transaction, or a commit that could not
+    # be read.
     commits = quiet.rows[0] | {
         "record": "commits",
         "group_id": "orders",
         "chunk": 0,
         "offset_commits": [{"commits": 4}],
     }
-    undecoded = commits | {"record": "record", "next_offset": None, "offset": 504, "type": 1, "error": "cut off"}
-    quiet.rows += [commits, commits | {"record": "marker", "group_id": None, "chunk": None}, undecoded]
+    undecoded = commits | {
+        "record": "record",
+        "next_offset": None,
+        "offset": 504,
+        "type": 1,
+        "error": "cut off",
+    }
+    quiet.rows += [
+        commits,
+        commits | {"record": "marker", "group_id": None, "chunk": None},
+        undecoded,
+    ]
     stored.append(lake, bronze.GROUP_LOG, of_cluster("alpha", quiet))
     assert not history.round(datetime.now(UTC))
-    assert spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1").collect()[0].version == before
+    assert (
+        spark.sql(f"DESCRIBE HISTORY {lake.identifier(internal.ROUNDS)} LIMIT 1")
+        .collect()[0]
+        .version
+        == before
+    )
     read_to = version(lake, bronze.GROUP_LOG)
-    stored.append(lake, bronze.GROUP_LOG, [row | {"cluster_id": None} for row in of_cluster("stranger", quiet)])
+    stored.append(
+        lake,
+        bronze.GROUP_LOG,
+        [row | {"cluster_id": None} for row in of_cluster("stranger", quiet)],
+    )
     history.catch_up(whole=True)
     of_groups = [row for row in newest_states(lake) if row["history"] == JOB]
     noted = {row["cluster"]: json.loads(row["memory"]) for row in of_groups}
@@ -558,9 +708,11 @@ def test_a_round_without_news_commits_nothing(
     (read_at,) = (row["last_seen_at"] for row in of_groups if row["cluster"] == "alpha")
     assert read_at == quiet.rows[0]["read_at"], "up to then somebody observed its groups"
     assert noted[""] == {"version": read_to}
-    assert {row["round"] for row in stored.rows_of(lake, internal.STATE) if row["history"] == JOB} == {
-        row["round"] for row in newest_states(lake) if row["history"] == JOB
-    }, "old states are replaced"
+    assert {
+        row["round"] for row in stored.rows_of(lake, internal.STATE) if row["history"] == JOB
+    } == {row["round"] for row in newest_states(lake) if row["history"] == JOB}, (
+        "old states are replaced"
+    )
 
 
 @pytest.mark.soak
@@ -574,29 +726,45 @@ def test_what_was_over_goes_and_groups_that_are_gone_are_forgotten(
         expire_history(spark, lake, {"silver": None, "gold": timedelta(0)}, datetime.now(UTC))
 
     def remembered() -> set[str]:
-        return {row["group_id"] for row in stored.rows_of(lake, internal.GROUP_STATES) if row["cluster"] == "beta"}
+        return {
+            row["group_id"]
+            for row in stored.rows_of(lake, internal.GROUP_STATES)
+            if row["cluster"] == "beta"
+        }
 
     before = {table: stored.rows_of(lake, table) for table in groups.TABLES}
     drop(at(150))
     of_rebalances = before[groups.REBALANCES_TOLD]
-    kept = {row["id"] for row in of_rebalances if not was_over(groups.REBALANCES_TOLD, row, at(150))}
-    straddling = {row["id"] for row in of_rebalances if row["id"] in kept and row["began_before"] < at(150)}
+    kept = {
+        row["id"] for row in of_rebalances if not was_over(groups.REBALANCES_TOLD, row, at(150))
+    }
+    straddling = {
+        row["id"] for row in of_rebalances if row["id"] in kept and row["began_before"] < at(150)
+    }
     assert straddling
     assert len(kept) < len(of_rebalances)
     for table, rows in before.items():
         left = [row for row in rows if not was_over(table, row, at(150))]
         if table is groups.REBALANCE_MEMBERS_TOLD:
             left = [row for row in rows if row["rebalance_id"] in kept]
-            assert straddling & {row["rebalance_id"] for row in left}, "members stay as long as their rebalance"
+            assert straddling & {row["rebalance_id"] for row in left}, (
+                "members stay as long as their rebalance"
+            )
         assert keys(table, stored.rows_of(lake, table)) == keys(table, left), table.full_name
 
     drop(at(300))
     name = next(f"g{n}" for n in range(1_000) if part_of(f"g{n}") == part_of("app"))
-    stored.append(lake, bronze.GROUP_LOG, of_cluster("beta", Log(name).batch(350, classic(1, [worker(1, [0])]))))
+    stored.append(
+        lake,
+        bronze.GROUP_LOG,
+        of_cluster("beta", Log(name).batch(350, classic(1, [worker(1, [0])]))),
+    )
     assert {"app", "gone", "stuck"} <= remembered(), "what is remembered goes with news of its part"
     settle(spark, lake, 420)
     history_of(spark, lake).catch_up()
     assert "app" not in remembered(), "it was gone at 290"
     assert {name, "gone", "stuck"} <= remembered()
     for table in groups.TABLES:
-        assert not any(row["group_id"] == "app" and is_live(table, row) for row in stored.rows_of(lake, table))
+        assert not any(
+            row["group_id"] == "app" and is_live(table, row) for row in stored.rows_of(lake, table)
+        )

@@ -1,4 +1,6 @@
-"""A stream of recorded polls in Spark: what Spark asks of the reader, and when. The spool is written by the test."""
+"""A stream of recorded polls in Spark: what Spark asks of the reader, and when. The spool is
+written by the test.
+"""
 
 import time
 from collections.abc import Iterator
@@ -45,7 +47,11 @@ def test_a_batch_that_was_cut_off_has_the_same_polls_and_what_came_meanwhile_fol
     stream.wait_for(2, query, ON_A_BUSY_MACHINE)
     query.stop()
     before = {row.n: row for row in stream.polls()}
-    assert [(n, row.broker) for n, row in before.items()] == [(0, "east@0"), (1, "east@1"), (2, "east@2")]
+    assert [(n, row.broker) for n, row in before.items()] == [
+        (0, "east@0"),
+        (1, "east@1"),
+        (2, "east@2"),
+    ]
     assert stream.rows().where("record = 'topic'").count() == 2
     stream.cut_off()
     record(written, "east", 3, news=News.NEWS)

@@ -1,4 +1,6 @@
-"""Jobs refuse a lake of another version, validation also one without silver, and make nothing in it."""
+"""Jobs refuse a lake of another version, validation also one without silver, and make nothing in
+it.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,7 +24,9 @@ JOBS: dict[str, Callable[[SparkSession, Config], object]] = {
 
 def config_of(folder: Path) -> Config:
     file = folder / "config.yaml"
-    file.write_text(f"lake: {folder}/lake\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n")
+    file.write_text(
+        f"lake: {folder}/lake\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n"
+    )
     return load(str(file))
 
 
@@ -39,7 +43,9 @@ def tables_of(lake: Lake) -> set[str]:
 
 def test_a_lake_without_silver_is_not_validated(spark: SparkSession, tmp_path: Path) -> None:
     config = config_of(tmp_path)
-    with pytest.raises(LakeError, match=r"^\S+: no such table in .*; `kafka-metadata-history run` makes it$"):
+    with pytest.raises(
+        LakeError, match=r"^\S+: no such table in .*; `kafka-metadata-history run` makes it$"
+    ):
         JOBS["validate"](spark, config)
     assert tables_of(config.lake) == set()
 
@@ -48,7 +54,10 @@ def test_a_lake_without_silver_is_not_validated(spark: SparkSession, tmp_path: P
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        (LAKE_VERSION - 1, "older than .*: there is no way to upgrade it, take another folder or remove the lake$"),
+        (
+            LAKE_VERSION - 1,
+            "older than .*: there is no way to upgrade it, take another folder or remove the lake$",
+        ),
         (LAKE_VERSION + 1, "newer than .*: upgrade the program$"),
     ],
     ids=["older", "newer"],
@@ -60,6 +69,8 @@ def test_a_lake_of_another_version_is_refused(
     table = lake.identifier(silver.PARTITION_SNAPSHOTS)
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '{version}')")
     before = tables_of(lake)
-    with pytest.raises(LakeError, match=rf"^silver\.partition_snapshots in .* has version {version}, {told}"):
+    with pytest.raises(
+        LakeError, match=rf"^silver\.partition_snapshots in .* has version {version}, {told}"
+    ):
         JOBS[job](spark, with_silver)
     assert tables_of(lake) == before

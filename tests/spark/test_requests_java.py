@@ -1,4 +1,6 @@
-"""Kafka's own Java classes read every request that the product sends, whole, and find in it what was to be asked."""
+"""Kafka's own Java classes read every request that the product sends, whole, and find in it what
+was to be asked.
+"""
 
 import json
 from typing import Any
@@ -20,15 +22,22 @@ def of_kafka(jvm: Any, api_key: int) -> Any:
 
 
 def read(jvm: Any, frame: bytes) -> tuple[int, dict[str, Any]]:
-    """How many bytes a broker leaves over, and the fields that it reads (``RequestContext.parseRequest``)."""
+    """How many bytes a broker leaves over, and the fields that it reads
+    (``RequestContext.parseRequest``).
+    """
     buffer = jvm.java.nio.ByteBuffer.wrap(frame)
     header = getattr(jvm, "org.apache.kafka.common.requests.RequestHeader").parse(buffer)
     assert (header.correlationId(), header.clientId()) == (CORRELATION, CLIENT)
     readable = jvm.org.apache.kafka.common.protocol.ByteBufferAccessor(buffer)
-    name, version = of_kafka(jvm, int.from_bytes(frame[:2])).newRequest().getClass().getName(), header.apiVersion()
+    name, version = (
+        of_kafka(jvm, int.from_bytes(frame[:2])).newRequest().getClass().getName(),
+        header.apiVersion(),
+    )
     data = getattr(jvm, name)(readable, version)
     assert data.unknownTaggedFields().size() == 0
-    return readable.remaining(), json.loads(getattr(jvm, f"{name}JsonConverter").write(data, version).toString())
+    return readable.remaining(), json.loads(
+        getattr(jvm, f"{name}JsonConverter").write(data, version).toString()
+    )
 
 
 def wanted(fields: Any, there: Any) -> Any:
@@ -62,5 +71,6 @@ def test_every_error_of_kafka_has_its_name(jvm: Any) -> None:
     # The library has spellings of its own for some older ones.
     new = {code: name for code, name in names.items() if code > 127}
     assert {code: error_name(code) for code in new} == {
-        code: f"{name.replace('_', ' ').title().replace(' ', '')}Error" for code, name in new.items()
+        code: f"{name.replace('_', ' ').title().replace(' ', '')}Error"
+        for code, name in new.items()
     }

@@ -25,9 +25,13 @@ def test_many_rows_are_worked_on_in_a_session_that_compiles(spark: SparkSession)
 def test_nobody_on_the_network_reaches_the_session(spark: SparkSession, jvm: Any) -> None:
     """Its driver and its block manager would run what they are sent."""
     process = psutil.Process(jvm.java.lang.ProcessHandle.current().pid())
-    listening = [each.laddr for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+    listening = [
+        each.laddr for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN
+    ]
     driver = int(spark.conf.get("spark.driver.port"))
     assert driver in {place.port for place in listening}
     # Java's sockets are of IPv6 where the machine has it: ::ffff:127.0.0.1.
     addresses = [ipaddress.ip_address(place.ip) for place in listening]
-    assert [each for each in addresses if not (getattr(each, "ipv4_mapped", None) or each).is_loopback] == []
+    assert [
+        each for each in addresses if not (getattr(each, "ipv4_mapped", None) or each).is_loopback
+    ] == []

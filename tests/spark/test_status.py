@@ -28,7 +28,14 @@ from tests.support.histories import Answer, good_answer
 NOW = datetime.now(UTC).replace(microsecond=0)
 BEGAN = NOW - timedelta(minutes=5)
 STREAM = f"{BEGAN:%Y%m%dT%H%M%SZ}-00000000"
-LED = {"error_code": 0, "leader": 1, "leader_epoch": 5, "replicas": [1, 2], "isr": [1, 2], "offline_replicas": []}
+LED = {
+    "error_code": 0,
+    "leader": 1,
+    "leader_epoch": 5,
+    "replicas": [1, 2],
+    "isr": [1, 2],
+    "offline_replicas": [],
+}
 LAX = {
     "lastGoodPoll": "1d",
     "failures": 99,
@@ -64,7 +71,13 @@ def config_file(folder: Path, lake: str, thresholds: dict[str, Any], *aliases: s
     clusters = {alias: {"kafka.bootstrap.servers": "127.0.0.1:1"} for alias in aliases}
     clusters["prod"] |= {"kafka.controller.bootstrap.servers": "127.0.0.1:1", "enrich": "offsets"}
     logs: dict[str, Any] = {"groupLog": {}, "clusterLog": {}}
-    given = {"lake": lake, "clusters": clusters, "poll": {"pollInterval": "10s"}, **logs, "status": thresholds}
+    given = {
+        "lake": lake,
+        "clusters": clusters,
+        "poll": {"pollInterval": "10s"},
+        **logs,
+        "status": thresholds,
+    }
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(given, sort_keys=False))
     return file
@@ -72,16 +85,25 @@ def config_file(folder: Path, lake: str, thresholds: dict[str, Any], *aliases: s
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A cluster with failed polls, a gap, a late poll, and two polls that nobody has made history of; its log, in which
-    something was lost; offsets and rebalances of which lag and cost have not had all. Another cluster was never polled.
+    """A cluster with failed polls, a gap, a late poll, and two polls that nobody has made history
+    of; its log, in which something was lost; offsets and rebalances of which lag and cost have not
+    had all. Another cluster was never polled.
     """
     made = new_lake(spark, tmp_path_factory.mktemp("status") / "lake")
     old = replace(answered(0), scheduled_at=at(0) - timedelta(days=2))
-    polls = [old, *map(answered, range(1, 6)), failed(6, "timeout"), failed(7, "unreachable"), answered(20)]
+    polls = [
+        old,
+        *map(answered, range(1, 6)),
+        failed(6, "timeout"),
+        failed(7, "unreachable"),
+        answered(20),
+    ]
     rows = bronze_rows("prod", [*polls, answered(21, late_s=6)])
     asked = {"record": "answer", "kind": "offsets", "digest": None}
     for row in [row for row in rows if row["record"] == "poll"]:
-        outcome, answered_at = ("failed: no answer", None) if row["n"] == 21 else ("ok", row["received_at"])
+        outcome, answered_at = (
+            ("failed: no answer", None) if row["n"] == 21 else ("ok", row["received_at"])
+        )
         times = {"asked_at": row["received_at"], "answered_at": answered_at, "received_at": None}
         rows.append(row | asked | times | {"outcome": outcome})
     keep(made, rows)
@@ -97,12 +119,31 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         """
     )
     taken = {"history": "rebalance_history", "cluster": "prod", "cluster_id": "id-prod", "round": 9}
-    read = taken | {"history": "cluster_log", "last_seen_at": at(20), "done_at": at(19), "memory": "{}"}
-    told = {"cluster_id": "id-prod", "cluster": "prod", "source": "log", "group_type": "classic", "is_live": False}
-    ended = [told | {"id": f"r{n}", "group_id": "g", "ended_before": at(n), "updated_at": at(n + 1)} for n in (3, 4)]
-    others = [ended[1] | {"id": "share", "group_type": "share"}, ended[1] | {"id": "lasts", "ended_before": None}]
+    read = taken | {
+        "history": "cluster_log",
+        "last_seen_at": at(20),
+        "done_at": at(19),
+        "memory": "{}",
+    }
+    told = {
+        "cluster_id": "id-prod",
+        "cluster": "prod",
+        "source": "log",
+        "group_type": "classic",
+        "is_live": False,
+    }
+    ended = [
+        told | {"id": f"r{n}", "group_id": "g", "ended_before": at(n), "updated_at": at(n + 1)}
+        for n in (3, 4)
+    ]
+    others = [
+        ended[1] | {"id": "share", "group_type": "share"},
+        ended[1] | {"id": "lasts", "ended_before": None},
+    ]
     others.append(ended[1] | {"id": "polls", "source": "polls"})
-    stored.append(made, REBALANCES_TOLD, [{"began_before": at(2)} | row for row in (*ended, *others)])
+    stored.append(
+        made, REBALANCES_TOLD, [{"began_before": at(2)} | row for row in (*ended, *others)]
+    )
     cost = {"history": "rebalance_cost", "cluster": "", "round": 9}
     cost["memory"] = json.dumps({"told": at(4).isoformat(), "read": at(9).isoformat()})
     lag = taken | {"history": "group_lag", "done_poll": f"{STREAM}/{5:012d}", "memory": "{}"}
@@ -175,7 +216,10 @@ def test_the_command_says_what_is_crossed_and_writes_nothing(
     before = files(lake)
     assert status.main(["--config", str(file)]) == 3
     table = capsys.readouterr().out
-    assert "prod: failures: the last 2 poll(s) failed: authentication: host:9092: no\\x1b[31m\\nsuch" in table
+    assert (
+        "prod: failures: the last 2 poll(s) failed: authentication: host:9092: no\\x1b[31m\\nsuch"
+        in table
+    )
     assert "new: lastGoodPoll: there was no good poll yet" in table
     assert status.main(["--config", str(file), "--format", "json"]) == 3
     assert files(lake) == before
@@ -186,14 +230,30 @@ def test_the_command_says_what_is_crossed_and_writes_nothing(
         "gaps",
         "lostOffsets",
     }
-    # All is well, by lax thresholds, once polls are good again, the tables were kept up, and nobody asks for
-    # the cluster that was never polled.
+    # All is well, by lax thresholds, once polls are good again, the tables were kept up, and nobody
+    # asks for the cluster that was never polled.
     stored.append(lake, bronze.METADATA_POLLS, bronze_rows("prod", [answered(24)]))
-    stored.append(lake, STATE, [{"history": "upkeep", "cluster": "", "round": 0, "done_at": NOW, "memory": "{}"}])
+    stored.append(
+        lake,
+        STATE,
+        [{"history": "upkeep", "cluster": "", "round": 0, "done_at": NOW, "memory": "{}"}],
+    )
     before = files(lake)
-    assert status.main(["--config", str(config_file(tmp_path, str(lake), LAX, "prod")), "--format", "prometheus"]) == 0
+    assert (
+        status.main(
+            [
+                "--config",
+                str(config_file(tmp_path, str(lake), LAX, "prod")),
+                "--format",
+                "prometheus",
+            ]
+        )
+        == 0
+    )
     assert files(lake) == before
-    metrics = {each.name: each.samples for each in text_string_to_metric_families(capsys.readouterr().out)}
+    metrics = {
+        each.name: each.samples for each in text_string_to_metric_families(capsys.readouterr().out)
+    }
     (lost,) = metrics["kafka_metadata_history_recent_lost_offsets"]
     assert (lost.labels, lost.value) == ({"cluster": "prod"}, 7)
 
@@ -201,10 +261,14 @@ def test_the_command_says_what_is_crossed_and_writes_nothing(
 def test_a_lake_that_is_not_there_yet_is_one_line(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert status.main(["--config", str(config_file(tmp_path, str(tmp_path / "lake"), {}, "prod"))]) == 1
+    assert (
+        status.main(["--config", str(config_file(tmp_path, str(tmp_path / "lake"), {}, "prod"))])
+        == 1
+    )
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == (
-        f"status: bronze.metadata_polls: no such table in {tmp_path / 'lake'}; `kafka-metadata-history run` makes it\n"
+        f"status: bronze.metadata_polls: no such table in {tmp_path / 'lake'}; "
+        "`kafka-metadata-history run` makes it\n"
     )
     assert not (tmp_path / "lake").exists()

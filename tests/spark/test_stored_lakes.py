@@ -1,5 +1,5 @@
-"""A lake that an older commit made, in the middle of an incident, is taken on by this one; one of an older version is
-read, and not written.
+"""A lake that an older commit made, in the middle of an incident, is taken on by this one; one of
+an older version is read, and not written.
 """
 
 import json
@@ -20,13 +20,26 @@ from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import answers
 
 COMPARED = (
-    *(silver.BROKER_SNAPSHOTS, silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.CLUSTER_SNAPSHOTS),
-    *(silver.TOPIC_CONFIGS, silver.POLL_GAPS, gold.STALE_BROKERS, *gold.ISR_TABLES, *gold.LEADER_TABLES),
+    *(
+        silver.BROKER_SNAPSHOTS,
+        silver.TOPIC_SNAPSHOTS,
+        silver.PARTITION_SNAPSHOTS,
+        silver.CLUSTER_SNAPSHOTS,
+    ),
+    *(
+        silver.TOPIC_CONFIGS,
+        silver.POLL_GAPS,
+        gold.STALE_BROKERS,
+        *gold.ISR_TABLES,
+        *gold.LEADER_TABLES,
+    ),
 )
 OLDER = sorted(path.name for path in FOLDER.glob("lake-*.tar.xz") if path != stored(LAKE_VERSION))
 
 
-def test_the_history_of_a_stored_lake_is_taken_on(spark: SparkSession, incident_lake: Lake, tmp_path: Path) -> None:
+def test_the_history_of_a_stored_lake_is_taken_on(
+    spark: SparkSession, incident_lake: Lake, tmp_path: Path
+) -> None:
     file = stored(LAKE_VERSION)
     assert file.exists(), "run `python -m tests.spark.store_lake`, once for this LAKE_VERSION"
     lake = Lake(root=str(unpacked(file, tmp_path)))
@@ -47,9 +60,13 @@ def test_a_stored_lake_of_an_older_version_is_read_and_not_written(
 ) -> None:
     lake = Lake(root=str(unpacked(FOLDER / name, tmp_path)))
     config = tmp_path / "config.yaml"
-    config.write_text(f"lake: {lake.root}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n")
+    config.write_text(
+        f"lake: {lake.root}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n"
+    )
     sql = "SELECT count(leader) AS n FROM silver.partition_snapshots"
     assert query.main([sql, "--config", str(config), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"n": 13}
-    with pytest.raises(LakeError, match=rf"has version \d+, older than this program's {LAKE_VERSION} "):
+    with pytest.raises(
+        LakeError, match=rf"has version \d+, older than this program's {LAKE_VERSION} "
+    ):
         ensure_tables(spark, lake, silver.TABLES)

@@ -29,7 +29,9 @@ def test_a_query_whose_python_dies_before_it_gets_anywhere_is_started_again(
 
     def start() -> StreamingQuery:
         rows = spark.readStream.format("rate").option("rowsPerSecond", 50).load().coalesce(1)
-        writer = rows.mapInArrow(die_twice, "timestamp timestamp, value long").writeStream.format("noop")
+        writer = rows.mapInArrow(die_twice, "timestamp timestamp, value long").writeStream.format(
+            "noop"
+        )
         return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
     running = Running(start)

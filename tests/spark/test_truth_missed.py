@@ -9,11 +9,13 @@ from truth.missed import ask
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 LEADERS = (
-    "id STRING, topic_id STRING, partition INT, prev_leader INT, leader INT, prev_leader_epoch INT, leader_epoch INT, "
+    "id STRING, topic_id STRING, partition INT, prev_leader INT, leader INT, prev_leader_epoch "
+    "INT, leader_epoch INT, "
     "began_after TIMESTAMP, began_before TIMESTAMP"
 )
 ISR = (
-    "id STRING, topic_id STRING, partition INT, broker_id INT, change STRING, began_after TIMESTAMP, "
+    "id STRING, topic_id STRING, partition INT, broker_id INT, change STRING, began_after "
+    "TIMESTAMP, "
     "began_before TIMESTAMP"
 )
 
@@ -22,7 +24,9 @@ def second(number: float) -> datetime:
     return START + timedelta(seconds=number)
 
 
-def leader(since: float, until: float, leaders: Sequence[int], epochs: Sequence[int], partition: int = 0) -> tuple:
+def leader(
+    since: float, until: float, leaders: Sequence[int], epochs: Sequence[int], partition: int = 0
+) -> tuple:
     name = f"{partition} {epochs}"
     return (name, "orders", partition, *leaders, *epochs, second(since), second(until))
 

@@ -1,4 +1,6 @@
-"""Rounds of polls and of the controllers' log in Spark make the rows that the rules make of them in one process."""
+"""Rounds of polls and of the controllers' log in Spark make the rows that the rules make of them in
+one process.
+"""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -32,7 +34,9 @@ SEED, BATCHES, SILENCES = 5, 24, 1
 
 def history_of(spark: SparkSession, lake: Lake) -> Engine:
     servers = {"kafka.controller.bootstrap.servers": "127.0.0.1:1"}
-    return Engine(spark, Config(lake, "", {ALIAS: servers}, {}, cluster_log={}, hand_over=HAND_OVER), Polls())
+    return Engine(
+        spark, Config(lake, "", {ALIAS: servers}, {}, cluster_log={}, hand_over=HAND_OVER), Polls()
+    )
 
 
 class Bronze:
@@ -47,20 +51,31 @@ class Bronze:
     def keep(self, until: datetime) -> None:
         """Put into the lake what was there by then."""
         polls = [row for row in self._polls if self._since < self._due(row) <= until]
-        log = [row | {"day": at.date()} for at, rows in self._log if self._since < at <= until for row in rows]
+        log = [
+            row | {"day": at.date()}
+            for at, rows in self._log
+            if self._since < at <= until
+            for row in rows
+        ]
         for table, rows in ((bronze.METADATA_POLLS, polls), (bronze.CLUSTER_LOG, log)):
             if rows:
                 append(self._lake, table, rows)
         self._since = until
 
     def _due(self, row: Row) -> datetime:
-        due = {each["poll_id"]: each["scheduled_at"] for each in self._polls if each["record"] == "poll"}
+        due = {
+            each["poll_id"]: each["scheduled_at"]
+            for each in self._polls
+            if each["record"] == "poll"
+        }
         at: datetime = due[row["poll_id"]]
         return at
 
 
 def told(rows: list[Row]) -> list[str]:
-    return as_text([{name: value for name, value in row.items() if name != "updated_at"} for row in rows])
+    return as_text(
+        [{name: value for name, value in row.items() if name != "updated_at"} for row in rows]
+    )
 
 
 def check_same(lake: Lake, expected: turns.Lake) -> None:
@@ -97,7 +112,9 @@ def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> 
     quiet = span("read", 10_000, 10_001, LATER)
     append(lake, bronze.CLUSTER_LOG, [quiet | {"day": LATER.date()}])
     expire_bronze(spark, lake, timedelta(days=1), LATER + timedelta(days=30))
-    assert {row["day"] for row in rows_of(lake, bronze.CLUSTER_LOG)} == {str(LATER.date())}, "it is not history yet"
+    assert {row["day"] for row in rows_of(lake, bronze.CLUSTER_LOG)} == {str(LATER.date())}, (
+        "it is not history yet"
+    )
 
     with pytest.raises(LakeError, match="the controllers' log of prod is part of its history"):
         history.again(ALIAS)
@@ -110,11 +127,18 @@ def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> 
 def test_the_log_of_a_large_cluster_that_polls_told_changes_the_partitions_that_it_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are brought by a join: all as the log takes over, and then those that its records need."""
+    """They are brought by a join: all as the log takes over, and then those that its records
+    need.
+    """
     life, lake = lived(SEED, BATCHES, 0, log_begins=BATCHES // 2), new_lake(spark, tmp_path)
     rows, expected = Bronze(life, lake), turns.Lake(life)
     begin, end = life.log[0][0], life.log[-1][0]
-    times = [begin - timedelta(milliseconds=1), begin, begin + (end - begin) / 2, end + timedelta(seconds=1)]
+    times = [
+        begin - timedelta(milliseconds=1),
+        begin,
+        begin + (end - begin) / 2,
+        end + timedelta(seconds=1),
+    ]
     for at in times:
         expected.round(at)
     assert expected.turns == ["polls", "log", "log", "log"]
@@ -138,7 +162,10 @@ def test_gold_that_is_made_apart_is_the_same(spark: SparkSession, tmp_path: Path
     times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
     servers = {"kafka.controller.bootstrap.servers": "127.0.0.1:1"}
     config = Config(lake, "", {ALIAS: servers}, {}, cluster_log={}, hand_over=HAND_OVER)
-    made, gold = Engine(spark, config, Polls(["silver"])), Engine(spark, config, Polls(["isr_shrink", "leader_churn"]))
+    made, gold = (
+        Engine(spark, config, Polls(["silver"])),
+        Engine(spark, config, Polls(["isr_shrink", "leader_churn"])),
+    )
     for at in (*times[4::9], times[-1]):
         rows.keep(at)
         expected.round(at)

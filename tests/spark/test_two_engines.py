@@ -38,7 +38,11 @@ def in_duck() -> Ask:
 def same(one: object, other: object) -> bool:
     """Whether two values are shown as one; sums of floats may have been added in another order."""
     if isinstance(one, float) and isinstance(other, float):
-        return one == other or math.isclose(one, other, rel_tol=1e-12) or (math.isnan(one) and math.isnan(other))
+        return (
+            one == other
+            or math.isclose(one, other, rel_tol=1e-12)
+            or (math.isnan(one) and math.isnan(other))
+        )
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -46,7 +50,9 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-@pytest.mark.parametrize("of", [SCALARS, AGGREGATES, WINDOWS], ids=["scalars", "aggregates", "windows"])
+@pytest.mark.parametrize(
+    "of", [SCALARS, AGGREGATES, WINDOWS], ids=["scalars", "aggregates", "windows"]
+)
 def test_each_expression_has_the_same_value(in_spark: Ask, in_duck: Ask, of: list[str]) -> None:
     order = "" if of is AGGREGATES else " ORDER BY k"
     differ = []
@@ -63,9 +69,16 @@ def test_each_expression_has_the_same_value(in_spark: Ask, in_duck: Ask, of: lis
 def test_each_form_of_a_query_has_the_same_rows(in_spark: Ask, in_duck: Ask) -> None:
     with ThreadPoolExecutor(4) as side_by_side:  # Spark plans for longer than it works
         asked = list(side_by_side.map(in_spark, QUERIES))
-    answers = [(sql, [[*row.values()] for row in plain_rows(rows)]) for sql, rows in zip(QUERIES, asked, strict=True)]
+    answers = [
+        (sql, [[*row.values()] for row in plain_rows(rows)])
+        for sql, rows in zip(QUERIES, asked, strict=True)
+    ]
     others = [[[*row.values()] for row in plain_rows(in_duck(sql))] for sql in QUERIES]
-    assert [(*each, other) for each, other in zip(answers, others, strict=True) if not same(each[1], other)] == []
+    assert [
+        (*each, other)
+        for each, other in zip(answers, others, strict=True)
+        if not same(each[1], other)
+    ] == []
 
 
 def test_what_is_an_error_in_one_is_one_in_both(in_spark: Ask, in_duck: Ask) -> None:

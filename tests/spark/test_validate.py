@@ -58,7 +58,9 @@ FALLEN = {**ODD, "logs": [partition(3, 6, [3], [3])]}
 def rebalance(
     group_id: str, group_type: str, *, at_s: int, shared: bool = True, end_reason: str = "completed"
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A rebalance of gold, and its members: both have partition 1 of the topic, where it is `shared`."""
+    """A rebalance of gold, and its members: both have partition 1 of the topic, where it is
+    `shared`.
+    """
     at = NOON + timedelta(seconds=at_s)
     place = {"cluster_id": "id-prod", "cluster": "prod", "group_id": group_id, "began_before": at}
     told = {"updated_at": at, "is_live": False}
@@ -106,9 +108,18 @@ def nothing_new(spark: SparkSession, good: list[Finding], config: Config) -> lis
 
 @pytest.fixture(scope="module")
 def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> list[Finding]:
-    """What is found after a row was planted for each rule, where it can be by odd answers to polls."""
-    answers = [answer(3, 2, ODD), *(answer(n, 2, FALLEN, late_s=60 if n == 12 else 0) for n in range(4, 13))]
-    holes = {**answers[0].topics["orders"], "topic_id": "id-holes", "partitions": [GOOD["orders"][0]] * 3}
+    """What is found after a row was planted for each rule, where it can be by odd answers to
+    polls.
+    """
+    answers = [
+        answer(3, 2, ODD),
+        *(answer(n, 2, FALLEN, late_s=60 if n == 12 else 0) for n in range(4, 13)),
+    ]
+    holes = {
+        **answers[0].topics["orders"],
+        "topic_id": "id-holes",
+        "partitions": [GOOD["orders"][0]] * 3,
+    }
     answers = [replace(each, topics={**each.topics, "holes": holes}) for each in answers]
     rows = bronze_rows("prod", answers)
     for row in rows:
@@ -164,7 +175,11 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         rebalance("not_settled", "classic", at_s=3_000),
     ]
     stored.append(config.lake, groups.REBALANCES_TOLD, [row for row, _ in told])
-    stored.append(config.lake, groups.REBALANCE_MEMBERS_TOLD, [each for _, members in told for each in members])
+    stored.append(
+        config.lake,
+        groups.REBALANCE_MEMBERS_TOLD,
+        [each for _, members in told for each in members],
+    )
     brokers = config.lake.identifier(silver.BROKER_SNAPSHOTS)
     names = ", ".join(silver.BROKER_SNAPSHOTS.column_names)
     again = names.replace("first_poll", f"'{poll(4)}' AS first_poll")
@@ -173,7 +188,11 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
 
 
 def broken(findings: list[Finding]) -> dict[str, list[dict[str, Any]]]:
-    return {each.rule.name: [json.loads(row) for row in each.violating] for each in findings if each.violations}
+    return {
+        each.rule.name: [json.loads(row) for row in each.violating]
+        for each in findings
+        if each.violations
+    }
 
 
 def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
@@ -192,10 +211,14 @@ def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
     checked = {each.rule.name: each.checked for each in good}
     assert checked == {
         "polled_now": 2,
-        **dict.fromkeys(("key_frame_complete", "polls_sent_in_order", "clocks_in_order", "clock_steady"), 3),
+        **dict.fromkeys(
+            ("key_frame_complete", "polls_sent_in_order", "clocks_in_order", "clock_steady"), 3
+        ),
         "answered_partitions_complete": 3,
         **dict.fromkeys(("log_read_on", "log_read_in_time", "log_decoded"), 0),
-        **dict.fromkeys(("cluster_log_read_on", "cluster_log_read_in_time", "cluster_log_decoded"), 0),
+        **dict.fromkeys(
+            ("cluster_log_read_on", "cluster_log_read_in_time", "cluster_log_decoded"), 0
+        ),
         **dict.fromkeys(
             ("leader_is_replica", "isr_within_replicas", "offline_within_replicas", "epochs_rise"),
             5,
@@ -214,43 +237,71 @@ def test_what_is_not_new_is_not_looked_at_again(nothing_new: list[Finding]) -> N
 
 def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None:
     found = broken(planted)
-    assert set(found) == {rule.name for _, rules in validity.SUBJECTS.values() for rule in rules} | {"polled_now"}
-    orders, clicks = ({"cluster": "prod", "topic": topic, "first_poll": poll(3)} for topic in ("orders", "clicks"))
-    assert found["leader_is_replica"] == [{**orders, "partition": 0, "leader": 9, "replicas": [1, 2, 3]}]
-    assert found["isr_within_replicas"] == [{**orders, "partition": 1, "isr": [1, 2, 4], "replicas": [2, 3, 1]}]
-    assert found["offline_within_replicas"] == [{**clicks, "partition": 0, "offline_replicas": [7], "replicas": [1, 2]}]
+    assert set(found) == {
+        rule.name for _, rules in validity.SUBJECTS.values() for rule in rules
+    } | {"polled_now"}
+    orders, clicks = (
+        {"cluster": "prod", "topic": topic, "first_poll": poll(3)} for topic in ("orders", "clicks")
+    )
+    assert found["leader_is_replica"] == [
+        {**orders, "partition": 0, "leader": 9, "replicas": [1, 2, 3]}
+    ]
+    assert found["isr_within_replicas"] == [
+        {**orders, "partition": 1, "isr": [1, 2, 4], "replicas": [2, 3, 1]}
+    ]
+    assert found["offline_within_replicas"] == [
+        {**clicks, "partition": 0, "offline_replicas": [7], "replicas": [1, 2]}
+    ]
     assert [
         (row["topic_id"], row["first_poll"], row["prev_leader_epoch"], row["leader_epoch"])
         for row in found["epochs_rise"]
     ] == [("id-logs", poll(4), 7, 6)]
-    hole = {"cluster": "prod", "topic": "holes", "partition_count": 3, "partitions": 2, "missing": [1]}
+    hole = {
+        "cluster": "prod",
+        "topic": "holes",
+        "partition_count": 3,
+        "partitions": 2,
+        "missing": [1],
+    }
     assert found["answered_partitions_complete"] == [{**hole, "poll_id": poll(3)}]
     assert found["known_partitions_complete"] == [hole]
-    assert found["key_frame_complete"] == [{"cluster": "prod", "poll_id": poll(3), "topic_count": 5, "topics": 4}]
+    assert found["key_frame_complete"] == [
+        {"cluster": "prod", "poll_id": poll(3), "topic_count": 5, "topics": 4}
+    ]
     assert [(row["offset"], row["prev_next_offset"]) for row in found["log_read_on"]] == [(15, 20)]
     assert [(row["offset"], row["next_offset"]) for row in found["log_read_in_time"]] == [(10, 20)]
     assert [(row["offset"], row["error"]) for row in found["log_decoded"]] == [(10, "no such type")]
-    assert [(row["offset"], row["prev_next_offset"]) for row in found["cluster_log_read_on"]] == [(15, 20)]
-    assert [(row["offset"], row["next_offset"]) for row in found["cluster_log_read_in_time"]] == [(10, 20), (25, 5)]
-    assert [(row["offset"], row["error"]) for row in found["cluster_log_decoded"]] == [(7, "no such record")]
+    assert [(row["offset"], row["prev_next_offset"]) for row in found["cluster_log_read_on"]] == [
+        (15, 20)
+    ]
+    assert [(row["offset"], row["next_offset"]) for row in found["cluster_log_read_in_time"]] == [
+        (10, 20),
+        (25, 5),
+    ]
+    assert [(row["offset"], row["error"]) for row in found["cluster_log_decoded"]] == [
+        (7, "no such record")
+    ]
     assert [row["poll_id"] for row in found["polls_sent_in_order"]] == [poll(5)]
     assert [row["poll_id"] for row in found["clocks_in_order"]] == [poll(6)]
     assert [row["poll_id"] for row in found["clock_steady"]] == [poll(7)]
-    assert [(row["key"], row["first_poll"], row["current_rows"]) for row in found["one_current_row"]] == [
-        ('{"cluster_id":"id-prod","broker_id":1}', first, 2) for first in (poll(0), poll(4))
-    ]
-    assert [(row["table"], row["first_poll"], row["next_first_poll"]) for row in found["intervals_apart"]] == [
-        ("silver.broker_snapshots", poll(0), poll(4))
-    ]
-    assert [(row["group_id"], row["generation"], row["shared"]) for row in found["partition_of_one_member"]] == [
-        ("twice", 4, ["id-orders-1"])
-    ]
-    assert {each.rule.name: each.checked for each in planted}["partition_of_one_member"] == 2
-    assert [(row["gap_start"], row["gap_end"], row["reason"]) for row in found["polled_without_gaps"]] == [
-        ("2026-11-01T12:01:50.100Z", "2026-11-01T12:03:00.100Z", "not_polled")
-    ]
     assert [
-        (row["broker_id"], row["partitions_behind"], row["ended_before"]) for row in found["brokers_are_current"]
+        (row["key"], row["first_poll"], row["current_rows"]) for row in found["one_current_row"]
+    ] == [('{"cluster_id":"id-prod","broker_id":1}', first, 2) for first in (poll(0), poll(4))]
+    assert [
+        (row["table"], row["first_poll"], row["next_first_poll"])
+        for row in found["intervals_apart"]
+    ] == [("silver.broker_snapshots", poll(0), poll(4))]
+    assert [
+        (row["group_id"], row["generation"], row["shared"])
+        for row in found["partition_of_one_member"]
+    ] == [("twice", 4, ["id-orders-1"])]
+    assert {each.rule.name: each.checked for each in planted}["partition_of_one_member"] == 2
+    assert [
+        (row["gap_start"], row["gap_end"], row["reason"]) for row in found["polled_without_gaps"]
+    ] == [("2026-11-01T12:01:50.100Z", "2026-11-01T12:03:00.100Z", "not_polled")]
+    assert [
+        (row["broker_id"], row["partitions_behind"], row["ended_before"])
+        for row in found["brokers_are_current"]
     ] == [(2, 3, None)]
     assert [(row["cluster"], row["last_good_at"]) for row in found["polled_now"]] == [
         ("new", None),
@@ -259,9 +310,12 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
 
 
 @pytest.mark.parametrize(
-    ("seconds", "is_found"), [(-180, False), (-181, True), (180, False), (181, True), (10 * 365 * 86_400, True)]
+    ("seconds", "is_found"),
+    [(-180, False), (-181, True), (180, False), (181, True), (10 * 365 * 86_400, True)],
 )
-def test_no_good_poll_is_long_ago_or_still_to_come(spark: SparkSession, seconds: int, is_found: bool) -> None:
+def test_no_good_poll_is_long_ago_or_still_to_come(
+    spark: SparkSession, seconds: int, is_found: bool
+) -> None:
     """A clock that was ahead for one poll leaves a time that no later poll comes up to."""
     last = NOON + timedelta(seconds=seconds)
     states = spark.createDataFrame(
@@ -274,10 +328,14 @@ def test_no_good_poll_is_long_ago_or_still_to_come(spark: SparkSession, seconds:
     assert rows.count() == is_found
 
 
-def test_what_was_found_is_kept_in_the_lake(spark: SparkSession, planted: list[Finding], config: Config) -> None:
+def test_what_was_found_is_kept_in_the_lake(
+    spark: SparkSession, planted: list[Finding], config: Config
+) -> None:
     rows = config.lake.read(spark, quality.VALIDATIONS).orderBy("run").collect()
     assert len({row.run for row in rows}) == 3
-    last = {row.rule: row for row in rows if row.ran_at.astimezone(UTC) == NOON + timedelta(hours=1)}
+    last = {
+        row.rule: row for row in rows if row.ran_at.astimezone(UTC) == NOON + timedelta(hours=1)
+    }
     assert {name: (row.severity, row.violations, row.success) for name, row in last.items()} == {
         each.rule.name: (each.rule.severity, each.violations, False) for each in planted
     }
@@ -299,21 +357,30 @@ def test_what_was_found_is_there_as_data_docs(planted: list[Finding], config: Co
     assert [each.name for each in docs.parent.iterdir() if each.name.startswith(".")] == []
 
 
-def test_a_rule_that_cannot_be_tried_is_an_error_and_leaves_the_docs(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rule_that_cannot_be_tried_is_an_error_and_leaves_the_docs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     from jobs.validation import expectations  # takes seconds, of each process that collects tests
 
     rows = spark.createDataFrame([(1,)], "x int")
-    fine, wrong = (Rule(name, "critical", f"x is {name}.", f"{name} > 1", ("x",)) for name in ("x", "y"))
-    assert [each.violations for each in expectations.validate([Batch("numbers", rows, [fine])], tmp_path / "docs")] == [
-        0
-    ]
-    with pytest.raises(expectations.ValidationError, match=r"y: cannot be tried on numbers: .*UNRESOLVED_COLUMN"):
+    fine, wrong = (
+        Rule(name, "critical", f"x is {name}.", f"{name} > 1", ("x",)) for name in ("x", "y")
+    )
+    assert [
+        each.violations
+        for each in expectations.validate([Batch("numbers", rows, [fine])], tmp_path / "docs")
+    ] == [0]
+    with pytest.raises(
+        expectations.ValidationError, match=r"y: cannot be tried on numbers: .*UNRESOLVED_COLUMN"
+    ):
         expectations.validate([Batch("numbers", rows, [fine, wrong])], tmp_path / "docs")
     assert [each.name for each in tmp_path.iterdir()] == ["docs"]
     assert "x is x." in "\n".join(page.read_text() for page in (tmp_path / "docs").rglob("*.html"))
 
 
-@pytest.mark.parametrize(("severities", "status"), [((), 0), (("warning",), 0), (("warning", "critical"), 3)])
+@pytest.mark.parametrize(
+    ("severities", "status"), [((), 0), (("warning",), 0), (("warning", "critical"), 3)]
+)
 def test_the_exit_status_is_for_schedulers(
     severities: tuple[validity.Severity, ...],
     status: int,
@@ -323,7 +390,8 @@ def test_the_exit_status_is_for_schedulers(
 ) -> None:
     held = Finding("s", Rule("held", "critical", "It holds.", "x", ("x",)), 7, 0, [])
     found = [
-        Finding("s", Rule(f"r_{each}", each, "Says.", "x", ("x",)), 7, 12, ['{"x":1}'] * 12) for each in severities
+        Finding("s", Rule(f"r_{each}", each, "Says.", "x", ("x",)), 7, 12, ['{"x":1}'] * 12)
+        for each in severities
     ]
     monkeypatch.setattr(validate, "load", lambda _: config)
     monkeypatch.setattr(validate, "spark_session", lambda _: None)

@@ -1,5 +1,5 @@
-"""The views over groups' tables: Spark answers as DuckDB does (tests/unit/test_views.py), and reads no more than it
-must.
+"""The views over groups' tables: Spark answers as DuckDB does (tests/unit/test_views.py), and reads
+no more than it must.
 """
 
 import json
@@ -22,7 +22,11 @@ from tests.support import group_views, stored
 from tests.support.duckdb_lake import ask, duckdb_lake
 
 ROWS = group_views.merged(
-    [group_views.by_hand(), *(group_views.by_chance(seed) for seed in range(2)), group_views.removals(0)]
+    [
+        group_views.by_hand(),
+        *(group_views.by_chance(seed) for seed in range(2)),
+        group_views.removals(0),
+    ]
 )
 
 
@@ -53,7 +57,9 @@ def as_text(row: dict[str, Any]) -> str:
 def test_spark_answers_as_duckdb_does(
     spark: SparkSession, lake: Lake, other: duckdb.DuckDBPyConnection, view: View
 ) -> None:
-    found = sorted(as_text(row.asDict(recursive=True)) for row in read_view(spark, lake, view).collect())
+    found = sorted(
+        as_text(row.asDict(recursive=True)) for row in read_view(spark, lake, view).collect()
+    )
     assert found == sorted(map(as_text, ask(other, f"SELECT * FROM {view.full_name}")))
     assert len(found) > 20
 
@@ -74,25 +80,42 @@ def test_what_is_random_comes_to_all_answers(other: duckdb.DuckDBPyConnection) -
 
 
 @pytest.mark.parametrize(
-    ("view", "scans"), [(groups.REBALANCES, 4), (groups.REBALANCE_MEMBERS, 3)], ids=["rebalances", "rebalance_members"]
+    ("view", "scans"),
+    [(groups.REBALANCES, 4), (groups.REBALANCE_MEMBERS, 3)],
+    ids=["rebalances", "rebalance_members"],
 )
-def test_what_is_filtered_by_is_filtered_in_every_read(spark: SparkSession, lake: Lake, view: View, scans: int) -> None:
+def test_what_is_filtered_by_is_filtered_in_every_read(
+    spark: SparkSession, lake: Lake, view: View, scans: int
+) -> None:
     own = spark.newSession()
     own.conf.set("spark.sql.maxMetadataStringLength", "4000")  # how much a plan tells of a scan
     rows = read_view(own, lake, view).where(
-        f"began_before BETWEEN '{at(100)}' AND '{at(200)}' AND cluster = 'moves' AND group_id = 'here'"
+        f"began_before BETWEEN '{at(100)}' AND '{at(200)}' AND cluster = 'moves' AND group_id = "
+        "'here'"
     )
     plan = rows._jdf.queryExecution().executedPlan().toString()
-    told = [line for line in plan.splitlines() if re.search(r"FileScan parquet .*/gold/rebalance\w+_told\]", line)]
+    told = [
+        line
+        for line in plan.splitlines()
+        if re.search(r"FileScan parquet .*/gold/rebalance\w+_told\]", line)
+    ]
     assert len(told) == scans
     for scan in told:
         (pushed,) = re.findall(r"PushedFilters: \[(.*?)\], ReadSchema", scan)
         assert {"GreaterThanOrEqual(began_before", "LessThanOrEqual(began_before"} <= set(
             re.findall(r"\w+ThanOrEqual\(began_before", pushed)
         )
-        assert {"EqualTo(cluster,moves)", "EqualTo(group_id,here)"} <= set(re.findall(r"EqualTo\([^)]*\)", pushed))
+        assert {"EqualTo(cluster,moves)", "EqualTo(group_id,here)"} <= set(
+            re.findall(r"EqualTo\([^)]*\)", pushed)
+        )
 
 
 def test_a_context_that_nobody_asks_for_is_not_made(spark: SparkSession, lake: Lake) -> None:
-    plan = read_view(spark, lake, groups.REBALANCES).select("id")._jdf.queryExecution().executedPlan().toString()
+    plan = (
+        read_view(spark, lake, groups.REBALANCES)
+        .select("id")
+        ._jdf.queryExecution()
+        .executedPlan()
+        .toString()
+    )
     assert plan.count("FileScan") == 2  # of what is told, and of lives: from when on the log tells

@@ -11,7 +11,9 @@ from metadata_source.poller import Poller
 
 
 def outcomes_of(rows: Iterable[Any]) -> Mapping[tuple[str, int], dict[str, str]]:
-    """Alias and number of a poll -> the outcomes of the questions beside it, by kind. None of a poll without any."""
+    """Alias and number of a poll -> the outcomes of the questions beside it, by kind. None of a
+    poll without any.
+    """
     found: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     for row in rows:
         if row["record"] == "answer":
@@ -21,7 +23,9 @@ def outcomes_of(rows: Iterable[Any]) -> Mapping[tuple[str, int], dict[str, str]]
 
 @dataclass(frozen=True)
 class Beside:
-    """What questions beside a poll came to: outcomes by kind, and rows of those that were answered."""
+    """What questions beside a poll came to: outcomes by kind, and rows of those that were
+    answered.
+    """
 
     outcomes: Mapping[str, str]
     rows: Mapping[str, Rows]

@@ -1,4 +1,6 @@
-"""A fold that fails for one cluster, on executors: what a record that nobody foresaw does to a rule."""
+"""A fold that fails for one cluster, on executors: what a record that nobody foresaw does to a
+rule.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +12,9 @@ import pytest
 
 
 class BrokenFold:
-    """The fold of a module, which fails for a cluster. Sent to workers, which take the module's own."""
+    """The fold of a module, which fails for a cluster. Sent to workers, which take the module's
+    own.
+    """
 
     def __init__(self, module: str, cluster: str) -> None:
         self._module, self._cluster = module, cluster

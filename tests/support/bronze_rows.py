@@ -24,18 +24,32 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
                     kind: None
                     if min_isr is None
                     else {
-                        "min.insync.replicas": {"value": str(min_isr), "source": (*source, "DYNAMIC_TOPIC_CONFIG")[0]},
-                        "unclean.leader.election.enable": {"value": str(unclean).lower(), "source": "DEFAULT_CONFIG"},
+                        "min.insync.replicas": {
+                            "value": str(min_isr),
+                            "source": (*source, "DYNAMIC_TOPIC_CONFIG")[0],
+                        },
+                        "unclean.leader.election.enable": {
+                            "value": str(unclean).lower(),
+                            "source": "DEFAULT_CONFIG",
+                        },
                     },
                 }
                 for (topic,), (min_isr, unclean, *source) in states.items()
             ]
         elif kind == "quorum":
             leader_id, leader_epoch, voters = states[()]
-            quorum = {"leader_id": leader_id, "leader_epoch": leader_epoch, "voters": voters[::-1], "observers": []}
+            quorum = {
+                "leader_id": leader_id,
+                "leader_epoch": leader_epoch,
+                "voters": voters[::-1],
+                "observers": [],
+            }
             rows.append({"record": kind, kind: quorum})
         elif kind == "fenced":
-            brokers = [{"broker_id": b, "host": h, "port": p, "rack": rack} for (b,), (h, p, rack) in states.items()]
+            brokers = [
+                {"broker_id": b, "host": h, "port": p, "rack": rack}
+                for (b,), (h, p, rack) in states.items()
+            ]
             rows.append({"record": kind, kind: brokers})
         elif kind == "groups":
             for chunk, ((group_id,), state) in enumerate(states.items()):
@@ -46,10 +60,15 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
                     group["error"] = "not_allowed"
                 rows.append({"record": kind, "chunk": chunk, kind: [group]})
         else:
-            names = {"reassignments": ("adding", "removing"), "elr": ("elr", "last_known_elr")}[kind]
+            names = {"reassignments": ("adding", "removing"), "elr": ("elr", "last_known_elr")}[
+                kind
+            ]
             for topic in sorted({topic for topic, _ in states}):
                 of_topic = [
-                    {"partition": k, **{name: list(ids[::-1]) for name, ids in zip(names, state, strict=True)}}
+                    {
+                        "partition": k,
+                        **{name: list(ids[::-1]) for name, ids in zip(names, state, strict=True)},
+                    }
                     for (name_, k), state in states.items()
                     if name_ == topic
                 ]
@@ -58,8 +77,8 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
 
 
 def answer_headers(answer: Answer) -> list[dict[str, Any]]:
-    """Columns of the headers of the answers beside a poll: one after the other, each asked for once the one before was
-    answered.
+    """Columns of the headers of the answers beside a poll: one after the other, each asked for once
+    the one before was answered.
     """
     rows: list[dict[str, Any]] = []
     for kind, outcome in answer.enriched.items():
@@ -90,7 +109,11 @@ def digest(*said: Any) -> bytes:
 def topic_digest(topic: dict[str, Any]) -> bytes:
     """Whatever the order in which sets are listed."""
     partitions = [
-        {**p, "isr": sorted(p["isr"]), "offline_replicas": p["offline_replicas"] and sorted(p["offline_replicas"])}
+        {
+            **p,
+            "isr": sorted(p["isr"]),
+            "offline_replicas": p["offline_replicas"] and sorted(p["offline_replicas"]),
+        }
         for p in topic["partitions"]
     ]
     return digest({**topic, "partitions": partitions})
@@ -151,7 +174,8 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
                 "partition_count": sum(len(topic["partitions"]) for topic in a.topics.values()),
                 "digest": answer_digest(a, digests),
                 "brokers": [
-                    {"broker_id": b, "host": h, "port": p, "rack": rack} for b, (h, p, rack) in a.brokers.items()
+                    {"broker_id": b, "host": h, "port": p, "rack": rack}
+                    for b, (h, p, rack) in a.brokers.items()
                 ],
             }
         )
@@ -175,7 +199,11 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
                     }
                     for chunk in range(max(1, -(-len(partitions) // CHUNK)))
                 ]
-        rows += [{**key, "record": "topic", "topic": name, "present": False} for name in said if name not in a.topics]
+        rows += [
+            {**key, "record": "topic", "topic": name, "present": False}
+            for name in said
+            if name not in a.topics
+        ]
         rows += [{**key, **row} for row in (*answer_headers(a), *enrichment_rows(a))]
         said = digests
     return [dict.fromkeys(COLUMNS) | row for row in rows]

@@ -1,5 +1,6 @@
-"""Burrow's judgement of a partition, written again function by function after core/internal/evaluator/caching.go of
-linkedin/Burrow (ced55ba), as it is with `allowed-lag` 0: what the product's statuses are held against.
+"""Burrow's judgement of a partition, written again function by function after
+core/internal/evaluator/caching.go of linkedin/Burrow (ced55ba), as it is with `allowed-lag` 0: what
+the product's statuses are held against.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from typing import NamedTuple
 
 
 class ConsumerOffset(NamedTuple):
-    """A commit that Burrow keeps: times are ms since 1970. `lag` is None for one that was filled in later."""
+    """A commit that Burrow keeps: times are ms since 1970. `lag` is None for one that was filled in
+    later.
+    """
 
     offset: int
     timestamp: int
@@ -16,7 +19,9 @@ class ConsumerOffset(NamedTuple):
 
 
 def lag_of(broker_offset: int, committed: int) -> int:
-    """As inmemory.go has it in addConsumerOffset and fetchConsumer: a commit beyond the broker's offset has none."""
+    """As inmemory.go has it in addConsumerOffset and fetchConsumer: a commit beyond the broker's
+    offset has none.
+    """
     return broker_offset - committed if broker_offset > committed else 0
 
 
@@ -25,7 +30,9 @@ def calculate_partition_status(
 ) -> str:
     status = "OK"
     if current_lag > 0:
-        if check_if_offsets_stopped(offsets, now_ms) and not check_if_recent_lag_zero(offsets, broker_offsets):
+        if check_if_offsets_stopped(offsets, now_ms) and not check_if_recent_lag_zero(
+            offsets, broker_offsets
+        ):
             return "STOP"
         rewind_index = check_if_offsets_rewind(offsets)
         if rewind_index > 0 and not check_if_rewind_recovered(offsets, rewind_index):
@@ -51,7 +58,9 @@ def check_if_offsets_rewind(offsets: list[ConsumerOffset]) -> int:
 
 def check_if_rewind_recovered(offsets: list[ConsumerOffset], reset_index: int) -> bool:
     previous_progress = offsets[reset_index - 1]
-    return any(offsets[i].offset >= previous_progress.offset for i in range(reset_index, len(offsets)))
+    return any(
+        offsets[i].offset >= previous_progress.offset for i in range(reset_index, len(offsets))
+    )
 
 
 def check_if_offsets_stopped(offsets: list[ConsumerOffset], now_ms: int) -> bool:

@@ -1,4 +1,5 @@
-"""Brokers of one cluster that speak Kafka's protocol over sockets of this machine, each with an image of its own.
+"""Brokers of one cluster that speak Kafka's protocol over sockets of this machine, each with an
+image of its own.
 
 All listeners run in one thread. What a broker says, and how it behaves, may be set at any time.
 """
@@ -24,7 +25,12 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse, OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
@@ -60,7 +66,9 @@ _NAMES = UUID(int=39)
 
 
 class Asked(NamedTuple):
-    """A request that came: of which broker, the name of the request, its version, and topics that it names."""
+    """A request that came: of which broker, the name of the request, its version, and topics that
+    it names.
+    """
 
     broker: int
     request: str
@@ -97,9 +105,13 @@ class ByteCluster:
     """Brokers 0 to `brokers` - 1. A context manager."""
 
     def __init__(self, brokers: int = 3, **topics: list[tuple[int, tuple[int, ...]]]) -> None:
-        """`topics`: of each the leader epoch and the ISR of each partition, whose first is the leader."""
+        """`topics`: of each the leader epoch and the ISR of each partition, whose first is the
+        leader.
+        """
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="byte cluster", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="byte cluster", daemon=True
+        )
         self._listeners: dict[int, asyncio.Server] = {}
         self._topics = topics
         self._count = brokers
@@ -117,7 +129,10 @@ class ByteCluster:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for broker in self.brokers:
             self.stop(broker.broker_id)
@@ -134,7 +149,9 @@ class ByteCluster:
 
     def servers(self, *brokers: int) -> str:
         """Bootstrap servers: these brokers, or all."""
-        return ",".join(f"{HOST}:{self.brokers[each].port}" for each in brokers or range(self._count))
+        return ",".join(
+            f"{HOST}:{self.brokers[each].port}" for each in brokers or range(self._count)
+        )
 
     def made(
         self, listed: tuple[int, ...] | None = None, **topics: list[tuple[int, tuple[int, ...]]]
@@ -201,14 +218,24 @@ class ByteCluster:
         self.asked.append(Asked(broker.broker_id, request.__name__, version, topics))
         is_hung = request.__name__ in broker.hangs_on
         if response is None:
-            body = broker.odd if broker.odd is not None else encoded(broker.image, version, topics, broker.throttle_ms)
+            body = (
+                broker.odd
+                if broker.odd is not None
+                else encoded(broker.image, version, topics, broker.throttle_ms)
+            )
             for each in [each for each in self._changes if each[0] <= len(self.polled)]:
                 self._changes.remove(each)
                 each[1]()
         else:
-            fields = {"throttle_time_ms": broker.throttle_ms, "error_code": 0, "error_message": None}
+            fields = {
+                "throttle_time_ms": broker.throttle_ms,
+                "error_code": 0,
+                "error_message": None,
+            }
             fields |= _fields(broker, request.__name__, asked)
-            body = response._struct.encode(fields, version=version, compact=is_flexible, tagged=is_flexible)
+            body = response._struct.encode(
+                fields, version=version, compact=is_flexible, tagged=is_flexible
+            )
             is_flexible &= api_key != ApiVersionsRequest.API_KEY
         if is_hung:
             return None
@@ -236,14 +263,21 @@ class _Session(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._unread += data
-        while len(self._unread) >= 4 and len(self._unread) >= 4 + (size := struct.unpack_from(">i", self._unread)[0]):
+        while len(self._unread) >= 4 and len(self._unread) >= 4 + (
+            size := struct.unpack_from(">i", self._unread)[0]
+        ):
             frame, self._unread = self._unread[4 : 4 + size], self._unread[4 + size :]
             answer = self._cluster.answer(self._broker, frame)
             if answer is None:
                 continue
-            is_late = self._broker.late_s and struct.unpack_from(">h", frame)[0] == METADATA_REQUEST.api_key
+            is_late = (
+                self._broker.late_s
+                and struct.unpack_from(">h", frame)[0] == METADATA_REQUEST.api_key
+            )
             loop = asyncio.get_running_loop()
-            loop.call_later(self._broker.late_s, self._send, answer) if is_late else self._send(answer)
+            loop.call_later(self._broker.late_s, self._send, answer) if is_late else self._send(
+                answer
+            )
 
     def _send(self, answer: bytes) -> None:
         with suppress(OSError):
@@ -259,30 +293,58 @@ def _fields(broker: ByteBroker, name: str, asked: Any) -> dict[str, Any]:
                 each: (0, most) for each, most in _VERSIONS.items()
             }
             keys = [
-                {"api_key": each, "min_version": low, "max_version": high} for each, (low, high) in versions.items()
+                {"api_key": each, "min_version": low, "max_version": high}
+                for each, (low, high) in versions.items()
             ]
             return {"api_keys": keys, "throttle_time_ms": 0}
         case "ListGroupsRequest":
             listed = [
-                {"group_id": each, "protocol_type": "consumer", "group_state": "Empty", "group_type": "classic"}
+                {
+                    "group_id": each,
+                    "protocol_type": "consumer",
+                    "group_state": "Empty",
+                    "group_type": "classic",
+                }
                 for each in broker.groups
             ]
             return {"groups": listed, "error_code": broker.error_code}
         case "DescribeGroupsRequest":
-            empty = {"error_code": 0, "group_state": "Empty", "protocol_type": "consumer", "protocol_data": ""}
+            empty = {
+                "error_code": 0,
+                "group_state": "Empty",
+                "protocol_type": "consumer",
+                "protocol_data": "",
+            }
             empty |= {"members": [], "authorized_operations": None}
             return {"groups": [empty | {"group_id": each} for each in asked.groups]}
         case "OffsetFetchRequest":
-            commit = {"partition_index": 0, "committed_offset": 90, "committed_leader_epoch": 5, "metadata": ""}
-            topics = [{"name": each, "partitions": [commit | {"error_code": 0}]} for each in ("orders", "payments")]
-            return {"groups": [{"group_id": each.group_id, "topics": topics, "error_code": 0} for each in asked.groups]}
+            commit = {
+                "partition_index": 0,
+                "committed_offset": 90,
+                "committed_leader_epoch": 5,
+                "metadata": "",
+            }
+            topics = [
+                {"name": each, "partitions": [commit | {"error_code": 0}]}
+                for each in ("orders", "payments")
+            ]
+            return {
+                "groups": [
+                    {"group_id": each.group_id, "topics": topics, "error_code": 0}
+                    for each in asked.groups
+                ]
+            }
         case "ListOffsetsRequest":
             end = {"error_code": 0, "timestamp": -1, "leader_epoch": 5}
             topics = [
                 {
                     "name": topic.name,
                     "partitions": [
-                        end | {"partition_index": each.partition_index, "offset": 100 if each.timestamp == -1 else 0}
+                        end
+                        | {
+                            "partition_index": each.partition_index,
+                            "offset": 100 if each.timestamp == -1 else 0,
+                        }
                         for each in topic.partitions
                     ],
                 }
@@ -290,10 +352,25 @@ def _fields(broker: ByteBroker, name: str, asked: Any) -> dict[str, Any]:
             ]
             return {"topics": topics}
         case "DescribeConfigsRequest":
-            config = {"name": "min.insync.replicas", "value": "2", "read_only": False, "config_source": 5}
-            config |= {"is_sensitive": False, "synonyms": [], "config_type": 3, "documentation": None}
+            config = {
+                "name": "min.insync.replicas",
+                "value": "2",
+                "read_only": False,
+                "config_source": 5,
+            }
+            config |= {
+                "is_sensitive": False,
+                "synonyms": [],
+                "config_type": 3,
+                "documentation": None,
+            }
             results = [
-                {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": each.resource_name}
+                {
+                    "error_code": 0,
+                    "error_message": None,
+                    "resource_type": 2,
+                    "resource_name": each.resource_name,
+                }
                 | {"configs": [config]}
                 for each in asked.resources
             ]
@@ -308,8 +385,8 @@ def made(
     /,
     **topics: list[tuple[int, tuple[int, ...]]],
 ) -> ClusterMetadata:
-    """An image of a cluster with brokers at these places: those that are listed, or all; of each topic the leader epoch
-    and the ISR of each partition.
+    """An image of a cluster with brokers at these places: those that are listed, or all; of each
+    topic the leader epoch and the ISR of each partition.
     """
     ids = {name: str(uuid5(_NAMES, name)) for name in topics}
     partitions = [
@@ -328,7 +405,13 @@ def made(
         for number, (epoch, isr) in enumerate(states)
     ]
     found = [
-        {"topic": name, "topic_id": ids[name], "error_code": 0, "is_internal": False, "partition_count": len(states)}
+        {
+            "topic": name,
+            "topic_id": ids[name],
+            "error_code": 0,
+            "is_internal": False,
+            "partition_count": len(states),
+        }
         for name, states in topics.items()
     ]
     brokers = [
@@ -350,7 +433,9 @@ def made(
     )
 
 
-def encoded(image: ClusterMetadata, version: int, names: tuple[str, ...] | None, throttle_ms: int = 0) -> bytes:
+def encoded(
+    image: ClusterMetadata, version: int, names: tuple[str, ...] | None, throttle_ms: int = 0
+) -> bytes:
     """The body of an answer about these topics, or all."""
     states: dict[str, list[dict[str, Any]]] = {}
     for row in image.partitions.to_pylist():
@@ -370,7 +455,9 @@ def encoded(image: ClusterMetadata, version: int, names: tuple[str, ...] | None,
         {
             "error_code": rows[name]["error_code"] if name in rows else _UNKNOWN_TOPIC,
             "name": name,
-            "topic_id": UUID(rows[name]["topic_id"]).bytes if name in rows and rows[name]["topic_id"] else bytes(16),
+            "topic_id": UUID(rows[name]["topic_id"]).bytes
+            if name in rows and rows[name]["topic_id"]
+            else bytes(16),
             "is_internal": name == OFFSETS,
             "partitions": states.get(name, []),
             "topic_authorized_operations": -(2**31),
@@ -394,4 +481,7 @@ def encoded(image: ClusterMetadata, version: int, names: tuple[str, ...] | None,
 
 def without_ids(image: ClusterMetadata) -> ClusterMetadata:
     """An image as brokers before topic ids have it."""
-    return replace(image, topics=image.topics.set_column(1, "topic_id", pa.nulls(len(image.topics), pa.string())))
+    return replace(
+        image,
+        topics=image.topics.set_column(1, "topic_id", pa.nulls(len(image.topics), pa.string())),
+    )

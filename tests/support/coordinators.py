@@ -27,7 +27,9 @@ BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 class Node:
     leads: dict[int, int] = field(default_factory=dict)  # partition -> leader epoch
     lists: list[dict[str, Any]] = field(default_factory=list)
-    describes: dict[str, dict[str, Any]] = field(default_factory=dict)  # group -> its entry in an answer
+    describes: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # group -> its entry in an answer
     list_error: int = 0
     error: Exception | None = None
     moves: bool = False  # loses a partition while it lists
@@ -38,8 +40,8 @@ class Node:
 
 
 class Cluster:
-    """Answers with messages as they come out of their bytes, in the highest version, or the one in `versions` by API
-    key.
+    """Answers with messages as they come out of their bytes, in the highest version, or the one in
+    `versions` by API key.
     """
 
     metadata_of_commits: str | None = ""
@@ -80,13 +82,19 @@ class Cluster:
         def request(api_key: int, version: int, body: bytes, **_: object) -> Any:
             node, is_metadata = self.nodes[address], api_key == METADATA_REQUEST.api_key
             asked = METADATA_REQUEST if is_metadata else REQUESTS[api_key]
-            values = read_values(body, asked, version) if is_metadata else read_request(asked, version, body)
+            values = (
+                read_values(body, asked, version)
+                if is_metadata
+                else read_request(asked, version, body)
+            )
             connection.sent_at = self.tick()
             self.asked.append((address[1], asked.name, values))
             if node.error is not None:
                 raise node.error
             answer = self.answer(node, address[1], asked.name, values)
-            write, answered = (write_message, METADATA_RESPONSE) if is_metadata else (written, response_of(asked))
+            write, answered = (
+                (write_message, METADATA_RESPONSE) if is_metadata else (written, response_of(asked))
+            )
             return SimpleNamespace(body=write(answered, version, answer), received_at=self.tick())
 
         connection = SimpleNamespace(request=request, address=address, sent_at=None)
@@ -105,7 +113,10 @@ class Cluster:
         if name == "ListOffsetsRequest":
             return self.ends(node, request)
         ids = request["groups"] if name == "DescribeGroupsRequest" else request["group_ids"]
-        return {"throttle_time_ms": 0, "groups": [node.describes[each] for each in ids if each in node.describes]}
+        return {
+            "throttle_time_ms": 0,
+            "groups": [node.describes[each] for each in ids if each in node.describes],
+        }
 
     def metadata(self, node: Node, number: int) -> dict[str, Any]:
         partitions = [
@@ -138,19 +149,33 @@ class Cluster:
         }
 
     def committed(self, node: Node, request: dict[str, Any]) -> dict[str, Any]:
-        assert not request["require_stable"], "what a transaction is about to commit must not be waited for"
+        assert not request["require_stable"], (
+            "what a transaction is about to commit must not be waited for"
+        )
         asked = [each["group_id"] for each in request["groups"] or ()] or [request["group_id"]]
-        groups = [self.group(group_id, node.commits[group_id]) for group_id in asked if group_id in node.commits]
+        groups = [
+            self.group(group_id, node.commits[group_id])
+            for group_id in asked
+            if group_id in node.commits
+        ]
         alone = {"topics": [], "error_code": 0} | (groups[0] if groups else {})
         return {"throttle_time_ms": 0, "groups": groups, **alone}
 
-    def group(self, group_id: str, commits: dict[tuple[str, int], tuple[int, int]] | int) -> dict[str, Any]:
+    def group(
+        self, group_id: str, commits: dict[tuple[str, int], tuple[int, int]] | int
+    ) -> dict[str, Any]:
         if isinstance(commits, int):
             return {"group_id": group_id, "topics": [], "error_code": commits}
         topics: dict[str, list[Any]] = {}
         for (topic, partition), (offset, epoch) in commits.items():
-            entry = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": epoch}
-            topics.setdefault(topic, []).append(entry | {"metadata": self.metadata_of_commits, "error_code": 0})
+            entry = {
+                "partition_index": partition,
+                "committed_offset": offset,
+                "committed_leader_epoch": epoch,
+            }
+            topics.setdefault(topic, []).append(
+                entry | {"metadata": self.metadata_of_commits, "error_code": 0}
+            )
         told = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
         return {"group_id": group_id, "topics": told, "error_code": 0}
 
@@ -164,12 +189,27 @@ class Cluster:
                 log = node.logs.get((topic["name"], each["partition_index"]))
                 if log is None:
                     continue
-                offset, code = (-1, log) if isinstance(log, int) else (log[{-2: 0, -1: 1}[each["timestamp"]]], 0)
-                said = {"partition_index": each["partition_index"], "error_code": code, "offset": offset}
+                offset, code = (
+                    (-1, log)
+                    if isinstance(log, int)
+                    else (log[{-2: 0, -1: 1}[each["timestamp"]]], 0)
+                )
+                said = {
+                    "partition_index": each["partition_index"],
+                    "error_code": code,
+                    "offset": offset,
+                }
                 partitions.append(said | {"timestamp": -1, "leader_epoch": 3})
             topics.append({"name": topic["name"], "partitions": partitions[::-1]})
         return {"throttle_time_ms": 0, "topics": topics[::-1]}
 
 
-def listed(group_id: str, type_: str = "classic", state: str = "Stable", protocol: str = "consumer") -> dict[str, Any]:
-    return {"group_id": group_id, "protocol_type": protocol, "group_state": state, "group_type": type_}
+def listed(
+    group_id: str, type_: str = "classic", state: str = "Stable", protocol: str = "consumer"
+) -> dict[str, Any]:
+    return {
+        "group_id": group_id,
+        "protocol_type": protocol,
+        "group_state": state,
+        "group_type": type_,
+    }

@@ -15,11 +15,16 @@ from jobs.rounds.commit import Commit
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """Mount a file system of this size on a new folder, for a while. Skips the test where that is not allowed."""
+    """Mount a file system of this size on a new folder, for a while. Skips the test where that is
+    not allowed.
+    """
     folder.mkdir()
     size = f"size={megabytes}m"
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
@@ -48,7 +53,9 @@ def _fill(disk: Path, filler: Path) -> None:
 
 @contextmanager
 def full_after(disk: Path, commits: int) -> Iterator[None]:
-    """Let a process make so many more commits of rounds. Then the disk, a mounted one, is full, for a while."""
+    """Let a process make so many more commits of rounds. Then the disk, a mounted one, is full, for
+    a while.
+    """
     write, lock, left, filler = Commit.write, Lock(), [commits], disk / "filler"
 
     def writing(commit: Commit, *args: Any, **more: Any) -> None:

@@ -15,7 +15,9 @@ def document(name: str) -> str:
 
 
 def section(name: str, heading: str) -> str:
-    """The part of a file of docs/ below a heading, such as "## On the lake", up to the next one of its level."""
+    """The part of a file of docs/ below a heading, such as "## On the lake", up to the next one of
+    its level.
+    """
     level = heading.split(maxsplit=1)[0]
     return document(name).split(f"\n{heading}\n")[1].split(f"\n{level} ")[0]
 
@@ -28,8 +30,13 @@ def blocks(language: str) -> list[str]:
 
 
 def commands(pattern: str, text: str = TEXT) -> list[str]:
-    """The lines of a shell in `text` that a pattern matches whole, without their prompt and the environment's folder. A
-    quoted word of several lines is of one.
+    """The lines of a shell in `text` that a pattern matches whole, without their prompt and the
+    environment's folder. A quoted word of several lines is of one.
     """
-    joined = re.sub(r'^\$ [^"\n]*"[^"\n]*\n[^"]*"', lambda found: found[0].replace("\n", " "), text, flags=re.MULTILINE)
+    joined = re.sub(
+        r'^\$ [^"\n]*"[^"\n]*\n[^"]*"',
+        lambda found: found[0].replace("\n", " "),
+        text,
+        flags=re.MULTILINE,
+    )
     return re.findall(rf"^\$ (?:\.venv/bin/)?({pattern})$", joined, re.MULTILINE)

@@ -17,11 +17,15 @@ Row = dict[str, Any]
 _REFERENCE = re.compile(r"\{([\w.]+)\}")
 
 
-def duckdb_lake(rows: Mapping[Table, Iterable[Row]], views: Iterable[View]) -> duckdb.DuckDBPyConnection:
-    """A database with what these views need: tables that hold `rows`, what they leave out null, and the
-    views in order.
+def duckdb_lake(
+    rows: Mapping[Table, Iterable[Row]], views: Iterable[View]
+) -> duckdb.DuckDBPyConnection:
+    """A database with what these views need: tables that hold `rows`, what they leave out null, and
+    the views in order.
     """
-    wanted = {name for view in views for name in _REFERENCE.findall(view.query)} | {table.full_name for table in rows}
+    wanted = {name for view in views for name in _REFERENCE.findall(view.query)} | {
+        table.full_name for table in rows
+    }
     wanted |= {view.full_name for view in views}
     lake = duckdb.connect()
     lake.execute("SET TimeZone = 'UTC'")
@@ -40,7 +44,8 @@ def duckdb_lake(rows: Mapping[Table, Iterable[Row]], views: Iterable[View]) -> d
         names = ", ".join(f'"{column.name}"' for column in columns)
         if values:
             lake.executemany(
-                f"INSERT INTO {table.full_name} ({names}) VALUES ({', '.join('?' * len(columns))})", values
+                f"INSERT INTO {table.full_name} ({names}) VALUES ({', '.join('?' * len(columns))})",
+                values,
             )
     for view in (view for view in VIEWS if view.full_name in wanted):
         query = _REFERENCE.sub(lambda match: match[1], view.query)
@@ -56,14 +61,20 @@ def ask(lake: duckdb.DuckDBPyConnection, sql: str) -> list[Row]:
 
 
 @contextmanager
-def asking(rows: Mapping[Table, Iterable[Row]]) -> Iterator[Callable[[str, Mapping[str, object]], list[Row]]]:
-    """Asks a lake with these rows and all views, with values for the parameters that a text names."""
+def asking(
+    rows: Mapping[Table, Iterable[Row]],
+) -> Iterator[Callable[[str, Mapping[str, object]], list[Row]]]:
+    """Asks a lake with these rows and all views, with values for the parameters that a text
+    names.
+    """
     with duckdb_lake(rows, VIEWS) as lake:
         yield lambda sql, parameters: ask(lake, with_values(sql, parameters))
 
 
 def framing(lake: duckdb.DuckDBPyConnection) -> Callable[[str, Mapping[str, object]], pd.DataFrame]:
-    """Asks a lake, with frames as answers: as Spark's toPandas makes them, in UTC and without saying so."""
+    """Asks a lake, with frames as answers: as Spark's toPandas makes them, in UTC and without
+    saying so.
+    """
 
     def frame(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
         answer = lake.execute(in_duckdb(with_values(sql, parameters)))

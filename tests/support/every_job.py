@@ -1,9 +1,10 @@
-"""All that a user runs, in one session: the pipeline, validation, questions, reads of one's own; and Spark's pages.
+"""All that a user runs, in one session: the pipeline, validation, questions, reads of one's own;
+and Spark's pages.
 
 spark-submit tests/support/every_job.py FOLDER
 
-FOLDER has config.yaml and reads.json (format and options of each read). The exit statuses of the jobs go to
-statuses.json, the pages of Spark's UI to ui/.
+FOLDER has config.yaml and reads.json (format and options of each read). The exit statuses of the
+jobs go to statuses.json, the pages of Spark's UI to ui/.
 """
 
 import json
@@ -18,7 +19,11 @@ from jobs import pipeline, query, validate
 from jobs.run.session import spark_session
 
 PAGES = ("environment", "jobs", "stages", "executors", "SQL", "StreamingQuery")
-ANSWERS = {"environment": "environment", "sql": "sql?details=true&planDescription=true&length=10000", "jobs": "jobs"}
+ANSWERS = {
+    "environment": "environment",
+    "sql": "sql?details=true&planDescription=true&length=10000",
+    "jobs": "jobs",
+}
 
 
 def main(folder: Path) -> None:
@@ -29,7 +34,9 @@ def main(folder: Path) -> None:
         "validate": validate.main(config),
         "timeline": query.main(["timeline", *config]),
         "polls": query.main(["SELECT * FROM bronze.metadata_polls", *config, "--format", "csv"]),
-        "members": query.main(["SELECT * FROM gold.rebalance_members", *config, "--format", "json"]),
+        "members": query.main(
+            ["SELECT * FROM gold.rebalance_members", *config, "--format", "json"]
+        ),
     }
     spark = spark_session("every job")
     for source, options in json.loads((folder / "reads.json").read_text()):

@@ -1,8 +1,8 @@
-"""The rules of gold a second time, in the dumbest way: one partition, one row of silver at a time, lists and
-dictionaries.
+"""The rules of gold a second time, in the dumbest way: one partition, one row of silver at a time,
+lists and dictionaries.
 
-Rows of silver come in as dictionaries by full table names, and rows of gold go out so, without ids, durations and
-`updated_at`.
+Rows of silver come in as dictionaries by full table names, and rows of gold go out so, without ids,
+durations and `updated_at`.
 """
 
 from collections import defaultdict
@@ -34,12 +34,16 @@ def counted(topic_ids: Iterable[str | None]) -> int:
 
 
 def look_ahead(row: Row) -> datetime:
-    return row["valid_from"] + max(timedelta(seconds=15), 2 * timedelta(milliseconds=row["interval_ms"]))
+    return row["valid_from"] + max(
+        timedelta(seconds=15), 2 * timedelta(milliseconds=row["interval_ms"])
+    )
 
 
 def held_at(rows: Iterable[Row], poll: str) -> list[Row]:
     return [
-        r for r in rows if r["first_poll"] <= poll and (r["superseded_poll"] is None or r["superseded_poll"] > poll)
+        r
+        for r in rows
+        if r["first_poll"] <= poll and (r["superseded_poll"] is None or r["superseded_poll"] > poll)
     ]
 
 
@@ -47,7 +51,10 @@ def is_gone(brokers: list[Row], broker: int, poll: str, until: datetime) -> bool
     rows = [row for row in brokers if row["broker_id"] == broker]
     if not held_at(rows, poll):
         return True
-    return any(row["end_reason"] and row["superseded_poll"] > poll and row["valid_to"] <= until for row in rows)
+    return any(
+        row["end_reason"] and row["superseded_poll"] > poll and row["valid_to"] <= until
+        for row in rows
+    )
 
 
 def rack_of(brokers: list[Row], broker: int, poll: str) -> str | None:
@@ -66,7 +73,9 @@ def isr_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
     reassignments = by_partition(silver["silver.reassignments"])
     changes: list[Row] = []
     for place, rows in by_partition(silver["silver.partition_snapshots"]).items():
-        changes += IsrOfPartition(place, silver["silver.broker_snapshots"]).changes(rows, reassignments[place])
+        changes += IsrOfPartition(place, silver["silver.broker_snapshots"]).changes(
+            rows, reassignments[place]
+        )
     for made in changes:
         if made["cause_due_at"] and made["broker_id"] not in made["replicas"]:
             made["cause"] = "reassignment"
@@ -77,9 +86,12 @@ def isr_changes(silver: dict[str, list[Row]], now: datetime) -> list[Row]:
             times = [
                 c["began_before"]
                 for c in changes
-                if c["change"] == "left" and all(c[k] == made[k] for k in ("topic", "partition", "broker_id"))
+                if c["change"] == "left"
+                and all(c[k] == made[k] for k in ("topic", "partition", "broker_id"))
             ]
-            recent = [t for t in times if made["began_before"] - FLAP_WINDOW < t <= made["began_before"]]
+            recent = [
+                t for t in times if made["began_before"] - FLAP_WINDOW < t <= made["began_before"]
+            ]
             made["is_flapping"] = len(recent) >= FLAPS
     return changes
 
@@ -96,14 +108,27 @@ class IsrOfPartition:
     def changes(self, rows: list[Row], reassignments: list[Row]) -> list[Row]:
         for row in rows:
             if row["prev_isr"] is None:
-                adding = {b for r in held_at(reassignments, row["first_poll"]) for b in r["adding_replicas"]}
+                adding = {
+                    b
+                    for r in held_at(reassignments, row["first_poll"])
+                    for b in r["adding_replicas"]
+                }
                 for broker in set(row["replicas"]) - set(row["isr"]) - adding:
                     self.out[broker] = self.change(row, broker, "initially_out")
             else:
-                self.follow(row, {b for r in held_at(reassignments, row["first_poll"]) for b in r["adding_replicas"]})
+                self.follow(
+                    row,
+                    {
+                        b
+                        for r in held_at(reassignments, row["first_poll"])
+                        for b in r["adding_replicas"]
+                    },
+                )
             if row["end_reason"]:
                 for broker in list(self.out):
-                    self.end(broker, row["superseded_poll"], row["last_seen_sent_at"], row["valid_to"])
+                    self.end(
+                        broker, row["superseded_poll"], row["last_seen_sent_at"], row["valid_to"]
+                    )
                     self.out.pop(broker)["end_reason"] = row["end_reason"]
         return self.made
 
@@ -111,8 +136,14 @@ class IsrOfPartition:
         isr, began = set(row["isr"]), (row["first_poll"], row["prev_sent_at"], row["valid_from"])
         # A replica is taken away when all that were added for it are in sync, if only for a moment.
         been = set(row["prev_isr"]) | self.out.keys()
-        is_over = any(broker in been and broker not in row["replicas"] for broker in row["prev_replicas"])
-        unseen = [b for b in row["replicas"] if is_over and b not in been and b not in isr and b not in adding]
+        is_over = any(
+            broker in been and broker not in row["replicas"] for broker in row["prev_replicas"]
+        )
+        unseen = [
+            b
+            for b in row["replicas"]
+            if is_over and b not in been and b not in isr and b not in adding
+        ]
         for broker in isr - set(row["prev_isr"]):
             self.change(row, broker, "rejoined" if broker in self.out else "joined")
         for broker in list(self.out):
@@ -136,12 +167,16 @@ class IsrOfPartition:
             "broker_id": broker,
             "rack": rack_of(self.brokers, broker, row["first_poll"]),
             "change": what,
-            **{name: row[name] for name in ("leader", "prev_leader", "isr", "prev_isr", "replicas")},
+            **{
+                name: row[name] for name in ("leader", "prev_leader", "isr", "prev_isr", "replicas")
+            },
             "poll": row["first_poll"],
             "source": "polls",
             "began_after": row["prev_sent_at"],
             "began_before": row["valid_from"],
-            **dict.fromkeys(("ended_poll", "ended_after", "ended_before", "end_reason", "cause", "is_flapping")),
+            **dict.fromkeys(
+                ("ended_poll", "ended_after", "ended_before", "end_reason", "cause", "is_flapping")
+            ),
             "cause_due_at": look_ahead(row) if what in {"left", "initially_out"} else None,
         }
         self.made.append(made)
@@ -191,12 +226,15 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
     partitions = by_partition(silver["silver.partition_snapshots"])
     for place, rows in partitions.items():
         configs = sorted(
-            (r for r in silver["silver.topic_configs"] if r["topic"] == place[0]), key=lambda r: r["first_poll"]
+            (r for r in silver["silver.topic_configs"] if r["topic"] == place[0]),
+            key=lambda r: r["first_poll"],
         )
         absences = [
             c
             for c in changes
-            if (c["topic"], c["partition"]) == place and c["cause_due_at"] and c["broker_id"] in c["replicas"]
+            if (c["topic"], c["partition"]) == place
+            and c["cause_due_at"]
+            and c["broker_id"] in c["replicas"]
         ]
         for level in LEVELS:
             polls = marks_of(rows, configs if level in {"at_min_isr", "under_min_isr"} else [])
@@ -209,7 +247,12 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                 end_reason = next((as_ for _, _, as_ in bounds if as_), None)
                 if order == 0:
                     if now:
-                        now.update(ended_poll=poll, ended_after=after, ended_before=by, end_reason=end_reason)
+                        now.update(
+                            ended_poll=poll,
+                            ended_after=after,
+                            ended_before=by,
+                            end_reason=end_reason,
+                        )
                     now = None
                     continue
                 state = next((row for row in rows if row["first_poll"] == poll), state)
@@ -223,7 +266,9 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                     and (c["ended_poll"] is None or c["ended_poll"] > state["first_poll"])
                 )
                 setting = next((c["min_insync_replicas"] for c in held_at(configs, poll)), None)
-                min_isr = effective_min_isr(setting, state, silver["silver.cluster_snapshots"], poll)
+                min_isr = effective_min_isr(
+                    setting, state, silver["silver.cluster_snapshots"], poll
+                )
                 if level in {"under_replicated", "offline"}:
                     min_isr = None
                 at = False if gone else is_at(level, state, out, min_isr)
@@ -237,7 +282,9 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
                         "source": "polls",
                         "began_after": after,
                         "began_before": by,
-                        **dict.fromkeys(("ended_poll", "ended_after", "ended_before", "end_reason")),
+                        **dict.fromkeys(
+                            ("ended_poll", "ended_after", "ended_before", "end_reason")
+                        ),
                         "brokers_out": [],
                         "smallest_isr": len(state["isr"]),
                         "min_isr": min_isr,
@@ -259,20 +306,28 @@ def isr_episodes(silver: dict[str, list[Row]], changes: list[Row]) -> list[Row]:
 
 
 def marks_of(rows: list[Row], configs: list[Row]) -> dict[tuple[str, int], list[tuple]]:
-    """(poll, 0 for the end of a partition, else 1) -> the bounds of what changed there, and as what it ended."""
+    """(poll, 0 for the end of a partition, else 1) -> the bounds of what changed there, and as what
+    it ended.
+    """
     polls: dict[tuple[str, int], list[tuple]] = defaultdict(list)
     for row in rows:
         polls[row["first_poll"], 1].append((row["prev_sent_at"], row["valid_from"], None))
         if row["end_reason"]:
-            polls[row["superseded_poll"], 0].append((row["last_seen_sent_at"], row["valid_to"], row["end_reason"]))
+            polls[row["superseded_poll"], 0].append(
+                (row["last_seen_sent_at"], row["valid_to"], row["end_reason"])
+            )
     for config in configs:
         polls[config["first_poll"], 1].append((config["prev_sent_at"], config["valid_from"], None))
         if config["end_reason"]:
-            polls[config["superseded_poll"], 1].append((config["last_seen_sent_at"], config["valid_to"], None))
+            polls[config["superseded_poll"], 1].append(
+                (config["last_seen_sent_at"], config["valid_to"], None)
+            )
     return polls
 
 
-def effective_min_isr(setting: int | None, state: Row, clusters: list[Row], poll: str) -> int | None:
+def effective_min_isr(
+    setting: int | None, state: Row, clusters: list[Row], poll: str
+) -> int | None:
     level = next((row["metadata_version_level"] for row in held_at(clusters, poll)), None)
     if setting is None:
         return None
@@ -306,13 +361,20 @@ def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
         until: datetime | None = None
         groups: list[list[Row]] = []
         for made in sorted(
-            (c for c in absences if c["broker_id"] == broker), key=lambda c: (c["began_before"], c["poll"])
+            (c for c in absences if c["broker_id"] == broker),
+            key=lambda c: (c["began_before"], c["poll"]),
         ):
-            if not together or (until is not None and made["began_before"] >= until + timedelta(seconds=60)):
+            if not together or (
+                until is not None and made["began_before"] >= until + timedelta(seconds=60)
+            ):
                 together, until = [], datetime.min.replace(tzinfo=made["began_before"].tzinfo)
                 groups.append(together)
             together.append(made)
-            until = None if until is None or made["ended_before"] is None else max(until, made["ended_before"])
+            until = (
+                None
+                if until is None or made["ended_before"] is None
+                else max(until, made["ended_before"])
+            )
         for group in groups:
             first, places = group[0], {place_of(c) for c in group}
             last = (
@@ -334,9 +396,13 @@ def broker_incidents(changes: list[Row], episodes: list[Row]) -> list[Row]:
                     "poll": first["poll"],
                     "source": "polls",
                     "began_before": first["began_before"],
-                    **{name: last and last[name] for name in ("ended_poll", "ended_after", "ended_before")},
+                    **{
+                        name: last and last[name]
+                        for name in ("ended_poll", "ended_after", "ended_before")
+                    },
                     "partitions": sum(
-                        counted(c["topic_id"] for c in group if place_of(c) == place) for place in places
+                        counted(c["topic_id"] for c in group if place_of(c) == place)
+                        for place in places
                     ),
                     "first_out_before": first["began_before"],
                     "last_out_before": max(c["began_before"] for c in group),
@@ -376,11 +442,18 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
             leaderless = leaderless_bounds(row, before, bounds[1])
             # The eligible leaders of another ISR may be others, and so may those of another topic.
             life = rows[max(n for n in range(i) if rows[n]["prev_replicas"] is None) : i]
-            same = [r for r in life if all(r[n] == before[n] for n in ("leader", "leader_epoch", "isr", "replicas"))]
+            same = [
+                r
+                for r in life
+                if all(r[n] == before[n] for n in ("leader", "leader_epoch", "isr", "replicas"))
+            ]
             unlike = [r["first_poll"] for r in life if r not in same]
-            since = min(r["first_poll"] for r in same if not unlike or r["first_poll"] > max(unlike))
+            since = min(
+                r["first_poll"] for r in same if not unlike or r["first_poll"] > max(unlike)
+            )
             lists = [
-                # Told after the poll before, they may be of the state after: an election takes the new leader out.
+                # Told after the poll before, they may be of the state after: an election takes the
+                # new leader out.
                 (r["elr"], r["last_known_elr"], r["valid_from"] > row["prev_sent_at"])
                 for r in elr[place]
                 if since <= r["first_poll"] < row["first_poll"]
@@ -416,7 +489,11 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
                     "epoch_semantics": semantics,
                     "reason": reason(
                         row,
-                        [r for r in silver["silver.partition_snapshots"] if r["first_poll"] == row["first_poll"]],
+                        [
+                            r
+                            for r in silver["silver.partition_snapshots"]
+                            if r["first_poll"] == row["first_poll"]
+                        ],
                         silver["silver.cluster_snapshots"],
                         bounds[1],
                     ),
@@ -432,7 +509,11 @@ def leader_changes(silver: dict[str, list[Row]]) -> list[Row]:
 
 
 def is_from_none(row: Row) -> bool:
-    return row["prev_leader"] == -1 and row["leader"] != -1 and 72 not in {row["error_code"], row["prev_error_code"]}
+    return (
+        row["prev_leader"] == -1
+        and row["leader"] != -1
+        and 72 not in {row["error_code"], row["prev_error_code"]}
+    )
 
 
 def leaderless_bounds(row: Row, before: Row, changes_max: int | None) -> tuple[int, int | None]:
@@ -442,14 +523,18 @@ def leaderless_bounds(row: Row, before: Row, changes_max: int | None) -> tuple[i
     if row["prev_leader"] == -1 and row["prev_error_code"] != 72:
         shortest = ms(before["valid_from"], row["prev_sent_at"])
         return max(0, shortest or 0), ms(before["prev_sent_at"], row["valid_from"])
-    return 0, ms(row["prev_sent_at"], row["valid_from"]) if changes_max is None or changes_max > 1 else 0
+    return 0, ms(
+        row["prev_sent_at"], row["valid_from"]
+    ) if changes_max is None or changes_max > 1 else 0
 
 
 def lost(row: Row) -> bool:
     """The leader lost the partition, and is a replica still."""
     old, new = row["prev_leader"], row["leader"]
     return (
-        old not in {None, -1, new} and 72 not in {row["error_code"], row["prev_error_code"]} and old in row["replicas"]
+        old not in {None, -1, new}
+        and 72 not in {row["error_code"], row["prev_error_code"]}
+        and old in row["replicas"]
     )
 
 
@@ -473,7 +558,9 @@ def has_quiet_shrinks(row: Row, clusters: list[Row]) -> bool:
 
 
 def is_shrunk(row: Row, clusters: list[Row]) -> bool:
-    """At least as many brokers left the ISR as the epoch rose by, and nothing else is to be seen."""
+    """At least as many brokers left the ISR as the epoch rose by, and nothing else is to be
+    seen.
+    """
     same = all(row[name] == row[f"prev_{name}"] for name in ("leader", "replicas"))
     if not same or row["leader"] == -1 or 72 in {row["error_code"], row["prev_error_code"]}:
         return False
@@ -504,10 +591,16 @@ def reason(row: Row, of_poll: list[Row], clusters: list[Row], changes_max: int |
     if old == -1:
         return "recovery"
     moves = [r for r in of_poll if lost(r)]
-    failed = {r["prev_leader"] for r in moves if not is_preferred(r) or r["prev_leader"] not in r["isr"]}
+    failed = {
+        r["prev_leader"] for r in moves if not is_preferred(r) or r["prev_leader"] not in r["isr"]
+    }
     failed |= {r["leader"] for r in of_poll if came_back(r) and not is_shrunk(r, clusters)}
     if old not in row["replicas"]:
-        return "unknown" if old in failed or (is_preferred(row) and changes_max != 1) else "reassignment"
+        return (
+            "unknown"
+            if old in failed or (is_preferred(row) and changes_max != 1)
+            else "reassignment"
+        )
     if not is_preferred(row):
         return "failover" if is_failover(row, clusters) else "unknown"
     return "unknown" if old in failed else "preferred"
@@ -520,7 +613,9 @@ def steps(row: Row) -> int | None:
 
 
 def is_failover(row: Row, clusters: list[Row]) -> bool:
-    """The leader before lost it, not to the preferred replica, and that one has not led in between: no step is left."""
+    """The leader before lost it, not to the preferred replica, and that one has not led in between:
+    no step is left.
+    """
     if not lost(row) or is_preferred(row):
         return False
     count = steps(row)
@@ -531,7 +626,9 @@ def is_failover(row: Row, clusters: list[Row]) -> bool:
     return count == 1 or (count == 2 and bool(others_left) and not has_quiet_shrinks(row, clusters))
 
 
-def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int], bool] | None) -> str | None:
+def unclean(
+    row: Row, elr_level: int | None, known: tuple[list[int], list[int], bool] | None
+) -> str | None:
     old, new = row["prev_leader"], row["leader"]
     if row["error_code"] == 72:
         return None
@@ -553,7 +650,9 @@ def unclean(row: Row, elr_level: int | None, known: tuple[list[int], list[int], 
 
 
 def may_have_been_killed(row: Row, known: tuple[list[int], list[int], bool]) -> bool:
-    """The new leader was in the ELR while it was down: nobody sees whether it still was when it was back."""
+    """The new leader was in the ELR while it was down: nobody sees whether it still was when it was
+    back.
+    """
     return row["leader"] in known[0] and row["leader"] in (row["prev_offline_replicas"] or [])
 
 
@@ -572,7 +671,9 @@ def leader_balance(silver: dict[str, list[Row]]) -> list[Row]:
         leaders = [row["leader"] for row in held if row["leader"] != -1]
         preferred = [row["replicas"][0] for row in held]
         elsewhere = [
-            row["replicas"][0] for row in held if row["leader"] != row["replicas"][0] and row["error_code"] != 72
+            row["replicas"][0]
+            for row in held
+            if row["leader"] != row["replicas"][0] and row["error_code"] != 72
         ]
         for broker in {*leaders, *preferred, *current}:
             counts = {
@@ -585,7 +686,11 @@ def leader_balance(silver: dict[str, list[Row]]) -> list[Row]:
                 continue
             if before:
                 before.update(superseded_poll=poll, valid_to=at)
-            imbalance = counts["led_elsewhere"] / counts["preferred_for"] if counts["preferred_for"] else None
+            imbalance = (
+                counts["led_elsewhere"] / counts["preferred_for"]
+                if counts["preferred_for"]
+                else None
+            )
             current[broker] = {
                 "broker_id": broker,
                 "poll": poll,

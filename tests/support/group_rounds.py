@@ -29,13 +29,24 @@ class Rounds:
         read_on: int = 0,
         log_partition: int | None = None,
     ) -> None:
-        """Fold what is new; `read_on`: by how many offsets the log was read beyond the last record."""
-        read_to = {row["log_partition"]: (row["next_offset"] or row["offset"] + 1) + read_on for row in records}
+        """Fold what is new; `read_on`: by how many offsets the log was read beyond the last
+        record.
+        """
+        read_to = {
+            row["log_partition"]: (row["next_offset"] or row["offset"] + 1) + read_on
+            for row in records
+        }
         live = {
-            table.full_name: [row for row in self.of(table) if self._is_live(table, row)] for table in groups.TABLES
+            table.full_name: [row for row in self.of(table) if self._is_live(table, row)]
+            for table in groups.TABLES
         }
         memory = None if self.memory is None else json.loads(self.memory)
-        news = {"records": records, "read_to": read_to, "states": states, "log_partition": log_partition}
+        news = {
+            "records": records,
+            "read_to": read_to,
+            "states": states,
+            "log_partition": log_partition,
+        }
         remembered, rows = fold(self.group, memory, live, self._thresholds, **news)
         self.memory = json.dumps(remembered)
         for table in groups.TABLES:
@@ -51,7 +62,9 @@ class Rounds:
 
     @staticmethod
     def _is_live(table: Table, row: Row) -> bool:
-        return bool(row["is_live"] if "is_live" in table.column_names else row["ended_before"] is None)
+        return bool(
+            row["is_live"] if "is_live" in table.column_names else row["ended_before"] is None
+        )
 
     def _commit(self, table: Table, rows: Iterable[Row]) -> None:
         rows = list(rows)
@@ -62,7 +75,9 @@ class Rounds:
             for row in self.of(table)
             if not self._is_live(table, row) or tuple(row[name] for name in by) not in told
         ]
-        there = [row for row in rows if table.none_without is None or row[table.none_without] is not None]
+        there = [
+            row for row in rows if table.none_without is None or row[table.none_without] is not None
+        ]
         self.tables[table.full_name] = [*kept, *there]
         keys = [tuple(row[name] for name in table.key) for row in self.of(table)]
         assert len(keys) == len(set(keys)), f"{table.full_name}: a key is there twice"

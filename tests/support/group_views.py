@@ -1,5 +1,5 @@
-"""What the views over groups' tables are asked of: cases made by hand, each in a cluster of its own, and
-random ones.
+"""What the views over groups' tables are asked of: cases made by hand, each in a cluster of its
+own, and random ones.
 """
 
 import random
@@ -33,7 +33,9 @@ def place(cluster: str) -> Row:
 def whole(table: Table, row: Row) -> Row:
     """`row` with something in each column that must not be null."""
     known = {"updated_at": at(0), "members": 1, "round": 1, "memory": "{}"}
-    needed = (c for c in table.columns if not c.nullable and c.generated_as is None and c.name not in row)
+    needed = (
+        c for c in table.columns if not c.nullable and c.generated_as is None and c.name not in row
+    )
     return row | {c.name: known[c.name] if c.name in known else _DEFAULTS[c.type] for c in needed}
 
 
@@ -49,8 +51,16 @@ def settled(cluster: str, done_at: datetime | None) -> Row:
     return {**place(cluster), "history": "silver", "round": 1, "done_at": done_at, "memory": "{}"}
 
 
-def life(cluster: str, group: str, since: datetime, until: datetime | None = None, **more: Any) -> Row:
-    row = {**place(cluster), "group_id": group, "source": "log", "valid_from": since, "valid_to": until}
+def life(
+    cluster: str, group: str, since: datetime, until: datetime | None = None, **more: Any
+) -> Row:
+    row = {
+        **place(cluster),
+        "group_id": group,
+        "source": "log",
+        "valid_from": since,
+        "valid_to": until,
+    }
     return {**row, "log_partition": 3, **more}
 
 
@@ -68,9 +78,11 @@ def rebalance(cluster: str, id_: str, began: datetime, ended: datetime | None, *
 
 
 def led(cluster: str, *seen: tuple[int, int | None, int | None], partition: int = 3) -> list[Row]:
-    """Rows of silver.coordinators of a partition by (first poll, leader, error), a leader of None where the topic ends.
+    """Rows of silver.coordinators of a partition by (first poll, leader, error), a leader of None
+    where the topic ends.
 
-    The leader epoch is 4 at first, and one more with each change of the leader; an error hides the leader alone.
+    The leader epoch is 4 at first, and one more with each change of the leader; an error hides the
+    leader alone.
     """
     changes = (
         None not in (leader, before) and not (error or error_before) and leader != before
@@ -92,7 +104,8 @@ def led(cluster: str, *seen: tuple[int, int | None, int | None], partition: int 
                 "leader_epoch": None if leader is None else epochs[i],
                 "prev_leader": before,
                 "prev_leader_epoch": None if before is None else epochs[i - 1],
-                "is_move": not (None in (leader, before) or error or error_before) and leader != before,
+                "is_move": not (None in (leader, before) or error or error_before)
+                and leader != before,
                 "followed_until": began_before + LOOK_AHEAD,
             }
         )
@@ -104,8 +117,8 @@ def led(cluster: str, *seen: tuple[int, int | None, int | None], partition: int 
 MOVES = "moves"
 SETTLED = at(651)
 ASKED: dict[str, tuple[datetime, datetime | None, int | None, bool | None, str | None]] = {
-    # began_before, ended_before -> coordinator, followed_coordinator_move, poll of the move. The look-ahead of a move
-    # is 20 s.
+    # began_before, ended_before -> coordinator, followed_coordinator_move, poll of the move. The
+    # look-ahead of a move is 20 s.
     "before the first poll": (at(-5), at(-4), None, None, None),
     "watched for less than the look-ahead": (at(20), at(20), 1, None, None),
     "long before": (at(22), at(22), 1, False, None),
@@ -140,7 +153,8 @@ _ENDED_UNDER = {  # leader epochs, where they are told; the first move was from 
 
 
 def moves() -> Rows:
-    """Polls at 0, 10, 20, ... s: broker 1 leads, from poll 20 on 2, from poll 40 none, from poll 41 on 1.
+    """Polls at 0, 10, 20, ... s: broker 1 leads, from poll 20 on 2, from poll 40 none, from poll 41
+    on 1.
 
     At poll 60 it was asked on a listener that 1 does not have.
     """
@@ -194,7 +208,10 @@ ENDED = "ended"
 def topic_ended() -> Rows:
     return {
         silver.COORDINATORS: led(ENDED, (0, 1, None), (20, None, None), (40, 2, None)),
-        groups.GROUP_LIVES: [life(ENDED, "here", at(0)), life(ENDED, "here", at(0), source="polls")],
+        groups.GROUP_LIVES: [
+            life(ENDED, "here", at(0)),
+            life(ENDED, "here", at(0), source="polls"),
+        ],
         groups.REBALANCES_TOLD: [
             rebalance(ENDED, "while there", at(100), at(100)),
             rebalance(ENDED, "meanwhile", at(300), at(300)),
@@ -221,7 +238,9 @@ def months() -> Rows:
             rebalance(MONTHS, "went on for months, to the move", at(500), at(later)),
             rebalance(MONTHS, "goes on since before the move", at(500), None),
             rebalance(MONTHS, "went on for months, not to the move", at(500), at(later - 1000)),
-            rebalance(MONTHS, "long after the last news", at(later + 8_000_000), at(later + 8_000_000)),
+            rebalance(
+                MONTHS, "long after the last news", at(later + 8_000_000), at(later + 8_000_000)
+            ),
         ],
         internal.STATE: [settled(MONTHS, at(later + 9_000_000))],
     }
@@ -231,7 +250,8 @@ def months() -> Rows:
 
 BEGINS = "begins"
 BEGUN: dict[str, tuple[str, float, float | None, int | None, datetime | None, datetime | None]] = {
-    # group, began_before, began_after and ms since the one before, of the log -> narrowed_after, narrowed_before.
+    # group, began_before, began_after and ms since the one before, of the log -> narrowed_after,
+    # narrowed_before.
     "seen while it went on": ("g", 50, None, None, at(20), at(31)),
     "before the poll that would have shown it": ("g", 25, None, None, at(20), None),
     "a second one, before a poll saw that the first was over": ("g", 55, 50, 5_000, None, None),
@@ -260,11 +280,16 @@ def begins() -> Rows:
     for name, (group, by, after, since, *_) in BEGUN.items():
         row = rebalance(BEGINS, name, at(by), at(by + 1), group_id=group, group_type="classic")
         row |= {"began_after": None if after is None else at(after), "since_previous_ms": since}
-        row |= {"duration_ms_min": 1000, "duration_ms_max": None if after is None else 1000 * (by + 1 - after)}
+        row |= {
+            "duration_ms_min": 1000,
+            "duration_ms_max": None if after is None else 1000 * (by + 1 - after),
+        }
         told.append(row)
     goes_on = rebalance(BEGINS, "goes on", at(50), None, group_id="g", group_type="classic")
     return {
-        groups.REBALANCE_BEGINS: [{**place(BEGINS), **dict(zip(names, row, strict=True))} for row in seen],
+        groups.REBALANCE_BEGINS: [
+            {**place(BEGINS), **dict(zip(names, row, strict=True))} for row in seen
+        ],
         groups.REBALANCES_TOLD: [
             *told,
             goes_on,
@@ -277,8 +302,11 @@ def begins() -> Rows:
 # --- topics: their names, and partitions that nobody has ---
 
 TOPICS = "topics"
-WANTED: dict[str, tuple[float, list[str] | None, list[tuple[str | None, str | None, int]] | None, int | None]] = {
-    # when it ended, topics that are subscribed to, what members have (topic, id, partitions) -> partitions_unassigned
+WANTED: dict[
+    str, tuple[float, list[str] | None, list[tuple[str | None, str | None, int]] | None, int | None]
+] = {
+    # when it ended, topics that are subscribed to, what members have (topic, id, partitions) ->
+    # partitions_unassigned
     "all are taken": (50, ["orders"], [("orders", None, 4)], 0),
     "some are left": (50, ["clicks", "orders"], [("orders", None, 3), ("clicks", None, 1)], 2),
     "nobody is there": (50, [], [], 0),
@@ -291,7 +319,12 @@ WANTED: dict[str, tuple[float, list[str] | None, list[tuple[str | None, str | No
         [("clicks", None, 2), ("orders", None, 1)],
         0,
     ),
-    "more than there were": (50, ["clicks", "orders"], [("orders", None, 6), ("clicks", None, 1)], 1),
+    "more than there were": (
+        50,
+        ["clicks", "orders"],
+        [("orders", None, 6), ("clicks", None, 1)],
+        1,
+    ),
     "an id without a name": (50, ["orders"], [("orders", None, 4), (None, "id-?", 1)], None),
     "an id without a name, and nothing is wanted": (50, [], [(None, "id-?", 1)], None),
     "a topic that polls do not show": (50, ["orders", "secret"], [("orders", None, 4)], None),
@@ -310,11 +343,21 @@ WANTED: dict[str, tuple[float, list[str] | None, list[tuple[str | None, str | No
 
 def topics() -> Rows:
     def seen(topic: str, id_: str | None, count: int | None, first: int, until: int | None) -> Row:
-        row: Row = {**place(TOPICS), "topic": topic, "topic_id": id_, "partition_count": count, "error_code": 0}
+        row: Row = {
+            **place(TOPICS),
+            "topic": topic,
+            "topic_id": id_,
+            "partition_count": count,
+            "error_code": 0,
+        }
         row |= {"first_poll": poll(first), "valid_from": at(POLL_S * first + 1)}
         row["prev_sent_at"] = at(POLL_S * (first - 1)) if first else None
         if until is not None:
-            row |= {"last_poll": poll(until - 1), "superseded_poll": poll(until), "valid_to": at(POLL_S * until + 1)}
+            row |= {
+                "last_poll": poll(until - 1),
+                "superseded_poll": poll(until),
+                "valid_to": at(POLL_S * until + 1),
+            }
             row["last_seen_at"] = at(POLL_S * (until - 1) + 1)
         return row
 
@@ -349,7 +392,10 @@ def topics() -> Rows:
     for row in members:
         for side in ("before", "after"):
             if row[side] is not None:
-                row[side] = [dict(zip(("topic", "topic_id", "partitions"), has, strict=True)) for has in row[side]]
+                row[side] = [
+                    dict(zip(("topic", "topic_id", "partitions"), has, strict=True))
+                    for has in row[side]
+                ]
     return {
         silver.TOPIC_SNAPSHOTS: [
             seen("orders", "id-orders", 4, 0, 10),
@@ -375,8 +421,8 @@ HIDDEN = "hidden"
 
 
 def hidden() -> Rows:
-    """Polls told of a group from 0 s on, and the log from 100 s on; of another nothing but polls tell, and once more
-    the log alone.
+    """Polls told of a group from 0 s on, and the log from 100 s on; of another nothing but polls
+    tell, and once more the log alone.
     """
     told: Rows = defaultdict(list)
     for group, source, seconds in (
@@ -388,10 +434,21 @@ def hidden() -> Rows:
     ):
         id_ = f"{group} {source} {seconds}"
         common = {**place(HIDDEN), "group_id": group, "source": source, "began_before": at(seconds)}
-        told[groups.REBALANCES_TOLD].append(rebalance(HIDDEN, id_, at(seconds), at(seconds + 1)) | common)
-        told[groups.GROUP_EVENTS_TOLD].append({**common, "id": id_, "event": "created", "log_partition": 3})
-        told[groups.REBALANCE_STORMS_TOLD].append({**common, "id": id_, "kind": "storm", "last_before": at(500)})
-        member = {**place(HIDDEN), "group_id": group, "began_before": at(seconds), "rebalance_id": id_}
+        told[groups.REBALANCES_TOLD].append(
+            rebalance(HIDDEN, id_, at(seconds), at(seconds + 1)) | common
+        )
+        told[groups.GROUP_EVENTS_TOLD].append(
+            {**common, "id": id_, "event": "created", "log_partition": 3}
+        )
+        told[groups.REBALANCE_STORMS_TOLD].append(
+            {**common, "id": id_, "kind": "storm", "last_before": at(500)}
+        )
+        member = {
+            **place(HIDDEN),
+            "group_id": group,
+            "began_before": at(seconds),
+            "rebalance_id": id_,
+        }
         told[groups.REBALANCE_MEMBERS_TOLD].append({**member, "member_id": "a", "change": "joined"})
     told[groups.GROUP_LIVES] = [
         life(HIDDEN, "both", at(0), at(100), source="polls"),
@@ -412,8 +469,8 @@ def by_hand() -> Rows:
 
 
 def by_chance(seed: int, groups_each: int = 15) -> Rows:
-    """Two clusters whose partitions of the log move now and then, with rebalances at whole and half polls, so that
-    bounds often touch.
+    """Two clusters whose partitions of the log move now and then, with rebalances at whole and half
+    polls, so that bounds often touch.
     """
     pick = random.Random(seed)
 
@@ -440,11 +497,18 @@ def by_chance(seed: int, groups_each: int = 15) -> Rows:
                     "topic_id": known,
                     "partition_count": maybe(pick.randint(1, 6), 0.9),
                 }
-                row |= {"error_code": 0, "first_poll": poll(number), "valid_from": at(POLL_S * number + 1)}
+                row |= {
+                    "error_code": 0,
+                    "first_poll": poll(number),
+                    "valid_from": at(POLL_S * number + 1),
+                }
                 row["prev_sent_at"] = maybe(at(POLL_S * number - POLL_S), 0.9)
                 if following is not None:
                     row |= {"last_poll": poll(following - 1), "superseded_poll": poll(following)}
-                    row |= {"last_seen_at": row["valid_from"], "valid_to": at(POLL_S * following + 1)}
+                    row |= {
+                        "last_seen_at": row["valid_from"],
+                        "valid_to": at(POLL_S * following + 1),
+                    }
                 rows[silver.TOPIC_SNAPSHOTS].append(row)
         for number in range(groups_each):
             _group(pick, cluster, f"g{number}", rows)
@@ -464,22 +528,37 @@ def _group(pick: random.Random, cluster: str, group: str, rows: Rows) -> None:
     for source in pick.choice([("log",), ("polls",), ("log", "polls"), ()]):
         edges = sorted({time() for _ in range(4)})
         for since, until in zip(edges[::2], [*edges[1::2], None], strict=False):
-            rows[groups.GROUP_LIVES].append(life(cluster, group, since, until, source=source, log_partition=partition))
+            rows[groups.GROUP_LIVES].append(
+                life(cluster, group, since, until, source=source, log_partition=partition)
+            )
     for begin in sorted({time() for _ in range(3)}) if kind == "classic" else ():
         lasted = timedelta(seconds=pick.choice([0, 10, 25]))
         rows[groups.REBALANCE_BEGINS].append(
-            {**place(cluster), "group_id": group, "began_before": begin, "ended_before": maybe(begin + lasted, 0.9)}
+            {
+                **place(cluster),
+                "group_id": group,
+                "began_before": begin,
+                "ended_before": maybe(begin + lasted, 0.9),
+            }
             | {"began_after": maybe(begin - timedelta(seconds=11), 0.8)}
         )
     for number, began in enumerate(time() for _ in range(12)):
         ended = maybe(began + timedelta(seconds=pick.choice([0, 1, 20, 100])), 0.9)
-        row = rebalance(cluster, f"{cluster} {group} {number}", began, ended, group_id=group, group_type=kind)
+        row = rebalance(
+            cluster, f"{cluster} {group} {number}", began, ended, group_id=group, group_type=kind
+        )
         row |= {"source": pick.choice(["log", "polls"]), "log_partition": maybe(partition, 0.9)}
         row |= {"ended_leader_epoch": ended and maybe(pick.randint(3, 8))}
-        row |= {"began_after": maybe(began - timedelta(seconds=pick.choice([0, 15]))), "duration_ms_min": ended and 1}
+        row |= {
+            "began_after": maybe(began - timedelta(seconds=pick.choice([0, 15]))),
+            "duration_ms_min": ended and 1,
+        }
         row |= {"since_previous_ms": maybe(pick.choice([0, 5_000, 50_000]))}
         row |= {"subscribed": maybe(pick.sample("abcd", pick.choice([0, 1, 1, 2])), 0.8)}
-        has = [(maybe(topic), maybe(f"id-{topic}", 0.9), pick.randint(0, 4)) for topic in pick.sample("abc", 2)]
+        has = [
+            (maybe(topic), maybe(f"id-{topic}", 0.9), pick.randint(0, 4))
+            for topic in pick.sample("abc", 2)
+        ]
         row |= {"assigned": maybe(_as_assigned(has[: pick.randint(0, 2)]), 0.9)}
         rows[groups.REBALANCES_TOLD].append(row)
         member = {
@@ -490,16 +569,33 @@ def _group(pick: random.Random, cluster: str, group: str, rows: Rows) -> None:
             "change": "stayed",
         }
         for side in ("before", "after"):
-            member[side] = maybe([{**topic, "partitions": [topic["partitions"]]} for topic in _as_assigned(has)], 0.8)
+            member[side] = maybe(
+                [{**topic, "partitions": [topic["partitions"]]} for topic in _as_assigned(has)], 0.8
+            )
         rows[groups.REBALANCE_MEMBERS_TOLD].append({**member, "member_id": "m"})
-        event = {**place(cluster), "id": f"event {row['id']}", "group_id": group, "event": "deleted"}
-        rows[groups.GROUP_EVENTS_TOLD].append({**event, "source": row["source"], "began_before": began})
-        storm = {**event, "kind": "storm", "source": row["source"], "began_before": began, "last_before": began}
+        event = {
+            **place(cluster),
+            "id": f"event {row['id']}",
+            "group_id": group,
+            "event": "deleted",
+        }
+        rows[groups.GROUP_EVENTS_TOLD].append(
+            {**event, "source": row["source"], "began_before": began}
+        )
+        storm = {
+            **event,
+            "kind": "storm",
+            "source": row["source"],
+            "began_before": began,
+            "last_before": began,
+        }
         rows[groups.REBALANCE_STORMS_TOLD].append(storm)
 
 
 def removals(seed: int) -> Rows:
-    """Commits of two clusters that were removed, some of them by the log and by polls, with tombstones beside."""
+    """Commits of two clusters that were removed, some of them by the log and by polls, with
+    tombstones beside.
+    """
     pick = random.Random(f"removals {seed}")
     rows: Rows = defaultdict(list)
     for number in range(60):
@@ -508,20 +604,41 @@ def removals(seed: int) -> Rows:
         removed = at(pick.randint(0, 40) * 30)
         if pick.random() < 0.7:
             bounds = {"removed_after": removed - timedelta(seconds=30), "removed_before": removed}
-            told = {"poll": poll(number), "committed_offset": number, "is_group_gone": pick.random() < 0.5}
+            told = {
+                "poll": poll(number),
+                "committed_offset": number,
+                "is_group_gone": pick.random() < 0.5,
+            }
             rows[consumption.REMOVED_COMMITS_TOLD].append(where | commit | bounds | told)
-        in_log = where | {"log_partition": 1, "offset": number, "read_at": at(0), "day": at(0).date()}
+        in_log = where | {
+            "log_partition": 1,
+            "offset": number,
+            "read_at": at(0),
+            "day": at(0).date(),
+        }
         if pick.random() < 0.7:
             by = timedelta(seconds=pick.choice([0, -20, 59, 60, 61, -91]))
             entry = {column.name: commit.get(column.name) for column in bronze.COMMIT_COLUMNS}
             entry |= {"last_committed": number, "removed_timestamp": removed + by}
             entry |= {"removed_offset": number if pick.random() < 0.9 else None}
             rows[bronze.GROUP_LOG].append(
-                in_log | {"record": "commits", "chunk": 0, "next_offset": number + 1, "offset_commits": [entry]}
+                in_log
+                | {
+                    "record": "commits",
+                    "chunk": 0,
+                    "next_offset": number + 1,
+                    "offset_commits": [entry],
+                }
             )
             if pick.random() < 0.5:
-                tombstone = {"record": "record", "type": pick.choice([2, 3, 5]), "timestamp": removed + by}
-                rows[bronze.GROUP_LOG] += [in_log | tombstone | {"is_tombstone": True}] * pick.choice([1, 2])
+                tombstone = {
+                    "record": "record",
+                    "type": pick.choice([2, 3, 5]),
+                    "timestamp": removed + by,
+                }
+                rows[bronze.GROUP_LOG] += [
+                    in_log | tombstone | {"is_tombstone": True}
+                ] * pick.choice([1, 2])
     return dict(rows)
 
 

@@ -39,13 +39,21 @@ class Answer:
     broker_id: int | None = None
     witnesses: list[dict[str, Any]] | None = None
     enriched: dict[str, str] = field(default_factory=dict)  # kind -> outcome
-    enrichments: dict[str, dict[Any, tuple]] = field(default_factory=dict)  # kind -> key -> state, of those that are ok
+    enrichments: dict[str, dict[Any, tuple]] = field(
+        default_factory=dict
+    )  # kind -> key -> state, of those that are ok
     asked_ms: int = 70  # how long each question beside the poll takes
-    early: frozenset[str] = frozenset()  # the kinds that were answered before the poll: they follow the poll before
+    early: frozenset[str] = (
+        frozenset()
+    )  # the kinds that were answered before the poll: they follow the poll before
 
     def asked(self, kind: str) -> tuple[datetime, datetime]:
-        """When a kind was asked and answered: one after the other, after the poll's own answer; or a second before."""
-        asked_at = self.received_at + timedelta(milliseconds=self.asked_ms) * list(self.enriched).index(kind)
+        """When a kind was asked and answered: one after the other, after the poll's own answer; or
+        a second before.
+        """
+        asked_at = self.received_at + timedelta(milliseconds=self.asked_ms) * list(
+            self.enriched
+        ).index(kind)
         asked_at -= timedelta(seconds=kind in self.early)
         return asked_at, asked_at + timedelta(milliseconds=self.asked_ms)
 
@@ -58,8 +66,8 @@ def good_answer(
     topics: dict[str, list[dict[str, Any]]],
     **more: Any,
 ) -> Answer:
-    """A good answer of cluster id-prod, 100 ms after it was due and sent. `brokers`: their racks. `topics`: their
-    partitions.
+    """A good answer of cluster id-prod, 100 ms after it was due and sent. `brokers`: their racks.
+    `topics`: their partitions.
     """
     return Answer(
         poll_id=f"{stream}/{n:012d}",
@@ -98,8 +106,9 @@ class RandomCluster:
         kinds: Collection[str] = tuple(silver.ENRICHMENTS),
         versions: tuple[int, ...] = VERSIONS,
     ) -> None:
-        """`chance`: a seed, or what makes the choices. `mistaken_for`: the cluster that the alias may have been pointed
-        at in the beginning. `kinds`: the enrichments. `versions`: of Metadata, that polls are answered in.
+        """`chance`: a seed, or what makes the choices. `mistaken_for`: the cluster that the alias
+        may have been pointed at in the beginning. `kinds`: the enrichments. `versions`: of
+        Metadata, that polls are answered in.
         """
         self.alias = alias
         self.mistaken_for = mistaken_for
@@ -107,7 +116,9 @@ class RandomCluster:
         self.versions = versions
         self.besides = RandomEnrichments(self.random, kinds)
         self.cluster_id = f"id-{alias}"
-        self.brokers = {b: (f"host{b}", 9092, self.random.choice(["a", "b", None])) for b in range(3)}
+        self.brokers = {
+            b: (f"host{b}", 9092, self.random.choice(["a", "b", None])) for b in range(3)
+        }
         self.levels: tuple[int | None, int | None] = (25, 0)
         self.topics: dict[str, dict[str, Any]] = {}
         self.deleted: list[str] = []
@@ -139,7 +150,12 @@ class RandomCluster:
     def stall(self) -> None:
         """A leader that hangs drops its followers; they are back in no time."""
         leader = self.random.randrange(3)
-        for p in (p for topic in self.topics.values() for p in topic["partitions"] if p["leader"] == leader):
+        for p in (
+            p
+            for topic in self.topics.values()
+            for p in topic["partitions"]
+            if p["leader"] == leader
+        ):
             self.stalled.append((p, p["isr"]))
             p["isr"] = [leader]
 
@@ -231,8 +247,9 @@ class RandomCluster:
         self.levels = self.random.choice([(25, 0), (30, 0), (30, 1), (None, None)])
 
     def answers(self, polls: int, *, runs: float = 0.3) -> list[Answer]:
-        """Some `polls` answers: good, failed, stale, of another cluster; clocks that step back. `runs`: the chance that
-        a recorder begins with one, so that the next good one is a key frame.
+        """Some `polls` answers: good, failed, stale, of another cluster; clocks that step back.
+        `runs`: the chance that a recorder begins with one, so that the next good one is a key
+        frame.
         """
         r = self.random
         stream, n, batch, at = "20261101T000000Z-00000000", 0, 0, START
@@ -249,7 +266,12 @@ class RandomCluster:
                 version = r.choice(self.versions)
                 if r.random() < 0.2:
                     topic_filter = r.choice(
-                        [None, None, json.dumps({"pattern": "t[12].*"}), json.dumps({"topics": ["t1", "t2"]})]
+                        [
+                            None,
+                            None,
+                            json.dumps({"pattern": "t[12].*"}),
+                            json.dumps({"topics": ["t1", "t2"]}),
+                        ]
                     )
                 if r.random() < 0.08:
                     stream, n = f"20261101T{len(answers):06d}Z-00000000", 0
@@ -261,7 +283,14 @@ class RandomCluster:
             brokers, topics, levels = images[-1 if stuck is None else stuck]
             skew = timedelta(seconds=r.choice([0] * 12 + [-25]))
             answer = Answer(
-                f"{stream}/{n:012d}", stream, n, batch, at, interval_ms, ok=r.random() > 0.1, topic_filter=topic_filter
+                f"{stream}/{n:012d}",
+                stream,
+                n,
+                batch,
+                at,
+                interval_ms,
+                ok=r.random() > 0.1,
+                topic_filter=topic_filter,
             )
             # The cluster that others are mistaken for is the first to show its id.
             answer.ok |= not answers and self.mistaken_for is None
@@ -270,7 +299,9 @@ class RandomCluster:
                 answer.received_at = at + skew + timedelta(milliseconds=r.randint(1, 900))
                 answer.api_version = version
                 known = any(earlier.cluster_id == self.cluster_id for earlier in answers)
-                answer.cluster_id = "id-of-somebody-else" if r.random() < 0.02 and known else self.cluster_id
+                answer.cluster_id = (
+                    "id-of-somebody-else" if r.random() < 0.02 and known else self.cluster_id
+                )
                 if self.mistaken_for and len(answers) < 3 and r.random() < 0.1:
                     answer.cluster_id = self.mistaken_for
                 answer.levels = levels
@@ -283,7 +314,9 @@ class RandomCluster:
             n += 1
         return answers
 
-    def asked(self, topics: dict[str, Any], topic_filter: str | None, version: int) -> dict[str, Any]:
+    def asked(
+        self, topics: dict[str, Any], topic_filter: str | None, version: int
+    ) -> dict[str, Any]:
         """The answer's topics as this version shows them under this filter."""
         topics = copy.deepcopy(topics)
         if topic_filter and "topics" in topic_filter:
@@ -342,16 +375,24 @@ UNTOLD = (None,) * 8
 
 
 class RandomEnrichments:
-    """What a cluster answers to the kinds of enrichment, each asked now and then, and not always answered."""
+    """What a cluster answers to the kinds of enrichment, each asked now and then, and not always
+    answered.
+    """
 
     def __init__(self, chance: random.Random, kinds: Collection[str]) -> None:
         self.random = chance
         self.states: dict[str, dict[Any, tuple]] = {kind: {} for kind in kinds}
 
     def ask(self, answer: Answer) -> None:
-        partitions = [(name, k) for name, topic in answer.topics.items() for k in range(len(topic["partitions"]))]
+        partitions = [
+            (name, k)
+            for name, topic in answer.topics.items()
+            for k in range(len(topic["partitions"]))
+        ]
         keys = {
-            "configs": [(name,) for name, topic in answer.topics.items() if topic["error_code"] == 0],
+            "configs": [
+                (name,) for name, topic in answer.topics.items() if topic["error_code"] == 0
+            ],
             "reassignments": partitions,
             "quorum": [()],
             "elr": partitions,
@@ -365,12 +406,20 @@ class RandomEnrichments:
             answer.enriched[kind] = outcome
             if outcome == "ok":
                 self.states[kind] = answer.enrichments[kind] = {
-                    key: state for key in keys[kind] if (state := self.next_state(kind, self.states[kind].get(key)))
+                    key: state
+                    for key in keys[kind]
+                    if (state := self.next_state(kind, self.states[kind].get(key)))
                 }
                 answer.early |= {kind} if self.random.random() < 0.2 else set()
-                untold = sum(state == UNTOLD for state in self.states["groups"].values()) if kind == "groups" else 0
+                untold = (
+                    sum(state == UNTOLD for state in self.states["groups"].values())
+                    if kind == "groups"
+                    else 0
+                )
                 if untold:
-                    answer.enriched[kind] = f"ok: {untold} of {len(self.states[kind])} groups could not be described: x"
+                    answer.enriched[kind] = (
+                        f"ok: {untold} of {len(self.states[kind])} groups could not be described: x"
+                    )
 
     def next_state(self, kind: str, state: tuple | None) -> tuple | None:
         r = self.random
@@ -391,7 +440,16 @@ class RandomEnrichments:
                 [
                     ("classic", "consumer", "Stable", None, None, None, "range", members),
                     ("classic", "consumer", "PreparingRebalance", None, None, None, None, members),
-                    ("classic", "consumer", "Stable", None, None, None, None, None),  # may not be described
+                    (
+                        "classic",
+                        "consumer",
+                        "Stable",
+                        None,
+                        None,
+                        None,
+                        None,
+                        None,
+                    ),  # may not be described
                     ("consumer", None, "Stable", len(some), len(some), None, "uniform", members),
                     UNTOLD,
                 ]

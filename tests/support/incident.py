@@ -105,8 +105,16 @@ def answers() -> list[Answer]:
                 enriched={} if n else {"configs": "ok"},
                 enrichments={}
                 if n
-                else {"configs": {("orders",): (2, False), ("logs",): (1, False), ("clicks",): (1, True)}},
-                witnesses=[asked_too(at, is_behind=seconds in {20, 30})] if seconds in {10, 20, 30, 40} else None,
+                else {
+                    "configs": {
+                        ("orders",): (2, False),
+                        ("logs",): (1, False),
+                        ("clicks",): (1, True),
+                    }
+                },
+                witnesses=[asked_too(at, is_behind=seconds in {20, 30})]
+                if seconds in {10, 20, 30, 40}
+                else None,
             )
         )
     return found

@@ -1,9 +1,11 @@
-"""What became of groups while brokers 2 and 3 failed (tests/support/incident.py), as rows of gold and silver.
+"""What became of groups while brokers 2 and 3 failed (tests/support/incident.py), as rows of gold
+and silver.
 
-All are kept in `__consumer_offsets-0`, which broker 2 leads, broker 1 from 10 s, broker 2 again from 50 s. A broker
-that fails takes a member of `billing` along; it comes back at 34 s, and from 72 s another one crashes again and again.
-A member of `audit` restarts statically at 30 s, another times out at 95 s. `search` (KIP-848) takes in a member at 80
-s. `reports` is stuck from 30 s, `shop` (streams) from 85 s. `fresh` (share) is made at 55 s.
+All are kept in `__consumer_offsets-0`, which broker 2 leads, broker 1 from 10 s, broker 2 again
+from 50 s. A broker that fails takes a member of `billing` along; it comes back at 34 s, and from 72
+s another one crashes again and again. A member of `audit` restarts statically at 30 s, another
+times out at 95 s. `search` (KIP-848) takes in a member at 80 s. `reports` is stuck from 30 s,
+`shop` (streams) from 85 s. `fresh` (share) is made at 55 s.
 """
 
 from collections import Counter
@@ -57,7 +59,12 @@ def ms(begin: float | None, end: float | None) -> int | None:
 
 
 def owners(assignment: Assignment) -> dict[tuple[str, int], str]:
-    return {(t, p): member for member, topics in assignment.items() for t, ps in topics.items() for p in ps}
+    return {
+        (t, p): member
+        for member, topics in assignment.items()
+        for t, ps in topics.items()
+        for p in ps
+    }
 
 
 @dataclass
@@ -134,7 +141,11 @@ class History:
                     "instance_id": instance_id,
                     "client_id": client_id,
                     "client_host": client_host,
-                    "change": "left" if member not in after else "stayed" if member in before else "joined",
+                    "change": "left"
+                    if member not in after
+                    else "stayed"
+                    if member in before
+                    else "joined",
                     "before": assigned(before.get(member, {})),
                     "after": assigned(after.get(member, {})),
                     "began_before": at(began[1]),
@@ -145,7 +156,9 @@ class History:
 
 
 def topics_of(group: str, before: Assignment, after: Assignment) -> dict[str, Any]:
-    """What members subscribe to, and how many partitions of it they have; of a streams group it is not known."""
+    """What members subscribe to, and how many partitions of it they have; of a streams group it is
+    not known.
+    """
     if TYPES[group] == "streams":
         return {}
     counts = Counter(topic for topic, _ in owners(after))
@@ -158,7 +171,8 @@ def topics_of(group: str, before: Assignment, after: Assignment) -> dict[str, An
 def assigned(topics: Mapping[str, list[int] | int]) -> list[dict[str, Any]]:
     """As a column: partitions by topic, or how many."""
     return [
-        {"topic": topic, "topic_id": f"id-{topic}", "partitions": partitions} for topic, partitions in topics.items()
+        {"topic": topic, "topic_id": f"id-{topic}", "partitions": partitions}
+        for topic, partitions in topics.items()
     ]
 
 
@@ -168,21 +182,50 @@ def history() -> History:
     alone = {"b1": {"orders": [0, 1]}}
     again = {"b1": {"orders": [0]}, "b3": {"orders": [1]}}
     joined, left = ["member_joined"], ["member_left"]
-    made.rebalance("billing", (10, 11), began=(-601, -600.5), ended=-600, before=alone, after=two, reasons=joined)
+    made.rebalance(
+        "billing",
+        (10, 11),
+        began=(-601, -600.5),
+        ended=-600,
+        before=alone,
+        after=two,
+        reasons=joined,
+    )
     # The log has only its end; polls saw it begin.
-    made.rebalance("billing", (11, 12), began=(None, 27), ended=27, before=two, after=alone, reasons=left)
+    made.rebalance(
+        "billing", (11, 12), began=(None, 27), ended=27, before=two, after=alone, reasons=left
+    )
     # Two phases: 13 gives the partition up, 14 takes it over.
     made.rebalance(
-        "billing", (12, 14), began=(30, 34.2), ended=35.3, before=alone, after=again, reasons=joined, phases=2
+        "billing",
+        (12, 14),
+        began=(30, 34.2),
+        ended=35.3,
+        before=alone,
+        after=again,
+        reasons=joined,
+        phases=2,
     )
     for n, member in enumerate(("c1", "c2", "c3")):
         t, g = 72 + 6 * n, 14 + 2 * n
         crashing = {"b1": {"orders": [0]}, "b3": {}, member: {"orders": [1]}}
         made.rebalance(
-            "billing", (g, g + 1), began=(t - 2.5, t), ended=t + 1, before=again, after=crashing, reasons=joined
+            "billing",
+            (g, g + 1),
+            began=(t - 2.5, t),
+            ended=t + 1,
+            before=again,
+            after=crashing,
+            reasons=joined,
         )
         made.rebalance(
-            "billing", (g + 1, g + 2), began=(t + 0.5, t + 3), ended=t + 4, before=crashing, after=again, reasons=left
+            "billing",
+            (g + 1, g + 2),
+            began=(t + 0.5, t + 3),
+            ended=t + 4,
+            before=crashing,
+            after=again,
+            reasons=left,
         )
     made.rebalance(
         "search", (4, 5), began=(80, 80), ended=81.2, before={"s1": {"clicks": [0], "logs": [0]}},
@@ -201,22 +244,61 @@ def history() -> History:
 
 
 def costs() -> list[dict[str, Any]]:
-    """Of the rebalance at 27 s, in which orders-1 changed hands; and of the next, after which nobody asked for lag."""
-    common = {**CLUSTER, "group_id": "billing", "topic": "orders", "cadence_ms": 5_000, "updated_at": NOON}
+    """Of the rebalance at 27 s, in which orders-1 changed hands; and of the next, after which
+    nobody asked for lag.
+    """
+    common = {
+        **CLUSTER,
+        "group_id": "billing",
+        "topic": "orders",
+        "cadence_ms": 5_000,
+        "updated_at": NOON,
+    }
     of_27 = common | {"rebalance_id": "billing-12", "began_before": at(27), "ended_before": at(27)}
-    of_34 = common | {"rebalance_id": "billing-14", "began_before": at(34.2), "ended_before": at(35.3)}
+    of_34 = common | {
+        "rebalance_id": "billing-14",
+        "began_before": at(34.2),
+        "ended_before": at(35.3),
+    }
     done = {"pause_ms_min": 0, "reprocessed_min": 0, "close_reason": "recovered"}
     return [
         of_27
         | done
-        | {"partition": 0, "commit_gap_ms": 5_000, "pause_ms_max": 5_000, "lag_before": 10, "lag_peak": 10}
-        | {"last_committed": 400, "last_commit_at": at(25), "first_committed": 420, "first_commit_at": at(30)}
+        | {
+            "partition": 0,
+            "commit_gap_ms": 5_000,
+            "pause_ms_max": 5_000,
+            "lag_before": 10,
+            "lag_peak": 10,
+        }
+        | {
+            "last_committed": 400,
+            "last_commit_at": at(25),
+            "first_committed": 420,
+            "first_commit_at": at(30),
+        }
         | {"lag_back_before": at(30), "reprocessed_max": 5, "lost_unread": 0},
         of_27
         | {"partition": 1, "commit_gap_ms": 24_000, "pause_ms_min": 14_000, "pause_ms_max": 24_000}
-        | {"last_committed": 300, "last_commit_at": at(5), "first_committed": 280, "first_commit_at": at(29)}
-        | {"lag_before": 12, "lag_peak": 90, "lag_peak_at": at(30), "lag_back_after": at(40), "lag_back_before": at(50)}
-        | {"reprocessed_min": 20, "reprocessed_max": 90, "lost_unread": 0, "close_reason": "recovered"},
+        | {
+            "last_committed": 300,
+            "last_commit_at": at(5),
+            "first_committed": 280,
+            "first_commit_at": at(29),
+        }
+        | {
+            "lag_before": 12,
+            "lag_peak": 90,
+            "lag_peak_at": at(30),
+            "lag_back_after": at(40),
+            "lag_back_before": at(50),
+        }
+        | {
+            "reprocessed_min": 20,
+            "reprocessed_max": 90,
+            "lost_unread": 0,
+            "close_reason": "recovered",
+        },
         of_34
         | {"partition": 1, "pause_unknown": "no_commit_after", "reprocessed_min": 0}
         | {
@@ -260,7 +342,14 @@ def storms() -> list[dict[str, Any]]:
     common |= {"source": "log", "is_live": False}
     client_id, client_host, _ = MEMBERS["c1"]
     return [
-        {**common, "id": "storm", "kind": "storm", "last_before": at(87), "rebalances": 6, "per_hour": 1440.0},
+        {
+            **common,
+            "id": "storm",
+            "kind": "storm",
+            "last_before": at(87),
+            "rebalances": 6,
+            "per_hour": 1440.0,
+        },
         {
             **common,
             "id": "loop",
@@ -298,7 +387,9 @@ def begins() -> list[dict[str, Any]]:
 
 
 def snapshots() -> list[dict[str, Any]]:
-    """What each poll, 10 s apart, was told: group, state, its first poll and its last (None: still)."""
+    """What each poll, 10 s apart, was told: group, state, its first poll and its last (None:
+    still).
+    """
     rows = []
     for group, state, first, last in (
         ("billing", "Stable", 0, 1),
@@ -335,8 +426,9 @@ def snapshots() -> list[dict[str, Any]]:
 
 
 def lag_rows() -> list[dict[str, Any]]:
-    """Offsets were asked for each minute, from ten minutes before noon on: of billing, which stopped when it lost its
-    coordinator; of audit, which keeps up and stumbled; of shop, which is always behind; of reports, which was deleted.
+    """Offsets were asked for each minute, from ten minutes before noon on: of billing, which
+    stopped when it lost its coordinator; of audit, which keeps up and stumbled; of shop, which is
+    always behind; of reports, which was deleted.
     """
     rows = []
     told: dict[str, Callable[[int], tuple[int, int] | None]] = {
@@ -351,8 +443,14 @@ def lag_rows() -> list[dict[str, Any]]:
             micros = to_micros(at(60 * minute - 600))
             visit = Visit(f"{STREAM}/{minute:012}", micros, micros + 100_000, micros + 300_000)
             commit = offsets(minute)
-            said = {visit.poll: Told(micros + 200_000, False, [Commit("clicks", 0, *commit)])} if commit else {}
-            memory, made = fold(Group("id-prod", "prod", group), memory, live, [visit], told=said, before=before)
+            said = (
+                {visit.poll: Told(micros + 200_000, False, [Commit("clicks", 0, *commit)])}
+                if commit
+                else {}
+            )
+            memory, made = fold(
+                Group("id-prod", "prod", group), memory, live, [visit], told=said, before=before
+            )
             before = visit
             for row in made.lag:
                 live = row if row["valid_to"] is None else None

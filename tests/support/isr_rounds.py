@@ -1,5 +1,5 @@
-"""Rounds of the fold of ISRs over a history of silver: all of it at one go, or cut, with no more of live rows than it
-asks for.
+"""Rounds of the fold of ISRs over a history of silver: all of it at one go, or cut, with no more of
+live rows than it asks for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,15 @@ Rows = dict[str, list[Row]]
 
 
 def folded(history: History, *ends: int, narrow: bool = False) -> tuple[Rows, Memory]:
-    """The rows of the three tables, and the memory, after rounds up to each of the polls numbered `ends` (without: up
-    to the last).
+    """The rows of the three tables, and the memory, after rounds up to each of the polls numbered
+    `ends` (without: up to the last).
 
     `narrow`: give the fold only those live rows that it says it needs.
     """
 
-    def with_context(memory: Any, live: Mapping[str, Sequence[Row]], news: News, thresholds: Any) -> Folded:
+    def with_context(
+        memory: Any, live: Mapping[str, Sequence[Row]], news: News, thresholds: Any
+    ) -> Folded:
         news = replace(news, context=context(history, news))
         return fold(memory, narrowed(live, news) if narrow else live, news, thresholds)
 
@@ -44,25 +46,39 @@ def folded(history: History, *ends: int, narrow: bool = False) -> tuple[Rows, Me
 def context(history: History, news: News) -> list[Row]:
     """The partitions, as they are, of topics whose settings changed."""
     topics = {row["topic"] for row in news.rows.get(CONFIGS, ())}
-    rows = [as_of(row, news.settled_poll) for row in history.rows[PARTITIONS] if row["first_poll"] <= news.settled_poll]
+    rows = [
+        as_of(row, news.settled_poll)
+        for row in history.rows[PARTITIONS]
+        if row["first_poll"] <= news.settled_poll
+    ]
     return [row for row in rows if row["topic"] in topics and row["superseded_poll"] is None]
 
 
 def narrowed(live: Mapping[str, Sequence[Row]], news: News) -> Rows:
-    touched = {(row["topic"], row["partition"]) for row in [*news.rows.get(PARTITIONS, ()), *news.context]}
+    touched = {
+        (row["topic"], row["partition"]) for row in [*news.rows.get(PARTITIONS, ()), *news.context]
+    }
 
     def of_touched(row: Row) -> bool:
         return (row["topic"], row["partition"]) in touched
 
     return {
-        CHANGES: [r for r in live[CHANGES] if of_touched(r) or r["cause"] is None or r["ended_poll"] is not None],
+        CHANGES: [
+            r
+            for r in live[CHANGES]
+            if of_touched(r) or r["cause"] is None or r["ended_poll"] is not None
+        ],
         EPISODES: list(filter(of_touched, live[EPISODES])),
         INCIDENTS: list(live[INCIDENTS]),
     }
 
 
-def wait(history: History, rows: Rows, memory: Memory, at: datetime) -> tuple[Rows, datetime | None]:
-    """What a round without news makes of the rows of a whole history, settled `at`; and the deadline."""
+def wait(
+    history: History, rows: Rows, memory: Memory, at: datetime
+) -> tuple[Rows, datetime | None]:
+    """What a round without news makes of the rows of a whole history, settled `at`; and the
+    deadline.
+    """
     last = history.polls[-1].poll_id
     live = {table: [row for row in rows[table] if row["is_live"]] for table in TABLES}
     made = fold(memory, live, News({}, last, last, at), THRESHOLDS)
@@ -71,7 +87,9 @@ def wait(history: History, rows: Rows, memory: Memory, at: datetime) -> tuple[Ro
 
 
 def wait_for_ever(history: History) -> Rows:
-    """The rows of a whole history when nothing is due any more. Before a deadline none may change."""
+    """The rows of a whole history when nothing is due any more. Before a deadline none may
+    change.
+    """
     rows, memory = folded(history)
     said, deadline = wait(history, rows, memory, history.polls[-1].at)
     assert not any(said.values())
@@ -82,5 +100,8 @@ def wait_for_ever(history: History) -> Rows:
         made, later = wait(history, rows, memory, deadline)
         assert later is None or later > deadline
         deadline = later
-        rows = {table: list({row["id"]: row for row in [*rows[table], *made[table]]}.values()) for table in TABLES}
+        rows = {
+            table: list({row["id"]: row for row in [*rows[table], *made[table]]}.values())
+            for table in TABLES
+        }
     return rows

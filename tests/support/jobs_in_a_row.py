@@ -1,4 +1,5 @@
-"""Runs jobs one after the other in one session. Each argument is the command line of a job: a name, then arguments.
+"""Runs jobs one after the other in one session. Each argument is the command line of a job: a name,
+then arguments.
 
 python jobs_in_a_row.py "JOB ARGUMENT..." ...
 """

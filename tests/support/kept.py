@@ -63,7 +63,9 @@ class Kept:
         rows = pa.Table.from_batches(batches, POLLS).to_pylist()
         with self._changed:
             if self.has_room:
-                self.entries.append(Entry(cluster, at_ms, rows, news, is_key_frame, ok, time.monotonic()))
+                self.entries.append(
+                    Entry(cluster, at_ms, rows, news, is_key_frame, ok, time.monotonic())
+                )
             else:
                 self.refused += 1
             self._changed.notify_all()
@@ -76,4 +78,6 @@ class Kept:
     def until(self, check: Callable[[], object], seconds: float = 10.0) -> None:
         """Wait until a check of the entries holds."""
         with self._changed:
-            assert self._changed.wait_for(check, seconds), [(each.header, each.outcomes) for each in self.entries]
+            assert self._changed.wait_for(check, seconds), [
+                (each.header, each.outcomes) for each in self.entries
+            ]

@@ -1,4 +1,6 @@
-"""SIGKILL between two commits, in one process: what a round has not written by then does not come to be."""
+"""SIGKILL between two commits, in one process: what a round has not written by then does not come
+to be.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +36,9 @@ def killed_after(commits: int) -> Iterator[None]:
 
 @contextmanager
 def killed_at(step: str, *, before: bool) -> Iterator[None]:
-    """Kill a process when it plans a round, or says that it is done: before the commit, or after it."""
+    """Kill a process when it plans a round, or says that it is done: before the commit, or after
+    it.
+    """
     original: Callable[..., Step | None] = getattr(Rounds, step)
 
     def dying(*args: Any) -> None:

@@ -15,8 +15,8 @@ TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.TABLES)}
 
 
 def check_lake(lake: Lake, dropped: Sequence[stored.Row] = ()) -> None:
-    """No poll twice, no hole in a stream's numbers; silver is what the rules make of its bronze in one process, and
-    gold what they make of that.
+    """No poll twice, no hole in a stream's numbers; silver is what the rules make of its bronze in
+    one process, and gold what they make of that.
 
     `dropped`: rows that bronze has had.
     """
@@ -35,13 +35,20 @@ def check_lake(lake: Lake, dropped: Sequence[stored.Row] = ()) -> None:
     assert {row["kind"] for row in stored.rows_of(lake, silver.CLUSTER_SNAPSHOTS)} <= {"kafka"}
     steps = stored.rows_of(lake, internal.ROUNDS)
     assert max(Counter(row["round"] for row in steps).values()) == 1
-    done = {row["history"]: row["round"] for row in sorted(stored.newest_states(lake), key=itemgetter("round"))}
+    done = {
+        row["history"]: row["round"]
+        for row in sorted(stored.newest_states(lake), key=itemgetter("round"))
+    }
     for row in (each for each in steps if each["step"] == "planned"):
-        assert any(done.get(of, 0) >= row["round"] for of in row["histories"]), f"round {row['round']} is not done"
+        assert any(done.get(of, 0) >= row["round"] for of in row["histories"]), (
+            f"round {row['round']} is not done"
+        )
 
 
 def check_polls(lake: Lake) -> None:
-    """Each poll that was made is there, once, however often what polls and what commits was killed."""
+    """Each poll that was made is there, once, however often what polls and what commits was
+    killed.
+    """
     polls = [row for row in stored.rows_of(lake, bronze.METADATA_POLLS) if row["record"] == "poll"]
     assert not {row["error_kind"] for row in polls} & GAPS
     check_numbers(polls)

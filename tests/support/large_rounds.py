@@ -1,5 +1,5 @@
-"""Rounds of one cluster in memory, held as one or, when it is large, with the little that jobs/rounds/large.py lets its
-fold see.
+"""Rounds of one cluster in memory, held as one or, when it is large, with the little that
+jobs/rounds/large.py lets its fold see.
 """
 
 import json
@@ -24,7 +24,14 @@ from schemas import gold, silver
 from schemas.internal import STATE
 from schemas.table import PART, Table
 from tests.support.histories import START
-from tests.support.silver_rounds import HEADERS, LIVE_PARTITIONS, LIVE_TOPICS, PARTITIONS, SAID, TOPICS
+from tests.support.silver_rounds import (
+    HEADERS,
+    LIVE_PARTITIONS,
+    LIVE_TOPICS,
+    PARTITIONS,
+    SAID,
+    TOPICS,
+)
 
 Row = dict[str, Any]
 CONFIGS = silver.TOPIC_CONFIGS.full_name
@@ -32,10 +39,15 @@ KEYS = {table.full_name: table.key for table in (*silver.TABLES, *gold.TABLES)}
 PLAN = Plan(frozenset({SILVER, *GOLD}), Thresholds(), START)
 _TIME = pa.timestamp("us", tz="UTC")
 _ARROW = {
-    **dict.fromkeys(("cluster_id", "cluster", "first_poll", "prev_poll", "last_poll", "superseded_poll"), pa.string()),
+    **dict.fromkeys(
+        ("cluster_id", "cluster", "first_poll", "prev_poll", "last_poll", "superseded_poll"),
+        pa.string(),
+    ),
     **{f.name: f.type for f in LIVE_PARTITIONS},
     **{f"prev_{f.name}": f.type for f in LIVE_PARTITIONS},
-    **dict.fromkeys(("valid_from", "prev_sent_at", "last_seen_at", "last_seen_sent_at", "valid_to"), _TIME),
+    **dict.fromkeys(
+        ("valid_from", "prev_sent_at", "last_seen_at", "last_seen_sent_at", "valid_to"), _TIME
+    ),
     **dict.fromkeys(("interval_ms", "from_offset", "to_offset"), pa.int64()),
     "end_reason": pa.string(),
 }
@@ -110,11 +122,14 @@ class Rounds:
         said = [
             row
             for row in bronze
-            if row["poll_id"] in each.polls and row["record"] in {"poll", "answer", *each.polls[row["poll_id"]]}
+            if row["poll_id"] in each.polls
+            and row["record"] in {"poll", "answer", *each.polls[row["poll_id"]]}
         ]
         live, first = self._live(), []
         if each.is_large and not each.polls:
-            live[PARTITIONS] = _summed(list(self.tables[PARTITIONS].values()), list(self.tables[CONFIGS].values()))
+            live[PARTITIONS] = _summed(
+                list(self.tables[PARTITIONS].values()), list(self.tables[CONFIGS].values())
+            )
         elif each.is_large:
             live, said, first = self._narrowed(each, live, said)
         self.seen.append(len(live.get(PARTITIONS, ())))
@@ -132,17 +147,28 @@ class Rounds:
         for row in made.pop(STATE.full_name):
             self.states[row["history"]] = row
         for table, rows in made.items():
-            self.tables[table].update({tuple(row[name] for name in KEYS[table]): row for row in rows})
-        self.tables[PARTITIONS].update({tuple(row[name] for name in KEYS[PARTITIONS]): row for row in first})
+            self.tables[table].update(
+                {tuple(row[name] for name in KEYS[table]): row for row in rows}
+            )
+        self.tables[PARTITIONS].update(
+            {tuple(row[name] for name in KEYS[PARTITIONS]): row for row in first}
+        )
 
     def _live(self) -> dict[str, list[Row]]:
         """Live rows, and what gold has not had yet."""
-        done = min((self.states[name]["done_poll"] or "" if name in self.states else "" for name in GOLD), default="")
+        done = min(
+            (self.states[name]["done_poll"] or "" if name in self.states else "" for name in GOLD),
+            default="",
+        )
         snapshots = {table.full_name for table in silver.SNAPSHOTS}
 
         def is_brought(table: str, row: Row) -> bool:
             if table in snapshots:
-                return row["valid_to"] is None or row["first_poll"] > done or row["superseded_poll"] > done
+                return (
+                    row["valid_to"] is None
+                    or row["first_poll"] > done
+                    or row["superseded_poll"] > done
+                )
             return row.get("is_live", row.get("valid_to") is None)
 
         return {
@@ -162,15 +188,20 @@ class Rounds:
             batches = pa.Table.from_pylist(topics, schema=SAID).to_batches(max_chunksize=2)
             place = Place(poll_of(header), None)
             first = [
-                first_rows(place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind).to_pylist()
+                first_rows(
+                    place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind
+                ).to_pylist()
                 for batch in batches
             ]
             told = [*others, *(row | {"partitions": None} for row in topics)]
             return live, told, [row for of in first for row in of]
         read = [poll_id for poll_id, records in each.polls.items() if "topic" in records]
-        headers = pa.Table.from_pylist([self.headers[poll_id] for poll_id in sorted(read)], schema=HEADERS)
+        headers = pa.Table.from_pylist(
+            [self.headers[poll_id] for poll_id in sorted(read)], schema=HEADERS
+        )
         current = {
-            table: [row for row in live.get(table, ()) if row["valid_to"] is None] for table in (TOPICS, PARTITIONS)
+            table: [row for row in live.get(table, ()) if row["valid_to"] is None]
+            for table in (TOPICS, PARTITIONS)
         }
         part = (
             pa.Table.from_pylist(topics, schema=SAID),
@@ -183,7 +214,9 @@ class Rounds:
             self.state,
             headers,
             *(
-                rows.filter(pa.array([name in names for name in rows["topic"].to_pylist()], pa.bool_()))
+                rows.filter(
+                    pa.array([name in names for name in rows["topic"].to_pylist()], pa.bool_())
+                )
                 for rows in part
             ),
             kind=each.kind,
@@ -202,9 +235,13 @@ class Rounds:
             for row in live.get(PARTITIONS, ())
             if _is_later(row, done)
             or (row["topic"], row["partition"]) in kept
-            or len(row["isr"] or range(99)) <= max(min_isr.get(row["topic"], -1), behind.get(row["topic"], -1))
+            or len(row["isr"] or range(99))
+            <= max(min_isr.get(row["topic"], -1), behind.get(row["topic"], -1))
         ]
-        live = live | {PARTITIONS: brought, TOPICS: [row for row in live.get(TOPICS, ()) if row["topic"] in names]}
+        live = live | {
+            PARTITIONS: brought,
+            TOPICS: [row for row in live.get(TOPICS, ()) if row["topic"] in names],
+        }
         return live, [*others, *told.to_pylist()], []
 
 
@@ -238,7 +275,8 @@ def _summed(rows: list[Row], settings: list[Row]) -> list[Row]:
             kept.append(row)
             continue
         of = same.setdefault(
-            (row["first_poll"], row["leader"], (row["replicas"] or (None,))[0], row["error_code"]), row | {TIMES: 0}
+            (row["first_poll"], row["leader"], (row["replicas"] or (None,))[0], row["error_code"]),
+            row | {TIMES: 0},
         )
         of[TIMES] += 1
     return [*kept, *same.values()]
@@ -247,15 +285,17 @@ def _summed(rows: list[Row], settings: list[Row]) -> list[Row]:
 def tables_of(
     bronze: Iterable[Row], kinds: Mapping[str, str] | None = None, at: datetime = START
 ) -> dict[Table, list[Row]]:
-    """The rows of all tables of polls' history that the rules make of these rows of bronze, without Spark; and the
-    states after it. `kinds`: by alias. `at`: when the rounds are.
+    """The rows of all tables of polls' history that the rules make of these rows of bronze, without
+    Spark; and the states after it. `kinds`: by alias. `at`: when the rounds are.
     """
     of_clusters: dict[str, list[Row]] = defaultdict(list)
     for row in bronze:
         of_clusters[row["cluster"]].append(row)
     found: dict[Table, list[Row]] = {table: [] for table in (*silver.TABLES, *gold.TABLES, STATE)}
     for alias, rows in of_clusters.items():
-        claimed_id = next(row["cluster_id"] for row in rows if row["record"] == "poll" and row["outcome"] == "ok")
+        claimed_id = next(
+            row["cluster_id"] for row in rows if row["record"] == "poll" and row["outcome"] == "ok"
+        )
         made = Rounds(alias, claimed_id, (kinds or {}).get(alias, "kafka"), replace(PLAN, at=at))
         made.catch_up(rows, 60)
         for table in (*silver.TABLES, *gold.TABLES):
@@ -264,8 +304,12 @@ def tables_of(
     return found
 
 
-def in_memory(bronze: Iterable[Row], kinds: Mapping[str, str] | None = None) -> dict[str, list[str]]:
-    """The same as tests.lakes.rows_of has the rows of a lake without OF_A_RUN, by the table's name."""
+def in_memory(
+    bronze: Iterable[Row], kinds: Mapping[str, str] | None = None
+) -> dict[str, list[str]]:
+    """The same as tests.lakes.rows_of has the rows of a lake without OF_A_RUN, by the table's
+    name.
+    """
     return {
         table.full_name: sorted(
             json.dumps(

@@ -20,11 +20,11 @@ _NEWEST = 4
 
 @dataclass
 class Listening:
-    """Nodes, each with a port of its own, while the context is open. A connection's requests are answered in their
-    order, as brokers do; so an answer may take its time.
+    """Nodes, each with a port of its own, while the context is open. A connection's requests are
+    answered in their order, as brokers do; so an answer may take its time.
 
-    `versions`: of each request, by its key, the first and last of a node. `answer`: the body of an answer to a node's
-    request (key, version, body); None closes the connection.
+    `versions`: of each request, by its key, the first and last of a node. `answer`: the body of an
+    answer to a node's request (key, version, body); None closes the connection.
     """
 
     nodes: tuple[int, ...]
@@ -108,7 +108,9 @@ class Listening:
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=first, max_version=last)
             for key, (first, last) in keys.items()
         ]
-        response = ApiVersionsResponse(version=version, error_code=0, api_keys=one, throttle_time_ms=0)
+        response = ApiVersionsResponse(
+            version=version, error_code=0, api_keys=one, throttle_time_ms=0
+        )
         return bytes(response.encode(version=version))
 
 

@@ -42,9 +42,11 @@ def _text(text: str) -> bytes:
 
 @dataclass
 class Brokers:
-    """Brokers 0 and 1, of which each leads the partitions of its number, modulo 2, unless `leaders` says otherwise.
+    """Brokers 0 and 1, of which each leads the partitions of its number, modulo 2, unless `leaders`
+    says otherwise.
 
-    Partition n begins at `begins` (0) and ends at 100 + n: before the first record that is appended there is none.
+    Partition n begins at `begins` (0) and ends at 100 + n: before the first record that is appended
+    there is none.
     """
 
     newest: int = KAFKA_4_3
@@ -84,13 +86,19 @@ class Brokers:
         self.nodes = Listening((0, 1), self._versions, self._answer)
         return self.nodes
 
-    def append(self, partition: int, *records: tuple[bytes | None, bytes | None], control: bool = False) -> None:
+    def append(
+        self, partition: int, *records: tuple[bytes | None, bytes | None], control: bool = False
+    ) -> None:
         """Write records, of a key and a value, each in a batch of its own."""
         with self.changed:
             for key, value in records:
-                batch = Batch(self.end(partition), [Record(0, key=key, value=value)], self.epoch_of(partition))
+                batch = Batch(
+                    self.end(partition), [Record(0, key=key, value=value)], self.epoch_of(partition)
+                )
                 if control:
-                    batch = Batch(**vars(batch) | {"control": True, "transactional": True, "producer_id": 9})
+                    batch = Batch(
+                        **vars(batch) | {"control": True, "transactional": True, "producer_id": 9}
+                    )
                 self.logs.setdefault(partition, []).append(batch_bytes(batch))
             self.changed.notify_all()
 
@@ -117,14 +125,22 @@ class Brokers:
         if key == METADATA:
             return self._metadata(version, body)
         request = REQUESTS[key].decode(body, version=version)
-        answer = self._fetch(node, request) if isinstance(request, FetchRequest) else self._offsets(node, request)
+        answer = (
+            self._fetch(node, request)
+            if isinstance(request, FetchRequest)
+            else self._offsets(node, request)
+        )
         if answer is None:
             return None
-        return written(response_of(REQUESTS[key]), version, {"throttle_time_ms": 0, "session_id": 0} | answer)
+        return written(
+            response_of(REQUESTS[key]), version, {"throttle_time_ms": 0, "session_id": 0} | answer
+        )
 
     def _metadata(self, version: int, body: bytes) -> bytes:
         names = read_values(body, METADATA_REQUEST, version)["topics"]
-        self.asked.append("all topics" if names is None else "no topic" if not names else "the topic")
+        self.asked.append(
+            "all topics" if names is None else "no topic" if not names else "the topic"
+        )
         wanted = [TOPIC, "orders"] if names is None else [each["name"] for each in names]
         values = {
             "throttle_time_ms": 0,
@@ -134,7 +150,9 @@ class Brokers:
             ],
             "cluster_id": self.cluster_id,
             "controller_id": 0,
-            "topics": [self._topic(name, version) for name in wanted if self.is_told or name != TOPIC],
+            "topics": [
+                self._topic(name, version) for name in wanted if self.is_told or name != TOPIC
+            ],
             "cluster_authorized_operations": NOT_TOLD,
             "error_code": 0,
         }
@@ -173,7 +191,10 @@ class Brokers:
         answers = []
         for each in topic.partitions:
             if isinstance(request, ListOffsetsRequest):
-                number, at = each.partition_index, {EARLIEST: self.begins.get(each.partition_index, 0)}
+                number, at = (
+                    each.partition_index,
+                    {EARLIEST: self.begins.get(each.partition_index, 0)},
+                )
                 found = {"offset": at.get(each.timestamp, self.end(number))}
             else:
                 assert isinstance(request, OffsetForLeaderEpochRequest)
@@ -184,7 +205,12 @@ class Brokers:
                     found = {"leader_epoch": min(epoch, 5), "end_offset": 60}
                 self.asked.append(f"epoch {each.leader_epoch} of {number}")
             error = self._error(node, number, each.current_leader_epoch)
-            numbers = {"partition_index": number, "partition": number, "error_code": error, "timestamp": -1}
+            numbers = {
+                "partition_index": number,
+                "partition": number,
+                "error_code": error,
+                "timestamp": -1,
+            }
             answers.append({"leader_epoch": 0} | numbers | found)
         return {"topics": [{"name": TOPIC, "topic": TOPIC, "partitions": answers}]}
 
@@ -214,7 +240,11 @@ class Brokers:
         error = self._error(node, number, asked.current_leader_epoch)
         if not error and not self.begins.get(number, 0) <= asked.fetch_offset <= self.end(number):
             error = OUT_OF_RANGE
-        records = b"" if error else b"".join(self.logs.get(number, ())[max(0, asked.fetch_offset - first) :])
+        records = (
+            b""
+            if error
+            else b"".join(self.logs.get(number, ())[max(0, asked.fetch_offset - first) :])
+        )
         return self._partition(number, error, records[: asked.partition_max_bytes])
 
     def _partition(self, number: int, error: int, records: bytes) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""A stage in the dumbest way: folds the controllers' log in rounds, and keeps the rows as tables would."""
+"""A stage in the dumbest way: folds the controllers' log in rounds, and keeps the rows as tables
+would.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -44,8 +46,8 @@ TOLD = pa.schema(
 
 
 class LogLake:
-    """Tables of one cluster. `narrowed`: a round is given those live rows alone that it needs. `topic_filter`: that of
-    its polls.
+    """Tables of one cluster. `narrowed`: a round is given those live rows alone that it needs.
+    `topic_filter`: that of its polls.
     """
 
     def __init__(self, *, narrowed: bool = False, topic_filter: str | None = None) -> None:
@@ -56,14 +58,22 @@ class LogLake:
 
     def take(self, records: Sequence[Row], polled: Poll | None = None) -> None:
         """One round, folded twice, as if it had been killed."""
-        live = {table: [row for row in rows.values() if is_open(row)] for table, rows in self.tables.items()}
+        live = {
+            table: [row for row in rows.values() if is_open(row)]
+            for table, rows in self.tables.items()
+        }
         if self.narrowed and self.state is not None and self.state.is_whole and self.state.tells:
             known = self.state.topic_filter, self.state.static_configs
-            live = narrow(live, records) if known == (self.topic_filter, self.static_configs) else live
+            live = (
+                narrow(live, records) if known == (self.topic_filter, self.static_configs) else live
+            )
         before = None if self.state is None else State.from_json(self.state.to_json())
         static = self.static_configs
         folded = fold(before, live, records, polled, self.topic_filter, static_configs=static)
-        assert fold(self.state, live, records, polled, self.topic_filter, static_configs=static) == folded
+        assert (
+            fold(self.state, live, records, polled, self.topic_filter, static_configs=static)
+            == folded
+        )
         for table, rows in folded.rows.items():
             told = {tuple(row[name] for name in KEYS[table]): row for row in rows}
             assert len(told) == len(rows)
@@ -91,13 +101,21 @@ def narrow(live: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> dict[st
     tables = {
         table: pa.Table.from_pylist(
             [{"row": number} | row for number, row in enumerate(rows)],
-            pa.schema([("row", pa.int64()), *((name, LOOKED_AT[name]) for name in COLUMNS[table] & LOOKED_AT.keys())]),
+            pa.schema(
+                [
+                    ("row", pa.int64()),
+                    *((name, LOOKED_AT[name]) for name in COLUMNS[table] & LOOKED_AT.keys()),
+                ]
+            ),
         )
         for table, rows in live.items()
         if table not in NEVER_CHANGE
     }
     left = needed(tables, as_table(records))
-    return {table: [live[table][number] for number in rows["row"].to_pylist()] for table, rows in left.items()}
+    return {
+        table: [live[table][number] for number in rows["row"].to_pylist()]
+        for table, rows in left.items()
+    }
 
 
 def as_table(records: Sequence[Row]) -> pa.Table:

@@ -1,4 +1,6 @@
-"""Answers of brokers to Metadata, made up: as much of a cluster as tells which of two answers is older."""
+"""Answers of brokers to Metadata, made up: as much of a cluster as tells which of two answers is
+older.
+"""
 
 import pyarrow as pa
 
@@ -8,8 +10,12 @@ PLACES = tuple((f"broker-{n}", 9092) for n in range(5))
 """The addresses of brokers 0 to 4."""
 
 
-def made(listed: tuple[int, ...] = (0, 1, 2), **topics: list[tuple[int, tuple[int, ...]]]) -> ClusterMetadata:
-    """An answer that lists these brokers; of each topic the leader epoch and the ISR of each partition."""
+def made(
+    listed: tuple[int, ...] = (0, 1, 2), **topics: list[tuple[int, tuple[int, ...]]]
+) -> ClusterMetadata:
+    """An answer that lists these brokers; of each topic the leader epoch and the ISR of each
+    partition.
+    """
     partitions = [
         {
             "topic": name,
@@ -26,7 +32,13 @@ def made(listed: tuple[int, ...] = (0, 1, 2), **topics: list[tuple[int, tuple[in
         for number, (epoch, isr) in enumerate(states)
     ]
     told = [
-        {"topic": name, "topic_id": f"id-{name}", "error_code": 0, "is_internal": False, "partition_count": len(states)}
+        {
+            "topic": name,
+            "topic_id": f"id-{name}",
+            "error_code": 0,
+            "is_internal": False,
+            "partition_count": len(states),
+        }
         for name, states in topics.items()
     ]
     return ClusterMetadata(

@@ -1,4 +1,6 @@
-"""Values that must be nowhere, and a search of files for them in every form in which they might be there."""
+"""Values that must be nowhere, and a search of files for them in every form in which they might be
+there.
+"""
 
 import gzip
 import io
@@ -56,7 +58,9 @@ def _contents(raw: bytes) -> Iterator[bytes]:
     if raw.startswith(b"\x1f\x8b"):
         yield from _contents(gzip.decompress(raw))
     elif raw.startswith(b"\x28\xb5\x2f\xfd"):
-        yield from _contents(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read())
+        yield from _contents(
+            zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read()
+        )
     elif raw.startswith(b"PK\x03\x04"):
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             for each in archive.namelist():

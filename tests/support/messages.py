@@ -1,4 +1,6 @@
-"""kafka-python's message classes as a broker has them: requests read, and answers written of plain values."""
+"""kafka-python's message classes as a broker has them: requests read, and answers written of plain
+values.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,7 +17,10 @@ REQUESTS = {
     each.API_KEY: each
     for module in (admin, consumer, messages)
     for each in vars(module).values()
-    if isinstance(each, type) and issubclass(each, ApiMessage) and each is not ApiMessage and each.is_request()
+    if isinstance(each, type)
+    and issubclass(each, ApiMessage)
+    and each is not ApiMessage
+    and each.is_request()
 }
 """By API key."""
 
@@ -26,7 +31,9 @@ def read_request(request: Any, version: int, body: bytes) -> dict[str, Any]:
 
 
 def written(message: Any, version: int, values: Mapping[str, Any]) -> bytes:
-    """The body for values by field name, as `write_message` takes them: structs are mappings, UUIDs 16 bytes."""
+    """The body for values by field name, as `write_message` takes them: structs are mappings, UUIDs
+    16 bytes.
+    """
     is_flexible = message.flexible_version_q(version)
     given = _given(message.fields, values)
     return message._struct.encode(given, version=version, compact=is_flexible, tagged=is_flexible)
@@ -51,7 +58,11 @@ def _value(field: Any, value: Any) -> Any:
 
 def some_values(fields: Mapping[str, Any], version: int) -> dict[str, Any]:
     """Values for the fields of a version: two entries in each array."""
-    return {name: _some_value(each, version) for name, each in fields.items() if each.for_version_q(version)}
+    return {
+        name: _some_value(each, version)
+        for name, each in fields.items()
+        if each.for_version_q(version)
+    }
 
 
 def _some_value(field: Any, version: int) -> Any:
@@ -66,10 +77,14 @@ def _some_value(field: Any, version: int) -> Any:
 
 
 class Answering:
-    """In the place of a connection: `ask` answers a request, both of kafka-python's classes, or raises."""
+    """In the place of a connection: `ask` answers a request, both of kafka-python's classes, or
+    raises.
+    """
 
     sent_at = None
 
-    def request(self, api_key: int, version: int, body: bytes, *, deadline: float, **_: object) -> Answer:
+    def request(
+        self, api_key: int, version: int, body: bytes, *, deadline: float, **_: object
+    ) -> Answer:
         response = self.ask(REQUESTS[api_key].decode(body, version=version), deadline)
         return Answer(bytes(response.encode(version=version)), datetime.now(UTC), 1.0)

@@ -1,4 +1,6 @@
-"""librdkafka's mock cluster, which is in confluent-kafka's wheel: a server that is not Kafka, without a JVM."""
+"""librdkafka's mock cluster, which is in confluent-kafka's wheel: a server that is not Kafka,
+without a JVM.
+"""
 
 import ctypes
 from collections.abc import Iterator
@@ -19,13 +21,25 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(found))
     for name, result, arguments in (
         ("rd_kafka_conf_new", ctypes.c_void_p, ()),
-        ("rd_kafka_conf_set", ctypes.c_int, (ctypes.c_void_p, *[ctypes.c_char_p] * 3, ctypes.c_size_t)),
-        ("rd_kafka_new", ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)),
+        (
+            "rd_kafka_conf_set",
+            ctypes.c_int,
+            (ctypes.c_void_p, *[ctypes.c_char_p] * 3, ctypes.c_size_t),
+        ),
+        (
+            "rd_kafka_new",
+            ctypes.c_void_p,
+            (ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t),
+        ),
         ("rd_kafka_destroy", None, (ctypes.c_void_p,)),
         ("rd_kafka_mock_cluster_new", ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_int)),
         ("rd_kafka_mock_cluster_destroy", None, (ctypes.c_void_p,)),
         ("rd_kafka_mock_cluster_bootstraps", ctypes.c_char_p, (ctypes.c_void_p,)),
-        ("rd_kafka_mock_topic_create", ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int)),
+        (
+            "rd_kafka_mock_topic_create",
+            ctypes.c_int,
+            (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int),
+        ),
         ("rd_kafka_mock_set_apiversion", ctypes.c_int, (ctypes.c_void_p, *[ctypes.c_int16] * 3)),
     ):
         function = getattr(library, name)
@@ -35,8 +49,8 @@ def _library() -> ctypes.CDLL:
 
 @contextmanager
 def mock_cluster(topics: dict[str, int], *, last_metadata: int | None = None) -> Iterator[str]:
-    """Run three brokers with these topics (name -> partitions); yields their bootstrap servers. `last_metadata`: the
-    newest version of Metadata that they have.
+    """Run three brokers with these topics (name -> partitions); yields their bootstrap servers.
+    `last_metadata`: the newest version of Metadata that they have.
     """
     library, text = _library(), ctypes.create_string_buffer(512)
     settings = library.rd_kafka_conf_new()

@@ -6,7 +6,9 @@ mutations = st.lists(
     st.tuples(
         st.floats(0, 1, exclude_max=True),
         st.integers(0, 4),
-        st.sampled_from([b"", b"\0", b"\xff", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f"])
+        st.sampled_from(
+            [b"", b"\0", b"\xff", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f"]
+        )
         | st.binary(max_size=4),
     ),
     min_size=1,

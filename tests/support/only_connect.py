@@ -1,5 +1,6 @@
-"""Runs a script as where PySpark has only its client for Spark Connect (the package pyspark-client): without py4j, and
-without the part of PySpark that needs a JVM. PySpark and Delta find out by themselves that these cannot be imported.
+"""Runs a script as where PySpark has only its client for Spark Connect (the package
+pyspark-client): without py4j, and without the part of PySpark that needs a JVM. PySpark and Delta
+find out by themselves that these cannot be imported.
 
 python only_connect.py SCRIPT ARGUMENT...
 """

@@ -1,4 +1,6 @@
-"""Jobs as users run them, with spark-submit in processes of their own, and what is seen of them from outside."""
+"""Jobs as users run them, with spark-submit in processes of their own, and what is seen of them
+from outside.
+"""
 
 import os
 import signal
@@ -21,7 +23,9 @@ from tests.worker import SMALL_JVM, worker_python
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def config_file(folder: Path, cluster: LocalCluster, *, poll: dict[str, object], **more: object) -> Path:
+def config_file(
+    folder: Path, cluster: LocalCluster, *, poll: dict[str, object], **more: object
+) -> Path:
     """Write a configuration with a lake in `folder`. `more`: other keys of the file."""
     content = {
         "lake": str(folder / "lake"),
@@ -34,15 +38,21 @@ def config_file(folder: Path, cluster: LocalCluster, *, poll: dict[str, object],
     return file
 
 
-def command(job: str, config: Path, *flags: str, more: Mapping[str, str] | None = None) -> list[str]:
+def command(
+    job: str, config: Path, *flags: str, more: Mapping[str, str] | None = None
+) -> list[str]:
     """As the documents say, with a heap that suits the test machine, and `more` settings."""
     return command_of(f"jobs/{job}.py", "--config", str(config), *flags, settings=more)
 
 
-def command_of(script: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[str]:
+def command_of(
+    script: str, *arguments: str, settings: Mapping[str, str] | None = None
+) -> list[str]:
     """The same for any script. `settings`: more of Spark's."""
     submit = Path(sys.executable).with_name("spark-submit")
-    given = {"spark.master": "local[3]", "spark.pyspark.python": worker_python()} | dict(settings or {})
+    given = {"spark.master": "local[3]", "spark.pyspark.python": worker_python()} | dict(
+        settings or {}
+    )
     options = ["--properties-file", "conf/spark-defaults.conf", "--driver-memory", "1g"]
     options += ["--driver-java-options", SMALL_JVM]
     options += [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
@@ -78,7 +88,9 @@ class Pipeline:
             )
 
     def end(self, by: signal.Signals) -> None:
-        """End the whole process group. Its recorder, which is in none, has to end by itself then."""
+        """End the whole process group. Its recorder, which is in none, has to end by itself
+        then.
+        """
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, by)
@@ -127,7 +139,9 @@ class Pipeline:
         wait_for(are_there, 300, "polls")
 
     def _batches(self) -> int:
-        """The number of batches that the stream has done. Upkeep commits to the table of polls too."""
+        """The number of batches that the stream has done. Upkeep commits to the table of polls
+        too.
+        """
         done = Path(load(str(self._config)).checkpoint(QUERY), "commits").glob("[0-9]*")
         return max((int(file.name) + 1 for file in done), default=0)
 

@@ -4,18 +4,23 @@ from xdist.scheduler import LoadGroupScheduling
 from xdist.workermanage import WorkerController
 
 WITHOUT_SPARK = ("unit/", "browser/")
-"""The groups of tests that need no Spark begin so. A group is a file, but for those of several files."""
+"""The groups of tests that need no Spark begin so. A group is a file, but for those of several
+files.
+"""
 
 
 class OneWithoutSpark(LoadGroupScheduling):
     """The last of three processes or more takes no tests that need Spark.
 
-    Two wait for brokers often enough to leave it a third of two cores. A third session of Spark would take minutes of
-    them to load its classes and compile them once more. Spark's tests are taken first by the others.
+    Two wait for brokers often enough to leave it a third of two cores. A third session of Spark
+    would take minutes of them to load its classes and compile them once more. Spark's tests are
+    taken first by the others.
     """
 
     def _next_of(self, node: WorkerController) -> str | None:
-        """The group that a process takes next; None where the others are to take all that is left."""
+        """The group that a process takes next; None where the others are to take all that is
+        left.
+        """
         is_without = self.numnodes > 2 and node.gateway.id == f"gw{self.numnodes - 1}"
         own = (scope for scope in self.workqueue if scope.startswith(WITHOUT_SPARK) == is_without)
         return next(own, None if is_without else next(iter(self.workqueue), None))

@@ -1,4 +1,6 @@
-"""Controllers that answer as Kafka's do (``KafkaRaftClient``, ``KafkaRaftLog``), from a log in memory."""
+"""Controllers that answer as Kafka's do (``KafkaRaftClient``, ``KafkaRaftLog``), from a log in
+memory.
+"""
 
 import time
 from dataclasses import dataclass, field
@@ -31,7 +33,9 @@ def topic(name: str) -> bytes:
 
 
 def leader_change(leader: int) -> bytes:
-    return control_value(2, 0, {"version": 0, "leader_id": leader, "voters": [], "granting_voters": []})
+    return control_value(
+        2, 0, {"version": 0, "leader_id": leader, "voters": [], "granting_voters": []}
+    )
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,22 @@ class Entry:
         record = Record(0, key=key, value=self.value)
         at = BEGAN_MS + self.after_ms
         return batch_bytes(
-            Batch(offset, [record], self.epoch, base_timestamp=at, max_timestamp=at, control=self.control is not None)
+            Batch(
+                offset,
+                [record],
+                self.epoch,
+                base_timestamp=at,
+                max_timestamp=at,
+                control=self.control is not None,
+            )
         )
 
 
 @dataclass
 class Quorum:
-    """Three controllers, at the ports 1 to 3, of which one leads. Half a second lies between two records."""
+    """Three controllers, at the ports 1 to 3, of which one leads. Half a second lies between two
+    records.
+    """
 
     leader: int = 1
     epoch: int = 1
@@ -75,7 +88,9 @@ class Quorum:
     now_ms: int = 0
     asked: list[tuple[int, str, int]] = field(default_factory=list)
     """Port, request and offset."""
-    places: dict[int, tuple[str, int]] = field(default_factory=lambda: {port: ("host", port) for port in (1, 2, 3)})
+    places: dict[int, tuple[str, int]] = field(
+        default_factory=lambda: {port: ("host", port) for port in (1, 2, 3)}
+    )
     holds: bool = False
     """Fetches for which nothing comes are held."""
     throttle_ms: int = 0
@@ -99,7 +114,9 @@ class Quorum:
     def snapshot(self, *values: bytes) -> SnapshotId:
         """Make a snapshot of the whole log."""
         made = SnapshotId(len(self.log), self.log[-1].epoch)
-        self.snapshots[made] = b"".join(Entry(made.epoch, value).batch(at) for at, value in enumerate(values))
+        self.snapshots[made] = b"".join(
+            Entry(made.epoch, value).batch(at) for at, value in enumerate(values)
+        )
         return made
 
     def trim(self) -> None:
@@ -109,11 +126,13 @@ class Quorum:
 
     def bytes_of(self, start: int, end: int) -> bytes:
         batches = {at: self.log[at].batch(at) for at in range(start, end)}
-        return b"".join(data[:-1] + b"?" if at in self.bad else data for at, data in batches.items())
+        return b"".join(
+            data[:-1] + b"?" if at in self.bad else data for at, data in batches.items()
+        )
 
     def listening(self) -> Listening:
-        """The controllers as they speak bytes, each at a port of this machine; where they are is known once they
-        listen.
+        """The controllers as they speak bytes, each at a port of this machine; where they are is
+        known once they listen.
         """
         made = Listening((1, 2, 3), self.versions, self.answer)
         self.places = made.places
@@ -130,7 +149,9 @@ class Quorum:
         return written(response_of(request), version, told)
 
     def _held(self, port: int, asked: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a fetch: at once if it says anything (``KafkaRaftClient.handleFetchRequest``)."""
+        """The answer to a fetch: at once if it says anything
+        (``KafkaRaftClient.handleFetchRequest``).
+        """
         until = time.monotonic() + asked["max_wait_ms"] / 1000
         found, before = self.fetch(port, asked), (len(self.log), self.epoch)
         while self.holds and _says_nothing(found) and time.monotonic() < until:
@@ -169,7 +190,9 @@ class Quorum:
             "throttle_time_ms": self.throttle_ms,
             "error_code": self.error or (WRONG_CLUSTER if asked["cluster_id"] != CLUSTER_ID else 0),
             "session_id": 0,
-            "responses": [{"topic_id": asked["topics"][0]["topic_id"].bytes, "partitions": [answer]}],
+            "responses": [
+                {"topic_id": asked["topics"][0]["topic_id"].bytes, "partitions": [answer]}
+            ],
             "node_endpoints": [
                 {"node_id": self.leader, "host": host, "port": at, "rack": None}
                 for host, at in (self.places[self.leader],)
@@ -205,10 +228,17 @@ class Quorum:
     def _records_from(self, offset: int, last: int) -> dict[str, Any]:
         latest, oldest = max(self.snapshots, default=None), min(self.snapshots, default=None)
         if oldest is not None and (
-            offset == 0 or offset < self.begin or (offset == self.begin and last != oldest.epoch) or last < oldest.epoch
+            offset == 0
+            or offset < self.begin
+            or (offset == self.begin and last != oldest.epoch)
+            or last < oldest.epoch
         ):
             return {"snapshot_id": {"end_offset": latest.offset, "epoch": latest.epoch}}
-        known = {entry.epoch: at + 1 for at, entry in enumerate(self.log) if at >= self.begin and entry.epoch <= last}
+        known = {
+            entry.epoch: at + 1
+            for at, entry in enumerate(self.log)
+            if at >= self.begin and entry.epoch <= last
+        }
         # Of an epoch before the first a log tells that it ends where the log begins.
         epoch = max(known, default=last)
         end = known.get(epoch, self.begin)
@@ -220,7 +250,9 @@ class Quorum:
 
 def _says_nothing(answer: dict[str, Any]) -> bool:
     (told,) = answer["responses"][0]["partitions"]
-    return not (told["error_code"] or told["records"] or {"diverging_epoch", "snapshot_id"} & told.keys())
+    return not (
+        told["error_code"] or told["records"] or {"diverging_epoch", "snapshot_id"} & told.keys()
+    )
 
 
 @dataclass

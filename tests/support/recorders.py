@@ -88,8 +88,8 @@ def recorded(folder: Path) -> list[Recorded]:
 
 
 def check_numbers(headers: Iterable[Mapping[str, Any]]) -> None:
-    """Each poll once: in each cluster numbers follow one another, but for those that a row says nobody has, and no two
-    polls were due at one time.
+    """Each poll once: in each cluster numbers follow one another, but for those that a row says
+    nobody has, and no two polls were due at one time.
     """
     of_cluster: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for header in headers:
@@ -98,7 +98,11 @@ def check_numbers(headers: Iterable[Mapping[str, Any]]) -> None:
         own.sort(key=lambda header: header["n"])
         before = -1
         for header in own:
-            missing = re.match(r"\d+", header["error"] or "") if header["error_kind"] in _NUMBERED else None
+            missing = (
+                re.match(r"\d+", header["error"] or "")
+                if header["error_kind"] in _NUMBERED
+                else None
+            )
             assert header["n"] == before + (int(missing[0]) if missing else 1), (before, header)
             before = header["n"]
         due = [header["scheduled_at"] for header in own if header["error_kind"] not in GAPS]

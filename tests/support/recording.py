@@ -1,4 +1,5 @@
-"""The recorder's process, with a line of JSON for each entry in the place of its spool: `kept.jsonl` in its folder.
+"""The recorder's process, with a line of JSON for each entry in the place of its spool:
+`kept.jsonl` in its folder.
 
 ``python -m tests.support.recording``: as ``python -m metadata_source.recorder``.
 """
@@ -56,11 +57,24 @@ class Spool:
         return cls(folder, owner)
 
     def append(
-        self, cluster: str, at_ms: int, batches: Sequence[pa.RecordBatch], news: News, *, is_key_frame: bool, ok: bool
+        self,
+        cluster: str,
+        at_ms: int,
+        batches: Sequence[pa.RecordBatch],
+        news: News,
+        *,
+        is_key_frame: bool,
+        ok: bool,
     ) -> bool:
         kinds = [kind for batch in batches for kind in batch["kind"].to_pylist() if kind]
         errors = [kind for batch in batches for kind in batch["error_kind"].to_pylist() if kind]
-        said = {"cluster": cluster, "at_ms": at_ms, "news": news.name, "is_key_frame": is_key_frame, "ok": ok}
+        said = {
+            "cluster": cluster,
+            "at_ms": at_ms,
+            "news": news.name,
+            "is_key_frame": is_key_frame,
+            "ok": ok,
+        }
         self._write(said | {"kinds": kinds, "errors": errors})
         return True
 
@@ -128,10 +142,18 @@ def recording(folder: Path, order: object, **more: Any) -> Iterator[Recording]:
         process.stderr.close()
 
 
-def order(folder: Path, options: dict[str, str], driver: int, *, once: bool = False) -> dict[str, Any]:
+def order(
+    folder: Path, options: dict[str, str], driver: int, *, once: bool = False
+) -> dict[str, Any]:
     """The order to record for a process."""
     began = began_s(driver)
-    return {"options": options, "spool": str(folder), "token": "ours", "driver": [driver, began], "once": once}
+    return {
+        "options": options,
+        "spool": str(folder),
+        "token": "ours",
+        "driver": [driver, began],
+        "once": once,
+    }
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Every request that the product sends, as its own functions make it; and by hand the fields that a broker must read in
-it, by the names of Kafka's JSON: those of all versions together.
+"""Every request that the product sends, as its own functions make it; and by hand the fields that a
+broker must read in it, by the names of Kafka's JSON: those of all versions together.
 """
 
 import ast
@@ -32,7 +32,9 @@ _ADDRESS = ("127.0.0.1", 9092)
 
 
 class Asked(NamedTuple):
-    """A request: API key, first and last version that may be negotiated, how it is sent, and what it must say."""
+    """A request: API key, first and last version that may be negotiated, how it is sent, and what
+    it must say.
+    """
 
     versions: tuple[int, int, int]
     send: Callable[["_Wire", int], Any]
@@ -60,7 +62,14 @@ class _Wire:
     api_versions: dict[int, tuple[int, int]]
 
     def request(
-        self, api_key: int, version: int, body: bytes, *, flexible: bool, deadline: float, with_features: bool = False
+        self,
+        api_key: int,
+        version: int,
+        body: bytes,
+        *,
+        flexible: bool,
+        deadline: float,
+        with_features: bool = False,
     ) -> Any:
         self.ask(_RawRequest(api_key, version, body, flexible), deadline)
 
@@ -107,7 +116,11 @@ def _polls() -> Iterator[Asked]:
     # Version 0 asks for all topics by naming none.
     yield Asked((3, 0, 0), send(None), _metadata(topics=[]))
     yield Asked((3, 1, 13), send(None), _metadata(topics=None))
-    yield Asked((3, 4, 13), send(("orders", "zahlungen-ü")), _metadata(topics=_named("orders", "zahlungen-ü")))
+    yield Asked(
+        (3, 4, 13),
+        send(("orders", "zahlungen-ü")),
+        _metadata(topics=_named("orders", "zahlungen-ü")),
+    )
 
 
 def _topics() -> Iterator[Asked]:
@@ -119,12 +132,18 @@ def _topics() -> Iterator[Asked]:
 
 
 def _fetches() -> Iterator[Asked]:
-    of_client = {"replicaId": -1, "replicaState": {"replicaId": -1, "replicaEpoch": -1}, "maxWaitMs": 500}
+    of_client = {
+        "replicaId": -1,
+        "replicaState": {"replicaId": -1, "replicaEpoch": -1},
+        "maxWaitMs": 500,
+    }
     of_client |= {"minBytes": 1, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": -1}
     of_client |= {"forgottenTopicsData": [], "rackId": ""}
     for topic, cluster_id in (("__consumer_offsets", None), (UUID(int=1), "a-cluster")):
         places = [FetchFrom(3, 77, 5, 4), FetchFrom(9, 2**40, -1)]
-        question = questions.fetch(topic, places, most_bytes=1 << 22, partition_bytes=1 << 21, cluster_id=cluster_id)
+        question = questions.fetch(
+            topic, places, most_bytes=1 << 22, partition_bytes=1 << 21, cluster_id=cluster_id
+        )
         partitions = [
             {
                 "partition": each.partition,
@@ -140,15 +159,32 @@ def _fetches() -> Iterator[Asked]:
         fields = of_client | {"clusterId": cluster_id, "maxBytes": 1 << 22, "topics": [named]}
         yield _by_question(question, **fields)
         long = questions.fetch(
-            topic, places, most_bytes=1 << 22, partition_bytes=1 << 21, cluster_id=cluster_id, wait_s=5.0
+            topic,
+            places,
+            most_bytes=1 << 22,
+            partition_bytes=1 << 21,
+            cluster_id=cluster_id,
+            wait_s=5.0,
         )
         yield _by_question(long, **fields | {"maxWaitMs": 5_000})
 
 
 def _read_probe() -> Asked:
-    partition = {"partition": 0, "currentLeaderEpoch": -1, "fetchOffset": 2**62, "lastFetchedEpoch": -1}
+    partition = {
+        "partition": 0,
+        "currentLeaderEpoch": -1,
+        "fetchOffset": 2**62,
+        "lastFetchedEpoch": -1,
+    }
     partition |= {"logStartOffset": -1, "partitionMaxBytes": 1}
-    fields = {"replicaId": -1, "maxWaitMs": 0, "minBytes": 0, "maxBytes": 1, "isolationLevel": 0, "sessionId": 0}
+    fields = {
+        "replicaId": -1,
+        "maxWaitMs": 0,
+        "minBytes": 0,
+        "maxBytes": 1,
+        "isolationLevel": 0,
+        "sessionId": 0,
+    }
     fields |= {"sessionEpoch": -1, "forgottenTopicsData": [], "rackId": ""}
     topics = [{"topic": "t", "partitions": [partition]}]
     return _by_question(questions.read_probe("t"), **fields, topics=topics)
@@ -156,13 +192,22 @@ def _read_probe() -> Asked:
 
 def _snapshot() -> Asked:
     question = controllers._fetch_snapshot("a-cluster", controllers.SnapshotId(900, 8), 4096, 11)
-    partition = {"partition": 0, "currentLeaderEpoch": 11, "snapshotId": {"endOffset": 900, "epoch": 8}}
+    partition = {
+        "partition": 0,
+        "currentLeaderEpoch": 11,
+        "snapshotId": {"endOffset": 900, "epoch": 8},
+    }
     topics = [{"name": "__cluster_metadata", "partitions": [partition | {"position": 4096}]}]
-    return _by_question(question, clusterId="a-cluster", replicaId=-1, maxBytes=1 << 20, topics=topics)
+    return _by_question(
+        question, clusterId="a-cluster", replicaId=-1, maxBytes=1 << 20, topics=topics
+    )
 
 
 def _commits() -> Iterator[Asked]:
-    groups_asked = [{"groupId": each, "memberId": None, "memberEpoch": -1, "topics": None} for each in ("g", "h")]
+    groups_asked = [
+        {"groupId": each, "memberId": None, "memberEpoch": -1, "topics": None}
+        for each in ("g", "h")
+    ]
     question = questions.commits(["g", "h"])
     yield _by_question(question, groupId="g", topics=None, groups=groups_asked, requireStable=False)
 
@@ -173,7 +218,12 @@ def _ends() -> Asked:
         {
             "name": name,
             "partitions": [
-                {"partitionIndex": each, "currentLeaderEpoch": epoch, "timestamp": -2, "maxNumOffsets": 1}
+                {
+                    "partitionIndex": each,
+                    "currentLeaderEpoch": epoch,
+                    "timestamp": -2,
+                    "maxNumOffsets": 1,
+                }
                 for each, epoch in partitions
             ],
         }
@@ -184,9 +234,14 @@ def _ends() -> Asked:
 
 
 def _admin() -> dict[str, list[Asked]]:
-    (configs,) = questions.topic_configs(["orders", "t"], ("min.insync.replicas", "unclean.leader.election.enable"))
+    (configs,) = questions.topic_configs(
+        ["orders", "t"], ("min.insync.replicas", "unclean.leader.election.enable")
+    )
     keys = ["min.insync.replicas", "unclean.leader.election.enable"]
-    resources = [{"resourceType": 2, "resourceName": each, "configurationKeys": keys} for each in ("orders", "t")]
+    resources = [
+        {"resourceType": 2, "resourceName": each, "configurationKeys": keys}
+        for each in ("orders", "t")
+    ]
     quorum = [{"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}]
     pages = [
         _by_question(
@@ -198,12 +253,20 @@ def _admin() -> dict[str, list[Asked]]:
         for cursor in (None, ("orders", 7))
     ]
     of_configs = {"resources": resources, "includeSynonyms": False, "includeDocumentation": False}
-    of_brokers = {"includeClusterAuthorizedOperations": False, "endpointType": 1, "includeFencedBrokers": True}
+    of_brokers = {
+        "includeClusterAuthorizedOperations": False,
+        "endpointType": 1,
+        "includeFencedBrokers": True,
+    }
     return {
         "questions.topic_configs": [_by_question(configs, **of_configs)],
-        "questions.reassignments": [_by_question(questions.reassignments(), timeoutMs=5000, topics=None)],
+        "questions.reassignments": [
+            _by_question(questions.reassignments(), timeoutMs=5000, topics=None)
+        ],
         "questions.quorum": [_by_question(questions.quorum(), topics=quorum)],
-        "questions.brokers_with_fenced": [_by_question(questions.brokers_with_fenced(), **of_brokers)],
+        "questions.brokers_with_fenced": [
+            _by_question(questions.brokers_with_fenced(), **of_brokers)
+        ],
         "questions.topic_partitions": pages,
     }
 
@@ -222,14 +285,19 @@ def _of_groups() -> dict[str, list[Asked]]:
     class Lists(_Questions):
         def ask(self, _address: Any, question: Question, _deadline: float) -> Any:
             if isinstance(question, TopicQuestion):
-                return SimpleNamespace(partitions=pa.table({"partition": [0], "leader": [1], "leader_epoch": [0]}))
+                return SimpleNamespace(
+                    partitions=pa.table({"partition": [0], "leader": [1], "leader_epoch": [0]})
+                )
             return self.visit(_address, question, _deadline)
 
     lists = Lists()
     with contextlib.suppress(PollError):
         groups._account(lists, broker, groups.Time(60.0, float("inf")), None)
     (listed,) = lists.asked
-    return {"groups._describe": described, "groups._account": [_by_question(listed, statesFilter=[], typesFilter=[])]}
+    return {
+        "groups._describe": described,
+        "groups._account": [_by_question(listed, statesFilter=[], typesFilter=[])],
+    }
 
 
 def _of_watcher() -> Asked:
@@ -256,22 +324,36 @@ def _of_probes() -> list[Asked]:
     Prober._groups(SimpleNamespace(_ask=answer))
     described, listed = asked
     return [
-        _by_question(described, groups=["kafka-metadata-history-probe"], includeAuthorizedOperations=False),
+        _by_question(
+            described, groups=["kafka-metadata-history-probe"], includeAuthorizedOperations=False
+        ),
         _by_question(listed, statesFilter=[], typesFilter=[]),
     ]
 
 
 def _of_connections() -> list[Asked]:
-    """The requests that the library makes when it connects, made in the same way (kafka/net/connection.py)."""
+    """The requests that the library makes when it connects, made in the same way
+    (kafka/net/connection.py).
+    """
 
     class Features(Connection):
         def __init__(self, version: int) -> None:
             self.api_versions = {ApiVersionsRequest.API_KEY: (0, version)}
 
-    software = {"clientSoftwareName": CLIENT, "clientSoftwareVersion": "0", "clusterId": None, "nodeId": -1}
+    software = {
+        "clientSoftwareName": CLIENT,
+        "clientSoftwareVersion": "0",
+        "clusterId": None,
+        "nodeId": -1,
+    }
     last = ApiVersionsRequest.max_version
     library = {"client_software_name": "kafka-python", "client_software_version": "3"}
-    its_own = {"clientSoftwareName": "kafka-python", "clientSoftwareVersion": "3", "clusterId": None, "nodeId": -1}
+    its_own = {
+        "clientSoftwareName": "kafka-python",
+        "clientSoftwareVersion": "3",
+        "clusterId": None,
+        "nodeId": -1,
+    }
     made = {
         ApiVersionsRequest: (0, last, library, its_own),
         SaslHandshakeRequest: (0, 1, {"mechanism": "PLAIN"}, {"mechanism": "PLAIN"}),
@@ -289,7 +371,9 @@ def _of_connections() -> list[Asked]:
         *(
             Asked(
                 (request.API_KEY, first, highest),
-                lambda wire, version, request=request, given=given: wire.ask(request(version=version, **given), 0.0),
+                lambda wire, version, request=request, given=given: wire.ask(
+                    request(version=version, **given), 0.0
+                ),
                 fields,
             )
             for request, (first, highest, given, fields) in made.items()
@@ -315,7 +399,9 @@ ASKED: dict[str, list[Asked]] = {
 """By the function of the product that makes them, `module.function`."""
 
 _MAKERS = frozenset({"Question", "TopicQuestion", "_RawRequest"})
-_NOT_ASKED = frozenset({"questions.body", "transport.begin", "transport.request", "tokens._granted"})
+_NOT_ASKED = frozenset(
+    {"questions.body", "transport.begin", "transport.request", "tokens._granted"}
+)
 """Functions that pass on what another one made, or that ask no broker."""
 
 
@@ -327,6 +413,9 @@ def functions_that_ask() -> set[str]:
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 calls = (each.func for each in ast.walk(function) if isinstance(each, ast.Call))
                 names = {getattr(each, "id", getattr(each, "attr", "")) for each in calls}
-                if any(name in _MAKERS or name.endswith("Request") or name == "encode_request" for name in names):
+                if any(
+                    name in _MAKERS or name.endswith("Request") or name == "encode_request"
+                    for name in names
+                ):
                     found.add(f"{file.stem}.{function.name}")
     return found - _NOT_ASKED

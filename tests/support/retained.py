@@ -19,7 +19,9 @@ def is_live(table: Table, row: Row) -> bool:
     """Whether a later round may still change a row."""
     if table.live is None:
         return False
-    return bool(row[table.live]) if table.live in table.column_names else row[table.over[-1]] is None
+    return (
+        bool(row[table.live]) if table.live in table.column_names else row[table.over[-1]] is None
+    )
 
 
 def keys(table: Table, rows: Iterable[Row]) -> set[tuple[Any, ...]]:

@@ -1,4 +1,6 @@
-"""A stage in the dumbest way: folds what is new of a history in rounds, and keeps the rows as tables would."""
+"""A stage in the dumbest way: folds what is new of a history in rounds, and keeps the rows as
+tables would.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -19,15 +21,20 @@ def fold_in_rounds(
     is_live: Callable[[str, Row], bool],
     thresholds: object = None,
 ) -> tuple[dict[str, list[Row]], Any]:
-    """The rows by table, and the memory, after a round up to each of the polls numbered `ends`, in order.
+    """The rows by table, and the memory, after a round up to each of the polls numbered `ends`, in
+    order.
 
-    `keys`: the key of each table. Each round is folded twice, as if it had been killed, and must say the same.
+    `keys`: the key of each table. Each round is folded twice, as if it had been killed, and must
+    say the same.
     """
     stored: Stored = {table: {} for table in keys}
     memory, done = None, None
     for end in ends:
         poll = history.polls[end]
-        live = {table: [row for row in rows.values() if is_live(table, row)] for table, rows in stored.items()}
+        live = {
+            table: [row for row in rows.values() if is_live(table, row)]
+            for table, rows in stored.items()
+        }
         news = News.of(history.rows, done, poll.poll_id, poll.at)
         folded = fold(memory, live, news, thresholds)
         assert fold(memory, live, news, thresholds) == folded

@@ -15,7 +15,9 @@ _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 
 @contextlib.contextmanager
 def sasl_peer(mechanism: str, *steps: SaslStep) -> Iterator[str]:
-    """Yield the address. `steps` answer the client's tokens, one after the other; then the peer hangs up."""
+    """Yield the address. `steps` answer the client's tokens, one after the other; then the peer
+    hangs up.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=_serve, args=(server, mechanism, list(steps)))
         thread.start()

@@ -5,7 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from local_cluster import LocalCluster
 from local_cluster.certificates import Authority
@@ -13,18 +18,24 @@ from local_cluster.listeners import LISTENER_HOST, Listener, scram_over_tls, ser
 from tests.support.token_endpoint import AUDIENCE, ISSUER, Signer, TokenEndpoint, token_endpoint
 
 USER = "alice"
-# Each has a mark, letters and digits that are the same however the rest is escaped (tests/support/marks.py).
+# Each has a mark, letters and digits that are the same however the rest is escaped
+# (tests/support/marks.py).
 PASSWORD = 'passMk7Qz2Wn4 word; "quoted" \\back'  # noqa: S105
 CLIENT_SECRET = "clntMk8Rt5Xc1; secret & 100%"  # noqa: S105
 KEY_PASSWORD = "keypMk3Lp9Vb6 password"  # noqa: S105
 WRONG = "wrngMk5Hj2Tr8; not it"
 """In the place of any of them."""
 SESSION_MS = 2_000
-"""How long a session of SCRAM-SHA-256 lasts (KIP-368). One of OAUTHBEARER lasts as long as its token."""
+"""How long a session of SCRAM-SHA-256 lasts (KIP-368). One of OAUTHBEARER lasts as long as its
+token.
+"""
 
 _SECURITY = "org.apache.kafka.common.security"
 _VALIDATOR = f"{_SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler"
-_MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+_MECHANISMS = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,9 @@ class Files:
 
 @dataclass(frozen=True)
 class Secured:
-    """The cluster, its token endpoint, the files that it trusts, and those of somebody whom it does not know."""
+    """The cluster, its token endpoint, the files that it trusts, and those of somebody whom it does
+    not know.
+    """
 
     cluster: LocalCluster
     tokens: TokenEndpoint
@@ -58,7 +71,9 @@ class Secured:
         """Let SCRAM's users have this password from now on."""
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
         for mechanism in _MECHANISMS.values():
-            change = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+            change = UserScramCredentialUpsertion(
+                user, ScramCredentialInfo(mechanism, 4096), password.encode()
+            )
             for done in admin.alter_user_scram_credentials([change]).values():
                 done.result(10)
 
@@ -66,7 +81,10 @@ class Secured:
 @contextmanager
 def secured_broker(folder: Path) -> Iterator[Secured]:
     authority = Authority.create("secured")
-    own, stranger = Files.of(authority, folder / "own"), Files.of(Authority.create("stranger"), folder / "stranger")
+    own, stranger = (
+        Files.of(authority, folder / "own"),
+        Files.of(Authority.create("stranger"), folder / "stranger"),
+    )
     keystore, expired = folder / "server.pem", folder / "expired.pem"
     authority.write_server_keystore(LISTENER_HOST, keystore)
     authority.write_server_keystore(LISTENER_HOST, expired, expired=True)

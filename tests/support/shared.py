@@ -1,4 +1,6 @@
-"""What is made once in a run of tests, by the process that needs it first; the others wait for it."""
+"""What is made once in a run of tests, by the process that needs it first; the others wait for
+it.
+"""
 
 import fcntl
 import os

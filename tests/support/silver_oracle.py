@@ -1,7 +1,8 @@
 """What silver must say of a history: the rules a second time, in the dumbest way.
 
-One cluster, one poll at a time, dictionaries. The oracle looks at answers, not at digests or key frames, and rebuilds
-the accepted view after each accepted poll; rows are then read off the views. It shares no code with jobs/rules.
+One cluster, one poll at a time, dictionaries. The oracle looks at answers, not at digests or key
+frames, and rebuilds the accepted view after each accepted poll; rows are then read off the views.
+It shares no code with jobs/rules.
 """
 
 import copy
@@ -30,7 +31,9 @@ class View:
 
 
 def trusted(answer: Answer) -> dict[str, dict[str, Any]]:
-    """Topics that the answer shows, normalized: sorted sets, no epochs below v9; errors 3 and 29 are not shown."""
+    """Topics that the answer shows, normalized: sorted sets, no epochs below v9; errors 3 and 29
+    are not shown.
+    """
     shown = {}
     for name, answered in answer.topics.items():
         if answered["error_code"] in {3, 29}:
@@ -47,7 +50,9 @@ def trusted(answer: Answer) -> dict[str, dict[str, Any]]:
 
 
 def made_again(topic_id: str | None, epochs: dict[int, int | None], topic: dict[str, Any]) -> bool:
-    """Whether a topic is another one than the known one: by the ids, or by a fall of all epochs where none has one."""
+    """Whether a topic is another one than the known one: by the ids, or by a fall of all epochs
+    where none has one.
+    """
     if topic_id or topic["topic_id"]:
         return bool(topic_id and topic["topic_id"] and topic_id != topic["topic_id"])
     now = {k: p["leader_epoch"] for k, p in enumerate(topic["partitions"])}
@@ -60,7 +65,9 @@ def accepted_answers(
 ) -> list[tuple[Answer, datetime, datetime]]:
     accepted: list[tuple[Answer, datetime, datetime]] = []
     ids: dict[str, str | None] = {}
-    epochs: dict[str, dict[int, int]] = {}  # the last that was told of each partition, while its topic lives
+    epochs: dict[
+        str, dict[int, int]
+    ] = {}  # the last that was told of each partition, while its topic lives
     absences: dict[str, int] = {}
     ended: dict[str, list[str]] = {}  # ids of topics that others of the same name replaced
     waiting: list[tuple[Answer, datetime]] = []
@@ -90,9 +97,14 @@ def accepted_answers(
                 ids[name], epochs[name], absences[name] = None, {}, 0
             ids[name] = topic["topic_id"] or ids[name]
             if topic["error_code"] == 0:
-                epochs[name] = {k: e for k, e in epochs[name].items() if k < len(topic["partitions"])}
+                epochs[name] = {
+                    k: e for k, e in epochs[name].items() if k < len(topic["partitions"])
+                }
             for k, p in enumerate(topic["partitions"]):
-                if p["leader_epoch"] is not None and "leader_epoch" not in kinds.KINDS[kind].columns:
+                if (
+                    p["leader_epoch"] is not None
+                    and "leader_epoch" not in kinds.KINDS[kind].columns
+                ):
                     epochs[name][k] = p["leader_epoch"]
 
     for a in sorted(answers, key=lambda answer: answer.poll_id):
@@ -103,7 +115,11 @@ def accepted_answers(
             stale |= topic["topic_id"] in ended.get(name, ())
             for k, p in enumerate(topic["partitions"]):
                 known = None if another(name, topic) else epochs.get(name, {}).get(k)
-                if known is not None and p["leader_epoch"] is not None and p["leader_epoch"] < known:
+                if (
+                    known is not None
+                    and p["leader_epoch"] is not None
+                    and p["leader_epoch"] < known
+                ):
                     stale = True
         if stale:
             floor = waiting[-1][1] if waiting else accepted[-1][1]
@@ -135,8 +151,8 @@ def epochs_of(topic: dict[str, Any]) -> dict[int, int | None]:
 def views(
     answers: list[Answer], cluster_id: str, kind: str = "kafka"
 ) -> tuple[list[View], dict[tuple[str, int], tuple[str, str]], set[str]]:
-    """The accepted views in order; how topics' lives ended ((topic, life) -> (poll id, as what)); topics missing at the
-    last.
+    """The accepted views in order; how topics' lives ended ((topic, life) -> (poll id, as what));
+    topics missing at the last.
     """
     accepted = accepted_answers(answers, cluster_id, kind)
     shown = [trusted(a) for a, _, _ in accepted]
@@ -178,7 +194,13 @@ def views(
                 old = None
             if old is None:
                 life[name] = life.get(name, -1) + 1
-                old = {"topic_id": None, "error_code": None, "is_internal": None, "count": None, "partitions": {}}
+                old = {
+                    "topic_id": None,
+                    "error_code": None,
+                    "is_internal": None,
+                    "count": None,
+                    "partitions": {},
+                }
             only_error = topic["error_code"] != 0 and not topic["partitions"]
             merged_id = topic["topic_id"] or old["topic_id"]
             partitions = dict(old["partitions"])
@@ -188,8 +210,8 @@ def views(
                 before = partitions.get(k, {})
                 told = {f: v for f, v in p.items() if f not in nothing and v is not None}
                 partitions[k] = {f: None if f in nothing else told.get(f, before.get(f)) for f in p}
-                # An id that became known with an answer that did not show the partition is known from its next answer
-                # on.
+                # An id that became known with an answer that did not show the partition is known
+                # from its next answer on.
                 partitions[k]["topic_id"] = topic["topic_id"] or before.get("topic_id")
             current[name] = {
                 "topic_id": merged_id,
@@ -199,7 +221,9 @@ def views(
                 "partitions": partitions,
             }
         brokers = {b: tuple(v) for b, v in a.brokers.items()}
-        levels = tuple(old if new is None else new for old, new in zip(levels, a.levels, strict=True))
+        levels = tuple(
+            old if new is None else new for old, new in zip(levels, a.levels, strict=True)
+        )
         result.append(
             View(
                 a.poll_id,
@@ -215,7 +239,10 @@ def views(
                         p["error_code"],
                         p["leader"],
                         p["leader_epoch"],
-                        *(None if p[f] is None else tuple(p[f]) for f in ("replicas", "isr", "offline_replicas")),
+                        *(
+                            None if p[f] is None else tuple(p[f])
+                            for f in ("replicas", "isr", "offline_replicas")
+                        ),
                     )
                     for t, s in current.items()
                     for k, p in s["partitions"].items()
@@ -232,11 +259,25 @@ def views(
 STATES = {
     "topic_snapshots": ("topic_id", "error_code", "is_internal", "partition_count"),
     "partition_snapshots": (
-        *("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas"),
+        *(
+            "topic_id",
+            "error_code",
+            "leader",
+            "leader_epoch",
+            "replicas",
+            "isr",
+            "offline_replicas",
+        ),
     ),
     "broker_snapshots": ("host", "port", "rack"),
     "cluster_snapshots": (
-        *("metadata_version_level", "elr_version_level", "metadata_version_highest", "kind", "not_meaningful"),
+        *(
+            "metadata_version_level",
+            "elr_version_level",
+            "metadata_version_highest",
+            "kind",
+            "not_meaningful",
+        ),
     ),
     "topic_configs": ("min_insync_replicas", "unclean_leader_election_enable"),
     "reassignments": ("adding_replicas", "removing_replicas"),
@@ -271,7 +312,9 @@ KINDS = {
 
 @dataclass
 class Seen:
-    """What one poll of a line showed: things (a key, and the life that it is in) and their states."""
+    """What one poll of a line showed: things (a key, and the life that it is in) and their
+    states.
+    """
 
     poll_id: str
     at: datetime
@@ -280,13 +323,18 @@ class Seen:
     states: dict[tuple[tuple, int], tuple]
 
 
-def expected_rows(answers: list[Answer], alias: str, kind: str = "kafka") -> dict[str, list[dict[str, Any]]]:
+def expected_rows(
+    answers: list[Answer], alias: str, kind: str = "kafka"
+) -> dict[str, list[dict[str, Any]]]:
     """Every row of silver's interval tables and of poll_gaps, by table."""
     cluster_id = f"id-{alias}"
     line, ended, _ = views(answers, cluster_id, kind)
 
     def seen(states: Callable[[View], dict]) -> list[Seen]:
-        return [Seen(view.poll_id, view.at, view.sent_at, view.interval_ms, states(view)) for view in line]
+        return [
+            Seen(view.poll_id, view.at, view.sent_at, view.interval_ms, states(view))
+            for view in line
+        ]
 
     def end_of_topic(key: tuple, life: int, at: Seen) -> str:
         poll_id, reason = ended.get((key[0], life), (None, None))
@@ -296,7 +344,10 @@ def expected_rows(answers: list[Answer], alias: str, kind: str = "kafka") -> dic
         return "gone"
 
     rows = {
-        "topic_snapshots": (seen(lambda v: {((t,), n): s for (t, n), s in v.topics.items()}), end_of_topic),
+        "topic_snapshots": (
+            seen(lambda v: {((t,), n): s for (t, n), s in v.topics.items()}),
+            end_of_topic,
+        ),
         "partition_snapshots": (
             seen(lambda v: {((t, k), n): s for (t, n, k), s in v.partitions.items()}),
             end_of_topic,
@@ -330,7 +381,10 @@ def enrichment_line(
         asked_at, answered_at = a.asked(kind)
         # One that came before its poll's own answer comes after that of the poll before.
         least = polled_before if polled_before is not None and kind in a.early else polled_at
-        at, sent_at = max(least, answered_at, answered_before or least), max(asked_at, asked_before or asked_at)
+        at, sent_at = (
+            max(least, answered_at, answered_before or least),
+            max(asked_at, asked_before or asked_at),
+        )
         asked_before, answered_before = sent_at, at
         states = {}
         for key, said in a.enrichments[kind].items():
@@ -339,7 +393,9 @@ def enrichment_line(
             merged = tuple(was if now is None else now for now, was in zip(said, old, strict=True))
             states[key] = merged if kind != "groups" else old if said == UNTOLD else said
         known = states
-        seen.append(Seen(a.poll_id, at, sent_at, a.interval_ms, {(key, 0): s for key, s in known.items()}))
+        seen.append(
+            Seen(a.poll_id, at, sent_at, a.interval_ms, {(key, 0): s for key, s in known.items()})
+        )
 
     def reason(key: tuple, life: int, at: Seen) -> str:
         by_topic = kind in {"configs", "reassignments", "elr"}
@@ -348,7 +404,9 @@ def enrichment_line(
     return seen, reason
 
 
-def rows_of(table: str, line: Sequence[Seen], reason: Callable[[tuple, int, Seen], str]) -> list[dict[str, Any]]:
+def rows_of(
+    table: str, line: Sequence[Seen], reason: Callable[[tuple, int, Seen], str]
+) -> list[dict[str, Any]]:
     """The rows of one table: one for each stretch of a thing in one state."""
     names = STATES[table]
     rows: list[dict[str, Any]] = []
@@ -383,7 +441,9 @@ def rows_of(table: str, line: Sequence[Seen], reason: Callable[[tuple, int, Seen
                     "prev_sent_at": before and before.sent_at,
                     "interval_ms": seen.interval_ms,
                     **dict.fromkeys(("last_poll", "last_seen_at", "last_seen_sent_at")),
-                    **dict.fromkeys(("superseded_poll", "valid_to", "end_reason", "from_offset", "to_offset")),
+                    **dict.fromkeys(
+                        ("superseded_poll", "valid_to", "end_reason", "from_offset", "to_offset")
+                    ),
                 }
         if row is not None:
             rows.append(row)
@@ -410,7 +470,13 @@ def gap_rows(answers: list[Answer], line: list[View], cluster_id: str) -> list[d
                 "refused_polls": len(refused),
                 "stale_polls": stale,
                 "error_kinds": sorted({a.error_kind for a in failed}),
-                "reason": "failed" if failed else "refused" if refused else "stale" if stale else "not_polled",
+                "reason": "failed"
+                if failed
+                else "refused"
+                if refused
+                else "stale"
+                if stale
+                else "not_polled",
             }
         )
     return rows

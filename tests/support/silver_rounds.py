@@ -29,7 +29,10 @@ _STRUCT = pa.struct(
 SAID = pa.schema(
     [
         *((name, pa.string()) for name in ("poll_id", "record", "topic", "topic_id")),
-        *((name, pa.int32()) for name in ("chunk", "error_code", "partition_count", "digest_version")),
+        *(
+            (name, pa.int32())
+            for name in ("chunk", "error_code", "partition_count", "digest_version")
+        ),
         *((name, pa.bool_()) for name in ("present", "is_internal")),
         ("digest", pa.binary()),
         ("partitions", pa.list_(_STRUCT)),
@@ -42,9 +45,14 @@ LIVE_TOPICS = pa.schema(
     ]
 )
 LIVE_PARTITIONS = pa.schema(
-    [*((name, pa.string()) for name in ("topic", "topic_id", "first_poll")), *((f.name, f.type) for f in _STRUCT)]
+    [
+        *((name, pa.string()) for name in ("topic", "topic_id", "first_poll")),
+        *((f.name, f.type) for f in _STRUCT),
+    ]
 )
-HEADERS = pa.schema([("poll_id", pa.string()), ("is_key_frame", pa.bool_()), ("api_version", pa.int32())])
+HEADERS = pa.schema(
+    [("poll_id", pa.string()), ("is_key_frame", pa.bool_()), ("api_version", pa.int32())]
+)
 
 
 @dataclass
@@ -55,12 +63,19 @@ class Lake:
     narrowed: bool = False
     kind: str = "kafka"
     state: State | None = None
-    tables: dict[str, dict[tuple, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
+    tables: dict[str, dict[tuple, dict[str, Any]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     polls: list[Poll] = field(default_factory=list)
     looked_at: int = 0  # live partitions that were given to the fold
 
     def take(
-        self, bronze: Sequence[dict[str, Any]], new: Iterable[str], claimed_id: str | None, *, believe: bool = False
+        self,
+        bronze: Sequence[dict[str, Any]],
+        new: Iterable[str],
+        claimed_id: str | None,
+        *,
+        believe: bool = False,
     ) -> None:
         """One round: new polls by id, and those that wait, read again from bronze."""
         ids = {*new, *(self.state.waiting if self.state else ())}
@@ -76,7 +91,9 @@ class Lake:
         if any(WITNESSES in records for records in wanted.values()):
             live[STALE] = [row for row in self.tables[STALE].values() if row["is_live"]]
         if self.narrowed:
-            live, said = self._narrow([h for h in headers if "topic" in wanted.get(h["poll_id"], ())], live, said)
+            live, said = self._narrow(
+                [h for h in headers if "topic" in wanted.get(h["poll_id"], ())], live, said
+            )
         self.looked_at += len(live.get(PARTITIONS, ()))
         folded = fold(self.state, live, headers, said, claimed_id, kind=self.kind, believe=believe)
         again = fold(self.state, live, headers, said, claimed_id, kind=self.kind, believe=believe)
@@ -91,7 +108,10 @@ class Lake:
             self.tables[table].update(keyed)
 
     def _narrow(
-        self, headers: list[dict[str, Any]], live: dict[str, list[dict[str, Any]]], said: list[dict[str, Any]]
+        self,
+        headers: list[dict[str, Any]],
+        live: dict[str, list[dict[str, Any]]],
+        said: list[dict[str, Any]],
     ) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
         """Before the fold, as with large clusters: two parts by the hash of the topic."""
         kept = [row for row in said if row["record"] != "topic"]
@@ -105,7 +125,9 @@ class Lake:
             told, topics, partitions = narrow(
                 self.state or State(),
                 pa.Table.from_pylist(headers, schema=HEADERS),
-                pa.Table.from_pylist(of(row for row in said if row["record"] == "topic"), schema=SAID),
+                pa.Table.from_pylist(
+                    of(row for row in said if row["record"] == "topic"), schema=SAID
+                ),
                 pa.Table.from_pylist(of(live.get(TOPICS, ())), schema=LIVE_TOPICS),
                 pa.Table.from_pylist(of(live.get(PARTITIONS, ())), schema=LIVE_PARTITIONS),
                 kind=self.kind,
@@ -113,7 +135,11 @@ class Lake:
             kept += told.to_pylist()
             for table, rows in ((TOPICS, topics), (PARTITIONS, partitions)):
                 there = {(row["topic"], row.get("partition")) for row in rows.to_pylist()}
-                rest[table] += [row for row in live.get(table, ()) if (row["topic"], row.get("partition")) in there]
+                rest[table] += [
+                    row
+                    for row in live.get(table, ())
+                    if (row["topic"], row.get("partition")) in there
+                ]
         return rest, kept
 
     @property

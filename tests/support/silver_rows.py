@@ -1,6 +1,8 @@
-"""Rows of silver of a cluster that lives a random life, made without any of the rules that make them in earnest.
+"""Rows of silver of a cluster that lives a random life, made without any of the rules that make
+them in earnest.
 
-A world of a few partitions is changed at random and looked at poll by poll; `Line` keeps what was seen as intervals.
+A world of a few partitions is changed at random and looked at poll by poll; `Line` keeps what was
+seen as intervals.
 """
 
 import random
@@ -31,8 +33,8 @@ TABLES = {table.full_name: table for table in silver.TABLES}
 
 @dataclass(frozen=True)
 class Poll:
-    """An accepted poll: its id, when it was answered and when it was sent (both non-decreasing), the
-    planned interval.
+    """An accepted poll: its id, when it was answered and when it was sent (both non-decreasing),
+    the planned interval.
     """
 
     poll_id: str
@@ -50,8 +52,8 @@ class History:
 
 
 class Line:
-    """One table's rows: each distinct state of each thing, from the first poll that showed it to the first that did
-    not.
+    """One table's rows: each distinct state of each thing, from the first poll that showed it to
+    the first that did not.
     """
 
     def __init__(self, table: Table) -> None:
@@ -63,20 +65,30 @@ class Line:
         self.before: Poll | None = None
 
     def look(
-        self, poll: Poll, things: Mapping[tuple[Any, ...], Row], why: Callable[[Any], str] = lambda _: "gone"
+        self,
+        poll: Poll,
+        things: Mapping[tuple[Any, ...], Row],
+        why: Callable[[Any], str] = lambda _: "gone",
     ) -> None:
-        """See `things`, states by key. A state may have a topic_id too: another id, where both are known, is another
-        thing.
+        """See `things`, states by key. A state may have a topic_id too: another id, where both are
+        known, is another thing.
         """
         for key in [key for key in self.current if key not in things]:
             self.end(key, poll, why(key))
         for key, seen in things.items():
             row = self.current.get(key)
-            if row and row.get("topic_id") and seen.get("topic_id") and row["topic_id"] != seen["topic_id"]:
+            if (
+                row
+                and row.get("topic_id")
+                and seen.get("topic_id")
+                and row["topic_id"] != seen["topic_id"]
+            ):
                 self.end(key, poll, "recreated")
                 row = None
             # An answer that cannot tell leaves what was known.
-            now = {name: row[name] if row and value is None else value for name, value in seen.items()}
+            now = {
+                name: row[name] if row and value is None else value for name, value in seen.items()
+            }
             if row and all(row[name] == value for name, value in now.items()):
                 continue
             if row:
@@ -95,7 +107,9 @@ class Line:
             "prev_poll": self.before and self.before.poll_id,
             "prev_sent_at": self.before and self.before.sent_at,
             "interval_ms": poll.interval_ms,
-            **dict.fromkeys(("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to")),
+            **dict.fromkeys(
+                ("last_poll", "last_seen_at", "last_seen_sent_at", "superseded_poll", "valid_to")
+            ),
             "end_reason": None,
         }
         self.rows.append(self.current[key])
@@ -128,7 +142,9 @@ class World:
     def __init__(self, rng: random.Random) -> None:
         self.random = rng
         self.ids = 0
-        self.levels: tuple[int | None, int | None] = rng.choice([(None, None), (11, 0), (25, 0), (25, 1)])
+        self.levels: tuple[int | None, int | None] = rng.choice(
+            [(None, None), (11, 0), (25, 0), (25, 1)]
+        )
         self.racks = dict.fromkeys(BROKERS, "a") | {1: "b", 3: None}
         self.listed = set(BROKERS)
         self.highest: int | None = None
@@ -143,7 +159,9 @@ class World:
 
     def live(self) -> None:
         for partition, isr in self.back:
-            partition["isr"] = [b for b in partition["replicas"] if b in isr or b in partition["isr"]]
+            partition["isr"] = [
+                b for b in partition["replicas"] if b in isr or b in partition["isr"]
+            ]
         self.back.clear()
         for _ in range(self.random.choice([0, 0, 1, 1, 2, 4])):
             self.random.choice(self.HAPPENINGS)(self)
@@ -152,36 +170,58 @@ class World:
         self.ids += 1
         partitions = [self.new_partition() for _ in range(self.random.randint(1, 3))]
         known = self.random.random() < 0.8
-        self.topics[name or self.random.choice("abc")] = Topic(f"id{self.ids}", partitions, ids_are_known=known)
+        self.topics[name or self.random.choice("abc")] = Topic(
+            f"id{self.ids}", partitions, ids_are_known=known
+        )
 
     def new_partition(self) -> Row:
         replicas = self.random.sample(BROKERS, self.random.choice([1, 2, 3, 3]))
         isr = self.random.sample(replicas, self.random.randint(1, len(replicas)))
-        return {"leader": isr[0], "leader_epoch": 0, "replicas": replicas, "isr": isr, "hidden": False}
+        return {
+            "leader": isr[0],
+            "leader_epoch": 0,
+            "replicas": replicas,
+            "isr": isr,
+            "hidden": False,
+        }
 
     def some(self) -> Row | None:
         partitions = [p for topic in self.topics.values() for p in topic.partitions]
         return self.random.choice(partitions) if partitions else None
 
     def led_by(self, broker: int) -> list[Row]:
-        return [p for topic in self.topics.values() for p in topic.partitions if p["leader"] == broker]
+        return [
+            p for topic in self.topics.values() for p in topic.partitions if p["leader"] == broker
+        ]
 
     def lead(self, p: Row, leader: int, steps: int = 1) -> None:
         p["leader"], p["leader_epoch"] = leader, p["leader_epoch"] + steps
 
     def elect(self) -> None:
         if p := self.some():
-            self.lead(p, self.random.choice([*p["replicas"], NO_LEADER]), self.random.choice([1, 1, 1, 2, 3]))
+            self.lead(
+                p,
+                self.random.choice([*p["replicas"], NO_LEADER]),
+                self.random.choice([1, 1, 1, 2, 3]),
+            )
 
     def prefer(self) -> None:
         for p in (p for topic in self.topics.values() for p in topic.partitions):
-            if p["leader"] != p["replicas"][0] and p["replicas"][0] in p["isr"] and self.random.random() < 0.7:
+            if (
+                p["leader"] != p["replicas"][0]
+                and p["replicas"][0] in p["isr"]
+                and self.random.random() < 0.7
+            ):
                 self.lead(p, p["replicas"][0])
 
     def fail(self) -> None:
-        """A broker fails: others lead what it led. It may be back, and lead again, before the next poll."""
+        """A broker fails: others lead what it led. It may be back, and lead again, before the next
+        poll.
+        """
         broker, comes_back = self.random.choice(BROKERS), self.random.random() < 0.5
-        for p in (p for topic in self.topics.values() for p in topic.partitions if broker in p["isr"]):
+        for p in (
+            p for topic in self.topics.values() for p in topic.partitions if broker in p["isr"]
+        ):
             others = [b for b in p["replicas"] if b in p["isr"] and b != broker]
             if comes_back:
                 self.back.append((p, p["isr"]))
@@ -194,7 +234,9 @@ class World:
             self.prefer()
 
     def lose_directory(self) -> None:
-        """A log directory of a broker that stays: its replica is offline until the broker starts again."""
+        """A log directory of a broker that stays: its replica is offline until the broker starts
+        again.
+        """
         if p := self.some():
             broker = self.random.choice(p["replicas"])
             others = [b for b in p["isr"] if b != broker]
@@ -228,13 +270,17 @@ class World:
             p["isr"] = list(p["replicas"])
 
     def reassign(self) -> None:
-        """Add a replica, take the first away (it may lead, or be the only one in sync), or leave another order."""
+        """Add a replica, take the first away (it may lead, or be the only one in sync), or leave
+        another order.
+        """
         if not (p := self.some()):
             return
         others = [b for b in BROKERS if b not in p["replicas"]]
         what = self.random.random()
         if what < 0.3 and others:
-            p["replicas"] = self.random.choice([[*p["replicas"], others[0]], [others[0], *p["replicas"]]])
+            p["replicas"] = self.random.choice(
+                [[*p["replicas"], others[0]], [others[0], *p["replicas"]]]
+            )
             return
         if what < 0.5:
             p["replicas"] = p["replicas"][::-1]
@@ -292,7 +338,12 @@ class World:
         broker = self.random.choice(BROKERS)
         if broker in self.listed and len(self.listed) > 1:
             self.listed.discard(broker)
-            for p in (p for topic in self.topics.values() for p in topic.partitions if p.get("lost") == broker):
+            for p in (
+                p
+                for topic in self.topics.values()
+                for p in topic.partitions
+                if p.get("lost") == broker
+            ):
                 del p["lost"]
         else:
             self.listed.add(broker)
@@ -304,19 +355,45 @@ class World:
 
     def ask_otherwise(self) -> None:
         """Another version of the API tells less."""
-        self.tells_epochs, self.tells_offline = self.random.choice([(True, True)] * 3 + [(False, True), (False, False)])
+        self.tells_epochs, self.tells_offline = self.random.choice(
+            [(True, True)] * 3 + [(False, True), (False, False)]
+        )
 
     def keep_elr(self) -> None:
         self.elr = {
-            (name, number): tuple(sorted(self.random.sample(BROKERS, self.random.randint(0, 2))) for _ in range(2))
+            (name, number): tuple(
+                sorted(self.random.sample(BROKERS, self.random.randint(0, 2))) for _ in range(2)
+            )
             for name, topic in self.topics.items()
             for number in range(len(topic.partitions))
             if self.random.random() < 0.6
         }
 
     HAPPENINGS = (
-        *[elect, elect, fail, fail, prefer, recover, recover, shrink, expand, stall, reassign, announce],
-        *[hide, topics_change, topics_change, brokers_change, upgrade, ask_otherwise, keep_elr, fall_back],
+        *[
+            elect,
+            elect,
+            fail,
+            fail,
+            prefer,
+            recover,
+            recover,
+            shrink,
+            expand,
+            stall,
+            reassign,
+            announce,
+        ],
+        *[
+            hide,
+            topics_change,
+            topics_change,
+            brokers_change,
+            upgrade,
+            ask_otherwise,
+            keep_elr,
+            fall_back,
+        ],
         lose_directory,
     )
 
@@ -327,13 +404,20 @@ class World:
 
     def partitions(self) -> dict[tuple[Any, ...], Row]:
         return {
-            (name, number): self.shown(p) | {"topic_id": topic.topic_id if topic.ids_are_known else None}
+            (name, number): self.shown(p)
+            | {"topic_id": topic.topic_id if topic.ids_are_known else None}
             for name, topic in self.polled().items()
             for number, p in enumerate(topic.partitions)
         }
 
     def shown(self, p: Row) -> Row:
-        error = LISTENER_NOT_FOUND if p["hidden"] else LEADER_NOT_AVAILABLE if p["leader"] == NO_LEADER else 0
+        error = (
+            LISTENER_NOT_FOUND
+            if p["hidden"]
+            else LEADER_NOT_AVAILABLE
+            if p["leader"] == NO_LEADER
+            else 0
+        )
         offline = (set(p["replicas"]) - self.listed) | ({p.get("lost")} & set(p["replicas"]))
         return {
             "error_code": error,
@@ -345,7 +429,9 @@ class World:
         }
 
     def why(self, key: tuple[Any, ...]) -> str:
-        return "not_polled" if key[0] in self.topics and not self.topics[key[0]].is_polled else "gone"
+        return (
+            "not_polled" if key[0] in self.topics and not self.topics[key[0]].is_polled else "gone"
+        )
 
     def enrichments(self) -> dict[str, dict[tuple[Any, ...], Row]]:
         asked = self.polled()
@@ -374,22 +460,37 @@ def random_history(seed: int, polls: int = 12) -> History:
     """What `polls` accepted polls of a random cluster make of silver."""
     rng = random.Random(seed)
     world = World(rng)
-    lines = {name: Line(TABLES[name]) for name in (CLUSTERS, LISTED_BROKERS, CONFIGS, REASSIGNMENTS, PARTITIONS, ELR)}
+    lines = {
+        name: Line(TABLES[name])
+        for name in (CLUSTERS, LISTED_BROKERS, CONFIGS, REASSIGNMENTS, PARTITIONS, ELR)
+    }
     seen: list[Poll] = []
     at, interval_ms = START, rng.choice([2_000, 5_000, 10_000])
     settled_at = at
     for n in range(polls):
         world.live()
         sent_at = at + timedelta(microseconds=rng.randrange(1_000))
-        poll = Poll(f"20261101T000000Z-00000000/{n:012d}", sent_at + timedelta(milliseconds=90), sent_at, interval_ms)
+        poll = Poll(
+            f"20261101T000000Z-00000000/{n:012d}",
+            sent_at + timedelta(milliseconds=90),
+            sent_at,
+            interval_ms,
+        )
         if rng.random() < 0.05 and seen:
             # A clock that stepped back: times are made non-decreasing.
             poll = Poll(poll.poll_id, settled_at, seen[-1].sent_at, interval_ms)
         seen.append(poll)
-        levels = {"metadata_version_level": world.levels[0], "elr_version_level": world.levels[1], **OF_KAFKA}
+        levels = {
+            "metadata_version_level": world.levels[0],
+            "elr_version_level": world.levels[1],
+            **OF_KAFKA,
+        }
         levels["metadata_version_highest"] = world.highest
         lines[CLUSTERS].look(poll, {(): levels})
-        brokers = {(b,): {"host": f"host{b}", "port": 9092, "rack": world.racks[b]} for b in sorted(world.listed)}
+        brokers = {
+            (b,): {"host": f"host{b}", "port": 9092, "rack": world.racks[b]}
+            for b in sorted(world.listed)
+        }
         lines[LISTED_BROKERS].look(poll, brokers)
         lines[PARTITIONS].look(poll, world.partitions(), world.why)
         asked_at = poll.at

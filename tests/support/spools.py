@@ -23,7 +23,9 @@ def opened(folder: Path | str, token: str = "token", run: str = "run") -> Spool:
     return Spool.open(Path(folder), owner(token, run))
 
 
-def poll_rows(cluster: str, at_ms: int, said: str | None = None, rows: int = 0) -> list[pa.RecordBatch]:
+def poll_rows(
+    cluster: str, at_ms: int, said: str | None = None, rows: int = 0
+) -> list[pa.RecordBatch]:
     """The header of a poll, which says `said`, after so many rows of topics."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     key = {"poll_id": "", "stream": "", "n": 0, "cluster": cluster, "chunk": 0, "day": at.date()}

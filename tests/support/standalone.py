@@ -1,4 +1,6 @@
-"""A Spark cluster of processes on this machine, and what users give it: the wheel in a packed environment."""
+"""A Spark cluster of processes on this machine, and what users give it: the wheel in a packed
+environment.
+"""
 
 import os
 import re
@@ -34,7 +36,9 @@ _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 @dataclass(frozen=True)
 class Packed:
-    """A folder as docs/spark-clusters.md makes one: the environment unpacked and packed, and Spark's settings."""
+    """A folder as docs/spark-clusters.md makes one: the environment unpacked and packed, and
+    Spark's settings.
+    """
 
     folder: Path
     environment: Path
@@ -47,7 +51,10 @@ class Packed:
 
     def command(self, told: str, master: str) -> list[str]:
         """A command of that document, on this cluster with these settings, as the shell runs it."""
-        for documented, here in (("spark://HOST:7077", master), ("conf/spark-cluster.conf", self.settings.name)):
+        for documented, here in (
+            ("spark://HOST:7077", master),
+            ("conf/spark-cluster.conf", self.settings.name),
+        ):
             assert documented in told
             told = told.replace(documented, here)
         return ["bash", "-c", told]
@@ -61,7 +68,9 @@ class Packed:
         documented = told("spark-submit --master")
         of_pipeline = f"{self.job('pipeline')} --config kafka-metadata-history.yaml"
         assert of_pipeline in documented
-        return self.command(documented.replace(of_pipeline, f"{script} {shlex.join(arguments)}"), master)
+        return self.command(
+            documented.replace(of_pipeline, f"{script} {shlex.join(arguments)}"), master
+        )
 
     def variables(self) -> dict[str, str]:
         """Of the processes: nothing that leads to the checkout."""
@@ -78,21 +87,33 @@ def told(begin: str) -> str:
 
 
 def packing() -> str:
-    """The commands of docs/spark-clusters.md that install the package in an environment and pack it, as one."""
-    (found,) = re.findall(r"^\$ (uv build (?:.*\n)+?)```", document("spark-clusters.md"), re.MULTILINE)
+    """The commands of docs/spark-clusters.md that install the package in an environment and pack
+    it, as one.
+    """
+    (found,) = re.findall(
+        r"^\$ (uv build (?:.*\n)+?)```", document("spark-clusters.md"), re.MULTILINE
+    )
     return found
 
 
 def packed(folder: Path) -> Packed:
-    """Build the wheel, install it in an environment, and pack that. Nothing is fetched: what the wheel requires is
-    taken from the environment of the tests, file by file.
+    """Build the wheel, install it in an environment, and pack that. Nothing is fetched: what the
+    wheel requires is taken from the environment of the tests, file by file.
     """
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "--wheel-dir", str(folder), str(ROOT)], check=True)
     (wheel,) = folder.glob("*.whl")
     environment = folder / "environment"
     venv.create(environment, symlinks=True)
-    install = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--quiet"]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(environment / "bin" / "python"),
+        "install",
+        "--quiet",
+    ]
     subprocess.run([*install, "--no-index", "--no-deps", str(wheel)], check=True)
     (packages,) = environment.glob("lib/python3.*/site-packages")
     for name in required(of_wheel(packages), {"validation", "connect"}) - {NAME}:
@@ -101,7 +122,9 @@ def packed(folder: Path) -> Packed:
     settings = settings_of("spark-cluster.conf")
     # As the file says to do where nothing may be fetched.
     del settings["spark.jars.packages"]
-    settings["spark.jars"] = ",".join(map(str, sorted((ROOT / ".jars" / "delta").resolve().glob("*.jar"))))
+    settings["spark.jars"] = ",".join(
+        map(str, sorted((ROOT / ".jars" / "delta").resolve().glob("*.jar")))
+    )
     for of in ("driver", "executor"):
         settings[f"spark.{of}.extraJavaOptions"] += f" {_SMALL_JVM}"
     # Two executors, one to a worker, and both are there before anything runs.
@@ -129,7 +152,9 @@ def of_wheel(packages: Path) -> Distribution:
 
 
 def required(by: Distribution, extras: set[str]) -> set[str]:
-    """The names of the distributions that one needs, itself among them, as they are installed here."""
+    """The names of the distributions that one needs, itself among them, as they are installed
+    here.
+    """
     found: set[tuple[str, str]] = set()
 
     def add(of: Distribution, extras: set[str]) -> None:
@@ -150,7 +175,9 @@ def required(by: Distribution, extras: set[str]) -> set[str]:
 
 
 def _copy(name: str, environment: Path) -> None:
-    """Put the files of a distribution where they belong in another environment, without a second copy on the disk."""
+    """Put the files of a distribution where they belong in another environment, without a second
+    copy on the disk.
+    """
     (packages,) = environment.glob("lib/python3.*/site-packages")
     for file in distribution(name).files or ():
         source, place = Path(str(file.locate())), Path(os.path.normpath(packages / file))
@@ -163,7 +190,9 @@ def _copy(name: str, environment: Path) -> None:
 
 
 @contextmanager
-def running(command: Sequence[str], packed: Packed, log: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: Sequence[str], packed: Packed, log: Path, **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process beside the test, ended with all that it started."""
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -187,7 +216,9 @@ def running(command: Sequence[str], packed: Packed, log: Path, **variables: str)
 
 @contextmanager
 def standalone(packed: Packed, folder: Path) -> Iterator[str]:
-    """A master and two workers, each a process of its own, with working folders of their own; yields its URL."""
+    """A master and two workers, each a process of its own, with working folders of their own;
+    yields its URL.
+    """
     with ReservedPorts(1) as ports:
         (port,) = ports.numbers
     master = f"spark://{HOST}:{port}"
@@ -212,11 +243,20 @@ def standalone(packed: Packed, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def connect_server(packed: Packed, master: str, log: Path) -> Iterator[str]:
-    """A server of Spark Connect on a cluster, with all of its slots; yields its address, as SPARK_REMOTE has it."""
+    """A server of Spark Connect on a cluster, with all of its slots; yields its address, as
+    SPARK_REMOTE has it.
+    """
     with ReservedPorts(1) as ports:
         (port,) = ports.numbers
-    more = f"--conf spark.connect.grpc.binding.address={HOST} --conf spark.connect.grpc.binding.port={port} --class"
-    command = told(f"PYSPARK_PYTHON={UNPACKED}/").replace("--class", more).replace(UNPACKED, str(packed.environment))
+    more = (
+        f"--conf spark.connect.grpc.binding.address={HOST} --conf "
+        f"spark.connect.grpc.binding.port={port} --class"
+    )
+    command = (
+        told(f"PYSPARK_PYTHON={UNPACKED}/")
+        .replace("--class", more)
+        .replace(UNPACKED, str(packed.environment))
+    )
     with running(packed.command(command, master), packed, log):
         wait_for_port(port, log)
         yield f"sc://{HOST}:{port}"

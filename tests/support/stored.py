@@ -1,4 +1,6 @@
-"""Tables of a lake of folders as their files and Delta's log have them, read and appended to without Spark."""
+"""Tables of a lake of folders as their files and Delta's log have them, read and appended to
+without Spark.
+"""
 
 import json
 import re
@@ -29,7 +31,9 @@ def version(lake: Lake, table: Table) -> int:
 
 
 def rounds_of(lake: Lake, table: Table) -> list[str]:
-    """The rounds that the commits of the table say they are of, in order; those that say something else left out."""
+    """The rounds that the commits of the table say they are of, in order; those that say something
+    else left out.
+    """
     infos = [action["commitInfo"] for action in _actions(lake, table) if "commitInfo" in action]
     said = [info.get("userMetadata", "") for info in infos]
     return [each for each in said if re.fullmatch("round [0-9]+", each)]
@@ -43,29 +47,46 @@ def rows_of(lake: Lake, table: Table) -> list[Row]:
             files[action["add"]["path"]] = action["add"]["partitionValues"]
         elif "remove" in action:
             files.pop(action["remove"]["path"], None)
-    return [row for file, partition in files.items() for row in _rows(Path(lake.path(table)), table, file, partition)]
+    return [
+        row
+        for file, partition in files.items()
+        for row in _rows(Path(lake.path(table)), table, file, partition)
+    ]
 
 
 def append(lake: Lake, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Append rows in one commit. Spark takes half a second for one; of constraints only Spark knows.
+    """Append rows in one commit. Spark takes half a second for one; of constraints only Spark
+    knows.
 
-    A column that a row leaves out is null. Generated columns are computed. Each file holds one partition.
+    A column that a row leaves out is null. Generated columns are computed. Each file holds one
+    partition.
     """
     folder = Path(lake.path(table))
     given = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
-    generated = (f"{each.generated_as} AS `{each.name}`" for each in table.columns if each.generated_as)
+    generated = (
+        f"{each.generated_as} AS `{each.name}`" for each in table.columns if each.generated_as
+    )
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         database.register("given", given)
-        database.execute(in_duckdb(f"CREATE TABLE whole AS SELECT {', '.join(('*', *generated))} FROM given"))
+        database.execute(
+            in_duckdb(f"CREATE TABLE whole AS SELECT {', '.join(('*', *generated))} FROM given")
+        )
         names = ", ".join(f'"{name}"' for name in table.partition_by)
-        partitions = database.sql(f"SELECT DISTINCT {names} FROM whole").fetchall() if names else [()]
+        partitions = (
+            database.sql(f"SELECT DISTINCT {names} FROM whole").fetchall() if names else [()]
+        )
         actions = [{"commitInfo": {"timestamp": time.time_ns() // 1_000_000, "operation": "WRITE"}}]
         for values in partitions:
-            same = " AND ".join(f'"{name}" IS NOT DISTINCT FROM ?' for name in table.partition_by) or "true"
+            same = (
+                " AND ".join(f'"{name}" IS NOT DISTINCT FROM ?' for name in table.partition_by)
+                or "true"
+            )
             part = database.sql(f"SELECT * FROM whole WHERE {same}", params=values).to_arrow_table()
             partition = dict(zip(table.partition_by, values, strict=True))
-            actions.append({"add": _add(folder, part.drop_columns([*table.partition_by]), partition)})
+            actions.append(
+                {"add": _add(folder, part.drop_columns([*table.partition_by]), partition)}
+            )
     commit = folder / "_delta_log" / f"{version(lake, table) + 1:020}.json"
     commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
 
@@ -77,7 +98,9 @@ def _add(folder: Path, rows: pa.Table, partition: Row) -> Row:
     stat = file.stat()
     return {
         "path": file.name,
-        "partitionValues": {name: None if value is None else str(value).lower() for name, value in partition.items()},
+        "partitionValues": {
+            name: None if value is None else str(value).lower() for name, value in partition.items()
+        },
         "size": stat.st_size,
         "modificationTime": stat.st_mtime_ns // 1_000_000,
         "dataChange": True,
@@ -85,7 +108,9 @@ def _add(folder: Path, rows: pa.Table, partition: Row) -> Row:
 
 
 def newest_states(lake: Lake) -> list[Row]:
-    """The rows of internal.states that count: those of the newest round, of clusters that were not taken out."""
+    """The rows of internal.states that count: those of the newest round, of clusters that were not
+    taken out.
+    """
     of_histories = (row for row in rows_of(lake, STATE) if row["history"] != OF_LAKE)
     rows = sorted(of_histories, key=lambda row: row["round"])
     newest = {(row["history"], row["cluster"]): row for row in rows}
@@ -100,7 +125,10 @@ def as_text(rows: Sequence[Row]) -> list[str]:
 
 def commits(lake: Lake, table: Table) -> list[list[Row]]:
     """The actions of each commit."""
-    return [[json.loads(line) for line in commit.read_text().splitlines()] for commit in _log(lake, table)]
+    return [
+        [json.loads(line) for line in commit.read_text().splitlines()]
+        for commit in _log(lake, table)
+    ]
 
 
 def _log(lake: Lake, table: Table) -> list[Path]:
@@ -113,9 +141,15 @@ def _actions(lake: Lake, table: Table) -> Iterator[Row]:
 
 def _rows(folder: Path, table: Table, file: str, partition: dict[str, str | None]) -> list[Row]:
     read = pq.ParquetFile(folder / unquote(file)).read()
-    read = read.cast(pa.schema([pa.field(column.name, _in_utc(column.type)) for column in read.schema]))
+    read = read.cast(
+        pa.schema([pa.field(column.name, _in_utc(column.type)) for column in read.schema])
+    )
     types = {column.name: column.type for column in table.columns}
-    kept = {name: _value(value, types[name]) for name, value in partition.items() if name in table.column_names}
+    kept = {
+        name: _value(value, types[name])
+        for name, value in partition.items()
+        if name in table.column_names
+    }
     # A file may leave out columns that are null.
     empty = dict.fromkeys(table.column_names)
     names = [name for name in table.column_names if name not in kept and name in read.column_names]

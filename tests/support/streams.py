@@ -12,10 +12,11 @@ from tests.support.recorders import end_recorder
 
 
 class Stream:
-    """A stream whose batches go, each whole or not at all, into a folder of its own: a batch that is redone replaces
-    it.
+    """A stream whose batches go, each whole or not at all, into a folder of its own: a batch that
+    is redone replaces it.
 
-    Polls come from a spool within the folder, unless another one is given; with none Spark's reader makes one.
+    Polls come from a spool within the folder, unless another one is given; with none Spark's reader
+    makes one.
     """
 
     def __init__(self, spark, folder: Path, source: str = "kafka_metadata") -> None:
@@ -30,7 +31,9 @@ class Stream:
         reader = self.spark.readStream.format(self.source)
         for name, value in options.items():
             reader = reader.option(name.replace("__", "."), value)
-        writer = reader.load().writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
+        writer = reader.load().writeStream.option(
+            "checkpointLocation", str(self.folder / "checkpoint")
+        )
         if available_now:
             writer = writer.trigger(availableNow=True)
         rows = str(self.folder / "rows")
@@ -77,10 +80,16 @@ class Stream:
 
     def seen(self, *columns: str) -> list[dict[str, Any]]:
         """These columns of all rows so far, without Spark."""
-        return [row for file in self.files() for row in pq.ParquetFile(file).read(columns=list(columns)).to_pylist()]
+        return [
+            row
+            for file in self.files()
+            for row in pq.ParquetFile(file).read(columns=list(columns)).to_pylist()
+        ]
 
     def files(self) -> list[Path]:
-        """The files of the batches that are done. Those of another one may be replaced while they are read."""
+        """The files of the batches that are done. Those of another one may be replaced while they
+        are read.
+        """
         batches = (self.folder / "rows" / f"batch={number}" for number in sorted(self._noted()))
         return [file for batch in batches for file in sorted(batch.glob("*.parquet"))]
 
@@ -91,7 +100,9 @@ class Stream:
         """The headers, in the order of their poll ids and clusters."""
         return self.rows().where("record = 'poll'").orderBy("poll_id", "cluster").collect()
 
-    def run_until_seen(self, reached: Callable[[list[dict[str, Any]]], bool], *columns: str, **options: str) -> None:
+    def run_until_seen(
+        self, reached: Callable[[list[dict[str, Any]]], bool], *columns: str, **options: str
+    ) -> None:
         """Run until rows of these columns are so."""
         query = self.start(**options)
         try:

@@ -1,4 +1,6 @@
-"""An OAuth token endpoint (RFC 6749, client credentials) that signs what a broker's JWKS validator accepts."""
+"""An OAuth token endpoint (RFC 6749, client credentials) that signs what a broker's JWKS validator
+accepts.
+"""
 
 import base64
 import json
@@ -36,13 +38,27 @@ class Signer:
 
     def jwks(self) -> str:
         numbers = self._key.public_key().public_numbers()
-        key = {"kty": "RSA", "kid": "1", "alg": "RS256", "use": "sig", "n": _number(numbers.n), "e": _number(numbers.e)}
+        key = {
+            "kty": "RSA",
+            "kid": "1",
+            "alg": "RS256",
+            "use": "sig",
+            "n": _number(numbers.n),
+            "e": _number(numbers.e),
+        }
         return json.dumps({"keys": [key]})
 
     def token(self, subject: str, lifetime_s: float, **claims: object) -> str:
         now = time.time()
         header = {"alg": "RS256", "kid": "1", "typ": "JWT"}
-        body = {"sub": subject, "aud": AUDIENCE, "iss": ISSUER, "iat": int(now), "exp": int(now + lifetime_s), **claims}
+        body = {
+            "sub": subject,
+            "aud": AUDIENCE,
+            "iss": ISSUER,
+            "iat": int(now),
+            "exp": int(now + lifetime_s),
+            **claims,
+        }
         signed = ".".join(base64url(json.dumps(part).encode()) for part in (header, body))
         return f"{signed}.{base64url(self._key.sign(signed.encode(), PKCS1v15(), hashes.SHA256()))}"
 
@@ -66,19 +82,28 @@ class TokenEndpoint:
         time.sleep(self.pause_s)
         if self.answer is not None:
             return self.answer
-        name, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
+        name, _, secret = (
+            base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
+        )
         if self.clients.get(name) != secret:
             # As careless as endpoints are: what was sent comes back.
-            problem = {"error": "invalid_client", "error_description": f"Invalid client\nor credentials {secret}"}
+            problem = {
+                "error": "invalid_client",
+                "error_description": f"Invalid client\nor credentials {secret}",
+            }
             return 401, json.dumps(problem).encode()
         claims = {"scope": form["scope"]} if "scope" in form else {}
         token = self.signer.token(name, self.lifetime_s, **claims)
         self.given.append(token)
-        return 200, json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime_s}).encode()
+        return 200, json.dumps(
+            {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime_s}
+        ).encode()
 
 
 @contextmanager
-def token_endpoint(signer: Signer, clients: dict[str, str], keystore: Path | None = None) -> Iterator[TokenEndpoint]:
+def token_endpoint(
+    signer: Signer, clients: dict[str, str], keystore: Path | None = None
+) -> Iterator[TokenEndpoint]:
     """One that listens, with TLS for localhost where there is a `keystore` (PEM)."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -100,9 +125,13 @@ def token_endpoint(signer: Signer, clients: dict[str, str], keystore: Path | Non
     if keystore is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(keystore)
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
         scheme = "https"
-    endpoint = TokenEndpoint(f"{scheme}://localhost:{server.server_address[1]}/token", signer, clients)
+    endpoint = TokenEndpoint(
+        f"{scheme}://localhost:{server.server_address[1]}/token", signer, clients
+    )
     server.handle_error = lambda *_: None  # clients hang up
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()

@@ -1,4 +1,6 @@
-"""A cluster whose log is read at times and which is polled at times, and rounds that take both, without Spark."""
+"""A cluster whose log is read at times and which is polled at times, and rounds that take both,
+without Spark.
+"""
 
 import json
 import random
@@ -29,7 +31,9 @@ STREAM = "20261101T000000Z-00000000"
 
 
 class Batches(RandomLog):
-    """A random log, cut where a look of a reader may end: between batches, and never within a transaction."""
+    """A random log, cut where a look of a reader may end: between batches, and never within a
+    transaction.
+    """
 
     def __init__(self, chance: random.Random) -> None:
         self.ends: list[int] = []
@@ -42,7 +46,9 @@ class Batches(RandomLog):
 
 @dataclass
 class Life:
-    """A log and the polls of its cluster, in the order of our clock: rows of bronze, each batch with its time."""
+    """A log and the polls of its cluster, in the order of our clock: rows of bronze, each batch
+    with its time.
+    """
 
     log: list[tuple[datetime, list[Row]]] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
@@ -55,7 +61,10 @@ def lived(seed: int, batches: int = 60, silences: int = 2, *, log_begins: int = 
     log = Batches(chance)
     log.grow(batches)
     rows, counted = rows_of(log.entries), {entry.offset for entry in in_effect(log.entries)}
-    silent = [(0, log_begins), *(sorted(chance.sample(range(len(log.ends)), 2)) for _ in range(silences))]
+    silent = [
+        (0, log_begins),
+        *(sorted(chance.sample(range(len(log.ends)), 2)) for _ in range(silences)),
+    ]
     life, image, waiting, done = Life(), Image(), [], 0
     now, n = START, 0
     for number, end in enumerate(log.ends):
@@ -65,7 +74,9 @@ def lived(seed: int, batches: int = 60, silences: int = 2, *, log_begins: int = 
                 image.replay(row)
         waiting += rows[done:end]
         done = end
-        is_open = any(e.transaction == 23 for e in log.entries[:end]) and not _is_closed(log.entries[:end])
+        is_open = any(e.transaction == 23 for e in log.entries[:end]) and not _is_closed(
+            log.entries[:end]
+        )
         if waiting and not any(since <= number < until for since, until in silent):
             next_offset = waiting[-1]["offset"] + 1
             quiet = span("read", waiting[0]["offset"], next_offset, now)
@@ -79,12 +90,19 @@ def lived(seed: int, batches: int = 60, silences: int = 2, *, log_begins: int = 
 
 
 def _is_closed(entries: Sequence[Any]) -> bool:
-    return next((e.transaction for e in reversed(entries) if e.transaction is not None), None) in (24, 25)
+    return next((e.transaction for e in reversed(entries) if e.transaction is not None), None) in (
+        24,
+        25,
+    )
 
 
 def answer_of(image: Image, n: int, at: datetime, *, ok: bool) -> Answer:
     """The answer of a broker that has an image."""
-    brokers = {id_: (f"host{id_}", 9092, of["rack"]) for id_, of in image.brokers.items() if not of["is_fenced"]}
+    brokers = {
+        id_: (f"host{id_}", 9092, of["rack"])
+        for id_, of in image.brokers.items()
+        if not of["is_fenced"]
+    }
     topics = {}
     for topic, of in image.topics.items():
         partitions = [
@@ -97,12 +115,19 @@ def answer_of(image: Image, n: int, at: datetime, *, ok: bool) -> Answer:
             for (name, number), told in sorted(image.partitions.items())
             if name == topic
         ]
-        told_of = {"topic_id": of["topic_id"], "error_code": 0, "is_internal": topic.startswith("__")}
+        told_of = {
+            "topic_id": of["topic_id"],
+            "error_code": 0,
+            "is_internal": topic.startswith("__"),
+        }
         topics[topic] = told_of | {"partitions": partitions}
     made = Answer(f"{STREAM}/{n:012d}", STREAM, n, n, at, 2_000, ok)
     if not ok:
         return replace(made, error_kind="timeout")
-    levels = (image.features.get("metadata.version"), image.features.get("eligible.leader.replicas.version", 0))
+    levels = (
+        image.features.get("metadata.version"),
+        image.features.get("eligible.leader.replicas.version", 0),
+    )
     return replace(
         made, sent_at=at, received_at=at, api_version=12, cluster_id=CLUSTER_ID, levels=levels, brokers=brokers,
         topics=topics, broker_id=None, enriched={"configs": "ok"}, asked_ms=50,
@@ -114,8 +139,8 @@ MIN_ISR_IN_FILES = 3
 
 
 def settings_in(image: Image, topic: str) -> tuple[int, bool, str]:
-    """A topic's min.insync.replicas, another setting, and where the first is set: if no record says, in the files of
-    all brokers.
+    """A topic's min.insync.replicas, another setting, and where the first is set: if no record
+    says, in the files of all brokers.
     """
     told = image.effective(topic, "min.insync.replicas")
     if told is None or not told.isdecimal():
@@ -135,7 +160,11 @@ class Lake:
         self.turns: list[str] = []
 
     def round(self, now: datetime) -> None:
-        state = State() if SILVER not in self.states else State.from_json(json.loads(self.states[SILVER]["memory"]))
+        state = (
+            State()
+            if SILVER not in self.states
+            else State.from_json(json.loads(self.states[SILVER]["memory"]))
+        )
         kept = self.states.get(CLUSTER_LOG)
         log = None if kept is None else LogState.from_json(json.loads(kept["memory"]))
         batches = [rows for at, rows in self.life.log[self.taken :] if at <= now]
@@ -144,27 +173,47 @@ class Lake:
         headers = [
             row
             for row in headers_of(self.bronze)
-            if row["scheduled_at"] <= now and (row["n"] > state.seen.get(STREAM, -1) or row["poll_id"] in state.waiting)
+            if row["scheduled_at"] <= now
+            and (row["n"] > state.seen.get(STREAM, -1) or row["poll_id"] in state.waiting)
         ]
         by_log, told_from = turn(
             state, log, headers, CLUSTER_ID, read_at=max((row["read_at"] for row in records), default=None),
             has_snapshot=False, hand_over=HAND_OVER,
         )  # fmt: skip
         taken = take(
-            ALIAS, state, 1, headers, claimed_id=CLUSTER_ID, most_polls=1_000, by_log=by_log, told_from=told_from
+            ALIAS,
+            state,
+            1,
+            headers,
+            claimed_id=CLUSTER_ID,
+            most_polls=1_000,
+            by_log=by_log,
+            told_from=told_from,
         )
         said = [
             row
             for row in self.bronze
-            if row["poll_id"] in taken.polls and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
+            if row["poll_id"] in taken.polls
+            and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
         ]
-        done = min((self.states[each]["done_poll"] if each in self.states else "" for each in GOLD), default="")
+        done = min(
+            (self.states[each]["done_poll"] if each in self.states else "" for each in GOLD),
+            default="",
+        )
         live = {
             table: [row for row in rows.values() if is_live(row) or is_since(row, done)]
             for table, rows in self.tables.items()
         }
         brought = Taken(
-            ALIAS, CLUSTER_ID, 1, said, live, self.states, log=records, by_log=by_log, told_from=taken.told_from
+            ALIAS,
+            CLUSTER_ID,
+            1,
+            said,
+            live,
+            self.states,
+            log=records,
+            by_log=by_log,
+            told_from=taken.told_from,
         )
         made = fold(brought, self.plan)
         assert fold(brought, self.plan) == made
@@ -192,7 +241,9 @@ def is_live(row: Row) -> bool:
 
 def is_since(row: Row, done: str) -> bool:
     """Whether gold, which is done up to there, has not had a row of silver."""
-    return "first_poll" in row and (row["first_poll"] > done or (row["superseded_poll"] or "") > done)
+    return "first_poll" in row and (
+        row["first_poll"] > done or (row["superseded_poll"] or "") > done
+    )
 
 
 def kept_up(life: Life, chance: random.Random, topic_filter: str | None = None) -> Lake:

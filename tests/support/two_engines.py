@@ -1,5 +1,6 @@
-"""SQL of which DuckDB has Spark's value: each function, form and type that `schemas.known_sql` says is known, with what
-the two are most likely to tell apart: nulls, ends, signs, empty texts and lists.
+"""SQL of which DuckDB has Spark's value: each function, form and type that `schemas.known_sql` says
+is known, with what the two are most likely to tell apart: nulls, ends, signs, empty texts and
+lists.
 """
 
 
@@ -186,7 +187,10 @@ QUERIES = [
     "SELECT i FROM t ORDER BY i NULLS LAST",
     "SELECT i FROM t ORDER BY i LIMIT 2 OFFSET 1",
     "SELECT i FROM t WHERE k IN (SELECT k FROM t WHERE b) ORDER BY k",
-    "SELECT k FROM t AS o WHERE EXISTS (SELECT 1 FROM t AS j WHERE j.i = o.i AND j.k <> o.k) ORDER BY k",
+    (
+        "SELECT k FROM t AS o WHERE EXISTS (SELECT 1 FROM t AS j WHERE j.i = o.i AND j.k <> o.k) "
+        "ORDER BY k"
+    ),
     "SELECT k, (SELECT max(j.l) FROM t AS j WHERE j.i = o.i) AS m FROM t AS o ORDER BY k",
     "SELECT k FROM t WHERE i NOT IN (SELECT i FROM t WHERE k > 3) ORDER BY k",
     "SELECT o.k, j.k AS o FROM t AS o JOIN t AS j ON o.i = j.i ORDER BY 1, 2",
@@ -202,21 +206,33 @@ QUERIES = [
     "SELECT i FROM t UNION ALL SELECT k FROM t ORDER BY i",
     "SELECT i FROM t INTERSECT SELECT k FROM t ORDER BY i",
     "SELECT i FROM t EXCEPT SELECT k FROM t ORDER BY i",
-    "WITH o AS (SELECT k, i FROM t WHERE i > 0), j AS (SELECT max(k) AS k FROM o) SELECT i FROM o JOIN j USING (k)",
+    (
+        "WITH o AS (SELECT k, i FROM t WHERE i > 0), j AS (SELECT max(k) AS k FROM o) SELECT i "
+        "FROM o JOIN j USING (k)"
+    ),
     "WITH o(x, y) AS (SELECT k, i FROM t) SELECT x, y FROM o ORDER BY x",
     "SELECT x FROM t LATERAL VIEW explode(a) e AS x ORDER BY k, x",
     "SELECT k, explode(a) AS x FROM t ORDER BY k, x",
     "SELECT * FROM VALUES (1, 'a'), (2, NULL) AS v(x, y) ORDER BY x",
     "SELECT * EXCEPT (a, sa, m, st, d, ts) FROM t ORDER BY k",
-    "SELECT CASE WHEN i IS NULL THEN 'none' ELSE 'some' END AS x, count(*) AS n FROM t GROUP BY x ORDER BY x",
-    "SELECT s, i, row_number() OVER (PARTITION BY b ORDER BY k DESC) AS n FROM t QUALIFY n = 1 ORDER BY k",
+    (
+        "SELECT CASE WHEN i IS NULL THEN 'none' ELSE 'some' END AS x, count(*) AS n FROM t GROUP "
+        "BY x ORDER BY x"
+    ),
+    (
+        "SELECT s, i, row_number() OVER (PARTITION BY b ORDER BY k DESC) AS n FROM t QUALIFY n = "
+        "1 ORDER BY k"
+    ),
     "SELECT x FROM (SELECT sum(i) OVER w AS x, k FROM t WINDOW w AS (ORDER BY k)) ORDER BY k",
     "SELECT date_trunc('DAY', ts) AS day, count(*) AS n FROM t GROUP BY day ORDER BY day",
     "SELECT count(*) AS n FROM t WHERE NOT (i > 1)",
     "SELECT max(i) AS x FROM t WHERE false",
     "SELECT sum(i) AS x, count(i) AS n, avg(i) AS a FROM t WHERE false",
     "SELECT I, T.K FROM T ORDER BY K",
-    "SELECT `i` AS `the number`, \"it's\" AS x, 'it''s' AS y, 'a\\'b' AS z FROM t ORDER BY k LIMIT 1",
+    (
+        "SELECT `i` AS `the number`, \"it's\" AS x, 'it''s' AS y, 'a\\'b' AS z FROM t ORDER BY k "
+        "LIMIT 1"
+    ),
     "SELECT k /* why */ AS x FROM t -- because",
     "SELECT (SELECT max(i) FROM t) - i AS x FROM t ORDER BY k",
     "FROM t SELECT k ORDER BY k",

@@ -8,7 +8,8 @@ from metadata_source.answer_lock import SMALL_BYTES, answer_lock
 
 
 @pytest.mark.parametrize(
-    ("size", "waits"), [(0, True), (None, True), (SMALL_BYTES, True), (SMALL_BYTES + 1, False), (1 << 30, False)]
+    ("size", "waits"),
+    [(0, True), (None, True), (SMALL_BYTES, True), (SMALL_BYTES + 1, False), (1 << 30, False)],
 )
 def test_small_answers_are_read_one_at_a_time_and_large_ones_wait_for_nobody(size, waits):
     has_read = threading.Event()

@@ -31,15 +31,25 @@ def lines(rows: pa.Table, **how: object) -> list[str]:
         (AT, None, "after 12:00:03"),
     ],
 )
-def test_two_bounds_of_a_time_are_one_cell(after: datetime | None, before: datetime | None, shown: str) -> None:
+def test_two_bounds_of_a_time_are_one_cell(
+    after: datetime | None, before: datetime | None, shown: str
+) -> None:
     type_ = pa.timestamp("us", "UTC")
-    rows = pa.table({"began_after": pa.array([after], type_), "began_before": pa.array([before], type_), "n": [7]})
+    rows = pa.table(
+        {
+            "began_after": pa.array([after], type_),
+            "began_before": pa.array([before], type_),
+            "n": [7],
+        }
+    )
     assert lines(rows) == ["began 2026-11-01 n", f"{shown} 7"]
 
 
 def test_times_of_several_days_have_their_days() -> None:
     times = {"began_after": [DAY_BEFORE, EARLIER], "began_before": [AT, AT]}
-    rows = pa.table({name: pa.array(each, pa.timestamp("us", "UTC")) for name, each in times.items()})
+    rows = pa.table(
+        {name: pa.array(each, pa.timestamp("us", "UTC")) for name, each in times.items()}
+    )
     assert lines(rows) == [
         "began",
         "2026-10-31 23:00:00 to 2026-11-01 12:00:03",
@@ -47,7 +57,9 @@ def test_times_of_several_days_have_their_days() -> None:
     ]
 
 
-def test_parts_of_one_thing_are_one_cell_and_columns_without_a_value_are_named_and_left_out() -> None:
+def test_parts_of_one_thing_are_one_cell_and_columns_without_a_value_are_named_and_left_out() -> (
+    None
+):
     rows = pa.table(
         {
             "topic": ["orders", "clicks", None],
@@ -73,10 +85,16 @@ def test_parts_of_one_thing_are_one_cell_and_columns_without_a_value_are_named_a
     ("least", "most", "shown"),
     [(1_500, 2_500, "1.5 to 2.5"), (2_000, 2_000, "2"), (2_000, None, "≥ 2"), (None, 2_000, "≤ 2")],
 )
-def test_two_bounds_of_a_duration_are_one_cell_in_seconds(least: int | None, most: int | None, shown: str) -> None:
+def test_two_bounds_of_a_duration_are_one_cell_in_seconds(
+    least: int | None, most: int | None, shown: str
+) -> None:
     type_ = pa.int64()
     rows = pa.table(
-        {"topic": ["orders"], "took_ms_min": pa.array([least], type_), "took_ms_max": pa.array([most], type_)}
+        {
+            "topic": ["orders"],
+            "took_ms_min": pa.array([least], type_),
+            "took_ms_max": pa.array([most], type_),
+        }
     )
     assert lines(rows) == ["topic took s", f"orders {shown}"]
 
@@ -91,9 +109,14 @@ def test_numbers_before_and_after_are_no_bounds() -> None:
 
 
 def test_parts_in_another_order_are_columns_of_their_own() -> None:
-    assert lines(pa.table({"partition": [0], "topic": ["orders"]})) == ["partition topic", "0 orders"]
+    assert lines(pa.table({"partition": [0], "topic": ["orders"]})) == [
+        "partition topic",
+        "0 orders",
+    ]
     type_ = pa.timestamp("us", "UTC")
-    rows = pa.table({"began_before": pa.array([AT], type_), "began_after": pa.array([EARLIER], type_)})
+    rows = pa.table(
+        {"began_before": pa.array([AT], type_), "began_after": pa.array([EARLIER], type_)}
+    )
     assert lines(rows) == ["began before began after", "2026-11-01 12:00:03 2026-11-01 11:59:58"]
 
 
@@ -107,7 +130,9 @@ def test_a_table_names_the_columns_that_it_leaves_out() -> None:
 
 
 def test_a_table_is_as_wide_as_the_terminal_and_no_name_writes_to_it() -> None:
-    rows = pa.table({"group_id": ["a\x1b[2Jb [red]x[/red]", "x" * 300], "topics": [list("abcdef"), []]})
+    rows = pa.table(
+        {"group_id": ["a\x1b[2Jb [red]x[/red]", "x" * 300], "topics": [list("abcdef"), []]}
+    )
     text = as_table(rows, width=100)
     assert max(map(len, text.splitlines())) <= 100
     assert r"a\x1b[2Jb [red]x[/red]" in text
@@ -135,7 +160,9 @@ def test_programs_get_every_column_and_type() -> None:
         "left": {"a": 1},
         "nothing": None,
     }
-    assert as_csv(rows).splitlines()[1] == '2026-11-01T12:00:03.250Z,3,0.5,true,"[1, 2]","{""a"": 1}",'
+    assert (
+        as_csv(rows).splitlines()[1] == '2026-11-01T12:00:03.250Z,3,0.5,true,"[1, 2]","{""a"": 1}",'
+    )
 
 
 def test_no_cell_of_csv_is_a_formula() -> None:
@@ -154,7 +181,10 @@ def test_no_cell_of_csv_is_a_formula() -> None:
 def test_json_escapes_what_a_terminal_would_obey_and_says_the_same() -> None:
     rows = pa.table({"group_id": ["a\x9b2J\u202eb\U000e0041", "ä→"], "of": [{"k": "\x85"}, None]})
     text = as_json(rows)
-    assert text.splitlines()[0] == r'{"group_id": "a\u009b2J\u202eb\udb40\udc41", "of": {"k": "\u0085"}}'
+    assert (
+        text.splitlines()[0]
+        == r'{"group_id": "a\u009b2J\u202eb\udb40\udc41", "of": {"k": "\u0085"}}'
+    )
     assert [json.loads(line) for line in text.splitlines()] == rows.to_pylist()
     assert "ä→" in text
 

@@ -1,4 +1,6 @@
-"""A cluster whose fold fails is left out for a while, then tried again; everybody else's history continues."""
+"""A cluster whose fold fails is left out for a while, then tried again; everybody else's history
+continues.
+"""
 
 import json
 from contextlib import nullcontext
@@ -57,7 +59,10 @@ def test_clusters_are_left_out_one_by_one() -> None:
 def test_an_error_of_a_fold_names_its_cluster_wherever_its_text_ends_up() -> None:
     with pytest.raises(FoldError) as raised, failing_as("eu-west.1_a"):
         {}["leader\nepoch"]
-    text = f"[STREAM_FAILED] at org.apache.spark\njobs.rounds.stage.FoldError: {raised.value}\n  at java.base\n"
+    text = (
+        f"[STREAM_FAILED] at org.apache.spark\njobs.rounds.stage.FoldError: {raised.value}\n  at "
+        "java.base\n"
+    )
     found = broken_cluster(RuntimeError(text))
     assert found is not None
     cluster, why = found
@@ -77,7 +82,11 @@ class Rounds(Engine):
 
     def __init__(self, broken: set[str], clusters: set[str]) -> None:
         self.broken, self.clusters, self.made, self.planned = broken, clusters, [], 0
-        self.aside, self._aside_rows, self._aside_of = Aside(clock=lambda: self.now), {}, "aside of silver"
+        self.aside, self._aside_rows, self._aside_of = (
+            Aside(clock=lambda: self.now),
+            {},
+            "aside of silver",
+        )
         self.now, self.gone_back, self.seconds, self._spark, self.lake = 0.0, 0, 0.0, None, None
         self.history = SimpleNamespace(needed={"bronze": ""}, can_make_again=False)
         self.is_begun, self.quiet = False, set[str]()
@@ -112,7 +121,10 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def replace(spark: object, lake: object, table: object, rows: Any, where: str) -> None:
         assert where == "history = 'aside of silver'"
-        assert all(row["history"] == "aside of silver" and json.loads(row["memory"])["says"] for row in rows)
+        assert all(
+            row["history"] == "aside of silver" and json.loads(row["memory"])["says"]
+            for row in rows
+        )
         found.append(sorted(row["cluster"] for row in rows))
 
     monkeypatch.setattr(makers, "replace_rows", replace)
@@ -131,7 +143,9 @@ def test_rounds_continue_without_the_clusters_that_break_them(
     maker.broken = {"c"}
     maker.catch_up()
     assert (maker.made[1:], stored[2:]) == ([{"a", "b"}], [["c"]])
-    assert (list(maker.aside), maker.gone_back) == (["c"], 4), "after each failure, and when their time had come"
+    assert (list(maker.aside), maker.gone_back) == (["c"], 4), (
+        "after each failure, and when their time had come"
+    )
     maker.broken = set()
     maker.catch_up()
     assert maker.made[2:] == [{"a", "b"}], "its time has not come"
@@ -140,11 +154,14 @@ def test_rounds_continue_without_the_clusters_that_break_them(
     assert (maker.made[3:], stored[3:], maker.gone_back) == ([{"a", "b", "c"}], [[]], 5)
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert errors[0].startswith(
-        "cluster b is left out of the history of isr_shrink, silver for 60 s, since its fold failed: Zero"
+        "cluster b is left out of the history of isr_shrink, silver for 60 s, since its fold "
+        "failed: Zero"
     )
     assert len(errors) == 3
     again = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert again == [f"cluster(s) {each} are part of the history of isr_shrink, silver again" for each in "bc"]
+    assert again == [
+        f"cluster(s) {each} are part of the history of isr_shrink, silver again" for each in "bc"
+    ]
 
 
 def test_errors_that_are_nobodys_are_raised(stored: list[list[str]]) -> None:
@@ -167,7 +184,9 @@ def test_a_round_that_is_in_a_table_is_not_given_up(stored: list[list[str]]) -> 
     assert (stored, maker.made) == ([], [])
 
 
-def test_an_error_before_anything_is_planned_has_nothing_to_do_with_the_round_before(stored: list[list[str]]) -> None:
+def test_an_error_before_anything_is_planned_has_nothing_to_do_with_the_round_before(
+    stored: list[list[str]],
+) -> None:
     maker = Rounds(set(), {"a", "b"})
     maker.catch_up()
     maker.is_begun = True
@@ -183,7 +202,9 @@ def test_an_error_before_anything_is_planned_has_nothing_to_do_with_the_round_be
     assert stored == [["b"]]
 
 
-def test_each_cluster_is_tried_once_until_all_others_have_caught_up(stored: list[list[str]]) -> None:
+def test_each_cluster_is_tried_once_until_all_others_have_caught_up(
+    stored: list[list[str]],
+) -> None:
     """Where all folds fail, rounds take longer than the first of them is left out for."""
     maker = Rounds({"a", "b", "c", "d"}, {"a", "b", "c", "d", "e"})
     maker.seconds = AGAIN_AFTER_S
@@ -216,25 +237,37 @@ def test_only_an_error_that_comes_again_makes_a_loss_final(monkeypatch: pytest.M
             maker._make_again(step, lost)
 
 
-@pytest.mark.parametrize(("left_out", "memory"), [(("alpha",), {"version": 7, "held": 4}), ((), {"version": 7})])
+@pytest.mark.parametrize(
+    ("left_out", "memory"), [(("alpha",), {"version": 7, "held": 4}), ((), {"version": 7})]
+)
 def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_was_killed(
     left_out: tuple[str, ...], memory: dict[str, int]
 ) -> None:
     """The run that finishes the round has nobody aside."""
     row = {"history": "rebalance_history", "cluster": "", "round": 8, "memory": '{"version":4}'}
     context: Any = Context(*[None] * 3, {("rebalance_history", ""): row}, None, Aside())  # type: ignore[arg-type]
-    takes = GroupInput(datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out)
+    takes = GroupInput(
+        datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out
+    )
     news = GroupNews(takes=takes, read=Read())
     (noted,) = RebalanceHistory().after(context, news, Made())
     assert json.loads(noted["memory"]) == memory
 
 
-@pytest.mark.parametrize(("left_out", "why"), [(["prod"], "its fold fails, so "), ([], "no round took them")])
+@pytest.mark.parametrize(
+    ("left_out", "why"), [(["prod"], "its fold fails, so "), ([], "no round took them")]
+)
 def test_a_person_hears_where_nothing_was_believed(left_out: list[str], why: str) -> None:
     row = {"memory": dumps(State(waiting=("s/1",)))}
     context: Any = Context(*[None] * 3, {("silver", "prod"): row}, None, Aside())  # type: ignore[arg-type]
     engine: Any = SimpleNamespace(
-        lake=None, aside=left_out, catch_up=lambda: None, round=lambda _: False, context=lambda: context
+        lake=None,
+        aside=left_out,
+        catch_up=lambda: None,
+        round=lambda _: False,
+        context=lambda: context,
     )
-    with pytest.raises(LakeError, match=rf"^nothing of cluster 'prod' was believed, and 1 poll\(s\) wait: {why}"):
+    with pytest.raises(
+        LakeError, match=rf"^nothing of cluster 'prod' was believed, and 1 poll\(s\) wait: {why}"
+    ):
         believe(engine, Polls(), "prod")

@@ -37,7 +37,9 @@ def test_names_choose_what_is_measured() -> None:
     assert [measure.names for measure in chosen(["news_s"], every=False)] == [("quiet_s", "news_s")]
     usual = {name for measure in chosen(None, every=False) for name in measure.names}
     assert usual == BY_NAME.keys() - set(ONLY_IF_ALL)
-    assert {name for measure in chosen(None, every=True) for name in measure.names} == BY_NAME.keys()
+    assert {
+        name for measure in chosen(None, every=True) for name in measure.names
+    } == BY_NAME.keys()
 
 
 def test_medians_and_percentiles() -> None:
@@ -50,7 +52,10 @@ def test_medians_and_percentiles() -> None:
 
 
 def test_results_stand_beside_their_aims() -> None:
-    results = {"polls_on_time": Measured(0.94, (0.1, 0.2)), "quiet_s": Measured(0.51239, (0.4, 0.51239, 0.7))}
+    results = {
+        "polls_on_time": Measured(0.94, (0.1, 0.2)),
+        "quiet_s": Measured(0.51239, (0.4, 0.51239, 0.7)),
+    }
     lines = table(results)
     assert ["MISSED" in line for line in lines] == [False, False, False, True]
     assert lines[2].split()[:6] == ["quiet_s", "0.5124", "<=", "1", "s", "met"]
@@ -73,7 +78,9 @@ def test_a_broker_that_goes_is_out_of_its_share() -> None:
         assert row["leader"] == row["isr"][0]
         assert row["leader_epoch"] == (row["replicas"][0] == 2)
     cluster.start(2)
-    assert all(row["leader"] == row["replicas"][0] for row in cluster.metadata().partitions.to_pylist())
+    assert all(
+        row["leader"] == row["replicas"][0] for row in cluster.metadata().partitions.to_pylist()
+    )
     assert cluster.leader_epoch.sum() == 6
 
 
@@ -83,7 +90,9 @@ def test_so_many_changes_are_made() -> None:
     cluster.change(10)
     after = cluster.metadata().partitions.to_pylist()
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 10
-    assert sum(one["leader"] != other["leader"] for one, other in zip(before, after, strict=True)) == 5
+    assert (
+        sum(one["leader"] != other["leader"] for one, other in zip(before, after, strict=True)) == 5
+    )
 
 
 def test_rows_are_as_the_recorder_makes_them() -> None:
@@ -98,14 +107,20 @@ def test_rows_are_as_the_recorder_makes_them() -> None:
     assert [record for n, record in told if n == 5] == ["poll"]
     scheduled = [row["scheduled_at"] for row in second.to_pylist() if row["record"] == "poll"]
     assert {later - earlier for earlier, later in pairwise(scheduled)} == {poller.interval}
-    polls = [row for _ in range(50) for row in poller.batch().to_pylist() if row["record"] == "poll"]
-    assert [row["n"] for row in polls if row["is_key_frame"]] == [150], "five minutes after the first one"
+    polls = [
+        row for _ in range(50) for row in poller.batch().to_pylist() if row["record"] == "poll"
+    ]
+    assert [row["n"] for row in polls if row["is_key_frame"]] == [150], (
+        "five minutes after the first one"
+    )
 
 
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def header(due: float, late: float | None = 0.0, *, attempts: int = 1, error_kind: str | None = None) -> dict[str, Any]:
+def header(
+    due: float, late: float | None = 0.0, *, attempts: int = 1, error_kind: str | None = None
+) -> dict[str, Any]:
     at = BEGIN + timedelta(seconds=due)
     sent = None if late is None else at + timedelta(seconds=late)
     told = {"scheduled_at": at, "sent_at": sent, "interval_ms": 2_000}
@@ -118,8 +133,12 @@ def test_polls_on_time_are_a_share_of_those_that_could_be() -> None:
     assert polls_on_time([*well, header(14, 0.6)]).value == 7 / 8
     assert polls_on_time([*well, header(16)]).value == 8 / 9, "nobody polled at 14"
     assert polls_on_time([*well, header(14, 1.9, attempts=2)]).value == 1, "a broker did not answer"
-    assert polls_on_time([*well, header(14, None, error_kind="overlapped")]).value == 1, "a broker hangs"
-    assert polls_on_time([*well, header(14, None, error_kind="lost")]).value == 7 / 8, "it was made, and is gone"
+    assert polls_on_time([*well, header(14, None, error_kind="overlapped")]).value == 1, (
+        "a broker hangs"
+    )
+    assert polls_on_time([*well, header(14, None, error_kind="lost")]).value == 7 / 8, (
+        "it was made, and is gone"
+    )
     assert lateness_of([header(0, 0.25), header(2, None)]) == (0.25,)
 
 
@@ -143,7 +162,10 @@ def test_a_row_counts_from_the_commit_that_had_it_first(tmp_path: Path) -> None:
     assert followed.look()
     assert not followed.look()
     assert [row["id"] for _, row in followed.rows] == ["a", "a", "b"]
-    assert first_commits(tmp_path, "id", "x") == [(begin, {"id": "a", "x": 1}), (later, {"id": "b", "x": 2})]
+    assert first_commits(tmp_path, "id", "x") == [
+        (begin, {"id": "a", "x": 1}),
+        (later, {"id": "b", "x": 2}),
+    ]
     assert [row["id"] for _, row in first_commits(tmp_path, "id", "x", where=("x", 2))] == ["b"]
 
 
@@ -154,12 +176,16 @@ def test_a_topic_that_is_made_again_has_another_id_and_begins_again() -> None:
     cluster.delete(1)
     without = cluster.metadata()
     assert without.topics["topic"].to_pylist() == ["topic-00000", "topic-00002"]
-    assert [str(topic) for topic in without.partitions["topic"]] == ["topic-00000"] * 2 + ["topic-00002"] * 2
+    assert [str(topic) for topic in without.partitions["topic"]] == ["topic-00000"] * 2 + [
+        "topic-00002"
+    ] * 2
     cluster.stop(1)
     cluster.make_again(1)
     again = cluster.metadata()
     assert again.topics["topic"].to_pylist() == before.topics["topic"].to_pylist()
-    same = [a == b for a, b in zip(again.topics["topic_id"], before.topics["topic_id"], strict=True)]
+    same = [
+        a == b for a, b in zip(again.topics["topic_id"], before.topics["topic_id"], strict=True)
+    ]
     assert same == [True, False, True]
     rows = [row for row in again.partitions.to_pylist() if row["topic"] == "topic-00001"]
     assert [row["leader_epoch"] for row in rows] == [0, 0]

@@ -25,18 +25,25 @@ def pauses(monkeypatch) -> list[float]:
     return slept
 
 
-def brokers(answered: tuple[str, int] | None = None, *, learnt: bool = True, servers: int = 2) -> Brokers:
+def brokers(
+    answered: tuple[str, int] | None = None, *, learnt: bool = True, servers: int = 2
+) -> Brokers:
     found = Brokers(BOOTSTRAP[:servers])
     learn(found, answered, learnt=learnt)
     return found
 
 
 def learn(found: Brokers, answered: tuple[str, int] | None = None, *, learnt: bool = True) -> None:
-    found.answered, found.learnt = answered, {address: n for n, address in enumerate(LEARNT)} if learnt else {}
+    found.answered, found.learnt = (
+        answered,
+        {address: n for n, address in enumerate(LEARNT)} if learnt else {},
+    )
 
 
 def asked(found: Brokers, *kinds: str) -> list[tuple[str, int]]:
-    """Return whom a poll asks, one after the other, when its attempts end in these kinds, the last one for ever."""
+    """Return whom a poll asks, one after the other, when its attempts end in these kinds, the last
+    one for ever.
+    """
     failures: dict[tuple[str, int], PollError] = {}
     addresses = []
     ends = chain(kinds, repeat(kinds[-1]))
@@ -143,7 +150,9 @@ def test_brokers_that_are_new_come_somewhere_into_the_round(monkeypatch):
 
 
 def test_nothing_is_remembered_of_addresses_that_nobody_has_any_more():
-    """A memory lives as long as its process, and brokers of a cloud get other addresses each day."""
+    """A memory lives as long as its process, and brokers of a cloud get other addresses each
+    day.
+    """
     found, image = Brokers(BOOTSTRAP), Image.of(made(list(LEARNT)))
     gone = ("gone", 1)
     for address in (gone, LEARNT[0], BOOTSTRAP[0]):
@@ -162,5 +171,7 @@ def test_throttling_is_waited_for_or_is_a_timeout(pauses):
     found.throttle(LEARNT[0], 500)
     found.obey_throttle(LEARNT[0], time.monotonic() + 1)
     assert 0.4 < pauses[0] <= 0.5
-    with pytest.raises(PollError, match=r"timeout: broker-0:9092: throttled by the broker for another 0\.[45] s"):
+    with pytest.raises(
+        PollError, match=r"timeout: broker-0:9092: throttled by the broker for another 0\.[45] s"
+    ):
         found.obey_throttle(LEARNT[0], time.monotonic() + 0.1)

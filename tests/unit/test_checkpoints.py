@@ -1,4 +1,6 @@
-"""The files of a stream's checkpoint that go, by what its table has. What Spark does then: tests/spark."""
+"""The files of a stream's checkpoint that go, by what its table has. What Spark does then:
+tests/spark.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -54,7 +56,9 @@ def test_files_as_spark_writes_them_are_whole(text: str) -> None:
     assert is_whole(text)
 
 
-@pytest.mark.parametrize("text", [None, "", "\0" * 40, "v1", "v1\n", PLAN[:-3], PLAN[:20], "{}", DONE[:-1]])
+@pytest.mark.parametrize(
+    "text", [None, "", "\0" * 40, "v1", "v1\n", PLAN[:-3], PLAN[:20], "{}", DONE[:-1]]
+)
 def test_files_as_a_power_cut_leaves_them_are_not(text: str | None) -> None:
     assert not is_whole(text)
 
@@ -76,7 +80,9 @@ def test_a_run_that_has_the_checkpoint_may_commit_while_it_is_looked_at(
     monkeypatch.setattr(checkpoints, "_newest_commits", lambda *_: commits)
     of: Any = None
     if is_refused:
-        with pytest.raises(LakeError, match=r"is an old copy: it ends at batch 4, and .* has batch 5"):
+        with pytest.raises(
+            LakeError, match=r"is an old copy: it ends at batch 4, and .* has batch 5"
+        ):
             check_checkpoint(of, Lake(root="/lake"), bronze.METADATA_POLLS, "c")
     else:
         check_checkpoint(of, Lake(root="/lake"), bronze.METADATA_POLLS, "c")

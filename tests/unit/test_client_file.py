@@ -9,7 +9,11 @@ from metadata_source.client_file import ClientFile, read_client_file
 from metadata_source.errors import OptionsError
 from metadata_source.options.table import BY_NAME
 
-SASL = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "KEY"}
+SASL = {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "KEY",
+}
 PASSWORD = {"kafka.sasl.password": "env:KAFKA_PASSWORD"}
 OF_A_CLOUD = """# Required connection configs
 bootstrap.servers=broker.example.test:9092
@@ -45,21 +49,29 @@ def problem(file: Path) -> str:
     return said.removeprefix(f"{file}: ")
 
 
-@pytest.mark.parametrize("name", ["client.properties", "librdkafka.config", "kcat.conf", "client", "of.PROPERTIES"])
+@pytest.mark.parametrize(
+    "name", ["client.properties", "librdkafka.config", "kcat.conf", "client", "of.PROPERTIES"]
+)
 @pytest.mark.parametrize("begin", ["", "[default]\n"])
 def test_a_file_of_pairs_is_read_as_it_is(tmp_path: Path, name: str, begin: str) -> None:
     file = read_client_file(written(tmp_path, begin + OF_A_CLOUD, name))
     assert (file.options, file.servers) == (SASL | PASSWORD, "broker.example.test:9092")
     assert file.warning == (
-        f"{file.file}: warning: passed over, nothing here needs it: session.timeout.ms, client.dns.lookup, acks, "
-        f"schema.registry.url, basic.auth.credentials.source, basic.auth.user.info, {2 if begin else 1} more"
+        f"{file.file}: warning: passed over, nothing here needs it: session.timeout.ms, "
+        "client.dns.lookup, acks, "
+        "schema.registry.url, basic.auth.credentials.source, basic.auth.user.info, "
+        f"{2 if begin else 1} more"
     )
 
 
 @pytest.mark.parametrize("of", ["", "kafka."])
 def test_yaml_has_the_names_with_kafka_or_without(tmp_path: Path, of: str) -> None:
-    text = f"{of}security.protocol: SASL_SSL\n{of}sasl.mechanisms: PLAIN\n{of}sasl.username: '0123'\n"
-    text += f"{of}Sasl.Password: env:KAFKA_PASSWORD\n{of}session.timeout.ms: 45000\nkind: redpanda\n"
+    text = (
+        f"{of}security.protocol: SASL_SSL\n{of}sasl.mechanisms: PLAIN\n{of}sasl.username: '0123'\n"
+    )
+    text += (
+        f"{of}Sasl.Password: env:KAFKA_PASSWORD\n{of}session.timeout.ms: 45000\nkind: redpanda\n"
+    )
     file = read_client_file(written(tmp_path, text, "client.yaml"))
     assert file.options == SASL | PASSWORD | {"kafka.sasl.username": "0123", "kind": "redpanda"}
     assert file.passed_over == (f"{of}session.timeout.ms",)
@@ -89,7 +101,9 @@ def test_an_empty_file_says_nothing(tmp_path: Path, text: str, name: str) -> Non
     ],
 )
 def test_bytes_before_and_beyond_ascii(tmp_path: Path, name: str, content: bytes) -> None:
-    assert read_client_file(written(tmp_path, content, name)).options == {"kafka.sasl.username": "Jürgen"}
+    assert read_client_file(written(tmp_path, content, name)).options == {
+        "kafka.sasl.username": "Jürgen"
+    }
 
 
 def test_nothing_for_the_algorithm_is_java_s_way_to_check_no_host_name(tmp_path: Path) -> None:
@@ -104,11 +118,16 @@ SECRETS = sorted(option.name.removeprefix("kafka.") for option in BY_NAME.values
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_secret_is_refused_with_the_line_that_replaces_it(tmp_path: Path, name: str) -> None:
     variable = f"KAFKA_{name.replace('.', '_').upper()}"
-    for file, joint in ((written(tmp_path, f"{name}=hunter2\n"), "="), (tmp_path / "client.yaml", ": ")):
+    for file, joint in (
+        (written(tmp_path, f"{name}=hunter2\n"), "="),
+        (tmp_path / "client.yaml", ": "),
+    ):
         file.write_text(f"{name}{joint}hunter2\n")
         assert problem(file) == (
-            f"{name} holds a secret, which may not be in this file: move its value into a file of its own, and write "
-            f"{name}{joint}file:/etc/kafka/{name} (or {name}{joint}env:{variable}, and set that variable)"
+            f"{name} holds a secret, which may not be in this file: move its value into a file of "
+            "its own, and write "
+            f"{name}{joint}file:/etc/kafka/{name} (or {name}{joint}env:{variable}, and set that "
+            "variable)"
         )
         for line in (f"{name}{joint}file:/etc/kafka/{name}", f"{name}{joint}env:{variable}"):
             file.write_text(line)
@@ -122,11 +141,17 @@ def test_a_jaas_line_over_many_lines_is_one_secret(tmp_path: Path) -> None:
 
 
 def test_all_that_is_to_be_said_otherwise_is_said_at_once(tmp_path: Path) -> None:
-    text = "sasl.jaas.config=x password='hunter2';\nssl.truststore.location=/t.p12\nssl.truststore.type=PKCS12\n"
-    said = problem(written(tmp_path, f"{text}ssl.truststore.password=hunter2\nssl.crl.location=/c\n"))
+    text = (
+        "sasl.jaas.config=x password='hunter2';\nssl.truststore.location=/t.p12\n"
+        "ssl.truststore.type=PKCS12\n"
+    )
+    said = problem(
+        written(tmp_path, f"{text}ssl.truststore.password=hunter2\nssl.crl.location=/c\n")
+    )
     assert said.startswith("sasl.jaas.config holds a secret")
     assert said.endswith(
-        "; unknown option 'ssl.truststore.location': use kafka.ssl.ca.location (a PEM file); unknown option "
+        "; unknown option 'ssl.truststore.location': use kafka.ssl.ca.location (a PEM file); "
+        "unknown option "
         "'ssl.crl.location': leave it out: no lists of revoked certificates are read"
     )
     assert "ssl.truststore.type" not in said, "needless, as the password is"
@@ -135,11 +160,18 @@ def test_all_that_is_to_be_said_otherwise_is_said_at_once(tmp_path: Path) -> Non
 def test_what_clients_of_msk_begin_by_holds_no_secret(tmp_path: Path) -> None:
     text = "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
     text += "sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required{};\n"
-    text += "sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler\n"
+    text += (
+        "sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler\n"
+    )
     file = read_client_file(written(tmp_path, text.format("")))
-    assert file.options == {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "AWS_MSK_IAM"}
+    assert file.options == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "AWS_MSK_IAM",
+    }
     assert file.passed_over == ("sasl.jaas.config", "sasl.client.callback.handler.class")
-    assert problem(written(tmp_path, text.format(' awsRoleArn="hunter2"'))).startswith("sasl.jaas.config holds")
+    assert problem(written(tmp_path, text.format(' awsRoleArn="hunter2"'))).startswith(
+        "sasl.jaas.config holds"
+    )
 
 
 OF_CLIENTS = """acks batch.size buffer.memory client.dns.lookup client.rack compression.type connections.max.idle.ms
@@ -180,7 +212,10 @@ def test_no_name_of_a_client_is_taken_for_a_mistyped_one(tmp_path: Path) -> None
     ],
 )
 def test_a_mistyped_name_is_not_passed_over(tmp_path: Path, mistyped: str, meant: str) -> None:
-    assert problem(written(tmp_path, f"{mistyped}=x")) == f"unknown option {mistyped!r}: did you mean {meant!r}?"
+    assert (
+        problem(written(tmp_path, f"{mistyped}=x"))
+        == f"unknown option {mistyped!r}: did you mean {meant!r}?"
+    )
 
 
 def test_parts_of_a_key_that_lie_where_names_are_are_not_shown(tmp_path: Path) -> None:
@@ -192,12 +227,24 @@ def test_parts_of_a_key_that_lie_where_names_are_are_not_shown(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("a.config", "sasl.username=DOMAIN\\user", "line 1: a backslash, which librdkafka keeps and Java does not"),
+        (
+            "a.config",
+            "sasl.username=DOMAIN\\user",
+            "line 1: a backslash, which librdkafka keeps and Java does not",
+        ),
         ("a.properties", "acks=1\nacks=2", "acks is given twice (line 2)"),
-        ("a.properties", "sasl.mechanism=PLAIN\nsasl.mechanisms=GSSAPI", "kafka.sasl.mechanism: given twice, in two"),
+        (
+            "a.properties",
+            "sasl.mechanism=PLAIN\nsasl.mechanisms=GSSAPI",
+            "kafka.sasl.mechanism: given twice, in two",
+        ),
         ("a.yaml", "a: b: c", "not YAML: mapping values are not allowed here"),
         ("a.yaml", "a text", "not a mapping of kafka.* options to values"),
-        ("a.yaml", "kafka.sasl.password: [hunter2]", "kafka.sasl.password: neither text nor a whole number"),
+        (
+            "a.yaml",
+            "kafka.sasl.password: [hunter2]",
+            "kafka.sasl.password: neither text nor a whole number",
+        ),
         ("a.yaml", b"kafka.sasl.password: hunter2\xff", "not UTF-8 text"),
         ("truststore.jks", b"\xfe\xed\xfe\xed\x00", "not UTF-8 text"),
     ],
@@ -215,11 +262,15 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_java_s_file_with_another_name_may_have_lines_that_go_on(tmp_path: Path) -> None:
     text = "# a \\ in a comment\nclient.id=a\\\n  b\n"
-    assert read_client_file(written(tmp_path, text, "java.config")).options == {"kafka.client.id": "ab"}
+    assert read_client_file(written(tmp_path, text, "java.config")).options == {
+        "kafka.client.id": "ab"
+    }
 
 
 def test_where_to_ask(tmp_path: Path) -> None:
-    """The command line counts more than a file of a client, but options that are written for us have to agree."""
+    """The command line counts more than a file of a client, but options that are written for us
+    have to agree.
+    """
     file = ClientFile(tmp_path, SASL, (), "a:1")
     assert file.at("b:2") == {"kafka.bootstrap.servers": "b:2", **SASL}
     with pytest.raises(OptionsError, match="contradicts --bootstrap"):

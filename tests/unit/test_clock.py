@@ -27,7 +27,9 @@ def machine() -> Machine:
 
 
 def test_time_that_passes_is_no_leap(machine: Machine) -> None:
-    """Nor is a machine that sleeps, whose other clock counts on, nor a clock that is corrected little by little."""
+    """Nor is a machine that sleeps, whose other clock counts on, nor a clock that is corrected
+    little by little.
+    """
     assert not any(machine.doubts(passed) for passed in (0, 1, 30, 86_400, YEARS))
     assert not any(machine.doubts(1, set_by=LEAP_S - 1) for _ in range(20))
 
@@ -36,7 +38,8 @@ def test_a_clock_that_is_set_ahead_is_in_doubt_until_it_is_put_right(machine: Ma
     assert machine.doubts(30, set_by=YEARS)
     assert machine.doubts(30)
     assert machine.seen.doubt() == (
-        "the clock of the machine that polls was set ahead by 315360000 s: it is believed if it is still so in 570 s"
+        "the clock of the machine that polls was set ahead by 315360000 s: it is believed if it "
+        "is still so in 570 s"
     )
     assert not machine.doubts(30, set_by=-YEARS)
     assert machine.doubts(30, set_by=LEAP_S + 1), "the next time counts from then"
@@ -67,7 +70,8 @@ def test_a_clock_that_was_ahead_before_the_process_began_is_doubted_by_what_is_k
     since, until = machine.clock - 5, machine.clock + BELIEVED_AFTER_S
     assert machine.seen.doubt() is None, "nothing that this process has seen speaks against it"
     assert machine.seen.doubt((since, until)) == (
-        "the clock of the machine that polls says 2026-05-28T20:26:40Z, more than a day after the newest poll that is "
+        "the clock of the machine that polls says 2026-05-28T20:26:40Z, more than a day after the "
+        "newest poll that is "
         "kept, and may be wrong: it is believed if it is still so in 600 s"
     )
     machine.clock += BELIEVED_AFTER_S - 1

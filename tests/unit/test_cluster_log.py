@@ -1,4 +1,6 @@
-"""The source `kafka_cluster_log` without Kafka: what it makes of a quorum's answers, and of files."""
+"""The source `kafka_cluster_log` without Kafka: what it makes of a quorum's answers, and of
+files.
+"""
 
 import itertools
 import json
@@ -81,11 +83,16 @@ def shown(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
     """Rows without nulls."""
     table = pa.Table.from_batches(list(batches), SCHEMA)
     table.validate(full=True)
-    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
+    return [
+        {name: value for name, value in row.items() if value is not None}
+        for row in table.to_pylist()
+    ]
 
 
 def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """What rows are: of a span its fate and ends, else the offset and the topic, or the name of the type."""
+    """What rows are: of a span its fate and ends, else the offset and the topic, or the name of the
+    type.
+    """
     return [
         (
             row["went"],
@@ -99,19 +106,27 @@ def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     ]
 
 
-def read_span(span: Span, *, read_at: datetime = NOW, pace: Pace = AT_ONCE) -> Iterator[pa.RecordBatch]:
+def read_span(
+    span: Span, *, read_at: datetime = NOW, pace: Pace = AT_ONCE
+) -> Iterator[pa.RecordBatch]:
     """As a task reads it, at another pace."""
 
     class Paced(ClusterLog):
-        def rows(self, cluster: Cluster, spans: Any, read_at: datetime, wait: Any) -> Iterator[pa.RecordBatch]:
+        def rows(
+            self, cluster: Cluster, spans: Any, read_at: datetime, wait: Any
+        ) -> Iterator[pa.RecordBatch]:
             for each in spans:
-                yield from reader.read_span(cluster, each, read_at=read_at, timeout_ms=300, pace=pace)
+                yield from reader.read_span(
+                    cluster, each, read_at=read_at, timeout_ms=300, pace=pace
+                )
 
     return Paced(parse_cluster_log(GIVEN)).of_spans("default", [span], read_at, time.sleep)
 
 
 class Stream:
-    """The stream of one cluster: each call is a batch, by a watcher that lives and a reader of its own."""
+    """The stream of one cluster: each call is a batch, by a watcher that lives and a reader of its
+    own.
+    """
 
     def __init__(self, starting: Any = "earliest") -> None:
         self.watcher = LogWatcher(cluster_of(), starting, 1_000)
@@ -131,7 +146,10 @@ class Stream:
 
 
 def test_the_columns_are_those_of_bronze() -> None:
-    assert [(each.name, each.dataType.simpleString(), each.nullable) for each in from_arrow_schema(SCHEMA)] == [
+    assert [
+        (each.name, each.dataType.simpleString(), each.nullable)
+        for each in from_arrow_schema(SCHEMA)
+    ] == [
         (column.name, column.type.replace(": ", ":").replace(", ", ","), column.nullable)
         for column in CLUSTER_LOG.columns
     ]
@@ -156,18 +174,30 @@ def test_controllers_have_the_security_of_brokers_unless_they_have_their_own() -
         "/brokers.pem",
     )
     own = cluster_of(
-        **brokers, **{"kafka.controller.sasl.username": "bob", "Kafka.Controller.Ssl.Ca.Location": "/own.pem"}
+        **brokers,
+        **{"kafka.controller.sasl.username": "bob", "Kafka.Controller.Ssl.Ca.Location": "/own.pem"},
     )
-    assert (own.sasl_username, own.sasl_password, own.ssl_ca_location) == ("bob", "env:ALICE_PASSWORD", "/own.pem")
+    assert (own.sasl_username, own.sasl_password, own.ssl_ca_location) == (
+        "bob",
+        "env:ALICE_PASSWORD",
+        "/own.pem",
+    )
     plain = cluster_of(**brokers, **{"kafka.controller.security.protocol": "PLAINTEXT"})
-    assert (plain.security_protocol, plain.sasl_mechanism, plain.ssl_ca_location) == ("PLAINTEXT", None, None)
+    assert (plain.security_protocol, plain.sasl_mechanism, plain.ssl_ca_location) == (
+        "PLAINTEXT",
+        None,
+        None,
+    )
     kerberos = cluster_of(**brokers, **{"kafka.controller.sasl.mechanism": "GSSAPI"})
     assert (kerberos.sasl_mechanism, kerberos.sasl_username, kerberos.ssl_ca_location) == (
         "GSSAPI",
         None,
         "/brokers.pem",
     )
-    mutual = {"kafka.controller.security.protocol": "SSL", "kafka.controller.ssl.certificate.location": "/own.pem"}
+    mutual = {
+        "kafka.controller.security.protocol": "SSL",
+        "kafka.controller.ssl.certificate.location": "/own.pem",
+    }
     tls = cluster_of(**brokers, **mutual)
     assert (tls.sasl_mechanism, tls.ssl_certificate_location) == (None, "/own.pem")
 
@@ -175,15 +205,22 @@ def test_controllers_have_the_security_of_brokers_unless_they_have_their_own() -
 def test_what_is_asked_for() -> None:
     clusters = {"a": {SERVERS: "one:1", "clusterId": "x"}, "b": {"clusterId": "y"}}
     options = parse_cluster_log(
-        {"clusters": json.dumps(clusters), SERVERS: "two:2", "startingOffsets": "Snapshot"}, "stream"
+        {"clusters": json.dumps(clusters), SERVERS: "two:2", "startingOffsets": "Snapshot"},
+        "stream",
     )
     assert [(each.alias, each.bootstrap_servers, each.cluster_id) for each in options.clusters] == [
         ("a", (("one", 1),), "x"),
         ("b", (("two", 2),), "y"),
     ]
     assert (options.starting, options.request_timeout_ms) == ("snapshot", 30_000)
-    assert (options.max_bytes_per_second, parse_cluster_log(GIVEN).starting) == (5_000_000, "earliest")
-    assert parse_cluster_log(GIVEN | {"maxBytesPerSecond": "1000000"}).max_bytes_per_second == 1_000_000
+    assert (options.max_bytes_per_second, parse_cluster_log(GIVEN).starting) == (
+        5_000_000,
+        "earliest",
+    )
+    assert (
+        parse_cluster_log(GIVEN | {"maxBytesPerSecond": "1000000"}).max_bytes_per_second
+        == 1_000_000
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +250,9 @@ def test_what_cannot_be_meant(mode: Any, given: dict[str, str], said: str) -> No
 
 def test_the_table_shows_every_option_once() -> None:
     lines = option_table(CLUSTER_LOG_OPTIONS).splitlines()
-    assert [line.split("`")[1] for line in lines[2:]] == [option.name for option in CLUSTER_LOG_OPTIONS]
+    assert [line.split("`")[1] for line in lines[2:]] == [
+        option.name for option in CLUSTER_LOG_OPTIONS
+    ]
 
 
 # --- rows ---
@@ -230,7 +269,11 @@ def test_a_log_is_read_from_its_beginning(quorum: Quorum) -> None:
         ("read", 0, 6),
     ]
     *_, unknown, record, span = rows
-    assert (unknown["error"], unknown["type"], unknown["size"]) == ("unknown record type 99", 99, len(NEWER))
+    assert (unknown["error"], unknown["type"], unknown["size"]) == (
+        "unknown record type 99",
+        99,
+        len(NEWER),
+    )
     assert "hunter2" not in str(rows)
     assert record == {
         "cluster": "default",
@@ -248,7 +291,9 @@ def test_a_log_is_read_from_its_beginning(quorum: Quorum) -> None:
         "size": len(topic("b")),
         "topic": {"topic": "b", "topic_id": "AAAAAAAAAAAAAAAAAAAABw"},
     }
-    assert {name: span[name] for name in span if name not in {"cluster", "cluster_id", "read_at", "day"}} == {
+    assert {
+        name: span[name] for name in span if name not in {"cluster", "cluster_id", "read_at", "day"}
+    } == {
         "record": "span",
         "went": "read",
         "offset": 0,
@@ -268,7 +313,9 @@ def test_only_what_is_committed_is_read(quorum: Quorum) -> None:
     quorum.committed = 2
     assert told(batch_read(**GIVEN))[-2:] == [("record", 1, "a"), ("read", 0, 2)]
     quorum.committed = -1
-    with pytest.raises(ClusterLogError, match=r"no_leader: cluster default: .* does not know yet what is committed"):
+    with pytest.raises(
+        ClusterLogError, match=r"no_leader: cluster default: .* does not know yet what is committed"
+    ):
         batch_read(**GIVEN)
 
 
@@ -280,7 +327,9 @@ def test_offset_0_cannot_be_read_once_there_is_a_snapshot(quorum: Quorum) -> Non
 
 
 @pytest.mark.parametrize("starting", ["earliest", "snapshot"])
-def test_a_log_that_has_lost_its_beginning_is_read_after_the_snapshot_there(quorum: Quorum, starting: str) -> None:
+def test_a_log_that_has_lost_its_beginning_is_read_after_the_snapshot_there(
+    quorum: Quorum, starting: str
+) -> None:
     quorum.write(topic("a"))
     quorum.elect(2, epochs=5)
     quorum.snapshot(topic("a"), topic("gone"))
@@ -290,12 +339,23 @@ def test_a_log_that_has_lost_its_beginning_is_read_after_the_snapshot_there(quor
     quorum.snapshot(topic("a"), topic("b"))
     quorum.write(topic("c"))
     snapshot = [("snapshot", 0, "a"), ("snapshot", 1, "gone"), ("read", 0, 2, 3)]
-    log = [("record", 3, "b"), ("record", 4, "LeaderChangeMessage"), ("record", 5, "c"), ("read", 3, 6)]
+    log = [
+        ("record", 3, "b"),
+        ("record", 4, "LeaderChangeMessage"),
+        ("record", 5, "c"),
+        ("read", 3, 6),
+    ]
     if starting == "snapshot":
-        snapshot, log = [("snapshot", 0, "a"), ("snapshot", 1, "b"), ("read", 0, 2, 5)], [log[2], ("read", 5, 6)]
+        snapshot, log = (
+            [("snapshot", 0, "a"), ("snapshot", 1, "b"), ("read", 0, 2, 5)],
+            [log[2], ("read", 5, 6)],
+        )
     rows = batch_read(**GIVEN, startingOffsets=starting)
     assert told(rows) == snapshot + log
-    assert {row.get("snapshot_epoch") for row in rows} == {None, 6 if starting == "earliest" else 13}
+    assert {row.get("snapshot_epoch") for row in rows} == {
+        None,
+        6 if starting == "earliest" else 13,
+    }
 
 
 def test_without_a_snapshot_the_log_is_read_whole(quorum: Quorum) -> None:
@@ -314,7 +374,13 @@ def test_what_is_gone_before_it_is_read_is_said_and_the_state_follows(quorum: Qu
     # All that was planned is gone, and more than that.
     assert told(stream.read(planned)) == [("lost", 0, 3)]
     quorum.write(topic("d"))
-    rows = [("lost", 3, 4), ("snapshot", 0, "c"), ("read", 0, 1, 4), ("record", 4, "d"), ("read", 4, 5)]
+    rows = [
+        ("lost", 3, 4),
+        ("snapshot", 0, "c"),
+        ("read", 0, 1, 4),
+        ("record", 4, "d"),
+        ("read", 4, 5),
+    ]
     assert told(stream.batch()) == rows
 
 
@@ -330,8 +396,12 @@ def test_a_snapshot_that_is_gone_before_it_is_read(quorum: Quorum) -> None:
 
 
 @pytest.mark.parametrize("trimmed", [False, True])
-def test_a_snapshot_that_the_next_active_controller_does_not_have(quorum: Quorum, trimmed: bool) -> None:
-    """Each makes its own: what is to be read begins with the one at which its log does, or with its first record."""
+def test_a_snapshot_that_the_next_active_controller_does_not_have(
+    quorum: Quorum, trimmed: bool
+) -> None:
+    """Each makes its own: what is to be read begins with the one at which its log does, or with its
+    first record.
+    """
     quorum.write(topic("a"), topic("b"))
     older = quorum.snapshot(topic("s"))
     quorum.write(topic("c"))
@@ -353,7 +423,9 @@ def test_a_snapshot_that_the_next_active_controller_does_not_have(quorum: Quorum
     )
 
 
-def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_its_begin_on(quorum: Quorum) -> None:
+def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_its_begin_on(
+    quorum: Quorum,
+) -> None:
     quorum.write(topic("a"))
     quorum.elect(2)
     quorum.write(topic("b"), topic("c"))
@@ -379,11 +451,15 @@ def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_its_begin_on(qu
 
 
 @pytest.mark.parametrize("starting", ["earliest", "snapshot"])
-@pytest.mark.parametrize("covered", [1, 3, 8], ids=["what both have", "what is new", "more than was read"])
+@pytest.mark.parametrize(
+    "covered", [1, 3, 8], ids=["what both have", "what is new", "more than was read"]
+)
 def test_after_a_log_was_cut_off_its_newest_snapshot_comes_and_the_log_from_there(
     quorum: Quorum, starting: str, covered: int
 ) -> None:
-    quorum.snapshot(topic("old"))  # of before both: a controller knows the epochs since its oldest one
+    quorum.snapshot(
+        topic("old")
+    )  # of before both: a controller knows the epochs since its oldest one
     quorum.write(topic("a"))
     quorum.elect(2)
     quorum.write(topic("b"), topic("c"))
@@ -431,12 +507,14 @@ def test_a_log_that_is_cut_off_twice_before_its_snapshot_was_read(quorum: Quorum
     assert stream.batch() == []
 
 
-@pytest.mark.parametrize(("covered", "trimmed"), [(3, False), (6, False), (2, True), (3, True), (4, True), (6, True)])
+@pytest.mark.parametrize(
+    ("covered", "trimmed"), [(3, False), (6, False), (2, True), (3, True), (4, True), (6, True)]
+)
 def test_a_log_that_was_made_again_is_no_other_log_s_though_they_have_no_epoch_in_common(
     quorum: Quorum, covered: int, trimmed: bool
 ) -> None:
-    """Of epochs before its oldest snapshot's a leader tells nothing: the record before the place has another epoch, or
-    the snapshot that the log begins with.
+    """Of epochs before its oldest snapshot's a leader tells nothing: the record before the place
+    has another epoch, or the snapshot that the log begins with.
     """
     quorum.write(*map(topic, "abc"))
     stream = Stream()
@@ -450,7 +528,10 @@ def test_a_log_that_was_made_again_is_no_other_log_s_though_they_have_no_epoch_i
     if trimmed:
         quorum.trim()
     snapshot = [("snapshot", 0, "s"), ("read", 0, 1, made.offset)]
-    log = [*(("record", offset, f"t{offset}") for offset in range(made.offset, 8)), ("read", made.offset, 8)]
+    log = [
+        *(("record", offset, f"t{offset}") for offset in range(made.offset, 8)),
+        ("read", made.offset, 8),
+    ]
     rows = told(stream.batch())
     if trimmed and covered > 4:
         assert rows == [("lost", 4, made.offset), *snapshot, *log]
@@ -478,7 +559,10 @@ def test_a_log_whose_oldest_snapshot_is_newer_than_the_place_is_read_on(
         quorum.snapshot()
     if trimmed:
         quorum.trim()
-    records = [("record", 4, "LeaderChangeMessage"), *(("record", 5 + at, name) for at, name in enumerate("def"))]
+    records = [
+        ("record", 4, "LeaderChangeMessage"),
+        *(("record", 5 + at, name) for at, name in enumerate("def")),
+    ]
     assert told(stream.batch()) == [*records, ("read", 4, 8)]
     assert stream.batch() == []
 
@@ -508,7 +592,9 @@ def test_history_knows_a_log_that_comes_back_after_a_part_of_it_was_lost(quorum:
     start = run({}, 2)
     quorum.write(topic("gone"))
     end = {"default": Place.from_json(start["default"]).to_json() | {"next": 4}}
-    others = KafkaClusterLogSource({"clusters": json.dumps({"other": {SERVERS: "host:1", "clusterId": "x"}})})
+    others = KafkaClusterLogSource(
+        {"clusters": json.dumps({"other": {SERVERS: "host:1", "clusterId": "x"}})}
+    )
     stream = others.streamReader(others.schema())
     taken(batch for task in stream.partitions(start, end) for batch in stream.read(task))
     assert lake.state is not None
@@ -531,7 +617,9 @@ def snapshot_bytes(of: SnapshotId, *names: str) -> bytes:
 
 
 @pytest.mark.parametrize("has_snapshot", [True, False])
-def test_history_knows_a_log_that_was_cut_off_as_it_is_now(quorum: Quorum, has_snapshot: bool) -> None:
+def test_history_knows_a_log_that_was_cut_off_as_it_is_now(
+    quorum: Quorum, has_snapshot: bool
+) -> None:
     stream, lake, open_rows = Stream(), LogLake(), list[dict[str, Any]]()
 
     def topics() -> set[str]:
@@ -592,7 +680,11 @@ def test_what_a_log_has_lost_since_it_was_planned_is_lost(quorum: Quorum) -> Non
     assert told(stream.read(planned))[-2:] == [("read", 0, 2), ("lost", 2, 3)]
     # Its new records are not known before the log is read as it is now.
     assert told(stream.batch()) == [("truncated", 3, 2)]
-    assert told(stream.batch()) == [("record", 0, "LeaderChangeMessage"), ("record", 1, "a"), ("read", 0, 2)]
+    assert told(stream.batch()) == [
+        ("record", 0, "LeaderChangeMessage"),
+        ("record", 1, "a"),
+        ("read", 0, 2),
+    ]
 
 
 def test_a_silence_may_begin_before_the_span(quorum: Quorum) -> None:
@@ -660,14 +752,20 @@ def test_a_read_that_nobody_takes_any_more_does_not_wait_for_its_pace(quorum: Qu
     rows = iter(read.read(task))
     next(rows)
     rows.close()  # type: ignore[attr-defined]
-    assert len([offset for _, request, offset in quorum.asked if request == "Fetch" and offset < 30]) < 5
+    assert (
+        len([offset for _, request, offset in quorum.asked if request == "Fetch" and offset < 30])
+        < 5
+    )
 
 
 def happen(quorum: Quorum, chance: random.Random) -> None:
     match chance.randrange(6):
         case 0 | 1 | 2:
             quorum.write(
-                *(chance.choice((NO_OP, SCRAM, topic(f"t{len(quorum.log)}"))) for _ in range(chance.randrange(9)))
+                *(
+                    chance.choice((NO_OP, SCRAM, topic(f"t{len(quorum.log)}")))
+                    for _ in range(chance.randrange(9))
+                )
             )
         case 3:
             quorum.elect(chance.choice((1, 2, 3)), epochs=chance.randrange(1, 4))
@@ -694,10 +792,17 @@ def test_each_offset_is_read_or_lost_once_whatever_happens(quorum: Quorum, seed:
     fates = [row for row in rows if row["record"] == "span" and "snapshot_offset" not in row]
     assert {row["went"] for row in fates} <= {"read", "lost"}
     assert all(one["next_offset"] == next_["offset"] for one, next_ in itertools.pairwise(fates))
-    read = [offset for row in fates if row["went"] == "read" for offset in range(row["offset"], row["next_offset"])]
+    read = [
+        offset
+        for row in fates
+        if row["went"] == "read"
+        for offset in range(row["offset"], row["next_offset"])
+    ]
     expected = [offset for offset in read if quorum.log[offset].value not in {NO_OP, SCRAM}]
     assert [row["offset"] for row in rows if row["record"] == "record"] == expected
-    assert sum(row["records"] + row["no_ops"] + row["counted"] for row in fates if row["went"] == "read") == len(read)
+    assert sum(
+        row["records"] + row["no_ops"] + row["counted"] for row in fates if row["went"] == "read"
+    ) == len(read)
     for row in fates:
         if row["went"] == "lost" and row["next_offset"] > 1:
             after = rows[rows.index(row) + 1 :]
@@ -708,8 +813,12 @@ def test_each_offset_is_read_or_lost_once_whatever_happens(quorum: Quorum, seed:
 
 
 @pytest.mark.parametrize("seed", range(examples(20)))
-def test_after_each_truncation_the_log_is_read_as_one_that_was_just_found(quorum: Quorum, seed: int) -> None:
-    """Whatever happens between: up to its end nothing is left out, and a batch that is done again is the same."""
+def test_after_each_truncation_the_log_is_read_as_one_that_was_just_found(
+    quorum: Quorum, seed: int
+) -> None:
+    """Whatever happens between: up to its end nothing is left out, and a batch that is done again
+    is the same.
+    """
     chance = random.Random(seed)
     for _ in range(chance.randrange(9)):
         happen(quorum, chance)
@@ -726,14 +835,18 @@ def test_after_each_truncation_the_log_is_read_as_one_that_was_just_found(quorum
     for _ in range(2):
         rows += stream.batch()
     assert stream.plan() == []
-    since = max((place for place, row in enumerate(rows) if row.get("went") == "truncated"), default=None)
+    since = max(
+        (place for place, row in enumerate(rows) if row.get("went") == "truncated"), default=None
+    )
     if since is not None:
         known = -1
         for row in rows[since + 1 :]:
             if row["record"] == "span":
                 is_begin = "snapshot_offset" in row or row["offset"] < 2
                 assert is_begin or row["went"] == "lost" or known >= row["offset"]
-                known = row.get("snapshot_offset", row["next_offset"] if row["went"] == "read" else -1)
+                known = row.get(
+                    "snapshot_offset", row["next_offset"] if row["went"] == "read" else -1
+                )
         assert known == len(quorum.log)
 
 
@@ -741,7 +854,9 @@ def cut_off(quorum: Quorum, chance: random.Random) -> None:
     """Other controllers take over, which have less."""
     end = chance.randrange(max(quorum.begin, 1), len(quorum.log) + 1)
     del quorum.log[end:]
-    quorum.snapshots = {made: content for made, content in quorum.snapshots.items() if made.offset <= end}
+    quorum.snapshots = {
+        made: content for made, content in quorum.snapshots.items() if made.offset <= end
+    }
     quorum.elect(chance.choice((1, 2, 3)), epochs=chance.randrange(1, 4))
     if quorum.begin == 0 and chance.random() < 0.3:
         quorum.snapshots.clear()
@@ -769,7 +884,9 @@ def test_an_active_controller_that_is_not_given_is_found_by_what_others_say(quor
     quorum.elect(3)
     assert told(batch_read(**GIVEN | {SERVERS: "host:1"}))[-1] == ("read", 0, 2)
     quorum.newest = 13
-    with pytest.raises(ClusterLogError, match=r"no_leader: cluster default: host:1: is not the active controller"):
+    with pytest.raises(
+        ClusterLogError, match=r"no_leader: cluster default: host:1: is not the active controller"
+    ):
         batch_read(**GIVEN | {SERVERS: "host:1"})
 
 
@@ -781,7 +898,9 @@ def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
     monkeypatch.setattr(
         connections,
         "Connection",
-        lambda cluster, address, *_: (cut_off if address[1] == 1 else quorum).connect(cluster, address),
+        lambda cluster, address, *_: (cut_off if address[1] == 1 else quorum).connect(
+            cluster, address
+        ),
     )
     place = Place(CLUSTER_ID, 1)
     with closing(watcher):
@@ -792,13 +911,17 @@ def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
     assert 2 in ends
 
 
-def test_where_nothing_comes_another_controller_is_asked(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_comes_another_controller_is_asked(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The one that is asked is cut off from the others."""
     cut_off, watcher = Quorum(), LogWatcher(cluster_of(), "earliest", 1_000)
     monkeypatch.setattr(
         connections,
         "Connection",
-        lambda cluster, address, *_: (cut_off if address[1] == 1 else quorum).connect(cluster, address),
+        lambda cluster, address, *_: (cut_off if address[1] == 1 else quorum).connect(
+            cluster, address
+        ),
     )
     place = Place(CLUSTER_ID, 1)
     with closing(watcher):
@@ -806,7 +929,9 @@ def test_where_nothing_comes_another_controller_is_asked(quorum: Quorum, monkeyp
         watcher.look(place)
         quorum.elect(2)
         assert watcher.wait(place, 0.2) is None
-        with pytest.raises(ClusterLogError, match="no_leader: the log has moved on under another leader epoch"):
+        with pytest.raises(
+            ClusterLogError, match="no_leader: the log has moved on under another leader epoch"
+        ):
             watcher.wait(place, 0.2)
         assert watcher.look(place).end == 2
 
@@ -824,9 +949,13 @@ def test_a_controller_that_was_active_before_takes_nothing_back(
     quorum.write(topic("b"))
     planned = stream.plan()
     monkeypatch.setattr(connections, "Connection", held.connect)
-    for again in (lambda: LogWatcher(cluster_of(), "earliest", 500).look(stream.place), lambda: stream.read(planned)):
+    for again in (
+        lambda: LogWatcher(cluster_of(), "earliest", 500).look(stream.place),
+        lambda: stream.read(planned),
+    ):
         with pytest.raises(
-            ClusterLogError, match=r"no_leader: .*host:\d: knows of leader epoch 1, and 2 has been seen"
+            ClusterLogError,
+            match=r"no_leader: .*host:\d: knows of leader epoch 1, and 2 has been seen",
         ):
             again()
 
@@ -837,7 +966,9 @@ def test_records_that_are_none_are_one_line(quorum: Quorum) -> None:
     quorum.write(topic("a"))
     planned = stream.plan()
     quorum.damaged = True
-    with pytest.raises(ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"):
+    with pytest.raises(
+        ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"
+    ):
         stream.read(planned)
     quorum.damaged = False
     quorum.write(topic("b"))
@@ -855,7 +986,9 @@ def test_a_bad_batch_is_lost_once_a_snapshot_has_what_it_said(quorum: Quorum, a_
     quorum.write(topic("b"), topic("bad"), topic("c"))
     quorum.bad, before = {3}, stream.place
     planned = stream.plan()
-    with pytest.raises(ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"):
+    with pytest.raises(
+        ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"
+    ):
         stream.read(planned)
     quorum.snapshot(topic("bad"))
     quorum.write(topic("d"))
@@ -875,7 +1008,9 @@ def test_a_bad_batch_is_lost_once_a_snapshot_has_what_it_said(quorum: Quorum, a_
     assert lost["error"] == "crc: not that of the bytes"
 
 
-def test_a_bad_batch_that_came_so_by_its_way_is_read(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_batch_that_came_so_by_its_way_is_read(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = Stream()
     stream.plan()
     quorum.write(topic("a"))
@@ -896,16 +1031,31 @@ def test_a_bad_batch_that_came_so_by_its_way_is_read(quorum: Quorum, monkeypatch
     [
         (
             {"apis": {1: (FETCH := 1, QUORUM_KEY)}},
-            "not_controller: cluster default: host:1: is a broker's listener: give kafka.controller.bootstrap.servers",
+            (
+                "not_controller: cluster default: host:1: is a broker's listener: give "
+                "kafka.controller.bootstrap.servers"
+            ),
         ),
-        ({"apis": {1: (FETCH,)}}, "not_controller: cluster default: host:1: is a broker of a cluster with ZooKeeper"),
+        (
+            {"apis": {1: (FETCH,)}},
+            "not_controller: cluster default: host:1: is a broker of a cluster with ZooKeeper",
+        ),
         (
             {"error": DENIED},
-            "not_allowed: cluster default: host:1: CLUSTER_ACTION on the cluster is missing (kafka-acls",
+            (
+                "not_allowed: cluster default: host:1: CLUSTER_ACTION on the cluster is missing "
+                "(kafka-acls"
+            ),
         ),
         ({"error": 42}, "broker_error: cluster default: host:1: error 42 (InvalidRequestError)"),
         ({"dead": {1}}, "unreachable: cluster default: host:1: connection refused"),
-        ({"newest": 12}, "unsupported_version: cluster default: host:1: this broker's version has no FetchRequest"),
+        (
+            {"newest": 12},
+            (
+                "unsupported_version: cluster default: host:1: this broker's version has no "
+                "FetchRequest"
+            ),
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(quorum: Quorum, broken: dict[str, Any], said: str) -> None:
@@ -930,10 +1080,15 @@ def test_the_same_problem_of_all_addresses_is_said_once(quorum: Quorum) -> None:
 
 
 def test_another_cluster_is_not_read(quorum: Quorum) -> None:
-    with pytest.raises(ClusterLogError, match=r"wrong_cluster: .* host:\d: is not of cluster other, as clusterId says"):
+    with pytest.raises(
+        ClusterLogError,
+        match=r"wrong_cluster: .* host:\d: is not of cluster other, as clusterId says",
+    ):
         batch_read(**GIVEN | {"clusterId": "other"})
     watcher = LogWatcher(cluster_of(), "earliest", 1_000)
-    with pytest.raises(ClusterLogError, match="wrong_cluster: its place is in the log of cluster other"):
+    with pytest.raises(
+        ClusterLogError, match="wrong_cluster: its place is in the log of cluster other"
+    ):
         watcher.look(Place("other", 5))
 
 
@@ -950,14 +1105,20 @@ def test_one_cluster_s_trouble_is_not_another_s(
     monkeypatch.setattr(watches, "PATIENCE_S", 0.3)
     clusters = {"good": {SERVERS: "host:1"}, "bad": {SERVERS: "host:4"}}
     quorum.apis = {4: (1, QUORUM_KEY)}
-    options = {"clusters": json.dumps({name: own | {"clusterId": CLUSTER_ID} for name, own in clusters.items()})}
+    options = {
+        "clusters": json.dumps(
+            {name: own | {"clusterId": CLUSTER_ID} for name, own in clusters.items()}
+        )
+    }
     source = KafkaClusterLogSource(options | {"minCommitInterval": "100ms"})
     stream = source.streamReader(source.schema())
     start = stream.initialOffset()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             start, before = stream.latestOffset(start, None), start
-            rows = shown(batch for task in stream.partitions(before, start) for batch in stream.read(task))
+            rows = shown(
+                batch for task in stream.partitions(before, start) for batch in stream.read(task)
+            )
             quorum.write(topic("a"))
     stream.stop()
     assert told(rows) == [("record", 1, "a"), ("record", 2, "a"), ("read", 1, 3)]
@@ -973,7 +1134,9 @@ def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost() -> No
     stream = source.streamReader(source.schema())
     start, end = ({"gone": Place(CLUSTER_ID, offset).to_json()} for offset in (3, 9))
     for since, until, went in ((start, end, ("lost", 3, 9)), (end, start, ("truncated", 9, 3))):
-        assert told(shown(batch for task in stream.partitions(since, until) for batch in stream.read(task))) == [went]
+        assert told(
+            shown(batch for task in stream.partitions(since, until) for batch in stream.read(task))
+        ) == [went]
     assert list(stream.read(None)) == []  # Spark's own, for a batch without tasks
 
 
@@ -1004,12 +1167,21 @@ def test_the_files_of_a_controller(tmp_path: Path) -> None:
     write_folder(Quorum(), tmp_path)
     rows = batch_read(path=str(tmp_path), cluster="here", clusterId="x")
     assert told(rows) == [
-        *(("record", 0, "LeaderChangeMessage"), ("record", 1, "a"), ("record", 2, "b"), ("read", 0, 3)),
+        *(
+            ("record", 0, "LeaderChangeMessage"),
+            ("record", 1, "a"),
+            ("record", 2, "b"),
+            ("read", 0, 3),
+        ),
         *(("record", 5, "c"), ("read", 3, 6)),
         *(("snapshot", 0, "a"), ("read", 0, 2, 6)),
     ]
     assert {(row["cluster"], row["cluster_id"]) for row in rows} == {("here", "x")}
-    assert [(row["no_ops"], row["counted"]) for row in rows if row["record"] == "span"] == [(0, 0), (1, 1), (0, 1)]
+    assert [(row["no_ops"], row["counted"]) for row in rows if row["record"] == "span"] == [
+        (0, 0),
+        (1, 1),
+        (0, 1),
+    ]
     one = batch_read(path=str(tmp_path / f"{3:020}.log"))
     assert (told(one), one[0].get("cluster_id")) == ([("record", 5, "c"), ("read", 3, 6)], None)
 
@@ -1037,12 +1209,21 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     damaged[-3] ^= 1
     for path, said in (
         (tmp_path / "none", "path: .*none: no such file or directory"),
-        (tmp_path, "path: .*: no segment .* and no snapshot .* give the folder __cluster_metadata-0 of a controller"),
+        (
+            tmp_path,
+            (
+                "path: .*: no segment .* and no snapshot .* give the folder __cluster_metadata-0 "
+                "of a controller"
+            ),
+        ),
     ):
         with pytest.raises(ClusterLogError, match=f"options: {said}"):
             batch_read(path=str(path))
     file.write_bytes(damaged)
-    with pytest.raises(ClusterLogError, match=r"protocol: .*\.log: from offset 0 on: RecordBatch v2: crc at byte 81"):
+    with pytest.raises(
+        ClusterLogError,
+        match=r"protocol: .*\.log: from offset 0 on: RecordBatch v2: crc at byte 81",
+    ):
         batch_read(path=str(file))
 
 

@@ -1,4 +1,6 @@
-"""Records of the controllers: what goes in comes out, what is wrong is one row that says where, and no secret does."""
+"""Records of the controllers: what goes in comes out, what is wrong is one row that says where, and
+no secret does.
+"""
 
 import random
 import re
@@ -53,7 +55,10 @@ def test_a_record_is_decoded_to_what_was_written(number: int, version: int) -> N
     def check(values: dict[str, Any]) -> None:
         # One is read by the exact reader, many are read side by side.
         for count in (1, FEWEST):
-            assert decoded([frame(number, version, values)] * count) == [expected(number, version, values)] * count
+            assert (
+                decoded([frame(number, version, values)] * count)
+                == [expected(number, version, values)] * count
+            )
 
     check()
 
@@ -85,7 +90,14 @@ def test_records_of_quorum_and_controllers_are_decoded_together() -> None:
     leader = {"version": 0, "leader_id": 3, "voters": [], "granting_voters": []}
     records = pa.RecordBatch.from_pylist(
         [
-            {"is_control": is_control, "key": key, "value": value, "offset": 0, "leader_epoch": 1, "timestamp_ms": 2}
+            {
+                "is_control": is_control,
+                "key": key,
+                "value": value,
+                "offset": 0,
+                "leader_epoch": 1,
+                "timestamp_ms": 2,
+            }
             for is_control, key, value in (
                 (False, None, FENCE),
                 (True, control_key(2), control_value(2, 0, leader)),
@@ -96,15 +108,27 @@ def test_records_of_quorum_and_controllers_are_decoded_together() -> None:
         schema=record_batches.RECORDS,
     )
     rows = decode_records(records).to_pylist()
-    assert [row["name"] for row in rows] == ["FenceBrokerRecord", "LeaderChangeMessage", "FenceBrokerRecord", None]
-    assert [row["leader_change"] and row["leader_change"]["leader"] for row in rows] == [None, 3, None, None]
+    assert [row["name"] for row in rows] == [
+        "FenceBrokerRecord",
+        "LeaderChangeMessage",
+        "FenceBrokerRecord",
+        None,
+    ]
+    assert [row["leader_change"] and row["leader_change"]["leader"] for row in rows] == [
+        None,
+        3,
+        None,
+        None,
+    ]
 
 
 # --- what is wrong ---
 
 
 def fails(row: dict[str, Any], value: bytes | None, error: str = ".*") -> None:
-    """Check that a row says what is wrong, and holds nothing of its record but type, version, name and size."""
+    """Check that a row says what is wrong, and holds nothing of its record but type, version, name
+    and size.
+    """
     assert re.fullmatch(error, row["error"])
     assert row.get("size") == (None if value is None else len(value))
     assert not COLUMNS & set(row)
@@ -123,9 +147,21 @@ def fails(row: dict[str, Any], value: bytes | None, error: str = ".*") -> None:
         (b"\1\6\0payload", (6, 0), "unknown record type 6"),
         (b"\1\xff\xff\1\5payload", (32767, 5), "unknown record type 32767"),
         (b"\1\7\1" + FENCE[3:], (7, 1, "FenceBrokerRecord"), "unknown version 1, known are 0 to 0"),
-        (b"\1\7\xff\xff\1", (7, 32767, "FenceBrokerRecord"), "unknown version 32767, known are 0 to 0"),
-        (FENCE[:-1], (7, 0, "FenceBrokerRecord"), "tagged_fields at byte 15 is not what it should be"),
-        (FENCE + b"\0", (7, 0, "FenceBrokerRecord"), "end of message at byte 16 is not what it should be"),
+        (
+            b"\1\7\xff\xff\1",
+            (7, 32767, "FenceBrokerRecord"),
+            "unknown version 32767, known are 0 to 0",
+        ),
+        (
+            FENCE[:-1],
+            (7, 0, "FenceBrokerRecord"),
+            "tagged_fields at byte 15 is not what it should be",
+        ),
+        (
+            FENCE + b"\0",
+            (7, 0, "FenceBrokerRecord"),
+            "end of message at byte 16 is not what it should be",
+        ),
         (b"\1\2\0\3\xff\xff", (2, 0, "TopicRecord"), "name at byte 4 is not what it should be"),
     ],
 )
@@ -148,9 +184,24 @@ def test_the_error_says_where(value: bytes | None, told: tuple[Any, ...], error:
         (control_key(4), b"\0", (), "a control record without a type or a version"),
         (control_key(0), b"\0\0\0\0\0\1", (0, 0), "unknown record type 0"),
         (control_key(-1), b"\0\0", (-1, 0), "unknown record type -1"),
-        (control_key(4), b"\0\1\0", (4, 1, "SnapshotFooterRecord"), "unknown version 1, known are 0 to 0"),
-        (control_key(4), b"\xff\xff\0", (4, -1, "SnapshotFooterRecord"), "unknown version -1, known are 0 to 0"),
-        (control_key(4), b"\0\0", (4, 0, "SnapshotFooterRecord"), "tagged_fields at byte 2 is not what it should be"),
+        (
+            control_key(4),
+            b"\0\1\0",
+            (4, 1, "SnapshotFooterRecord"),
+            "unknown version 1, known are 0 to 0",
+        ),
+        (
+            control_key(4),
+            b"\xff\xff\0",
+            (4, -1, "SnapshotFooterRecord"),
+            "unknown version -1, known are 0 to 0",
+        ),
+        (
+            control_key(4),
+            b"\0\0",
+            (4, 0, "SnapshotFooterRecord"),
+            "tagged_fields at byte 2 is not what it should be",
+        ),
     ],
 )
 def test_the_error_of_a_control_record_says_where(
@@ -202,7 +253,10 @@ def test_changed_bytes_of_control_records_are_a_row(number: int, version: int) -
     def check(values: dict[str, Any], of_key: Any, of_value: Any) -> None:
         whole = control_value(number, version, values)
         changed = mutated(whole, of_value)
-        for key, value in ((mutated(control_key(number), of_key), whole), (control_key(number), changed)):
+        for key, value in (
+            (mutated(control_key(number), of_key), whole),
+            (control_key(number), changed),
+        ):
             (row,) = decoded([value], [key])
             if "error" in row:
                 fails(row, value)
@@ -242,14 +296,20 @@ def test_types_and_versions_without_end_take_no_time() -> None:
 def secret_message(number: int, name: str) -> Message:
     """A record of one string, in the place of its fields: nothing here may look what they are."""
     return Message(
-        name, number, 0, 0, Struct((Field("secret", Primitive.STRING), Field("more", Array(Primitive.STRING))))
+        name,
+        number,
+        0,
+        0,
+        Struct((Field("secret", Primitive.STRING), Field("more", Array(Primitive.STRING)))),
     )
 
 
 @pytest.mark.parametrize("number", sorted(COUNTED))
 @pytest.mark.parametrize("count", [1, FEWEST])
 def test_records_with_secrets_are_counted(number: int, count: int) -> None:
-    body = write_message(secret_message(number, COUNTED[number]), 0, {"secret": SECRET, "more": [SECRET, SECRET]})
+    body = write_message(
+        secret_message(number, COUNTED[number]), 0, {"secret": SECRET, "more": [SECRET, SECRET]}
+    )
     for version in (0, 1, 77):
         value = bytes([1, number, version]) + body
         row = {"type": number, "version": version, "name": COUNTED[number], "size": len(value)}
@@ -262,11 +322,21 @@ def secret_values(rng: random.Random) -> list[bytes]:
     configs = [
         {"resource_type": kind, "resource_name": "r", "name": name, "value": SECRET}
         for kind in (0, 2, 4, 8, 16, 32, 127, -1)
-        for name in ("ssl.key.password", "sasl.jaas.config", "listener.name.x.ssl.keystore.key", "Retention.ms", "")
+        for name in (
+            "ssl.key.password",
+            "sasl.jaas.config",
+            "listener.name.x.ssl.keystore.key",
+            "Retention.ms",
+            "",
+        )
     ]
-    configs.append({"resource_type": 4, "resource_name": "r", "name": "retention.ms", "value": SECRET})
+    configs.append(
+        {"resource_type": 4, "resource_name": "r", "name": "retention.ms", "value": SECRET}
+    )
     values = [frame(4, 0, config) for config in configs]
-    values += [bytes([1, number, 0, len(SECRET) + 1]) + SECRET.encode() for number in (*COUNTED, 6, 29, 99)]
+    values += [
+        bytes([1, number, 0, len(SECRET) + 1]) + SECRET.encode() for number in (*COUNTED, 6, 29, 99)
+    ]
     values += [bytes([1, number, 9]) + SECRET.encode() for number in RECORD_TYPES]
     cut = [value[: len(value) - at] for value in values for at in (1, 2, 9)]
     longer = [value + SECRET.encode() for value in values]
@@ -292,12 +362,18 @@ def test_no_secret_is_kept() -> None:
             assert part.hex(" ").encode() not in everything
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in KEPT_CONFIGS.items() for name in names])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in KEPT_CONFIGS.items() for name in names]
+)
 def test_settings_on_the_list_are_kept(kind: int, name: str) -> None:
     config = {"resource_type": kind, "resource_name": "r", "name": name, "value": "17"}
     other = config | {"resource_type": 8}
     values = [frame(4, 0, each) for each in (config, config | {"value": None}, other)]
-    told = [config | {"is_removed": False}, config | {"is_removed": True}, other | {"is_removed": False}]
+    told = [
+        config | {"is_removed": False},
+        config | {"is_removed": True},
+        other | {"is_removed": False},
+    ]
     del told[1]["value"], told[2]["value"]
     for count in (1, FEWEST):
         assert [row["config"] for row in decoded(values * count)] == told * count
@@ -307,12 +383,22 @@ def test_the_settings_that_are_kept_are_these() -> None:
     # `tests/spark/test_cluster_records_java.py` asks Kafka whether one is sensitive.
     assert {kind: set(names) for kind, names in KEPT_CONFIGS.items()} == {
         2: {
-            *("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.bytes", "retention.ms"),
+            *(
+                "cleanup.policy",
+                "max.message.bytes",
+                "min.insync.replicas",
+                "retention.bytes",
+                "retention.ms",
+            ),
             *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
             "unclean.leader.election.enable",
         },
         4: {
-            *("leader.replication.throttled.rate", "follower.replication.throttled.rate", "min.insync.replicas"),
+            *(
+                "leader.replication.throttled.rate",
+                "follower.replication.throttled.rate",
+                "min.insync.replicas",
+            ),
             "unclean.leader.election.enable",
         },
         32: {"consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"},

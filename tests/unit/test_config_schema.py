@@ -39,11 +39,17 @@ def test_the_schema_is_current() -> None:
     assert current == config_schema.schema(), "run `python -m tools.config_schema`"
 
 
-def test_an_editor_and_the_parser_take_the_same(validator: Draft202012Validator, tmp_path: Path) -> None:
+def test_an_editor_and_the_parser_take_the_same(
+    validator: Draft202012Validator, tmp_path: Path
+) -> None:
     example = (CONF / "example.yaml").read_text()
     assert example.startswith("# yaml-language-server: $schema=schema.json\n")
     of_catalog = GOOD.replace("lake: lake", "lake: {catalog: main}")
-    of_numbers = GOOD.replace("lake: lake", "lake: 2026").replace("monitor", "12.5").replace("docs: docs", "docs: 3")
+    of_numbers = (
+        GOOD.replace("lake: lake", "lake: 2026")
+        .replace("monitor", "12.5")
+        .replace("docs: docs", "docs: 3")
+    )
     of_nothing = GOOD.replace(
         "monitor", "a, kafka.security.protocol: SSL, kafka.ssl.endpoint.identification.algorithm: "
     )

@@ -1,4 +1,6 @@
-"""Connections that are kept: one to an address, made with TLS settings that are read now and then."""
+"""Connections that are kept: one to an address, made with TLS settings that are read now and
+then.
+"""
 
 import time
 from types import SimpleNamespace
@@ -26,7 +28,12 @@ class Made:
         monkeypatch.setattr(connections, "tls_context", self._read)
 
     def _connect(
-        self, _cluster: object, address: tuple[str, int], _deadline: float, context: object, _loop: object
+        self,
+        _cluster: object,
+        address: tuple[str, int],
+        _deadline: float,
+        context: object,
+        _loop: object,
     ) -> object:
         self.contexts.append(context)
         return SimpleNamespace(address=address, close=lambda: self.closed.append(address))
@@ -65,7 +72,10 @@ def test_files_are_read_once_for_many_connections_and_again_later(
 
 def test_clusters_of_the_same_files_and_credentials_share_them(made: Made) -> None:
     """And no others do. Bootstrap servers, users and aliases are nothing to TLS."""
-    authority, certificate = {"kafka.ssl.ca.location": "ca"}, {"kafka.ssl.certificate.location": "c"}
+    authority, certificate = (
+        {"kafka.ssl.ca.location": "ca"},
+        {"kafka.ssl.certificate.location": "c"},
+    )
     differing = [
         {},
         {"kafka.ssl.endpoint.identification.algorithm": "none"},
@@ -85,7 +95,9 @@ def test_clusters_of_the_same_files_and_credentials_share_them(made: Made) -> No
     assert (made.contexts[-1], made.read) == (None, len(differing))
 
 
-def test_a_kept_connection_that_turns_out_to_be_lost_is_made_once_more(kept: Connections, made: Made) -> None:
+def test_a_kept_connection_that_turns_out_to_be_lost_is_made_once_more(
+    kept: Connections, made: Made
+) -> None:
     used: list[object] = []
 
     def call(connection: object) -> str:
@@ -116,7 +128,9 @@ def test_a_kept_connection_that_turns_out_to_be_lost_is_made_once_more(kept: Con
 def test_files_that_cannot_be_used_are_read_again_at_once() -> None:
     kept = Connections(parse(SECURED | {"kafka.ssl.ca.location": "/nowhere/ca.pem"}).clusters[0])
     for _ in range(2):
-        with pytest.raises(PollError, match=r"options: kafka.ssl.ca.location: /nowhere/ca.pem: no such file"):
+        with pytest.raises(
+            PollError, match=r"options: kafka.ssl.ca.location: /nowhere/ca.pem: no such file"
+        ):
             kept.get(("host", 1), 0.0)
     assert ("host", 1) not in kept
 

@@ -34,7 +34,9 @@ def test_nothing_is_made_far_ahead_of_whoever_takes_it():
 
 
 def test_whoever_stops_taking_ends_all_threads():
-    """Spark drops a read that it cancels: some of its threads wait for room then, some for the next poll."""
+    """Spark drops a read that it cancels: some of its threads wait for room then, some for the next
+    poll.
+    """
     stopped = threading.Event()
 
     def rows(cluster):

@@ -20,12 +20,17 @@ def test_a_folder_that_is_not_a_demos_is_left_alone(
 ) -> None:
     (tmp_path / name).write_text("years of work")
     assert exit_status(["demo", "--folder", str(tmp_path)]) == FAILED
-    said = f"kafka-metadata-history: {tmp_path} is there and is not a demo's: move it, or name another --folder\n"
+    said = (
+        f"kafka-metadata-history: {tmp_path} is there and is not a demo's: move it, or name "
+        "another --folder\n"
+    )
     assert capsys.readouterr().err == said
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
-def test_a_folder_that_cannot_be_made_again_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_made_again_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").touch()
     assert exit_status(["demo", "--folder", str(tmp_path / "file" / "folder")]) == FAILED
     assert capsys.readouterr().err.endswith("cannot be made again: Not a directory\n")
@@ -41,4 +46,8 @@ def test_polls_as_bronze_has_them_agree_with_history_that_polls_told() -> None:
         ("orders", 2, 3),
     ]
     for row in rows:
-        assert (row["polls_after"], row["polls_before"]) == (row["log_after"], row["log_before"]) == (at(0), at(10.1))
+        assert (
+            (row["polls_after"], row["polls_before"])
+            == (row["log_after"], row["log_before"])
+            == (at(0), at(10.1))
+        )

@@ -1,4 +1,6 @@
-"""The examples of deploy/: parsed, held against the code, and run where stand-ins for other programs are enough."""
+"""The examples of deploy/: parsed, held against the code, and run where stand-ins for other
+programs are enough.
+"""
 
 import json
 import os
@@ -44,7 +46,9 @@ from metadata_source.references import DEFAULT_FOLDERS, DEFAULT_PREFIXES
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+FILES = sorted(
+    path for path in DEPLOY.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+)
 YAML = [path for path in FILES if path.suffix in {".yaml", ".yml"}]
 SERVICES = sorted((DEPLOY / "systemd").glob("*.service"))
 TIMERS = sorted((DEPLOY / "systemd").glob("*.timer"))
@@ -108,11 +112,17 @@ def check_command(line: list[str]) -> None:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Each use of the command: the file, and what follows its name. Lines of shells, then lists of arguments."""
+    """Each use of the command: the file, and what follows its name. Lines of shells, then lists of
+    arguments.
+    """
     for path in FILES:
         if path.suffix in {".json", ".yaml", ".yml", ".md"} or path.name == "Dockerfile":
             continue
-        text = re.sub(r"(?m)^\s*#.*$", "", path.read_text()).replace("\\\n", " ").replace("{CONFIG}", CONFIG)
+        text = (
+            re.sub(r"(?m)^\s*#.*$", "", path.read_text())
+            .replace("\\\n", " ")
+            .replace("{CONFIG}", CONFIG)
+        )
         for found in re.findall(
             rf"\b{NAME} ((?:{'|'.join(OPTIONS)})\b.*?)[ \"',]*(?:[;|)]|\d?>|$)", text, re.MULTILINE
         ):
@@ -146,7 +156,9 @@ def test_commands_have_options_that_exist() -> None:
     }
 
 
-@pytest.mark.parametrize("line", [["start"], ["run", "--forever"], ["status", "--format", "--config"]])
+@pytest.mark.parametrize(
+    "line", [["start"], ["run", "--forever"], ["status", "--format", "--config"]]
+)
 def test_a_command_that_does_not_exist_is_found(line: list[str]) -> None:
     with pytest.raises((KeyError, AssertionError, click.UsageError)):
         check_command(line)
@@ -199,11 +211,18 @@ def test_no_line_gives_a_secret_a_value(path: Path) -> None:
         path.read_text(),
     )
     given = [(key, value.strip("'\"")) for key, value in lines]
-    assert [(k, v) for k, v in given if not REFERENCE.fullmatch(v) and v not in {"true", "false"}] == []
+    assert [
+        (k, v) for k, v in given if not REFERENCE.fullmatch(v) and v not in {"true", "false"}
+    ] == []
 
 
 @pytest.mark.parametrize(
-    "value", [{"kafka.sasl.password": "hunter2"}, {"a": [{"KAFKA_KEY_SECRET": "env:HOME"}]}, {"token": "file:/root/x"}]
+    "value",
+    [
+        {"kafka.sasl.password": "hunter2"},
+        {"a": [{"KAFKA_KEY_SECRET": "env:HOME"}]},
+        {"token": "file:/root/x"},
+    ],
 )
 def test_a_secret_would_be_found(value: Any) -> None:
     assert list(secrets_in("", value))
@@ -251,7 +270,10 @@ def test_secrets_that_a_configuration_refers_to_are_where_it_is_read(name: str) 
         return
     assert set(document("kubernetes/secret.yaml")["stringData"]) == wanted
     for role in ("driver", "executor"):
-        env = {each["name"]: each["valueFrom"]["secretKeyRef"] for each in application()["spec"][role]["env"]}
+        env = {
+            each["name"]: each["valueFrom"]["secretKeyRef"]
+            for each in application()["spec"][role]["env"]
+        }
         assert set(env) == wanted
         assert all(key["key"] == variable for variable, key in env.items())
 
@@ -319,21 +341,29 @@ def test_the_pipeline_is_started_again_and_stops_well() -> None:
 
 
 def test_timers_start_services_that_do_one_thing() -> None:
-    assert [path.stem for path in TIMERS] == [f"{NAME}-{what}" for what in ("once", "status", "validate")]
+    assert [path.stem for path in TIMERS] == [
+        f"{NAME}-{what}" for what in ("once", "status", "validate")
+    ]
     for path in TIMERS:
         service = path.with_suffix(".service")
         assert of(service, "Service", "Type") == "oneshot"
-        assert "TimeoutStartSec" in unit(service)["Service"], "one that hangs would hold up all that follow"
+        assert "TimeoutStartSec" in unit(service)["Service"], (
+            "one that hangs would hold up all that follow"
+        )
         assert "Install" not in unit(service)
         assert of(path, "Install", "WantedBy") == "timers.target"
     assert of(TIMERS[0], "Unit", "Conflicts") == f"{NAME}.service"
 
 
-needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="needs systemd-analyze"
+)
 
 
 def analyzed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["systemd-analyze", *arguments], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture
@@ -349,7 +379,9 @@ def units(tmp_path: Path) -> list[Path]:
 @needs_systemd
 def test_systemd_takes_the_units(units: list[Path]) -> None:
     done = analyzed("verify", "--man=no", *units)
-    assert (done.returncode, done.stderr) == (0, ""), "it warns of what it does not know, and exits 0"
+    assert (done.returncode, done.stderr) == (0, ""), (
+        "it warns of what it does not know, and exits 0"
+    )
     units[0].write_text(units[0].read_text().replace("MemoryMax", "MemoryMaximum"))
     assert "MemoryMaximum" in analyzed("verify", "--man=no", units[0]).stderr
 
@@ -379,12 +411,20 @@ def test_the_users_and_folders_of_the_units_are_made() -> None:
     (user,) = (line.split() for line in entries("systemd/sysusers.conf"))
     assert user[:2] == ["u", NAME]
     made = [line.split()[:2] for line in entries("systemd/tmpfiles.conf")]
-    assert made == [["d", LAKE], ["d", f"/var/cache/{NAME}"], ["a+", "/var/lib/node_exporter/textfile_collector"]]
+    assert made == [
+        ["d", LAKE],
+        ["d", f"/var/cache/{NAME}"],
+        ["a+", "/var/lib/node_exporter/textfile_collector"],
+    ]
     assert user[-1] == made[1][1]
 
 
 def entries(name: str) -> list[str]:
-    return [line for line in (DEPLOY / name).read_text().splitlines() if line.strip() and not line.startswith("#")]
+    return [
+        line
+        for line in (DEPLOY / name).read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
 
 
 def test_the_file_of_secrets_is_empty() -> None:
@@ -407,18 +447,37 @@ Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Shell:
-    """A shell in which the command writes down how it was called, prints `says`, and exits with `status`."""
+    """A shell in which the command writes down how it was called, prints `says`, and exits with
+    `status`.
+    """
     program(
         tmp_path / "bin" / NAME,
-        f'echo "$@" >> {tmp_path}/calls; ls {tmp_path}/textfile >> {tmp_path}/seen; printf %s "$SAYS"; exit $STATUS',
+        (
+            f'echo "$@" >> {tmp_path}/calls; ls {tmp_path}/textfile >> {tmp_path}/seen; printf %s '
+            '"$SAYS"; exit $STATUS'
+        ),
     )
     program(tmp_path / "bin" / "logger", f"cat >> {tmp_path}/logged")
     (tmp_path / "textfile").mkdir()
     (tmp_path / "calls").touch()
 
-    def shell(line: str, status: int = 0, says: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "STATUS": str(status), "SAYS": says, **more}
-        return subprocess.run(["/bin/sh", "-c", line], env=env, capture_output=True, text=True, check=False, timeout=60)
+    def shell(
+        line: str, status: int = 0, says: str = "", **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        env = {
+            "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+            "STATUS": str(status),
+            "SAYS": says,
+            **more,
+        }
+        return subprocess.run(
+            ["/bin/sh", "-c", line],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
 
     return shell
 
@@ -442,7 +501,9 @@ def test_the_status_is_a_whole_file_or_the_one_before(
     done = stand_in(f"umask 077; exec {SCRIPT} {CONFIG} {file}", status, says)
     assert done.returncode == ends, done.stderr
     assert file.read_text() == kept
-    assert [path.name for path in file.parent.iterdir()] == ["history.prom"], "nothing is left beside it"
+    assert [path.name for path in file.parent.iterdir()] == ["history.prom"], (
+        "nothing is left beside it"
+    )
     assert (tmp_path / "calls").read_text() == f"status --config {CONFIG} --format prometheus\n"
     (beside,) = set((tmp_path / "seen").read_text().split()) - {"history.prom"}
     assert not beside.endswith(".prom"), "the collector would read it"
@@ -507,7 +568,10 @@ def test_lines_of_the_crontab_run(tmp_path: Path, stand_in: Shell) -> None:
     if shutil.which("flock") is not None:
         assert stand_in(run, says="INFO polled\n", **here).stdout == ""
         assert (tmp_path / "logged").read_text() == "INFO polled\n"
-    well, critical = stand_in(validate, says="rules", **here), stand_in(validate, 3, "rules broken", **here)
+    well, critical = (
+        stand_in(validate, says="rules", **here),
+        stand_in(validate, 3, "rules broken", **here),
+    )
     assert (well.stdout, critical.stdout) == ("", "rules broken\n"), "cron mails what is printed"
     assert stand_in(status.replace("$STATUS", str(SCRIPT)), 3, "new 1\n", **here).returncode == 0
     assert Path(here["PROM"]).read_text() == "new 1\n"
@@ -516,10 +580,14 @@ def test_lines_of_the_crontab_run(tmp_path: Path, stand_in: Shell) -> None:
 
 
 @pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock (util-linux)")
-def test_a_run_that_has_not_ended_keeps_the_next_from_starting(tmp_path: Path, stand_in: Shell) -> None:
+def test_a_run_that_has_not_ended_keeps_the_next_from_starting(
+    tmp_path: Path, stand_in: Shell
+) -> None:
     (_, _, run), *_ = crontab()[1]
     lock, held = tmp_path / "lock", tmp_path / "held"
-    holder = subprocess.Popen(["flock", lock, "sh", "-c", f"touch {held}; cat"], stdin=subprocess.PIPE)
+    holder = subprocess.Popen(
+        ["flock", lock, "sh", "-c", f"touch {held}; cat"], stdin=subprocess.PIPE
+    )
     try:
         while not held.exists():
             time.sleep(0.01)
@@ -565,8 +633,17 @@ class Bash:
         retry_delay: timedelta = timedelta(minutes=5),
         execution_timeout: timedelta | None = None,
     ) -> None:
-        self.command, self.retries, self.env, self.pushes = bash_command, retries, env or {}, do_xcom_push
-        self.inherits, self.execution_timeout, self.after = append_env or env is None, execution_timeout, []
+        self.command, self.retries, self.env, self.pushes = (
+            bash_command,
+            retries,
+            env or {},
+            do_xcom_push,
+        )
+        self.inherits, self.execution_timeout, self.after = (
+            append_env or env is None,
+            execution_timeout,
+            [],
+        )
         Dag.made[-1].tasks[task_id] = self
 
     def __rshift__(self, other: "Bash") -> "Bash":
@@ -578,7 +655,11 @@ class Bash:
 def dags(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Dag]:
     """The DAGs, as a version of Airflow finds them."""
     modules = {
-        2: {"airflow": {"DAG": Dag}, "airflow.operators": {}, "airflow.operators.bash": {"BashOperator": Bash}},
+        2: {
+            "airflow": {"DAG": Dag},
+            "airflow.operators": {},
+            "airflow.operators.bash": {"BashOperator": Bash},
+        },
         3: {
             "airflow": {},
             "airflow.sdk": {"DAG": Dag},
@@ -602,7 +683,10 @@ def dags(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dic
 
 def test_dags_run_one_at_a_time_and_make_up_for_nothing(dags: dict[str, Dag]) -> None:
     schedules = {name: dag.arguments["schedule"] for name, dag in dags.items()}
-    assert schedules == {"kafka_metadata_history": "*/5 * * * *", "kafka_metadata_history_validate": "17 * * * *"}
+    assert schedules == {
+        "kafka_metadata_history": "*/5 * * * *",
+        "kafka_metadata_history_validate": "17 * * * *",
+    }
     for dag in dags.values():
         assert (dag.arguments["max_active_runs"], dag.arguments["catchup"]) == (1, False)
         assert datetime(2020, 1, 1, tzinfo=UTC) < dag.arguments["start_date"] < datetime.now(UTC)
@@ -616,7 +700,8 @@ def test_a_poll_is_not_tried_again(dags: dict[str, Dag], tmp_path: Path, stand_i
 
 
 @pytest.mark.parametrize(
-    ("status", "ends", "verdict"), [(0, 0, 0), (3, 0, 1), (1, 1, None), (2, 2, None), (143, 143, None)]
+    ("status", "ends", "verdict"),
+    [(0, 0, 0), (3, 0, 1), (1, 1, None), (2, 2, None), (143, 143, None)],
 )
 def test_what_was_found_fails_once_and_what_failed_is_tried_again(
     dags: dict[str, Dag], stand_in: Shell, status: int, ends: int, verdict: int | None
@@ -676,17 +761,32 @@ def test_objects_that_are_referred_to_exist() -> None:
     there = {(each["kind"], each["metadata"]["name"]) for each in found}
     assert len(there) == len(found) == 10
     wanted = {*references(application()), *references(cron_job())}
-    assert {kind for kind, _ in wanted} == {"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"}
+    assert {kind for kind, _ in wanted} == {
+        "ConfigMap",
+        "Secret",
+        "ServiceAccount",
+        "PersistentVolumeClaim",
+    }
     assert wanted <= there
     (binding,) = (each for each in found if each["kind"] == "RoleBinding")
-    assert {("ServiceAccount", binding["subjects"][0]["name"]), ("Role", binding["roleRef"]["name"])} <= there
+    assert {
+        ("ServiceAccount", binding["subjects"][0]["name"]),
+        ("Role", binding["roleRef"]["name"]),
+    } <= there
 
 
 def test_the_spark_application_is_what_a_cluster_needs() -> None:
     whole = application()
-    assert (whole["apiVersion"], whole["kind"]) == ("sparkoperator.k8s.io/v1beta2", "SparkApplication")
+    assert (whole["apiVersion"], whole["kind"]) == (
+        "sparkoperator.k8s.io/v1beta2",
+        "SparkApplication",
+    )
     spec = whole["spec"]
-    assert (spec["type"], spec["mode"], spec["restartPolicy"]) == ("Python", "cluster", {"type": "Always"})
+    assert (spec["type"], spec["mode"], spec["restartPolicy"]) == (
+        "Python",
+        "cluster",
+        {"type": "Always"},
+    )
     lines = (line.split(None, 1) for line in entries_of_conf())
     conf = {key: value.strip() for key, value in lines}
     elsewhere = {
@@ -703,13 +803,18 @@ def test_the_spark_application_is_what_a_cluster_needs() -> None:
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     }
     assert spec["sparkConf"] | elsewhere == conf | own
-    assert all(isinstance(value, str) for value in spec["sparkConf"].values()), "the operator takes text alone"
+    assert all(isinstance(value, str) for value in spec["sparkConf"].values()), (
+        "the operator takes text alone"
+    )
     assert spec["sparkVersion"] == next(
         line.split("==")[1].split()[0]
         for line in (ROOT / "constraints.txt").read_text().splitlines()
         if line.startswith("pyspark==")
     )
-    mounted = {role: [each["mountPath"] for each in spec[role]["volumeMounts"]] for role in ("driver", "executor")}
+    mounted = {
+        role: [each["mountPath"] for each in spec[role]["volumeMounts"]]
+        for role in ("driver", "executor")
+    }
     assert mounted == {"driver": ["/lake", "/spool"], "executor": ["/lake"]}
 
 
@@ -720,7 +825,9 @@ def entries_of_conf() -> list[str]:
 
 def test_the_spark_application_starts_a_job_of_the_image() -> None:
     spec = application()["spec"]
-    python = next(re.search(r"python:(\d\.\d+)-", rest)[1] for of_, _, rest in instructions() if of_ == "FROM")  # type: ignore[index]
+    python = next(
+        re.search(r"python:(\d\.\d+)-", rest)[1] for of_, _, rest in instructions() if of_ == "FROM"
+    )  # type: ignore[index]
     packages = f"{INSTALLED}/lib/python{python}/site-packages"
     assert spec["mainApplicationFile"] == f"local://{packages}/jobs/pipeline.py"
     assert (ROOT / "jobs" / "pipeline.py").exists()
@@ -731,7 +838,9 @@ def test_the_spark_application_starts_a_job_of_the_image() -> None:
 
 
 def lacks_log_store(config: str, conf: dict[str, str]) -> bool:
-    """Whether the jobs would refuse the lake: several drivers' commits on S3 have to be kept apart."""
+    """Whether the jobs would refuse the lake: several drivers' commits on S3 have to be kept
+    apart.
+    """
     lake = yaml.safe_load(config)["lake"]
     return str(lake).startswith("s3a:") and "spark.delta.logStore.s3a.impl" not in conf
 
@@ -753,21 +862,30 @@ def test_pods_are_not_root_and_only_read_what_they_only_read() -> None:
         assert (str(security["runAsUser"]), str(security["fsGroup"])) == (user, user)
     (container,) = spec["containers"]
     assert all(mount["readOnly"] for mount in container["volumeMounts"])
-    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in spec["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {
+        volume["name"] for volume in spec["volumes"]
+    }
     assert "env" not in container, "the status needs no secret"
 
 
 def test_containers_get_no_more_rights_than_they_begin_with() -> None:
     spec = application()["spec"]
-    pods = [spec[role]["podSecurityContext"] for role in ("driver", "executor")] + [cron_job()["securityContext"]]
+    pods = [spec[role]["podSecurityContext"] for role in ("driver", "executor")] + [
+        cron_job()["securityContext"]
+    ]
     containers = [spec["driver"], spec["executor"], *cron_job()["containers"]]
     assert [each["seccompProfile"] for each in pods] == [{"type": "RuntimeDefault"}] * 3
     for container in containers:
-        assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
 
 
 def test_the_driver_may_make_pods_and_neither_claims_nor_changes_of_the_configuration() -> None:
-    (role,) = (each for each in documents(DEPLOY / "kubernetes" / "rbac.yaml") if each["kind"] == "Role")
+    (role,) = (
+        each for each in documents(DEPLOY / "kubernetes" / "rbac.yaml") if each["kind"] == "Role"
+    )
     allowed = {name: set(rule["verbs"]) for rule in role["rules"] for name in rule["resources"]}
     assert allowed.keys() == {"pods", "configmaps"}
     assert not allowed["configmaps"] & {"update", "patch"}
@@ -790,9 +908,13 @@ def test_pods_are_reached_by_each_other_alone() -> None:
 
 @named(FILES)
 def test_nothing_opens_sparks_ports_without_authentication(path: Path) -> None:
-    """The command keeps them on this machine (conf/spark-defaults.conf). Another Spark has to ask who connects."""
+    """The command keeps them on this machine (conf/spark-defaults.conf). Another Spark has to ask
+    who connects.
+    """
     text = path.read_text()
-    own = re.search(r"spark-submit|pyspark-shell|SPARK_REMOTE|PYSPARK_SUBMIT_ARGS|kind: SparkApplication", text)
+    own = re.search(
+        r"spark-submit|pyspark-shell|SPARK_REMOTE|PYSPARK_SUBMIT_ARGS|kind: SparkApplication", text
+    )
     assert own is None or 'spark.authenticate: "true"' in text
 
 
@@ -808,7 +930,9 @@ def test_images_have_the_version_of_the_package() -> None:
 
 
 def databricks_job() -> dict[str, Any]:
-    (job,) = document("databricks/resources/kafka_metadata_history.yml")["resources"]["jobs"].values()
+    (job,) = document("databricks/resources/kafka_metadata_history.yml")["resources"][
+        "jobs"
+    ].values()
     found: dict[str, Any] = job
     return found
 
@@ -849,7 +973,9 @@ def test_the_bundle_has_what_it_refers_to() -> None:
 
 def instructions() -> list[tuple[str, str, str]]:
     """Instruction, its stage, and the rest of each instruction."""
-    text = re.sub(r"(?m)^#.*\n", "", (DEPLOY / "docker" / "Dockerfile").read_text()).replace("\\\n", " ")
+    text = re.sub(r"(?m)^#.*\n", "", (DEPLOY / "docker" / "Dockerfile").read_text()).replace(
+        "\\\n", " "
+    )
     found, stage = [], ""
     for line in filter(None, map(str.strip, text.splitlines())):
         name, _, rest = line.partition(" ")
@@ -859,19 +985,29 @@ def instructions() -> list[tuple[str, str, str]]:
     return found
 
 
-def test_the_dockerfile_has_instructions_that_exist_and_none_that_take_more_than_they_name() -> None:
+def test_the_dockerfile_has_instructions_that_exist_and_none_that_take_more_than_they_name() -> (
+    None
+):
     known = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "ENTRYPOINT", "CMD"}
-    assert {name for name, _, _ in instructions()} == known, "no ADD, and no ARG: both could bring what nobody checked"
+    assert {name for name, _, _ in instructions()} == known, (
+        "no ADD, and no ARG: both could bring what nobody checked"
+    )
     stages = [stage for name, stage, _ in instructions() if name == "FROM"]
     assert stages == ["build", "command", "spark"]
     for rest in (rest for name, _, rest in instructions() if name == "COPY"):
         *sources, _ = [each for each in rest.split() if not each.startswith("--")]
         assert not {".", "./", "*", "/"} & set(sources), rest
         if "--from" not in rest:
-            assert sources == ["constraints-build.txt", "requirements.txt", "kafka_metadata_history-*.whl"]
+            assert sources == [
+                "constraints-build.txt",
+                "requirements.txt",
+                "kafka_metadata_history-*.whl",
+            ]
 
 
-@pytest.mark.parametrize(("stage", "entry"), [("command", [NAME]), ("spark", ["/opt/entrypoint.sh"])])
+@pytest.mark.parametrize(
+    ("stage", "entry"), [("command", [NAME]), ("spark", ["/opt/entrypoint.sh"])]
+)
 def test_images_run_as_a_user_and_know_no_secret(stage: str, entry: list[str]) -> None:
     of_stage = [(name, rest) for name, of_, rest in instructions() if of_ == stage]
     users = [rest for name, rest in of_stage if name == "USER"]
@@ -882,7 +1018,12 @@ def test_images_run_as_a_user_and_know_no_secret(stage: str, entry: list[str]) -
 
 
 def test_pip_installs_nothing_without_a_checksum() -> None:
-    runs = [step.strip() for name, _, rest in instructions() if name == "RUN" for step in rest.split("&&")]
+    runs = [
+        step.strip()
+        for name, _, rest in instructions()
+        if name == "RUN"
+        for step in rest.split("&&")
+    ]
     pips = [step for step in runs if re.search(r"pip (?:install|wheel)", step)]
     assert len(pips) == 3
     assert all("--require-hashes" in step or "--no-index --no-deps" in step for step in pips)
@@ -896,11 +1037,34 @@ def exported() -> dict[str, set[str]]:
     """Each metric that the status has, with its labels: of a lake in which everything is known."""
     now = datetime(2026, 11, 1, tzinfo=UTC)
     polls = Polls(10, {"timeout": 1}, 1, now, 1, now, "timeout", "no answer", now)
-    cluster = Cluster("prod", timedelta(seconds=30), polls, now, 0, 0, now, 1, timedelta(minutes=2), Log(now, now, 1))
-    cluster = replace(
-        cluster, told_by="log", cluster_log=ClusterLog(now, now), lag=Lag(now, now), asked=(Asked("groups"),)
+    cluster = Cluster(
+        "prod",
+        timedelta(seconds=30),
+        polls,
+        now,
+        0,
+        0,
+        now,
+        1,
+        timedelta(minutes=2),
+        Log(now, now, 1),
     )
-    facts = Facts(now, "/lake", timedelta(hours=1), [cluster], [Size("bronze.metadata_polls", 1, 1, 1)], now, 1)
+    cluster = replace(
+        cluster,
+        told_by="log",
+        cluster_log=ClusterLog(now, now),
+        lag=Lag(now, now),
+        asked=(Asked("groups"),),
+    )
+    facts = Facts(
+        now,
+        "/lake",
+        timedelta(hours=1),
+        [cluster],
+        [Size("bronze.metadata_polls", 1, 1, 1)],
+        now,
+        1,
+    )
     text = as_prometheus(facts, judge(facts, Limits()))
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
@@ -915,7 +1079,9 @@ DURING_SCRAPE = {"instance", "job"}
 
 
 def check_promql(expression: str) -> None:
-    """Raise for metrics and labels that the status does not have, and for what no PromQL could be."""
+    """Raise for metrics and labels that the status does not have, and for what no PromQL could
+    be.
+    """
     metrics = exported()
     for opening, closing in ("()", "{}", "[]"):
         assert expression.count(opening) == expression.count(closing), expression
@@ -1006,7 +1172,11 @@ def test_panels_lie_side_by_side() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in dashboard()["panels"]:
         at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
         assert not cells & taken, panel["title"]
         assert at["x"] + at["w"] <= 24
         taken |= cells

@@ -67,7 +67,9 @@ def entry(group_id: str, state: str, code: int = 0, **more: Any) -> dict[str, An
     } | more
 
 
-def classic_member(member_id: str, metadata: bytes = b"", assignment: bytes = b"") -> dict[str, Any]:
+def classic_member(
+    member_id: str, metadata: bytes = b"", assignment: bytes = b""
+) -> dict[str, Any]:
     return {
         "member_id": member_id,
         "group_instance_id": None,
@@ -83,9 +85,13 @@ def embedded(message: Any, version: int, **values: Any) -> bytes:
 
 
 CLIENT = {"client_id": "client", "client_host": "/10.0.0.1"}
-SUBSCRIBED = embedded(SUBSCRIPTION, 3, topics=["b", "a"], owned_partitions=[], generation_id=1, rack_id="r1")
+SUBSCRIBED = embedded(
+    SUBSCRIPTION, 3, topics=["b", "a"], owned_partitions=[], generation_id=1, rack_id="r1"
+)
 ASSIGNED = embedded(
-    ASSIGNMENT, 1, assigned_partitions=[{"topic": "b", "partitions": [2, 0]}, {"topic": "a", "partitions": [1]}]
+    ASSIGNMENT,
+    1,
+    assigned_partitions=[{"topic": "b", "partitions": [2, 0]}, {"topic": "a", "partitions": [1]}],
 )
 
 
@@ -127,7 +133,11 @@ def test_a_classic_group_has_what_its_members_told_each_other_while_it_is_stable
                 {"member_id": "m2", **member, "assigned": []},
             ],
         },
-        "joining": {**consumer, "state": "PreparingRebalance", "members": [{"member_id": "m1", **CLIENT}]},
+        "joining": {
+            **consumer,
+            "state": "PreparingRebalance",
+            "members": [{"member_id": "m1", **CLIENT}],
+        },
         "workers": {
             "group_type": "classic",
             "protocol_type": "connect",
@@ -148,7 +158,11 @@ def test_a_streams_group_is_described_without_its_topology() -> None:
             asked.append(question)
             return SimpleNamespace(groups=[])
 
-    list(groups_module._describe(Visits(), Broker(0, ("host", 0)), "streams", ["g"], groups_module.Time(60.0, 1e12)))
+    list(
+        groups_module._describe(
+            Visits(), Broker(0, ("host", 0)), "streams", ["g"], groups_module.Time(60.0, 1e12)
+        )
+    )
     (question,) = asked
     bodies = [question.body(version).hex(" ") for version in (0, 1)]
     assert bodies == ["02 02 67 00 00", "02 02 67 00 00 00"]
@@ -156,8 +170,14 @@ def test_a_streams_group_is_described_without_its_topology() -> None:
 
 def test_groups_are_described_by_the_request_of_their_type():
     topic_id = bytes(range(16))
-    partitions = {"topic_partitions": [{"topic_id": topic_id, "topic_name": "t", "partitions": [1, 0]}]}
-    tasks = {"active_tasks": [{"subtopology_id": "1", "partitions": [1, 0]}], "standby_tasks": [], "warmup_tasks": []}
+    partitions = {
+        "topic_partitions": [{"topic_id": topic_id, "topic_name": "t", "partitions": [1, 0]}]
+    }
+    tasks = {
+        "active_tasks": [{"subtopology_id": "1", "partitions": [1, 0]}],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+    }
     member = {
         "member_id": "m",
         "instance_id": "i",
@@ -184,7 +204,14 @@ def test_groups_are_described_by_the_request_of_their_type():
     epochs = {"group_epoch": 7, "assignment_epoch": 6, "assignor_name": "uniform"}
     topology = {"epoch": 3, "subtopologies": None}
     cluster = Cluster(
-        Node({0: 1, 1: 1}, [listed("c", "consumer"), listed("s", "share", protocol="share"), listed("x", "streams")]),
+        Node(
+            {0: 1, 1: 1},
+            [
+                listed("c", "consumer"),
+                listed("s", "share", protocol="share"),
+                listed("x", "streams"),
+            ],
+        ),
     )
     cluster.nodes["host", 0].describes = {
         "c": entry("c", "Reconciling", members=[member], **epochs),
@@ -200,7 +227,9 @@ def test_groups_are_described_by_the_request_of_their_type():
             **common,
             "group_type": "consumer",
             "state": "Reconciling",
-            "members": [{**who, "instance_id": "i", "topics": ["t"], "assigned": [], "target": in_words}],
+            "members": [
+                {**who, "instance_id": "i", "topics": ["t"], "assigned": [], "target": in_words}
+            ],
         },
         "s": {
             **common,
@@ -227,7 +256,9 @@ def test_groups_are_described_by_the_request_of_their_type():
             ],
         },
     }
-    described = {name: request["group_ids"] for _, name, request in cluster.asked if "Describe" in name}
+    described = {
+        name: request["group_ids"] for _, name, request in cluster.asked if "Describe" in name
+    }
     assert described == {
         "ConsumerGroupDescribeRequest": ["c"],
         "ShareGroupDescribeRequest": ["s"],
@@ -320,7 +351,10 @@ def test_groups_are_all_there_if_those_who_lead_all_partitions_were_listed():
         UNREACHABLE,
         Node({1: 7}, [listed("b", "consumer")], {"b": entry("b", "Empty")}),
     )
-    assert {name: group["state"] for name, group in groups(cluster).items()} == {"a": "Empty", "b": "Empty"}
+    assert {name: group["state"] for name, group in groups(cluster).items()} == {
+        "a": "Empty",
+        "b": "Empty",
+    }
     assert {(broker, name) for broker, name, _ in cluster.asked if "Describe" in name} == {
         (0, "DescribeGroupsRequest"),
         (2, "ConsumerGroupDescribeRequest"),
@@ -338,12 +372,18 @@ def test_groups_are_all_there_if_those_who_lead_all_partitions_were_listed():
             Cluster(Node({0: 1}), Node({1: 1}, list_error=14)),
             f"failed: broker 1 (host:1): error 14 (CoordinatorLoadInProgressError); {UNLED}",
         ),
-        (Cluster(Node(), Node()), "failed: no broker that answered leads __consumer_offsets partitions 0, 1"),
+        (
+            Cluster(Node(), Node()),
+            "failed: no broker that answered leads __consumer_offsets partitions 0, 1",
+        ),
         (
             Cluster(Node({0: 1, 1: 1}, [listed("a")], moves=True), Node({})),
             f"failed: {UNLED}",
         ),
-        (Cluster(Node(), UNREACHABLE, partitions=0), "failed: broker 1 (host:1): connection refused"),
+        (
+            Cluster(Node(), UNREACHABLE, partitions=0),
+            "failed: broker 1 (host:1): connection refused",
+        ),
         (Cluster(Node({0: 1, 1: 1}, list_error=31)), "not_allowed"),
         (Cluster(Node(error=PollError("unsupported_version", "host:0: none"))), "not_supported"),
     ],
@@ -375,12 +415,18 @@ def test_brokers_at_one_address_are_asked_one_after_the_other():
 def test_many_groups_are_described_in_parts_and_stand_in_rows_of_a_hundred():
     names = [f"g{n:04d}" for n in range(450)]
     cluster = Cluster(
-        Node({0: 1, 1: 1}, [listed(name) for name in names], {name: entry(name, "Empty") for name in names})
+        Node(
+            {0: 1, 1: 1},
+            [listed(name) for name in names],
+            {name: entry(name, "Empty") for name in names},
+        )
     )
     outcome, rows = asked(cluster)
     assert (outcome, [len(row) for row in rows]) == ("ok", [100, 100, 100, 100, 50])
     assert [group["group_id"] for row in rows for group in row] == names
-    assert sorted(len(request["groups"]) for _, name, request in cluster.asked if "Describe" in name) == [50, 200, 200]
+    assert sorted(
+        len(request["groups"]) for _, name, request in cluster.asked if "Describe" in name
+    ) == [50, 200, 200]
 
 
 def test_what_time_does_not_reach_could_not_be_told():
@@ -406,7 +452,9 @@ def test_groups_have_all_of_their_time():
     cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")], {"a": entry("a", "Empty")}), seconds=8.0)
     deadlines = []
     ask = cluster.ask
-    cluster.ask = lambda address, question, deadline: deadlines.append(deadline) or ask(address, question, deadline)
+    cluster.ask = lambda address, question, deadline: (
+        deadlines.append(deadline) or ask(address, question, deadline)
+    )
     begin = time.monotonic()
     assert groups(cluster)["a"]["state"] == "Empty"
     assert [round(deadline - begin) for deadline in deadlines] == [8, 8, 8, 8]

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metadata_source.protocol.digest import DIGEST_VERSION, answer_digest, rows_digest, topic_digests
+from metadata_source.protocol.digest import (
+    DIGEST_VERSION,
+    answer_digest,
+    rows_digest,
+    topic_digests,
+)
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.wire import write_message
@@ -33,7 +38,9 @@ def base() -> dict[str, Any]:
 
 
 def digests(response: dict[str, Any], version: int = 12) -> list[bytes]:
-    array = topic_digests(decode_response(write_message(METADATA_RESPONSE, version, response), version))
+    array = topic_digests(
+        decode_response(write_message(METADATA_RESPONSE, version, response), version)
+    )
     assert array.null_count == 0
     return array.to_pylist()
 
@@ -49,7 +56,9 @@ def in_partition(**fields: Any) -> Edit:
 
 
 CHANGES: dict[str, Edit] = {
-    "topic id": lambda topic: topic.update(topic_id=topic["topic_id"][:-1] + bytes([topic["topic_id"][-1] ^ 1])),
+    "topic id": lambda topic: topic.update(
+        topic_id=topic["topic_id"][:-1] + bytes([topic["topic_id"][-1] ^ 1])
+    ),
     "no topic id": lambda topic: topic.update(topic_id=bytes(16)),
     "topic error": lambda topic: topic.update(error_code=-1),
     "is_internal": lambda topic: topic.update(is_internal=not topic["is_internal"]),
@@ -98,7 +107,9 @@ def test_all_changes_differ_from_each_other() -> None:
         pytest.param(lambda topic: topic["partitions"].reverse(), id="order of partitions"),
         pytest.param(in_partition(isr_nodes=[5, 7]), id="order of the ISR"),
         pytest.param(in_partition(offline_replicas=[2, 1]), id="order of offline replicas"),
-        pytest.param(lambda topic: topic.update(topic_authorized_operations=7), id="authorized operations"),
+        pytest.param(
+            lambda topic: topic.update(topic_authorized_operations=7), id="authorized operations"
+        ),
         pytest.param(lambda topic: topic.update(name="another"), id="name"),
     ],
 )
@@ -132,7 +143,10 @@ def test_every_bit_depends_on_every_field() -> None:
     flips = []
     for _ in range(50):
         node = rng.randrange(2**20)
-        changed = (digests(edited(in_partition(leader_id=node ^ bit)))[1] for bit in (0, 1 << rng.randrange(20)))
+        changed = (
+            digests(edited(in_partition(leader_id=node ^ bit)))[1]
+            for bit in (0, 1 << rng.randrange(20))
+        )
         one, other = (np.unpackbits(np.frombuffer(each, np.uint8)) for each in changed)
         flips.append(one != other)
     rates = np.mean(flips, axis=0)
@@ -168,7 +182,11 @@ def told(response: dict[str, Any], version: int) -> dict[str, Any]:
     said = decoded(decode_response(write_message(METADATA_RESPONSE, version, response), version))
     topics = [
         {name: value for name, value in topic.items() if name != "authorized_operations"}
-        | {"partitions": sorted(canonical(each) for each in said["partitions"] if each["topic"] == topic["topic"])}
+        | {
+            "partitions": sorted(
+                canonical(each) for each in said["partitions"] if each["topic"] == topic["topic"]
+            )
+        }
         for topic in said["topics"]
     ]
     return {
@@ -181,13 +199,19 @@ def told(response: dict[str, Any], version: int) -> dict[str, Any]:
 def canonical(partition: dict[str, Any]) -> str:
     offline = partition["offline_replicas"]
     return str(
-        partition | {"isr": sorted(partition["isr"]), "offline_replicas": None if offline is None else sorted(offline)}
+        partition
+        | {
+            "isr": sorted(partition["isr"]),
+            "offline_replicas": None if offline is None else sorted(offline),
+        }
     )
 
 
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[int, dict[str, Any]]:
-    """A version, and an answer in which no broker and no topic is listed twice, and each topic has a name."""
+    """A version, and an answer in which no broker and no topic is listed twice, and each topic has
+    a name.
+    """
     version = draw(st.sampled_from([0, 1, 5, 9, 12, 13]))
     response = draw(responses(version))
     for number, broker in enumerate(response["brokers"]):
@@ -198,7 +222,9 @@ def answers(draw: st.DrawFn) -> tuple[int, dict[str, Any]]:
 
 
 @given(answers(), st.randoms())
-def test_an_answer_in_another_order_has_the_same_digest(given_answer: tuple[int, dict], rng: random.Random) -> None:
+def test_an_answer_in_another_order_has_the_same_digest(
+    given_answer: tuple[int, dict], rng: random.Random
+) -> None:
     version, response = given_answer
     other = copy.deepcopy(response)
     rng.shuffle(other["brokers"])
@@ -243,7 +269,9 @@ def test_an_answer_has_another_digest_if_and_only_if_it_says_something_else(
         *folders, name = path.split(".")
         holder: Any = other
         for folder in folders:
-            holder = data.draw(st.sampled_from(holder[folder])) if holder and holder[folder] else None
+            holder = (
+                data.draw(st.sampled_from(holder[folder])) if holder and holder[folder] else None
+            )
         if holder is not None:
             holder[name] = data.draw(values)
             same = said == told(other, version)
@@ -260,11 +288,23 @@ def test_the_length_of_a_name_is_covered() -> None:
 
 def test_what_a_poll_adds_is_covered() -> None:
     assert of_answer(base(), api_version=12) == of_answer(base(), api_version=12)
-    assert len({of_answer(base()), of_answer(base(), api_version=12), of_answer(base(), api_version=13)}) == 3
+    assert (
+        len(
+            {
+                of_answer(base()),
+                of_answer(base(), api_version=12),
+                of_answer(base(), api_version=13),
+            }
+        )
+        == 3
+    )
 
 
 def test_version_1_of_whole_answers_is_pinned() -> None:
-    assert of_answer(base(), api_version=12, topic_filter=None).hex() == "ef2afca30c2234874c995e9a187dddc0"
+    assert (
+        of_answer(base(), api_version=12, topic_filter=None).hex()
+        == "ef2afca30c2234874c995e9a187dddc0"
+    )
     assert of_answer(cluster(0, 0)).hex() == "ba5ba6bb2584630f236b966c08a4e24b"
     assert (
         rows_digest([["a"], [{"partition": 0, "adding": [3], "removing": []}]]).hex()
@@ -297,13 +337,18 @@ def test_the_documented_algorithm_gives_the_same() -> None:
         for entry in entries:
             replicas, isr, offline = entry["replicas"], entry["isr"], entry["offline_replicas"]
             epoch = entry["leader_epoch"]
-            lengths = len(replicas) + (len(isr) << 21) + ((0 if offline is None else len(offline) + 1) << 42)
+            lengths = (
+                len(replicas)
+                + (len(isr) << 21)
+                + ((0 if offline is None else len(offline) + 1) << 42)
+            )
             total += chain(
                 seed,
                 u32(entry["partition"]) << 32 | u32(entry["leader"]),
                 (entry["error_code"] & 0xFFFF) << 33 | (epoch is not None) << 32 | u32(epoch or 0),
                 lengths,
-                sum(chain(seed, 1, at << 32 | u32(node)) for at, node in enumerate(replicas)) & MASK,
+                sum(chain(seed, 1, at << 32 | u32(node)) for at, node in enumerate(replicas))
+                & MASK,
                 sum(chain(seed, 2, u32(node)) for node in isr) & MASK,
                 sum(chain(seed, 3, u32(node)) for node in offline or ()) & MASK,
             )

@@ -19,7 +19,9 @@ def build(text: str, docs: Path) -> None:
 
 def test_a_folder_of_something_else_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years")
-    with pytest.raises(ConfigError, match=r"^validation\.docs: .* name a folder that is empty or not there yet$"):
+    with pytest.raises(
+        ConfigError, match=r"^validation\.docs: .* name a folder that is empty or not there yet$"
+    ):
         check_replaceable(tmp_path)
     with pytest.raises(ConfigError):
         replace_docs(tmp_path, lambda new: build("one", new))

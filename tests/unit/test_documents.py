@@ -1,4 +1,6 @@
-"""What the documents say is so: options, configurations, commands, links, tables; and how they say it."""
+"""What the documents say is so: options, configurations, commands, links, tables; and how they say
+it.
+"""
 
 import ast
 import importlib.util
@@ -102,8 +104,16 @@ def test_lines_of_the_command_are_understood(line: str) -> None:
     command = app.commands[name]
     given, _, _ = command.make_parser(click.Context(command, info_name=name)).parse_args(arguments)
     if name == "query" and isinstance(given.get("asked"), str):
-        filters = {each: given[each] for each in ("cluster", "topic", "broker", "group") if each in given}
-        question(given["asked"], given.get("since", "1 day"), given.get("until"), filters, datetime.now(UTC))
+        filters = {
+            each: given[each] for each in ("cluster", "topic", "broker", "group") if each in given
+        }
+        question(
+            given["asked"],
+            given.get("since", "1 day"),
+            given.get("until"),
+            filters,
+            datetime.now(UTC),
+        )
 
 
 def test_every_command_is_documented() -> None:
@@ -125,11 +135,23 @@ def test_what_is_named_exists(document: Path) -> None:
     targets = set(found(r"^([a-z]+):", (ROOT / "Makefile").read_text()))
     tables = {each.full_name for each in (*TABLES, *VIEWS)}
     missing = {
-        *(f"make {name}" for name in re.findall(r"(?:`|\$ )make ([a-z]+)", text) if name not in targets),
-        *(name for name in re.findall(r"\b((?:bronze|silver|gold|internal)\.[a-z]\w*)", text) if name not in tables),
+        *(
+            f"make {name}"
+            for name in re.findall(r"(?:`|\$ )make ([a-z]+)", text)
+            if name not in targets
+        ),
+        *(
+            name
+            for name in re.findall(r"\b((?:bronze|silver|gold|internal)\.[a-z]\w*)", text)
+            if name not in tables
+        ),
         *(link for link in links(text) if not leads_somewhere(document, link)),
         *(path for path in re.findall(r"`(\w+/[\w./-]*)`", text) if not (ROOT / path).exists()),
-        *(name for name in re.findall(r"python -m ([a-z]\w*(?:\.\w+)*)", text) if not importlib.util.find_spec(name)),
+        *(
+            name
+            for name in re.findall(r"python -m ([a-z]\w*(?:\.\w+)*)", text)
+            if not importlib.util.find_spec(name)
+        ),
     }
     assert not missing, f"{document.name} names what does not exist"
 
@@ -145,11 +167,17 @@ def leads_somewhere(document: Path, link: str) -> bool:
     if not target.exists():
         return False
     headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE) if anchor else []
-    return not anchor or anchor in {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return not anchor or anchor in {
+        re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings
+    }
 
 
 def test_messages_and_comments_lead_to_a_page() -> None:
-    files = [path for folder in ("jobs", "metadata_source", "schemas") for path in (ROOT / folder).rglob("*.py")]
+    files = [
+        path
+        for folder in ("jobs", "metadata_source", "schemas")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
     pages = {
         (path.name, page)
         for path in (*files, *(ROOT / "conf").iterdir())
@@ -196,7 +224,9 @@ def comments() -> Iterator[tuple[str, str]]:
     for each in (*TABLES, *VIEWS):
         yield each.full_name, each.comment
     for table in TABLES:
-        yield from ((f"{table.full_name}.{column.name}", column.comment) for column in table.columns)
+        yield from (
+            (f"{table.full_name}.{column.name}", column.comment) for column in table.columns
+        )
     for view in VIEWS:
         yield from ((f"{view.full_name}.{name}", meaning) for name, meaning in view.meanings)
     for option in EVERY_OPTION:
@@ -218,15 +248,28 @@ def literals(file: Path) -> Iterator[str]:
     """The texts in a module that are no docstrings."""
     tree = ast.parse(file.read_text())
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    skipped |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    skipped |= {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
+            )
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in skipped
+        ):
             yield node.value
 
 
-@pytest.mark.parametrize("package", ["jobs", "kafka_metadata_history", "metadata_source", "schemas"])
+@pytest.mark.parametrize(
+    "package", ["jobs", "kafka_metadata_history", "metadata_source", "schemas"]
+)
 def test_messages_are_in_plain_english(package: str) -> None:
     texts = [text for file in (ROOT / package).rglob("*.py") for text in literals(file)]
     assert len(texts) > 50
@@ -256,7 +299,9 @@ def test_faults_are_found(text: str, wrong: list[str]) -> None:
 def test_lines_are_short(document: Path) -> None:
     """Tables and code cannot be wrapped."""
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
-    assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+    assert [
+        line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")
+    ] == []
 
 
 def test_the_readme_is_a_short_page() -> None:

@@ -1,4 +1,6 @@
-"""What the jobs ask of Spark: of Spark Connect nothing that it lacks (tests/kafka/test_spark_cluster.py runs them)."""
+"""What the jobs ask of Spark: of Spark Connect nothing that it lacks
+(tests/kafka/test_spark_cluster.py runs them).
+"""
 
 import ast
 import os
@@ -23,24 +25,49 @@ from kafka_metadata_history.spark import settings
 from truth.session import settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = [file for room in ("jobs", "schemas", "metadata_source", "notebooks") for file in (ROOT / room).rglob("*.py")]
+PRODUCT = [
+    file
+    for room in ("jobs", "schemas", "metadata_source", "notebooks")
+    for file in (ROOT / room).rglob("*.py")
+]
 OF_THE_JVM = {
-    *("_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "sparkContext", "SparkContext", "newSession", "rdd", "py4j"),
+    *(
+        "_jvm",
+        "_jsc",
+        "_jdf",
+        "_jsparkSession",
+        "_sc",
+        "sparkContext",
+        "SparkContext",
+        "newSession",
+        "rdd",
+        "py4j",
+    ),
     *("DeltaTable", "persist"),  # want a plugin of the server, and what serverless runtimes refuse
 }
 """Names that a session of Spark Connect does not have everywhere."""
 
 
 def names_in(file: Path) -> set[str]:
-    """The attributes that a file asks for, what it imports, and texts that may name an attribute (`hasattr`)."""
+    """The attributes that a file asks for, what it imports, and texts that may name an attribute
+    (`hasattr`).
+    """
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Attribute):
             found.add(node.attr)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             module = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            found.update(part for name in (*module, *(each.name for each in node.names)) for part in name.split("."))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            found.update(
+                part
+                for name in (*module, *(each.name for each in node.names))
+                for part in name.split(".")
+            )
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.isidentifier()
+        ):
             found.add(node.value)
     return found
 
@@ -89,7 +116,9 @@ def test_all_is_imported_without_py4j_and_ends_tidily() -> None:
     ]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "ignore", "-c", IMPORTED, *modules]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "tidied up\n"), done.stderr
 
 
@@ -180,14 +209,24 @@ def test_settings_of_a_cluster() -> None:
     archive, _, folder = of_cluster["spark.archives"].partition("#")
     assert archive.endswith(".tar.gz")
     assert of_cluster["spark.pyspark.python"] == f"{folder}/bin/python"
-    alike = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog", "spark.sql.session.timeZone")
-    for name in (*alike, "spark.sql.legacy.parameterSubstitution.constantsOnly", "spark.scheduler.mode"):
+    alike = (
+        "spark.sql.extensions",
+        "spark.sql.catalog.spark_catalog",
+        "spark.sql.session.timeZone",
+    )
+    for name in (
+        *alike,
+        "spark.sql.legacy.parameterSubstitution.constantsOnly",
+        "spark.scheduler.mode",
+    ):
         assert of_cluster[name] == of_machine[name]
 
 
 def test_nobody_else_reaches_sparks_ports() -> None:
     for of_machine in (settings_of("spark-defaults.conf"), settings()):
-        assert of_machine["spark.driver.host"] == of_machine["spark.driver.bindAddress"] == "127.0.0.1"
+        assert (
+            of_machine["spark.driver.host"] == of_machine["spark.driver.bindAddress"] == "127.0.0.1"
+        )
     of_cluster = settings_of("spark-cluster.conf")
     assert of_cluster["spark.authenticate"] == of_cluster["spark.network.crypto.enabled"] == "true"
     # CVE-2025-55039: the one that Spark takes unless told lets bytes be changed on the way.
@@ -204,7 +243,9 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     command = ["bash", "-c", f"ulimit -Sn 256 && exec {sys.executable} -c '{script}'"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.split() == [str(most)] * 2
 
 

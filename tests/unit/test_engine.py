@@ -37,5 +37,10 @@ def test_no_commit_is_under_way_when_a_round_has_failed() -> None:
         written.set()
 
     with pytest.raises(OSError, match="no space left"):
-        Idle()._write(SimpleNamespace(round=1), None, News(takes=None), Made({}, [commit(fail), commit(write)]))
+        Idle()._write(
+            SimpleNamespace(round=1),
+            None,
+            News(takes=None),
+            Made({}, [commit(fail), commit(write)]),
+        )
     assert written.is_set()

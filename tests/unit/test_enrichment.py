@@ -1,5 +1,5 @@
-"""What is asked beside metadata and what answers are taken to mean, in kafka-python's own messages; when
-it is asked.
+"""What is asked beside metadata and what answers are taken to mean, in kafka-python's own messages;
+when it is asked.
 """
 
 import time
@@ -36,7 +36,9 @@ ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind not in {"groups", "off
 
 
 class Answered:
-    """Keeps what is asked and answers with these messages, both as they come out of their bytes; or raises."""
+    """Keeps what is asked and answers with these messages, both as they come out of their bytes; or
+    raises.
+    """
 
     def __init__(self, *answers, supported: bool = True) -> None:
         self._answers = iter(answers)
@@ -72,7 +74,9 @@ def configs(*results: tuple) -> DescribeConfigsResponse:
                 resource_type=2,
                 resource_name=name,
                 configs=[
-                    config(name=key, value=value, config_source=4 if key == MIN_ISR else 5, synonyms=[])
+                    config(
+                        name=key, value=value, config_source=4 if key == MIN_ISR else 5, synonyms=[]
+                    )
                     for key, value in values.items()
                 ],
             )
@@ -123,13 +127,16 @@ def quorum(code: int = 0, inner: int = 0) -> DescribeQuorumResponse:
 def fenced(code: int = 0) -> DescribeClusterResponse:
     broker = DescribeClusterResponse.DescribeClusterBroker
     brokers = [
-        broker(broker_id=n, host=f"b{n}", port=9092, rack="r" if n == 2 else None, is_fenced=n > 1) for n in (1, 2, 3)
+        broker(broker_id=n, host=f"b{n}", port=9092, rack="r" if n == 2 else None, is_fenced=n > 1)
+        for n in (1, 2, 3)
     ]
     return DescribeClusterResponse(error_code=code, cluster_id="id", brokers=brokers)
 
 
 def page(cursor: tuple[str, int] | None, **topics: list) -> DescribeTopicPartitionsResponse:
-    """`topics`: name -> (partition, elr, last known elr, ISR unless empty) of each partition, or an error code."""
+    """`topics`: name -> (partition, elr, last known elr, ISR unless empty) of each partition, or an
+    error code.
+    """
     response = DescribeTopicPartitionsResponse
     topic = response.DescribeTopicPartitionsResponseTopic
     return response(
@@ -149,12 +156,16 @@ def page(cursor: tuple[str, int] | None, **topics: list) -> DescribeTopicPartiti
                         last_known_elr=last_known,
                         offline_replicas=[],
                     )
-                    for index, elr, last_known, *isr in ([] if isinstance(partitions, int) else partitions)
+                    for index, elr, last_known, *isr in (
+                        [] if isinstance(partitions, int) else partitions
+                    )
                 ],
             )
             for name, partitions in topics.items()
         ],
-        next_cursor=None if cursor is None else response.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+        next_cursor=None
+        if cursor is None
+        else response.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
     )
 
 
@@ -206,14 +217,21 @@ def test_configs_are_of_every_topic_and_null_where_they_may_not_be_read():
 
 def test_configs_of_many_topics_are_asked_for_in_parts():
     topics = [f"t{n}" for n in range(1_001)]
-    asker = Answered(*(configs(*((name, 0, {}) for name in topics[begin : begin + 500])) for begin in (0, 500, 1_000)))
+    asker = Answered(
+        *(
+            configs(*((name, 0, {}) for name in topics[begin : begin + 500]))
+            for begin in (0, 500, 1_000)
+        )
+    )
     outcome, rows = answered("configs", about(*topics), asker)
     assert (outcome, rows.topics, len(asker.asked)) == ("ok", sorted(topics), 3)
     assert answered("configs", about(), Answered()) == ("ok", Rows([], []))
 
 
 def test_configs_that_nobody_may_read_are_not_allowed():
-    assert answered("configs", about("a", "b"), Answered(configs(("a", 29, {}), ("b", 29, {})))) == (
+    assert answered(
+        "configs", about("a", "b"), Answered(configs(("a", 29, {}), ("b", 29, {})))
+    ) == (
         "not_allowed",
         None,
     )
@@ -224,13 +242,18 @@ def test_reassignments_of_the_topics_that_are_covered():
     outcome, rows = answered("reassignments", about("a", "b"), asker)
     assert (outcome, rows.topics) == ("ok", ["a"])
     assert arrow("reassignments", rows) == [
-        [{"partition": 0, "adding": [3], "removing": [1]}, {"partition": 2, "adding": [], "removing": [2]}]
+        [
+            {"partition": 0, "adding": [3], "removing": [1]},
+            {"partition": 2, "adding": [], "removing": [2]},
+        ]
     ]
     assert asker.asked[0].topics is None
 
 
 class WithZooKeeper(Answered):
-    """A broker that is not the controller; the answers are those of brokers that are visited, at `visited`."""
+    """A broker that is not the controller; the answers are those of brokers that are visited, at
+    `visited`.
+    """
 
     def __init__(self, *answers) -> None:
         super().__init__(reassignments(41), *answers)
@@ -247,7 +270,9 @@ class WithZooKeeper(Answered):
 def test_reassignments_are_asked_of_the_controller_where_brokers_forward_nothing():
     brokers = (Broker(1, ("one", 9092)), Broker(2, ("two", 9092)))
     asker = WithZooKeeper(reassignments(a=[(0, [3], [1])]))
-    outcome, rows = answered("reassignments", replace(about("a"), brokers=brokers, controller_id=2), asker)
+    outcome, rows = answered(
+        "reassignments", replace(about("a"), brokers=brokers, controller_id=2), asker
+    )
     assert (outcome, rows.topics, asker.visited) == ("ok", ["a"], [(("two", 9092), 7.0)])
     # It has moved meanwhile.
     asker = WithZooKeeper(reassignments(41))
@@ -255,7 +280,9 @@ def test_reassignments_are_asked_of_the_controller_where_brokers_forward_nothing
     assert moved == ("failed: error 41 (NotControllerError)", None)
     # None is named: nobody else is asked.
     asker = WithZooKeeper()
-    unnamed = answered("reassignments", replace(about("a"), brokers=brokers, controller_id=-1), asker)
+    unnamed = answered(
+        "reassignments", replace(about("a"), brokers=brokers, controller_id=-1), asker
+    )
     assert (unnamed, asker.visited) == (moved, [])
 
 
@@ -263,7 +290,9 @@ def test_the_quorum():
     asker = Answered(quorum())
     outcome, rows = answered("quorum", about(), asker)
     assert (outcome, rows.topics) == ("ok", None)
-    assert arrow("quorum", rows) == [{"leader_id": 3, "leader_epoch": 17, "voters": [1, 2, 3], "observers": [4]}]
+    assert arrow("quorum", rows) == [
+        {"leader_id": 3, "leader_epoch": 17, "voters": [1, 2, 3], "observers": [4]}
+    ]
 
 
 def test_fenced_brokers():
@@ -301,7 +330,8 @@ def test_eligible_leaders_come_in_pages_and_only_of_topics_that_may_have_some():
         ["large"],
     ]
     assert [
-        request.cursor and (request.cursor.topic_name, request.cursor.partition_index) for request in asker.asked
+        request.cursor and (request.cursor.topic_name, request.cursor.partition_index)
+        for request in asker.asked
     ] == [
         None,
         ("b", 1),
@@ -321,13 +351,20 @@ def test_outcomes(kind):
     for code in (29, 31):
         assert answered(kind, ONE, Answered(REFUSED[kind](code))) == ("not_allowed", None)
     assert answered(kind, ONE, Answered(REFUSED[kind](35))) == ("not_supported", None)
-    assert answered(kind, ONE, Answered(REFUSED[kind](41))) == ("failed: error 41 (NotControllerError)", None)
-    unsupported = PollError("unsupported_version", "one:9092: this broker's version has no such request")
+    assert answered(kind, ONE, Answered(REFUSED[kind](41))) == (
+        "failed: error 41 (NotControllerError)",
+        None,
+    )
+    unsupported = PollError(
+        "unsupported_version", "one:9092: this broker's version has no such request"
+    )
     assert answered(kind, ONE, Answered(unsupported)) == ("not_supported", None)
     timeout = PollError("timeout", "one:9092: no answer in time")
     assert answered(kind, ONE, Answered(timeout)) == ("failed: one:9092: no answer in time", None)
     stumbled = answered(kind, ONE, Answered(KeyError("two\nlines")))[0]
-    assert stumbled.startswith("failed: this program stumbled over what the broker answered (KeyError: ")
+    assert stumbled.startswith(
+        "failed: this program stumbled over what the broker answered (KeyError: "
+    )
 
 
 def test_brokers_may_list_things_in_any_order():
@@ -336,7 +373,9 @@ def test_brokers_may_list_things_in_any_order():
     reversed_quorum, reversed_brokers = quorum(), fenced()
     (described,) = reversed_quorum.topics[0].partitions
     described.current_voters.reverse()
-    described.observers = [type(described.observers[0])(replica_id=n, log_end_offset=1) for n in (5, 4, 5, 4)]
+    described.observers = [
+        type(described.observers[0])(replica_id=n, log_end_offset=1) for n in (5, 4, 5, 4)
+    ]
     one_observer_more = quorum()
     one_observer_more.topics[0].partitions[0].observers.append(described.observers[0])
     reversed_brokers.brokers.reverse()
@@ -353,7 +392,11 @@ def test_brokers_may_list_things_in_any_order():
         ),
         ("quorum", one_observer_more, reversed_quorum),
         ("fenced", fenced(), reversed_brokers),
-        ("elr", page(None, a=[(0, [1], []), (1, [2], [3, 4])]), page(None, a=[(1, [2], [4, 3]), (0, [1], [])])),
+        (
+            "elr",
+            page(None, a=[(0, [1], []), (1, [2], [3, 4])]),
+            page(None, a=[(1, [2], [4, 3]), (0, [1], [])]),
+        ),
     ):
         subject_of = about("a", "b", reduced=[("a", 2)])
         outcomes = [answered(kind, subject_of, Answered(each)) for each in (one, other)]
@@ -378,8 +421,16 @@ def voter_twice() -> DescribeQuorumResponse:
     ("kind", "given_answer", "problem"),
     [
         ("configs", twice(configs(("a", 0, {})), "configs"), "topic a is listed twice"),
-        ("reassignments", twice(reassignments(a=[(0, [3], [])]), "reassignments"), "topic a is listed twice"),
-        ("reassignments", reassignments(a=[(7, [3], []), (7, [], [1])]), "topic a, partition 7 is listed twice"),
+        (
+            "reassignments",
+            twice(reassignments(a=[(0, [3], [])]), "reassignments"),
+            "topic a is listed twice",
+        ),
+        (
+            "reassignments",
+            reassignments(a=[(7, [3], []), (7, [], [1])]),
+            "topic a, partition 7 is listed twice",
+        ),
         ("reassignments", reassignments(a=[(-2, [3], [])]), "topic a, partition -2 is negative"),
         (
             "reassignments",
@@ -389,7 +440,11 @@ def voter_twice() -> DescribeQuorumResponse:
         ("quorum", voter_twice(), "voter 1 is listed twice"),
         ("fenced", twice(fenced(), "fenced"), "broker 1 is listed twice"),
         ("elr", page(None, a=[(0, [2], []), (0, [], [1])]), "topic a, partition 0 is listed twice"),
-        ("elr", page(None, a=[(0, [2, 2], [])]), "topic a, partition 0, elr: broker 2 is listed twice"),
+        (
+            "elr",
+            page(None, a=[(0, [2, 2], [])]),
+            "topic a, partition 0, elr: broker 2 is listed twice",
+        ),
     ],
 )
 def test_an_odd_answer_is_a_failure_of_its_kind(kind, given_answer, problem):
@@ -414,11 +469,21 @@ def test_an_error_of_the_quorums_partition_is_one():
 def metadata(*topics: tuple[str | None, int, list[tuple[list[int], list[int]]]]) -> ClusterMetadata:
     """`topics`: name, error code, replicas and ISR of each partition."""
     partitions = [
-        {"topic": name, "partition": index, "error_code": 0, "leader": 1, "replicas": replicas, "isr": isr}
+        {
+            "topic": name,
+            "partition": index,
+            "error_code": 0,
+            "leader": 1,
+            "replicas": replicas,
+            "isr": isr,
+        }
         for name, _, entries in topics
         for index, (replicas, isr) in enumerate(entries)
     ]
-    listed = [{"topic": name, "error_code": code, "partition_count": len(entries)} for name, code, entries in topics]
+    listed = [
+        {"topic": name, "error_code": code, "partition_count": len(entries)}
+        for name, code, entries in topics
+    ]
     return ClusterMetadata(
         cluster_id="id",
         controller_id=1,
@@ -448,12 +513,15 @@ def test_a_subject_is_the_topics_that_exist_and_those_with_a_reduced_isr():
     assert made.reduced == [("reduced", 2), ("as large", 1), ("leaderless", 1)]
     assert subject({"configs"}, answered).reduced == []
     nothing = subject(EVERY, metadata())
-    assert nothing == replace(made, kinds=nothing.kinds, topics=[], reduced=[], offsets=nothing.offsets)
+    assert nothing == replace(
+        made, kinds=nothing.kinds, topics=[], reduced=[], offsets=nothing.offsets
+    )
     assert made.offsets is None
     wanted = subject({"offsets"}, answered, TopicFilter(pattern="x"), "g").offsets
     assert (wanted.topic_filter.pattern, wanted.groups_pattern) == ("x", "g")
     assert wanted.leaders.to_pylist() == [
-        {name: each[name] for name in ("topic", "partition", "leader")} for each in answered.partitions.to_pylist()
+        {name: each[name] for name in ("topic", "partition", "leader")}
+        for each in answered.partitions.to_pylist()
     ]
 
 
@@ -507,14 +575,22 @@ def enriched(asking: Asking, *kinds: str):
     for each in answers:
         assert (each.asked_at is None) == each.outcome.startswith("failed: put off")
         assert (each.answered_at is not None) == (each.rows is not None) == (each.outcome == "ok")
-        assert each.answered_at is None or BEGAN <= each.asked_at <= each.answered_at <= datetime.now(UTC)
+        assert (
+            each.answered_at is None
+            or BEGAN <= each.asked_at <= each.answered_at <= datetime.now(UTC)
+        )
     asked = [each.asked_at for each in answers if each.asked_at]
     assert asked == sorted(asked)
     return {each.kind: each.outcome for each in answers}
 
 
 def test_a_connection_that_is_lost_is_made_again_for_the_rest(asking, monkeypatch):
-    connect(asking, connection := Connected(PollError("protocol", "one:9092: ListGroupsResponse v4: groups: null")))
+    connect(
+        asking,
+        connection := Connected(
+            PollError("protocol", "one:9092: ListGroupsResponse v4: groups: null")
+        ),
+    )
     monkeypatch.setattr(connections, "Connection", lambda *_: Connected(quorum()))
     assert enriched(asking, "reassignments", "quorum") == {
         "reassignments": "failed: one:9092: ListGroupsResponse v4: groups: null",
@@ -537,7 +613,11 @@ def test_each_kind_has_its_time_and_those_that_fail_come_last(asking, monkeypatc
     connect(asking, Silent(fenced()))
     asking._timeout_s = 0.1
     kinds, timed_out = ("reassignments", "fenced", "quorum"), "failed: one:9092: no answer in time"
-    for order in (kinds, ("fenced", "reassignments", "quorum"), ("fenced", "reassignments", "quorum")):
+    for order in (
+        kinds,
+        ("fenced", "reassignments", "quorum"),
+        ("fenced", "reassignments", "quorum"),
+    ):
         begin = time.monotonic()
         asked = enriched(asking, *kinds)
         assert list(asked) == list(order)
@@ -547,9 +627,15 @@ def test_each_kind_has_its_time_and_those_that_fail_come_last(asking, monkeypatc
 
 def test_a_refusal_leaves_the_connection_to_the_next(asking):
     connect(asking, connection := Connected(reassignments(31), quorum()))
-    assert enriched(asking, "reassignments", "quorum") == {"reassignments": "not_allowed", "quorum": "ok"}
+    assert enriched(asking, "reassignments", "quorum") == {
+        "reassignments": "not_allowed",
+        "quorum": "ok",
+    }
     connection.api_versions = {}
-    assert enriched(asking, "reassignments", "elr") == {"reassignments": "not_supported", "elr": "not_supported"}
+    assert enriched(asking, "reassignments", "elr") == {
+        "reassignments": "not_supported",
+        "elr": "not_supported",
+    }
     assert not connection.closed
 
 
@@ -570,7 +656,9 @@ def test_the_questions_of_a_kind_take_no_longer_than_they_may(asking, monkeypatc
     connect(asking, connection := Connected(fenced()))
     deadlines = []
     monkeypatch.setattr(
-        questions.Question, "ask", lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace()
+        questions.Question,
+        "ask",
+        lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace(),
     )
     begin = time.monotonic()
     list(asking.answers(Subject(("fenced",), [], []), ADDRESS))

@@ -8,12 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from metadata_source.errors import ClusterLogError, ErrorKind, GroupLogError, PollError, Retry, TokenError
+from metadata_source.errors import (
+    ClusterLogError,
+    ErrorKind,
+    GroupLogError,
+    PollError,
+    Retry,
+    TokenError,
+)
 
 BASE = "KafkaMetadataHistoryError"
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("metadata_source", "schemas", "jobs", "kafka_metadata_history")
-BUILT_IN = {name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, BaseException)}
+BUILT_IN = {
+    name
+    for name, each in vars(builtins).items()
+    if isinstance(each, type) and issubclass(each, BaseException)
+}
 
 
 @cache
@@ -27,7 +38,11 @@ def name_of(node: ast.expr) -> str:
 
 
 def test_every_error_of_the_product_has_one_base():
-    bases = {each.name: [name_of(base) for base in each.bases] for each in nodes() if isinstance(each, ast.ClassDef)}
+    bases = {
+        each.name: [name_of(base) for base in each.bases]
+        for each in nodes()
+        if isinstance(each, ast.ClassDef)
+    }
 
     def all_bases(name: str) -> set[str]:
         found = {name}
@@ -36,18 +51,38 @@ def test_every_error_of_the_product_has_one_base():
         return found
 
     errors = {name for name in bases if name.endswith("Error") or all_bases(name) & BUILT_IN}
-    assert {"LakeError", "ConfigError", "ProtocolError", "_VersionsUnreadError", "DemoError"} <= errors
+    assert {
+        "LakeError",
+        "ConfigError",
+        "ProtocolError",
+        "_VersionsUnreadError",
+        "DemoError",
+    } <= errors
     assert not {name for name in errors if BASE not in all_bases(name)}
 
 
 def test_every_kind_that_is_written_down_is_one():
     """If a word were no kind, raising an error with it would raise another one."""
-    classes = {"PollError", "TokenError", "LogError", "GroupLogError", "ClusterLogError", "_VersionsUnreadError"}
+    classes = {
+        "PollError",
+        "TokenError",
+        "LogError",
+        "GroupLogError",
+        "ClusterLogError",
+        "_VersionsUnreadError",
+    }
     calls = [each for each in nodes() if isinstance(each, ast.Call)]
     kinds = [each.args[0] for each in calls if name_of(each.func) in classes and each.args]
     of_polls = [each for each in calls if name_of(each.func) in {"Poll", "Witness", "replace"}]
-    kinds += [keyword.value for each in of_polls for keyword in each.keywords if keyword.arg == "error_kind"]
-    words = {each.value for each in kinds if isinstance(each, ast.Constant) and each.value is not None}
+    kinds += [
+        keyword.value
+        for each in of_polls
+        for keyword in each.keywords
+        if keyword.arg == "error_kind"
+    ]
+    words = {
+        each.value for each in kinds if isinstance(each, ast.Constant) and each.value is not None
+    }
     assert len(words) > 10
     assert words <= set(ErrorKind)
 
@@ -55,6 +90,10 @@ def test_every_kind_that_is_written_down_is_one():
 @pytest.mark.parametrize("error", [PollError, TokenError, GroupLogError, ClusterLogError])
 def test_an_error_is_the_same_on_the_other_side_of_a_pickle(error):
     there = pickle.loads(pickle.dumps(error("timeout", "host:1: no answer in time")))  # noqa: S301
-    assert (type(there), there.kind, there.problem) == (error, ErrorKind.TIMEOUT, "host:1: no answer in time")
+    assert (type(there), there.kind, there.problem) == (
+        error,
+        ErrorKind.TIMEOUT,
+        "host:1: no answer in time",
+    )
     assert str(there) == f"[KAFKA_METADATA_{error.name}] timeout: host:1: no answer in time"
     assert there.retry is Retry.AGAIN

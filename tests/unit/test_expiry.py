@@ -44,7 +44,13 @@ def test_rows_go_a_day_at_a_time() -> None:
 def test_every_table_of_silver_and_gold_says_when_its_rows_were_over() -> None:
     assert {table.full_name for table in EVERY} == {
         table.full_name
-        for table in (*silver.TABLES, *gold.TABLES, *groups.TABLES, *consumption.TABLES, *consumption.LAG_TABLES)
+        for table in (
+            *silver.TABLES,
+            *gold.TABLES,
+            *groups.TABLES,
+            *consumption.TABLES,
+            *consumption.LAG_TABLES,
+        )
     }
     for table in EVERY:
         times = {column.name for column in table.columns if column.type == "timestamp"}
@@ -87,20 +93,27 @@ def _values(table, rows) -> str:
         columns = {name: text(value) for name, value in row.items()}
         if table.live and table.live not in columns:
             columns[table.live] = f"{columns[table.over[-1]]} IS NULL"
-        selects.append("SELECT " + ", ".join(f"{value} AS {name}" for name, value in columns.items()))
+        selects.append(
+            "SELECT " + ", ".join(f"{value} AS {name}" for name, value in columns.items())
+        )
     return " UNION ALL ".join(selects)
 
 
 def had(**until: datetime | None) -> dict:
     """How far histories of one cluster are, none of which has had all before CUTOFF unless told."""
-    return {(history, "prod"): {"done_at": done_at} for history, done_at in {"silver": at(9), **until}.items()}
+    return {
+        (history, "prod"): {"done_at": done_at}
+        for history, done_at in {"silver": at(9), **until}.items()
+    }
 
 
 def test_silver_is_held_by_the_slowest_history_that_is_made_of_it() -> None:
     every = {"isr_shrink": at(2), "leader_churn": at(1)}
     rows, of_groups = silver.PARTITION_SNAPSHOTS, silver.GROUP_SNAPSHOTS
     assert held(had(**every), rows, CUTOFF) == {}
-    assert held(had(**every | {"leader_churn": at(0)}), rows, CUTOFF) == {}, "it has had all up to there"
+    assert held(had(**every | {"leader_churn": at(0)}), rows, CUTOFF) == {}, (
+        "it has had all up to there"
+    )
     assert held(had(**every | {"leader_churn": at(-1)}), rows, CUTOFF) == {"prod": at(-1)}
     assert held(had(isr_shrink=at(2)), rows, CUTOFF) == {"prod": None}
     assert held(had(**every | {"leader_churn": None}), rows, CUTOFF) == {"prod": None}
@@ -128,7 +141,13 @@ def test_how_far_history_reaches() -> None:
         silver.CLUSTER_SNAPSHOTS: [of | {"valid_from": at(-5)}, of | {"valid_from": at(3)}],
         STATE: [
             {"history": "silver", "cluster": "prod", "round": 3, "memory": "{}", "done_at": at(9)},
-            {"history": retention_of("silver"), "cluster": "", "round": 0, "memory": "{}", "done_at": CUTOFF},
+            {
+                "history": retention_of("silver"),
+                "cluster": "",
+                "round": 0,
+                "memory": "{}",
+                "done_at": CUTOFF,
+            },
         ],
     }
     with duckdb_lake(rows, [STATE_NOW, REACH]) as lake:
@@ -154,7 +173,9 @@ def left(rows: Rows, silver_cutoff: datetime | None, gold_cutoff: datetime | Non
                     kept.setdefault(table, []).insert(0, row)
                 nexts[place] = row["began_before"]
         else:
-            kept[table] = [row for row in of_table if not was_over(table, filled(table, row), cutoff)]
+            kept[table] = [
+                row for row in of_table if not was_over(table, filled(table, row), cutoff)
+            ]
     ids = {row["id"] for row in kept[groups.REBALANCES_TOLD]}
     members = rows.get(groups.REBALANCE_MEMBERS_TOLD, ())
     kept |= {groups.REBALANCE_MEMBERS_TOLD: [row for row in members if row["rebalance_id"] in ids]}
@@ -172,7 +193,9 @@ def filled(table: Table, row: dict) -> dict:
 
 def answers(rows: Rows, view: str, *key: str) -> dict[tuple, dict]:
     with duckdb_lake(rows, groups.VIEWS) as lake:
-        return {tuple(row[name] for name in key): row for row in ask(lake, f"SELECT * FROM gold.{view}")}
+        return {
+            tuple(row[name] for name in key): row for row in ask(lake, f"SELECT * FROM gold.{view}")
+        }
 
 
 KEY = ("cluster", "group_id", "id")
@@ -180,15 +203,20 @@ BOUNDS = {"duration_ms_min", "duration_ms_max", "since_previous_ms"}
 """Of a rebalance that polls saw begin before the cutoff, these are wider."""
 
 
-@pytest.mark.parametrize("rows", [by_hand(), by_chance(1, groups_each=4)], ids=["by hand", "by chance"])
+@pytest.mark.parametrize(
+    "rows", [by_hand(), by_chance(1, groups_each=4)], ids=["by hand", "by chance"]
+)
 @pytest.mark.parametrize(("seconds", "kept_gold"), [(95, True), (240, False), (333, True)])
 def test_views_of_what_is_left_say_the_same_or_less(rows, kept_gold, seconds) -> None:
     cutoff = group_states.at(seconds)
     before = answers(rows, "rebalances", *KEY)
-    # What polls tell once the log has a group ends as the log begins, and so is gone first; these come by chance.
+    # What polls tell once the log has a group ends as the log begins, and so is gone first; these
+    # come by chance.
     rows = rows | {
         groups.REBALANCES_TOLD: [
-            row for row in rows[groups.REBALANCES_TOLD] if tuple(row[name] for name in KEY) in before
+            row
+            for row in rows[groups.REBALANCES_TOLD]
+            if tuple(row[name] for name in KEY) in before
         ],
     }
     after = answers(left(rows, cutoff, None if kept_gold else cutoff), "rebalances", *KEY)
@@ -204,7 +232,10 @@ def test_views_of_what_is_left_say_the_same_or_less(rows, kept_gold, seconds) ->
 
 
 OF_GROUPS = pa.schema(
-    [*((name, pa.string()) for name in ("cluster_id", "cluster", "group_id", "memory")), ("part", pa.int32())]
+    [
+        *((name, pa.string()) for name in ("cluster_id", "cluster", "group_id", "memory")),
+        ("part", pa.int32()),
+    ]
 )
 
 
@@ -219,7 +250,12 @@ def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept()
             rounds.take(log.batch(30, (2, None, None)).rows[-1:])
         stored[group_id] = rounds
     memories = [vars(of.group) | {"memory": of.memory, "part": 3} for of in stored.values()]
-    lives = [row | {"part": 3} for of in stored.values() for row in of.of(groups.GROUP_LIVES) if row["is_live"]]
+    lives = [
+        row | {"part": 3}
+        for of in stored.values()
+        for row in of.of(groups.GROUP_LIVES)
+        if row["is_live"]
+    ]
     live = {
         GROUP_STATES.full_name: pa.Table.from_pylist(memories, OF_GROUPS),
         groups.GROUP_LIVES.full_name: pa.Table.from_pylist(lives),
@@ -227,7 +263,16 @@ def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept()
 
     def folded(since: datetime) -> dict[str, list]:
         takes, at = {"prod": ClusterInput("id-prod")}, group_records.at(99)
-        made = fold_part("prod/3", {}, live, takes=takes, ends={}, limits=Thresholds(), at=at, forgets=lambda _: since)
+        made = fold_part(
+            "prod/3",
+            {},
+            live,
+            takes=takes,
+            ends={},
+            limits=Thresholds(),
+            at=at,
+            forgets=lambda _: since,
+        )
         return {name: rows for name, rows in made.items() if rows}
 
     assert folded(group_records.at(30)) == {}
@@ -236,7 +281,8 @@ def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept()
     (forgotten,) = made[GROUP_STATES.full_name]
     assert (forgotten["group_id"], forgotten["memory"]) == ("gone", None)
     ((group_id, valid_to, is_live),) = (
-        (row["group_id"], row["valid_to"], row["is_live"]) for row in made[groups.GROUP_LIVES.full_name]
+        (row["group_id"], row["valid_to"], row["is_live"])
+        for row in made[groups.GROUP_LIVES.full_name]
     )
     assert (group_id, valid_to, is_live) == ("gone", group_records.at(30), False)
     changed = pa.Table.from_pylist([forgotten], OF_GROUPS)

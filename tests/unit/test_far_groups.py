@@ -1,4 +1,6 @@
-"""Groups of clusters that are large and far away, over sockets: all within the budget, and what is missing is named."""
+"""Groups of clusters that are large and far away, over sockets: all within the budget, and what is
+missing is named.
+"""
 
 import threading
 import time
@@ -78,13 +80,18 @@ def settle(cluster: FarCluster, counts: dict[int, int]) -> None:
 @pytest.mark.parametrize("is_secured", [False, True])
 def test_fifty_far_brokers_are_asked_in_time(is_secured: bool) -> None:
     """One after the other they take 14 s, and 29 s with TLS and SCRAM."""
-    with FarCluster(50, round_trip_s=FAR_S, is_secured=is_secured) as cluster, both_of(cluster) as both:
+    with (
+        FarCluster(50, round_trip_s=FAR_S, is_secured=is_secured) as cluster,
+        both_of(cluster) as both,
+    ):
         for _ in range(2):
             asked = ask(both)
             assert asked.outcomes == {"groups": "ok"}
             assert len(told(asked)) == 200
             assert {group["state"] for group in told(asked).values()} == {"Empty"}
-        assert max(broker.connections for broker in cluster.brokers) <= 2, "one for polls, one for questions"
+        assert max(broker.connections for broker in cluster.brokers) <= 2, (
+            "one for polls, one for questions"
+        )
 
 
 def test_connections_are_kept_between_polls_and_closed_at_the_end(near: FarCluster) -> None:
@@ -95,8 +102,12 @@ def test_connections_are_kept_between_polls_and_closed_at_the_end(near: FarClust
         assert ask(both).outcomes == {"groups": "ok"}
         assert kept(both) == first
         near.hang_up(4)
-        assert ask(both).outcomes == {"groups": "ok"}, "a connection that was closed meanwhile is made again"
-        assert [place for place, each in kept(both).items() if each != first[place]] == [(HOST, near.brokers[4].port)]
+        assert ask(both).outcomes == {"groups": "ok"}, (
+            "a connection that was closed meanwhile is made again"
+        )
+        assert [place for place, each in kept(both).items() if each != first[place]] == [
+            (HOST, near.brokers[4].port)
+        ]
     settle(near, dict.fromkeys(range(6), 0))
 
 
@@ -120,7 +131,9 @@ def test_brokers_that_list_nothing_are_named_with_what_they_lead(near: FarCluste
         near.hang_up(5)
         near.brokers[5].says = b"HTTP/1.1 400 Bad Request\r\n\r\n"
         asked = ask(both, seconds=1.0)
-    assert asked.rows == {}, "what is not whole is not kept: groups that it does not list have not ended"
+    assert asked.rows == {}, (
+        "what is not whole is not kept: groups that it does not list have not ended"
+    )
     assert asked.outcomes["groups"].split("; ") == [
         f"failed: broker {names(near, 3)}: connection refused",
         f"broker {names(near, 4)}: no answer in time (1.0 s, see enrichTimeout)",
@@ -135,7 +148,8 @@ def test_brokers_of_one_trouble_are_named_together(near: FarCluster) -> None:
     with both_of(near) as both:
         said = ask(both).outcomes["groups"]
     assert said.startswith(
-        f"failed: brokers {names(near, 2, 3, 5)}: connection refused; no broker that answered leads "
+        f"failed: brokers {names(near, 2, 3, 5)}: connection refused; no broker that answered "
+        "leads "
     )
 
 

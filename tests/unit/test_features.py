@@ -1,4 +1,6 @@
-"""Finalized levels and software as of each poll, from something that listens and answers like a broker."""
+"""Finalized levels and software as of each poll, from something that listens and answers like a
+broker.
+"""
 
 import contextlib
 import socket
@@ -19,8 +21,8 @@ ANSWER, REFUSED = b"an answer", -1
 
 
 class Peer:
-    """`levels`: of metadata.version, as it tells them by and by, the last one for ever. `asked`: keys of requests, in
-    order. `newest`: of ApiVersions.
+    """`levels`: of metadata.version, as it tells them by and by, the last one for ever. `asked`:
+    keys of requests, in order. `newest`: of ApiVersions.
     """
 
     def __init__(self, *levels: int | None, newest: int = 4) -> None:
@@ -56,20 +58,29 @@ class Peer:
     def _versions(self, version: int) -> bytes:
         keys = {METADATA: 12, API_VERSIONS: self._newest}
         one = [
-            ApiVersionsResponse.ApiVersion(api_key=key, min_version=0, max_version=last) for key, last in keys.items()
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=0, max_version=last)
+            for key, last in keys.items()
         ]
         # Errors in version 0, as Kafka tells them.
         if version > self._newest:
-            return bytes(ApiVersionsResponse(version=0, error_code=35, api_keys=one).encode(version=0))
+            return bytes(
+                ApiVersionsResponse(version=0, error_code=35, api_keys=one).encode(version=0)
+            )
         # Twice while a connection is made.
         level = self._levels.pop(0) if len(self._levels) > 1 else self._levels[0]
         if level == REFUSED:
-            return bytes(ApiVersionsResponse(version=0, error_code=42, api_keys=one).encode(version=0))
+            return bytes(
+                ApiVersionsResponse(version=0, error_code=42, api_keys=one).encode(version=0)
+            )
         name = "metadata.version"
         finalized = [
-            ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            ApiVersionsResponse.FinalizedFeatureKey(
+                name=name, max_version_level=level, min_version_level=level
+            )
         ]
-        supported = [ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=1, max_version=29)]
+        supported = [
+            ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=1, max_version=29)
+        ]
         told = ApiVersionsResponse(
             version=version,
             error_code=0,
@@ -84,7 +95,9 @@ class Peer:
 
 def ask(connection: Connection, *, with_features: bool = True) -> bytes:
     until = time.monotonic() + 10
-    return connection.request(METADATA, 8, b"", flexible=False, deadline=until, with_features=with_features).body
+    return connection.request(
+        METADATA, 8, b"", flexible=False, deadline=until, with_features=with_features
+    ).body
 
 
 def test_levels_are_as_of_each_request_that_asks_for_them() -> None:
@@ -105,7 +118,11 @@ def test_levels_are_as_of_each_request_that_asks_for_them() -> None:
 def test_a_broker_that_tells_no_features_is_not_asked_for_them() -> None:
     peer = Peer(None, newest=2)
     with peer.listening() as connection:
-        assert (ask(connection), connection.features, connection.supported_features) == (ANSWER, None, {})
+        assert (ask(connection), connection.features, connection.supported_features) == (
+            ANSWER,
+            None,
+            {},
+        )
     assert peer.asked == [METADATA]
 
 

@@ -1,4 +1,6 @@
-"""What a fleet's run is judged by, and that its clusters answer in their manners. Nothing is timed."""
+"""What a fleet's run is judged by, and that its clusters answer in their manners. Nothing is
+timed.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +20,13 @@ def header(
 ) -> dict[str, object]:
     due = BEGIN + n * timedelta(seconds=10)
     sent = None if error_kind else due + timedelta(seconds=late)
-    told = {"cluster": cluster, "n": n, "scheduled_at": due, "sent_at": sent, "error_kind": error_kind}
+    told = {
+        "cluster": cluster,
+        "n": n,
+        "scheduled_at": due,
+        "sent_at": sent,
+        "error_kind": error_kind,
+    }
     return told | {"witnesses": None, "asked": []} | more
 
 
@@ -58,15 +66,22 @@ def test_each_cluster_answers_in_its_manner(servers, manner):
         if manner == "huge":
             assert first.metadata.partitions.num_rows == HUGE[0] * HUGE[1]
         if manner == "falling":
-            epochs = [each.metadata.partitions["leader_epoch"][0].as_py() for each in (first, poller.poll())]
+            epochs = [
+                each.metadata.partitions["leader_epoch"][0].as_py()
+                for each in (first, poller.poll())
+            ]
             assert epochs[1] < epochs[0]
         if manner == "moving":
             tables = [each.metadata.partitions.to_pydict() for each in (first, poller.poll())]
-            leaders, epochs = ([table[name] for table in tables] for name in ("leader", "leader_epoch"))
+            leaders, epochs = (
+                [table[name] for table in tables] for name in ("leader", "leader_epoch")
+            )
             assert [old != new for old, new in zip(*leaders, strict=True)].count(True) == 1
             assert sum(epochs[1]) == sum(epochs[0]) + 1
         if manner == "throttling":
-            assert poller.poll().error_kind in ERRORS[manner], "it is left alone for longer than a poll may take"
+            assert poller.poll().error_kind in ERRORS[manner], (
+                "it is left alone for longer than a poll may take"
+            )
 
 
 def test_a_fleet_has_every_sick_manner():

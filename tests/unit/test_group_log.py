@@ -1,4 +1,6 @@
-"""The source `kafka_group_log` without Kafka: its options, and what lies between two places in logs."""
+"""The source `kafka_group_log` without Kafka: its options, and what lies between two places in
+logs.
+"""
 
 import json
 import pickle
@@ -27,7 +29,10 @@ BOOTSTRAP = {"kafka.bootstrap.servers": "one:9092"}
 
 
 def test_the_columns_are_those_of_bronze():
-    assert [(each.name, each.dataType.simpleString(), each.nullable) for each in from_arrow_schema(SCHEMA)] == [
+    assert [
+        (each.name, each.dataType.simpleString(), each.nullable)
+        for each in from_arrow_schema(SCHEMA)
+    ] == [
         (column.name, column.type.replace(": ", ":").replace(", ", ","), column.nullable)
         for column in GROUP_LOG.columns
     ]
@@ -45,7 +50,12 @@ def test_the_columns_are_those_of_bronze():
     ],
 )
 def test_where_a_log_begins(given_text, starting):
-    assert parse_group_log(BOOTSTRAP | ({"startingoffsets": given_text} if given_text else {})).starting == starting
+    assert (
+        parse_group_log(
+            BOOTSTRAP | ({"startingoffsets": given_text} if given_text else {})
+        ).starting
+        == starting
+    )
 
 
 def test_what_is_asked_for():
@@ -62,7 +72,11 @@ def test_what_is_asked_for():
         "stream",
     )
     assert [cluster.alias for cluster in options.clusters] == ["a", "b"]
-    assert (options.max_records, options.request_timeout_ms, options.client_hash_key) == (7, 5_000, "env:HASH_KEY")
+    assert (options.max_records, options.request_timeout_ms, options.client_hash_key) == (
+        7,
+        5_000,
+        "env:HASH_KEY",
+    )
     assert options.groups_pattern == r"\A(?:orders.*)\z"
     assert (options.commit_interval_ms, options.min_commit_interval_ms) == (30_000, 500)
     options = parse_group_log(BOOTSTRAP, "stream")
@@ -79,20 +93,52 @@ def test_what_is_asked_for():
             "unknown option 'startingOffset': did you mean 'startingOffsets'?",
         ),
         (None, BOOTSTRAP | {"pollInterval": "1s"}, "unknown option 'pollInterval'"),
-        (None, BOOTSTRAP | {"startingOffsets": "yesterday"}, "'yesterday' is neither earliest, latest, a time such as"),
-        (None, BOOTSTRAP | {"startingOffsets": "2025-11-22T09:00:00"}, "has no zone: end it with Z or an offset"),
-        (None, BOOTSTRAP | {"maxRecordsPerBatch": "0"}, "maxRecordsPerBatch: '0' is not a whole number from 1"),
-        ("batch", BOOTSTRAP | {"maxRecordsPerBatch": "9"}, "not in a batch read, which reads all there is"),
+        (
+            None,
+            BOOTSTRAP | {"startingOffsets": "yesterday"},
+            "'yesterday' is neither earliest, latest, a time such as",
+        ),
+        (
+            None,
+            BOOTSTRAP | {"startingOffsets": "2025-11-22T09:00:00"},
+            "has no zone: end it with Z or an offset",
+        ),
+        (
+            None,
+            BOOTSTRAP | {"maxRecordsPerBatch": "0"},
+            "maxRecordsPerBatch: '0' is not a whole number from 1",
+        ),
+        (
+            "batch",
+            BOOTSTRAP | {"maxRecordsPerBatch": "9"},
+            "not in a batch read, which reads all there is",
+        ),
         (None, BOOTSTRAP | {"clientHashKey": "hunter2"}, "clientHashKey: not a reference"),
-        (None, BOOTSTRAP | {"groupsPattern": "a)|(b"}, "groupsPattern: 'a)|(b' is not a regular expression of RE2"),
+        (
+            None,
+            BOOTSTRAP | {"groupsPattern": "a)|(b"},
+            "groupsPattern: 'a)|(b' is not a regular expression of RE2",
+        ),
         ("batch", BOOTSTRAP | {"resumeAt": "{}"}, "resumeAt: not in a batch read"),
         ("batch", BOOTSTRAP | {"commitInterval": "5s"}, "commitInterval: not in a batch read"),
-        (None, BOOTSTRAP | {"commitInterval": "1ms"}, "commitInterval: '1ms' is not between 1000 ms and 24 hours"),
+        (
+            None,
+            BOOTSTRAP | {"commitInterval": "1ms"},
+            "commitInterval: '1ms' is not between 1000 ms and 24 hours",
+        ),
         *(
-            (None, BOOTSTRAP | {"resumeAt": text}, 'resumeAt: not JSON such as {"alias": {"0": 42}}')
+            (
+                None,
+                BOOTSTRAP | {"resumeAt": text},
+                'resumeAt: not JSON such as {"alias": {"0": 42}}',
+            )
             for text in ("here", "[]", '{"a": 4}', '{"a": {"x": 4}}', '{"a": {"0": null}}')
         ),
-        (None, {"clusters": '{"a": {"startingOffsets": "latest"}}'}, "startingOffsets: one for the whole read"),
+        (
+            None,
+            {"clusters": '{"a": {"startingOffsets": "latest"}}'},
+            "startingOffsets: one for the whole read",
+        ),
     ],
 )
 def test_what_cannot_be_meant(mode, given_options, said):
@@ -104,11 +150,16 @@ def test_what_cannot_be_meant(mode, given_options, said):
 
 def test_the_table_shows_every_option_once():
     lines = option_table(GROUP_LOG_OPTIONS).splitlines()
-    assert [line.split("`")[1] for line in lines[2:]] == [option.name for option in GROUP_LOG_OPTIONS]
+    assert [line.split("`")[1] for line in lines[2:]] == [
+        option.name for option in GROUP_LOG_OPTIONS
+    ]
 
 
 def test_msk_takes_tokens_by_oauthbearer():
-    sasl = BOOTSTRAP | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "aws_msk_iam"}
+    sasl = BOOTSTRAP | {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "aws_msk_iam",
+    }
     (cluster,) = parse_group_log(sasl).clusters
     assert (cluster.sasl_mechanism, cluster.sent_mechanism) == ("AWS_MSK_IAM", "OAUTHBEARER")
 
@@ -125,8 +176,8 @@ def logs(draw: st.DrawFn) -> Log:
 
 @given(logs(), st.data(), st.integers(1, 500))
 def test_bounded_batches_go_through_every_offset_once_and_come_to_the_end(seen, data, limit):
-    """From places before, in and at the end of the log: what comes between two places, joined, is all there was to
-    come.
+    """From places before, in and at the end of the log: what comes between two places, joined, is
+    all there was to come.
     """
     known = data.draw(st.sets(st.sampled_from(sorted(seen.partitions))))
     start = {partition: data.draw(st.integers(0, seen.ends[partition])) for partition in known}
@@ -144,7 +195,9 @@ def test_bounded_batches_go_through_every_offset_once_and_come_to_the_end(seen, 
         assert Place.from_json(json.loads(json.dumps(following.to_json()))) == following
         if following == place:
             break
-        at = {partition: at.get(partition, following.next[partition]) for partition in following.next}
+        at = {
+            partition: at.get(partition, following.next[partition]) for partition in following.next
+        }
         place = following
     assert place.next == seen.ends == at
 
@@ -183,7 +236,9 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning():
     assert advance(place, leaderless) == place
     following = advance(place, again)
     assert following == Place("cluster", "another", {0: 0, 1: 0})
-    assert [(span.start, span.end, span.truncated) for span in spans({"c": place}, {"c": following})] == [
+    assert [
+        (span.start, span.end, span.truncated) for span in spans({"c": place}, {"c": following})
+    ] == [
         (10, 0, True),
         (4, 0, True),
     ]
@@ -197,16 +252,29 @@ def test_a_cluster_that_is_found_has_a_batch_without_rows():
 
 
 def test_a_log_whose_place_was_lost_is_read_from_where_it_was_read_up_to(monkeypatch):
-    """Though it is to begin at its end, and some of it is gone by now: that is a span, whose rows say so."""
-    seen = Log("cluster", "topic", frozenset(range(4)), {0: 7, 1: 0, 2: 0, 3: 0}, {0: 90, 1: 90, 2: 90, 3: 90})
+    """Though it is to begin at its end, and some of it is gone by now: that is a span, whose rows
+    say so.
+    """
+    seen = Log(
+        "cluster",
+        "topic",
+        frozenset(range(4)),
+        {0: 7, 1: 0, 2: 0, 3: 0},
+        {0: 90, 1: 90, 2: 90, 3: 90},
+    )
     monkeypatch.setattr(LogWatcher, "look", lambda *_: seen)
-    options = {"resumeAt": json.dumps({"default": {"0": 3, "1": 40, "2": 95}}), "startingOffsets": "latest"}
+    options = {
+        "resumeAt": json.dumps({"default": {"0": 3, "1": 40, "2": 95}}),
+        "startingOffsets": "latest",
+    }
     source = KafkaGroupLogSource(BOOTSTRAP | options)
     reader = source.streamReader(source.schema())
     start = reader.latestOffset(reader.initialOffset(), None)
     end = reader.latestOffset(start, None)
     (task,) = reader.partitions(start, end)
-    found = {span.partition: (span.start, span.end, span.truncated) for span in task.spans["default"]}
+    found = {
+        span.partition: (span.start, span.end, span.truncated) for span in task.spans["default"]
+    }
     assert found == {0: (3, 90, False), 1: (40, 90, False), 2: (95, 90, True), 3: (0, 90, False)}
     reader.stop()
 
@@ -246,7 +314,10 @@ def test_what_one_log_stumbles_over_costs_no_other(monkeypatch, caplog):
     assert set(reader.latestOffset(reader.initialOffset(), None)) == {"well"}
     reader.stop()
     (said,) = (record.getMessage() for record in caplog.records)
-    assert "protocol: cluster odd: this program stumbled over what the broker answered (KeyError" in said
+    assert (
+        "protocol: cluster odd: this program stumbled over what the broker answered (KeyError"
+        in said
+    )
     assert "\n" not in said
 
 
@@ -257,8 +328,15 @@ def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost():
         (task,) = tasks([Span("gone", "cluster", "topic", 0, start, end)])
         (batch,) = source.streamReader(source.schema()).read(task)
         (row,) = batch.to_pylist()
-        assert (row["cluster"], row["record"], row["offset"], row["next_offset"]) == ("gone", became, start, end)
-    assert list(source.streamReader(source.schema()).read(None)) == []  # Spark's own, for a batch without tasks
+        assert (row["cluster"], row["record"], row["offset"], row["next_offset"]) == (
+            "gone",
+            became,
+            start,
+            end,
+        )
+    assert (
+        list(source.streamReader(source.schema()).read(None)) == []
+    )  # Spark's own, for a batch without tasks
 
 
 def test_a_key_that_is_not_there_is_no_fault_of_the_log(monkeypatch):
@@ -273,21 +351,30 @@ def test_a_key_that_is_not_there_is_no_fault_of_the_log(monkeypatch):
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2 * OFFSETS_A_TASK)), max_size=80),
 )
 def test_each_span_is_read_by_one_task_and_a_task_takes_no_more_than_it_may(sizes):
-    between = [Span(f"c{cluster}", None, None, n, 0, size) for n, (cluster, size) in enumerate(sizes)]
+    between = [
+        Span(f"c{cluster}", None, None, n, 0, size) for n, (cluster, size) in enumerate(sizes)
+    ]
     found = list(grouped(between))
     assert (
-        sorted((span for task in found for spans_ in task.values() for span in spans_), key=lambda span: span.partition)
+        sorted(
+            (span for task in found for spans_ in task.values() for span in spans_),
+            key=lambda span: span.partition,
+        )
         == between
     )
     for task in found:
         assert len(task) <= CLUSTERS_A_TASK
         assert {span.cluster for spans_ in task.values() for span in spans_} == set(task)
-        *others, _ = sorted((span for spans_ in task.values() for span in spans_), key=lambda span: span.partition)
+        *others, _ = sorted(
+            (span for spans_ in task.values() for span in spans_), key=lambda span: span.partition
+        )
         assert sum(span.end for span in others) < OFFSETS_A_TASK
 
 
 def test_many_clusters_with_little_news_are_few_tasks():
-    between = [Span(f"c{cluster}", None, None, n, 0, 20) for cluster in range(300) for n in range(50)]
+    between = [
+        Span(f"c{cluster}", None, None, n, 0, 20) for cluster in range(300) for n in range(50)
+    ]
     assert len(list(grouped(between))) == 19
 
 

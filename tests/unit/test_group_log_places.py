@@ -1,4 +1,6 @@
-"""Places in a log whose leaders change, cleanly and not: against logs of replicas, record by record."""
+"""Places in a log whose leaders change, cleanly and not: against logs of replicas, record by
+record.
+"""
 
 from dataclasses import dataclass, field
 
@@ -81,13 +83,18 @@ class Partition:
         return Log("c", "t", frozenset({0}), {0: 0}, {0: self.end}, {0: theirs})
 
 
-def read(partition: Partition, place: Place, seen: list[tuple[int, int]], limit: int | None) -> tuple[Place, bool]:
+def read(
+    partition: Partition, place: Place, seen: list[tuple[int, int]], limit: int | None
+) -> tuple[Place, bool]:
     """One batch: change what was seen as its spans say."""
     following = advance(place, partition.look(place), limit)
     assert Place.from_json(following.to_json()) == following
     for span in spans({"c": place}, {"c": following}):
         if span.truncated:
-            same = next((n for n, (a, b) in enumerate(zip(seen, partition.log, strict=False)) if a != b), len(seen))
+            same = next(
+                (n for n, (a, b) in enumerate(zip(seen, partition.log, strict=False)) if a != b),
+                len(seen),
+            )
             same = min(same, len(partition.log))
             assert same < len(seen), "nothing that was read is gone"
             assert span.end in {same, 0}, "neither the first record that is gone nor all of the log"
@@ -126,7 +133,9 @@ def test_nothing_is_passed_over_whoever_is_elected(steps):
 
 
 def test_a_log_that_was_cut_off_and_has_grown_again():
-    """Offsets alone do not tell: at 10, an election ends the log at 5, commits push it to 12 before the next look."""
+    """Offsets alone do not tell: at 10, an election ends the log at 5, commits push it to 12 before
+    the next look.
+    """
     partition = Partition()
     partition.write(5)
     partition.fall_out(1)
@@ -169,7 +178,8 @@ def log_of(lineage: Lineage, end: int, begin: int = 0) -> Log:
         (((5, 90), (7, 100)), ((5, 98), (8, OPEN)), 90),
         # No epoch is known to both: all is read again.
         (((5, 90), (7, 100)), ((4, 80), (6, 99), (8, OPEN)), 0),
-        # Before Kafka 2.4, and in an offset that was written without epochs, an offset is all there is.
+        # Before Kafka 2.4, and in an offset that was written without epochs, an offset is all there
+        # is.
         (((5, 90), (7, 100)), (), 120),
         ((), ((8, OPEN),), 120),
     ],
@@ -192,7 +202,9 @@ def test_what_a_bounded_batch_goes_through_are_offsets_that_the_log_has():
 
 
 def test_a_topic_that_was_made_again_is_recorded_of_every_partition():
-    """Also of one whose new offset is the number of the old one: what was read before is no longer the log's."""
+    """Also of one whose new offset is the number of the old one: what was read before is no longer
+    the log's.
+    """
     before, after = Place("c", "a", {0: 5, 1: 5}), Place("c", "b", {0: 0, 1: 5})
     assert list(spans({"c": before}, {"c": after})) == [
         Span("c", "c", "b", 0, 5, 0, remade=True),
@@ -215,12 +227,15 @@ def test_an_offset_without_epochs_is_taken_as_it_is():
     ("before", "now", "spans_made"),
     [
         ("a", "b", [Span("c", "id", "b", 0, 5, 0, remade=True)]),
-        # Topics get ids when their cluster is upgraded to Kafka 2.8; meanwhile some brokers tell them, some do not.
+        # Topics get ids when their cluster is upgraded to Kafka 2.8; meanwhile some brokers tell
+        # them, some do not.
         (None, "b", [Span("c", "id", "b", 0, 5, 9)]),
         ("a", None, [Span("c", "id", "a", 0, 5, 9)]),
     ],
 )
-def test_a_topic_that_gets_an_id_is_not_made_again(before: str | None, now: str | None, spans_made: list[Span]):
+def test_a_topic_that_gets_an_id_is_not_made_again(
+    before: str | None, now: str | None, spans_made: list[Span]
+):
     place = Place("id", before, {0: 5})
     seen = Log("id", now, frozenset({0}), {0: 0}, {0: 9})
     following = advance(place, seen)
@@ -230,7 +245,9 @@ def test_a_topic_that_gets_an_id_is_not_made_again(before: str | None, now: str 
 
 def test_partitions_that_are_added_are_read_from_their_beginning():
     place = Place("id", "t", {0: 5}, {0: ((3, 5),)})
-    more = Log("id", "t", frozenset({0, 1}), {0: 0, 1: 0}, {0: 5, 1: 2}, {0: ((3, OPEN),), 1: ((0, OPEN),)})
+    more = Log(
+        "id", "t", frozenset({0, 1}), {0: 0, 1: 0}, {0: 5, 1: 2}, {0: ((3, OPEN),), 1: ((0, OPEN),)}
+    )
     added = advance(place, more)
     assert (added.next, added.epochs) == ({0: 5, 1: 0}, {0: ((3, 5),)})
     assert advance(added, more) == Place("id", "t", {0: 5, 1: 2}, {0: ((3, 5),), 1: ((0, 2),)})

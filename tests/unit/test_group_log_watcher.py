@@ -1,4 +1,6 @@
-"""What a watcher asks of brokers of each age, and what it makes of their answers: of two that speak bytes."""
+"""What a watcher asks of brokers of each age, and what it makes of their answers: of two that speak
+bytes.
+"""
 
 import threading
 import time
@@ -58,7 +60,9 @@ def watcher(brokers: Brokers) -> Iterator[Make]:
 
 def test_a_look_at_a_log(brokers: Brokers, watcher: Make) -> None:
     lineage = ((5, 60), (7, OPEN))
-    seen = watcher().look(Place("id", None, {0: 50, 1: 70, 2: 80}, {0: ((5, 50),), 1: ((7, 70),), 2: ((5, 80),)}))
+    seen = watcher().look(
+        Place("id", None, {0: 50, 1: 70, 2: 80}, {0: ((5, 50),), 1: ((7, 70),), 2: ((5, 80),)})
+    )
     assert seen == Log(
         "id",
         "AAAAAAAAAAAAAAAAAAAAAQ",
@@ -76,7 +80,9 @@ def test_a_leader_says_once_what_was_before_it(brokers: Brokers, watcher: Make) 
     assert brokers.asked.count("epoch 6 of 0") == 1
 
 
-def test_brokers_before_2_8_are_not_asked_by_name_and_tell_no_ids(brokers: Brokers, watcher: Make) -> None:
+def test_brokers_before_2_8_are_not_asked_by_name_and_tell_no_ids(
+    brokers: Brokers, watcher: Make
+) -> None:
     brokers.newest = KAFKA_2_7
     seen = watcher().look()
     assert (seen.topic_id, seen.whole) == (None, True)
@@ -93,7 +99,13 @@ def test_before_2_4_no_epoch_is_believed(brokers: Brokers, watcher: Make) -> Non
 @pytest.mark.parametrize(("allowed", "newest"), [(NOT_TOLD, KAFKA_4_3), (0, 7)])
 @pytest.mark.parametrize(("fetch_error", "is_allowed"), [(0, True), (1, True), (DENIED, False)])
 def test_where_nothing_says_what_is_allowed_a_fetch_does(
-    brokers: Brokers, watcher: Make, allowed: int, newest: int, fetch_error: int, *, is_allowed: bool
+    brokers: Brokers,
+    watcher: Make,
+    allowed: int,
+    newest: int,
+    fetch_error: int,
+    *,
+    is_allowed: bool,
 ) -> None:
     brokers.allowed, brokers.newest, brokers.fetch_error = allowed, newest, fetch_error
     if is_allowed:
@@ -132,7 +144,9 @@ def test_beside_an_error_operations_mean_nothing(brokers: Brokers, watcher: Make
         watcher().look()
 
 
-def test_a_leader_that_does_not_answer_hides_its_own_partitions_alone(brokers: Brokers, watcher: Make) -> None:
+def test_a_leader_that_does_not_answer_hides_its_own_partitions_alone(
+    brokers: Brokers, watcher: Make
+) -> None:
     brokers.nodes.kill(1)
     seen = watcher().look()
     assert (seen.whole, seen.begins, seen.ends) == (False, {0: 0, 2: 0}, {0: 100, 2: 102})
@@ -148,7 +162,9 @@ def test_without_any_leader_it_is_said_why(brokers: Brokers, watcher: Make) -> N
         watcher().look()
 
 
-def test_a_connection_that_was_closed_meanwhile_is_made_again(brokers: Brokers, watcher: Make) -> None:
+def test_a_connection_that_was_closed_meanwhile_is_made_again(
+    brokers: Brokers, watcher: Make
+) -> None:
     one = watcher()
     assert one.look().whole
     before = len(brokers.nodes.connected)
@@ -188,7 +204,9 @@ def timed(wait: Callable[[], Log | None]) -> tuple[Log | None, float]:
     return wait(), time.monotonic() - began
 
 
-def test_a_quiet_log_costs_one_fetch_of_each_leader_while_it_is_waited_for(brokers: Brokers, watcher: Make) -> None:
+def test_a_quiet_log_costs_one_fetch_of_each_leader_while_it_is_waited_for(
+    brokers: Brokers, watcher: Make
+) -> None:
     one = watcher()
     one.look(AT_END)
     brokers.nodes.asked.clear()
@@ -200,7 +218,9 @@ def test_a_quiet_log_costs_one_fetch_of_each_leader_while_it_is_waited_for(broke
 
 
 @pytest.mark.parametrize("partition", [0, 1])
-def test_a_record_of_a_group_ends_the_waiting(brokers: Brokers, watcher: Make, partition: int) -> None:
+def test_a_record_of_a_group_ends_the_waiting(
+    brokers: Brokers, watcher: Make, partition: int
+) -> None:
     one = watcher()
     one.look(AT_END)
     later(0.3, brokers.append, partition, group_of("g"))
@@ -214,7 +234,9 @@ def test_a_record_of_a_group_ends_the_waiting(brokers: Brokers, watcher: Make, p
     assert len(brokers.fetched) == count + 1
 
 
-def test_commits_and_markers_are_no_news_and_come_with_what_is(brokers: Brokers, watcher: Make) -> None:
+def test_commits_and_markers_are_no_news_and_come_with_what_is(
+    brokers: Brokers, watcher: Make
+) -> None:
     one = watcher()
     one.look(AT_END)
     brokers.append(0, commit_of("g"), commit_of("h"))
@@ -226,7 +248,9 @@ def test_commits_and_markers_are_no_news_and_come_with_what_is(brokers: Brokers,
     assert news(one).ends == {0: 103, 1: 103, 2: 102}
 
 
-def test_an_end_that_falls_back_is_no_end_before_another_look(brokers: Brokers, watcher: Make) -> None:
+def test_an_end_that_falls_back_is_no_end_before_another_look(
+    brokers: Brokers, watcher: Make
+) -> None:
     """A leader that is new may not know yet all that is committed (KIP-207)."""
     one = watcher()
     one.look(AT_END)
@@ -245,7 +269,9 @@ def test_a_leader_that_hangs_keeps_nobody_s_news(brokers: Brokers, watcher: Make
     assert took_s < 2
 
 
-def test_more_than_an_answer_is_worth_a_batch_whatever_it_is(brokers: Brokers, watcher: Make) -> None:
+def test_more_than_an_answer_is_worth_a_batch_whatever_it_is(
+    brokers: Brokers, watcher: Make
+) -> None:
     one = watcher()
     one.look(AT_END)
     brokers.append(2, *[(commit_of("g")[0], bytes(100_000))] * 5)
@@ -263,7 +289,9 @@ def test_a_batch_that_cannot_be_read_is_news(brokers: Brokers, watcher: Make) ->
 
 
 @pytest.mark.parametrize("moved", [0, 1])
-def test_a_log_is_looked_at_again_where_another_broker_leads(brokers: Brokers, watcher: Make, moved: int) -> None:
+def test_a_log_is_looked_at_again_where_another_broker_leads(
+    brokers: Brokers, watcher: Make, moved: int
+) -> None:
     one = watcher()
     one.look(AT_END)
     later(0.2, brokers.lead, moved, 1 - moved)
@@ -274,7 +302,9 @@ def test_a_log_is_looked_at_again_where_another_broker_leads(brokers: Brokers, w
     assert news(one).ends[moved] == 101 + moved
 
 
-def test_a_leader_that_is_gone_makes_for_a_look_and_keeps_nobody_s_news(brokers: Brokers, watcher: Make) -> None:
+def test_a_leader_that_is_gone_makes_for_a_look_and_keeps_nobody_s_news(
+    brokers: Brokers, watcher: Make
+) -> None:
     one = watcher()
     one.look(AT_END)
     later(0.2, brokers.nodes.kill, 1)

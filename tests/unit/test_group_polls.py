@@ -1,4 +1,6 @@
-"""What polls tell of one group, by cases worked out by hand; and that runs cut anywhere tell what one run does."""
+"""What polls tell of one group, by cases worked out by hand; and that runs cut anywhere tell what
+one run does.
+"""
 
 import copy
 from dataclasses import dataclass
@@ -10,7 +12,12 @@ from hypothesis import strategies as st
 
 from jobs.rules.groups import polls
 from jobs.rules.groups.rows import MEMBER_ROWS
-from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_BEGINS, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD
+from schemas.groups import (
+    GROUP_EVENTS_TOLD,
+    REBALANCE_BEGINS,
+    REBALANCE_MEMBERS_TOLD,
+    REBALANCES_TOLD,
+)
 from tests.group_states import GONE, NAMES, ORDERS, at, classic, consumer, member, poll, states
 from tests.support.group_rounds import Rounds
 
@@ -30,7 +37,9 @@ def polled(rows: list[Row]) -> Polled:
     _, told = polls.polled(rows)
     events = [row for row in told.rows.values() if "event" in row]
     rebalances = [row for row in told.rows.values() if "event" not in row]
-    members = [member | {"poll": row["poll"]} for row in rebalances for member in row.pop(MEMBER_ROWS)]
+    members = [
+        member | {"poll": row["poll"]} for row in rebalances for member in row.pop(MEMBER_ROWS)
+    ]
     return Polled(rebalances, members, events)
 
 
@@ -59,7 +68,11 @@ A, B = (
 
 def test_epochs_between_two_polls_are_counted() -> None:
     c = member("c", {ORDERS: [2, 3]}, epoch=9, target={ORDERS: [2, 3]})
-    told = polled(states((0, consumer("Stable", 5, 5, A, B)), (4, consumer("Stable", 9, 9, {**A, "epoch": 9}, c))))
+    told = polled(
+        states(
+            (0, consumer("Stable", 5, 5, A, B)), (4, consumer("Stable", 9, 9, {**A, "epoch": 9}, c))
+        )
+    )
     shows(
         only(told.rebalances),
         group_type="consumer",
@@ -184,7 +197,9 @@ def test_a_topic_that_grows() -> None:
         member("a", {ORDERS: [0, 1, 4]}, epoch=6, target={ORDERS: [0, 1, 4]}, topics=["orders"]),
         member("b", {ORDERS: [2, 3]}, epoch=6, target={ORDERS: [2, 3]}, topics=["orders"]),
     ]
-    told = polled(states((0, consumer("Stable", 5, 5, A, B)), (4, consumer("Stable", 6, 6, *grown))))
+    told = polled(
+        states((0, consumer("Stable", 5, 5, A, B)), (4, consumer("Stable", 6, 6, *grown)))
+    )
     shows(
         only(told.rebalances),
         partitions_added=1,
@@ -272,7 +287,10 @@ def test_a_rebalance_that_the_first_poll_of_all_shows() -> None:
 
 
 def test_classic_groups_are_told_by_states_and_by_what_differs() -> None:
-    a, b = member("a", {"orders": [0, 1]}, topics=["orders"]), member("b", {"orders": [1]}, topics=["orders"])
+    a, b = (
+        member("a", {"orders": [0, 1]}, topics=["orders"]),
+        member("b", {"orders": [1]}, topics=["orders"]),
+    )
     rows = states(
         (0, classic("Stable", a)),
         # The poll saw it go on, without what members have.
@@ -301,7 +319,12 @@ def test_classic_groups_are_told_by_states_and_by_what_differs() -> None:
     )
     joined, swapped, same, emptied = polled(rows).rebalances
     shows(
-        joined, began_after=at(10), began_before=at(21), ended_after=at(30), ended_before=at(41), end_reason="completed"
+        joined,
+        began_after=at(10),
+        began_before=at(21),
+        ended_after=at(30),
+        ended_before=at(41),
+        end_reason="completed",
     )
     shows(
         joined,
@@ -322,7 +345,14 @@ def test_classic_groups_are_told_by_states_and_by_what_differs() -> None:
         began_before=at(61),
         reasons=["same_members"],
     )
-    shows(same, poll=poll(8), partitions_moved=0, partitions_kept=2, ended_before=at(91), reasons=["same_members"])
+    shows(
+        same,
+        poll=poll(8),
+        partitions_moved=0,
+        partitions_kept=2,
+        ended_before=at(91),
+        reasons=["same_members"],
+    )
     shows(emptied, end_reason="emptied", members_left=2, reasons=["member_left", "group_emptied"])
     going_on = polled(rows[:3])
     shows(
@@ -354,7 +384,12 @@ def test_static_restarts_are_no_rebalances() -> None:
         group_type="classic",
     )
     # Back with another subscription, it made the group rebalance.
-    told = polled(states((0, classic("Stable", a)), (2, classic("Stable", {**back, "topics": ["audit", "orders"]}))))
+    told = polled(
+        states(
+            (0, classic("Stable", a)),
+            (2, classic("Stable", {**back, "topics": ["audit", "orders"]})),
+        )
+    )
     assert told.events == []
     shows(
         only(told.rebalances),
@@ -378,7 +413,13 @@ def test_a_static_member_of_an_epoch_group_goes_and_comes_back() -> None:
     )
     told = polled(rows)
     shows(only(told.events), event="static_restart", poll=poll(2), generation=5, prev_member_id="a")
-    shows(only(told.rebalances), poll=poll(5), partitions_kept=4, members_restarted=0, reasons=["same_members"])
+    shows(
+        only(told.rebalances),
+        poll=poll(5),
+        partitions_kept=4,
+        members_restarted=0,
+        reasons=["same_members"],
+    )
     # So it is where polls begin while it is away, or just back.
     for begin in (1, 2):
         later = copy.deepcopy(rows[begin:])
@@ -435,14 +476,28 @@ def test_conversions() -> None:
 
 def test_what_may_not_be_described_is_not_known() -> None:
     hidden = {"group_type": "consumer", "state": "Stable", "members": None}
-    rows = states((0, consumer("Stable", 5, 5, A, B)), (2, hidden), (4, consumer("Stable", 9, 9, {**A, "epoch": 9})))
+    rows = states(
+        (0, consumer("Stable", 5, 5, A, B)),
+        (2, hidden),
+        (4, consumer("Stable", 9, 9, {**A, "epoch": 9})),
+    )
     told = polled(rows)
     assert (told.rebalances, told.events) == ([], [])
 
 
 def test_epochs_that_fall_are_not_counted() -> None:
-    told = polled(states((0, consumer("Stable", 5, 5, A, B)), (2, consumer("Stable", 2, 2, {**A, "epoch": 2}))))
-    shows(only(told.rebalances), prev_generation=5, generation=2, skipped_generations=None, members_left=1)
+    told = polled(
+        states(
+            (0, consumer("Stable", 5, 5, A, B)), (2, consumer("Stable", 2, 2, {**A, "epoch": 2}))
+        )
+    )
+    shows(
+        only(told.rebalances),
+        prev_generation=5,
+        generation=2,
+        skipped_generations=None,
+        members_left=1,
+    )
 
 
 # --- cut anywhere ---
@@ -452,8 +507,8 @@ _MEMBERS = st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3)
 
 @st.composite
 def _lives(draw: st.DrawFn) -> list[Row]:
-    """A group's rows over a random life: it rebalances, empties, is converted, deleted, made again, may not be
-    described.
+    """A group's rows over a random life: it rebalances, empties, is converted, deleted, made again,
+    may not be described.
     """
     seen: list[tuple[int, Row | None]] = []
     number = draw(st.integers(0, 1))
@@ -466,9 +521,17 @@ def _lives(draw: st.DrawFn) -> list[Row]:
         elif kind == "hidden":
             state = {"group_type": "consumer", "state": "Stable", "members": None}
         elif kind == "classic":
-            phase = draw(st.sampled_from(["Stable", "PreparingRebalance", "CompletingRebalance"])) if ids else "Empty"
+            phase = (
+                draw(st.sampled_from(["Stable", "PreparingRebalance", "CompletingRebalance"]))
+                if ids
+                else "Empty"
+            )
             state = classic(
-                phase, *(member(i, {"orders": [ord(i)]} if phase == "Stable" else None, instance_id=i) for i in ids)
+                phase,
+                *(
+                    member(i, {"orders": [ord(i)]} if phase == "Stable" else None, instance_id=i)
+                    for i in ids
+                ),
             )
         else:
             epoch += draw(st.integers(0, 2))
@@ -483,7 +546,12 @@ def _lives(draw: st.DrawFn) -> list[Row]:
                 for i in ids
             ]
             settled = all(each["epoch"] == epoch for each in at_epoch)
-            state = consumer("Empty" if not ids else "Stable" if settled else "Reconciling", epoch, epoch, *at_epoch)
+            state = consumer(
+                "Empty" if not ids else "Stable" if settled else "Reconciling",
+                epoch,
+                epoch,
+                *at_epoch,
+            )
         if (seen and seen[-1][1] == state) or (state is GONE and (not seen or seen[-1][1] is GONE)):
             continue
         seen.append((number, state))
@@ -496,7 +564,9 @@ def _known_at(rows: list[Row], number: int) -> list[Row]:
     known = copy.deepcopy([row for row in rows if row["first_poll"] <= poll(number)])
     for row in known:
         if row["superseded_poll"] and row["superseded_poll"] > poll(number):
-            row.update(dict.fromkeys(("superseded_poll", "valid_to", "last_seen_sent_at", "end_reason")))
+            row.update(
+                dict.fromkeys(("superseded_poll", "valid_to", "last_seen_sent_at", "end_reason"))
+            )
     return known
 
 
@@ -533,11 +603,21 @@ def test_columns_are_those_of_the_tables() -> None:
 
 
 def test_begins_are_stretches_of_states_and_changes_between_two_polls() -> None:
-    stable, larger = classic("Stable", member("a", {"t": [0]})), classic("Stable", member("a", {"t": [0, 1]}))
+    stable, larger = (
+        classic("Stable", member("a", {"t": [0]})),
+        classic("Stable", member("a", {"t": [0, 1]})),
+    )
     preparing, completing = classic("PreparingRebalance"), classic("CompletingRebalance")
     group = Rounds()
-    group.take(states=states((0, stable), (2, preparing), (3, completing), (5, stable), (8, larger), (9, preparing)))
-    assert [(row["began_after"], row["began_before"], row["ended_before"]) for row in group.of(REBALANCE_BEGINS)] == [
+    group.take(
+        states=states(
+            (0, stable), (2, preparing), (3, completing), (5, stable), (8, larger), (9, preparing)
+        )
+    )
+    assert [
+        (row["began_after"], row["began_before"], row["ended_before"])
+        for row in group.of(REBALANCE_BEGINS)
+    ] == [
         (at(10), at(21), at(51)),
         (at(70), at(81), at(81)),
         (at(80), at(91), None),
@@ -549,7 +629,11 @@ def test_begins_are_stretches_of_states_and_changes_between_two_polls() -> None:
 
 def test_a_rebalance_that_was_begun_before_what_is_known_has_no_bound() -> None:
     """The state before was one of a rebalance, which had begun who knows when."""
-    rows = states((0, classic("PreparingRebalance")), (2, classic("CompletingRebalance")), (3, classic("Stable")))
+    rows = states(
+        (0, classic("PreparingRebalance")),
+        (2, classic("CompletingRebalance")),
+        (3, classic("Stable")),
+    )
     (row,) = polls.begins(rows[1:], None)
     assert row == {"began_after": None, "began_before": at(21), "ended_before": at(31)}
 
@@ -559,7 +643,9 @@ def streams(state: str, has: list[int], target: list[int], epoch: int = 1) -> Ro
         name: [{"subtopology_id": "0", "partitions": parts}] if parts else []
         for name, parts in (("active_tasks", has), ("target_active_tasks", target))
     }
-    return consumer(state, 1, 1, member("a", epoch=epoch, **tasks), type_="streams") | {"topology_epoch": 0}
+    return consumer(state, 1, 1, member("a", epoch=epoch, **tasks), type_="streams") | {
+        "topology_epoch": 0
+    }
 
 
 @pytest.mark.parametrize(
@@ -573,12 +659,16 @@ def streams(state: str, has: list[int], target: list[int], epoch: int = 1) -> Ro
     ],
     ids=["nothing to assign", "a task to give up", "behind", "reconciling", "stable"],
 )
-def test_a_streams_group_whose_topics_are_not_there_waits_for_nothing(made: Row, end_reason: str | None) -> None:
+def test_a_streams_group_whose_topics_are_not_there_waits_for_nothing(
+    made: Row, end_reason: str | None
+) -> None:
     """As its log says: every member is at the epoch."""
     shows(only(polled(states((0, GONE), (1, made), first=-1)).rebalances), end_reason=end_reason)
 
 
-@pytest.mark.parametrize(("topics", "reason"), [(["orders"], "partitions_changed"), (None, "same_members")])
+@pytest.mark.parametrize(
+    ("topics", "reason"), [(["orders"], "partitions_changed"), (None, "same_members")]
+)
 @pytest.mark.parametrize("type_", ["classic", "consumer"])
 def test_partitions_tell_no_growth_where_a_subscription_is_not_known(
     type_: str, topics: list[str] | None, reason: str
@@ -587,4 +677,6 @@ def test_partitions_tell_no_growth_where_a_subscription_is_not_known(
         a = member("a", {ORDERS: numbers}, epoch=epoch, target={ORDERS: numbers}, topics=topics)
         return classic("Stable", a) if type_ == "classic" else consumer("Stable", epoch, epoch, a)
 
-    shows(only(polled(states((0, seen(1, 0, 1)), (2, seen(2, 0, 1, 2)))).rebalances), reasons=[reason])
+    shows(
+        only(polled(states((0, seen(1, 0, 1)), (2, seen(2, 0, 1, 2)))).rebalances), reasons=[reason]
+    )

@@ -1,4 +1,6 @@
-"""Records of the group coordinators: what goes in comes out, and what is wrong is one row that says so."""
+"""Records of the group coordinators: what goes in comes out, and what is wrong is one row that says
+so.
+"""
 
 import tracemalloc
 from typing import Any
@@ -11,9 +13,19 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from metadata_source.columns.group_log import RECORDS
 from metadata_source.protocol.batches import FEWEST
-from metadata_source.protocol.consumer_protocol import read_assignments, read_one, read_subscriptions
+from metadata_source.protocol.consumer_protocol import (
+    read_assignments,
+    read_one,
+    read_subscriptions,
+)
 from metadata_source.protocol.group_records import decode_records
-from metadata_source.protocol.group_specs import ASSIGNMENT, COMMIT_TYPES, RECORD_TYPES, REDPANDA_GROUP, SUBSCRIPTION
+from metadata_source.protocol.group_specs import (
+    ASSIGNMENT,
+    COMMIT_TYPES,
+    RECORD_TYPES,
+    REDPANDA_GROUP,
+    SUBSCRIPTION,
+)
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.wire import write_message
 from schemas.bronze import GROUP_LOG, GROUP_LOG_DECODED, GROUP_LOG_RECORD
@@ -60,7 +72,9 @@ def test_a_record_is_decoded_to_what_was_written(number: int, version: int) -> N
 
 
 def fails(row: dict[str, Any], key: bytes | None, value: bytes | None, error: str = "") -> None:
-    """Check that a row keeps a record that was not decoded, says why, and holds nothing else but what its key told."""
+    """Check that a row keeps a record that was not decoded, says why, and holds nothing else but
+    what its key told.
+    """
     assert row["error"].startswith(error)
     assert "\n" not in row["error"]
     # An offset commit's value may hold anything.
@@ -77,7 +91,9 @@ def test_no_part_of_a_record_is_a_record(number: int, version: int) -> None:
         key, value = key_bytes(number, record[0]), value_bytes(number, version, record[1])
         keys = [key[:size] for size in range(len(key))] + [key] * len(value)
         values = [value] * len(key) + [value[:size] for size in range(len(value))]
-        for row, part, of_value in zip(decode_records(keys, values).to_pylist(), keys, values, strict=True):
+        for row, part, of_value in zip(
+            decode_records(keys, values).to_pylist(), keys, values, strict=True
+        ):
             fails(row, part, of_value)
             if part == key:
                 assert row["group_id"] == group_messages.group_of(record[0])
@@ -115,10 +131,15 @@ def test_many_are_decoded_as_one_is(number: int, version: int) -> None:
         keys = [key_bytes(number, key) for key, _ in (one, other, other)]
         values = [value_bytes(number, version, value) for _, value in (one, other, other)]
         values[2] = mutated(values[2], changes)
-        one_by_one = [decode_records([key], [value]) for key, value in zip(keys, values, strict=True)]
+        one_by_one = [
+            decode_records([key], [value]) for key, value in zip(keys, values, strict=True)
+        ]
         together = decode_records(keys * FEWEST, values * FEWEST)
         together.validate(full=True)
-        assert together.to_pylist() == [row for batch in one_by_one for row in batch.to_pylist()] * FEWEST
+        assert (
+            together.to_pylist()
+            == [row for batch in one_by_one for row in batch.to_pylist()] * FEWEST
+        )
 
     check()
 
@@ -133,15 +154,30 @@ def test_many_are_decoded_as_one_is(number: int, version: int) -> None:
         (b"\0\x09\0\1h", None, "unknown record type 9"),
         (b"\xff\xff", b"", "unknown record type -1"),
         (b"\0\1\0\1g\0\1t\0\0\0\0", b"\0\3", "OffsetCommitValue v3: offset at byte 2: 8"),
-        (b"\0\3\0\1", GROUP_EPOCH, "ConsumerGroupMetadataKey v0: group_id at byte 2: a string of 1 bytes, but 0"),
+        (
+            b"\0\3\0\1",
+            GROUP_EPOCH,
+            "ConsumerGroupMetadataKey v0: group_id at byte 2: a string of 1 bytes, but 0",
+        ),
         (GROUP_KEY, b"\0", "a value of 1 bytes, 2 at least wanted"),
-        (GROUP_KEY, b"\0\1" + GROUP_EPOCH[2:], "unknown version 1 of record type 3, known are 0 to 0"),
+        (
+            GROUP_KEY,
+            b"\0\1" + GROUP_EPOCH[2:],
+            "unknown version 1 of record type 3, known are 0 to 0",
+        ),
         (GROUP_KEY, b"\xff\xff", "unknown version -1 of record type 3, known are 0 to 0"),
-        (GROUP_KEY, GROUP_EPOCH[:5], "ConsumerGroupMetadataValue v0: epoch at byte 2: 4 bytes wanted, 3 left"),
+        (
+            GROUP_KEY,
+            GROUP_EPOCH[:5],
+            "ConsumerGroupMetadataValue v0: epoch at byte 2: 4 bytes wanted, 3 left",
+        ),
         (
             GROUP_KEY,
             b"\0\0\0\0\0\7\1\0\7" + bytes(8),
-            "ConsumerGroupMetadataValue v0: metadata_hash at byte 7: tagged field 0 of 7 bytes, but its value takes 8",
+            (
+                "ConsumerGroupMetadataValue v0: metadata_hash at byte 7: tagged field 0 of 7 "
+                "bytes, but its value takes 8"
+            ),
         ),
         (
             key_bytes(20, {"group_id": "g"}),
@@ -158,17 +194,24 @@ def test_the_error_says_what_is_wrong(key: bytes | None, value: bytes | None, er
     assert row["group_id"] == ("g" if key and key[2:].startswith(GROUP_KEY[2:]) else None)
     assert (before["group_epoch"]["metadata_hash"], after["is_tombstone"]) == (99, True)
     # One row that the table refuses would hold up the log of every cluster.
-    kept = duckdb.from_arrow(pa.Table.from_batches([batch]).append_column("record", pa.array(["record"] * 3)))
+    kept = duckdb.from_arrow(
+        pa.Table.from_batches([batch]).append_column("record", pa.array(["record"] * 3))
+    )
     assert kept.filter(GROUP_LOG.constraints["undecoded_kept"]).shape[0] == 3
 
 
 @pytest.mark.timeout(60)
 def test_tagged_fields_without_end_take_no_time() -> None:
-    """Of two million that are said to be there the first is no tagged field: nobody goes on to look for the second."""
+    """Of two million that are said to be there the first is no tagged field: nobody goes on to look
+    for the second.
+    """
     value = GROUP_EPOCH[:6] + b"\xff\xff\x7f\0\1" + bytes(5_000_000)
     for row in decode_records([GROUP_KEY] * FEWEST, [value] * FEWEST).to_pylist():
         fails(
-            row, GROUP_KEY, value, "ConsumerGroupMetadataValue v0: metadata_hash at byte 9: tagged field 0 of 1 bytes"
+            row,
+            GROUP_KEY,
+            value,
+            "ConsumerGroupMetadataValue v0: metadata_hash at byte 9: tagged field 0 of 1 bytes",
         )
 
 
@@ -179,9 +222,15 @@ def test_tagged_fields_that_only_later_versions_know_are_passed_over() -> None:
 
 def test_a_member_without_the_field_of_classic_members_is_none() -> None:
     names = {each.name for each in RECORD_TYPES[5].value.body.fields if each.nullable is not None}
-    value = dict.fromkeys(names) | {"client_id": "c", "client_host": "/h", "rebalance_timeout_ms": 5}
+    value = dict.fromkeys(names) | {
+        "client_id": "c",
+        "client_host": "/h",
+        "rebalance_timeout_ms": 5,
+    }
     value["subscribed_topic_names"] = ["t"]
-    absent = value_bytes(5, 0, {name: each for name, each in value.items() if name != "classic_member_metadata"})
+    absent = value_bytes(
+        5, 0, {name: each for name, each in value.items() if name != "classic_member_metadata"}
+    )
     key = key_bytes(5, {"group_id": "g", "member_id": "m"})
     assert absent.endswith(b"\0")
     for raw in (absent, value_bytes(5, 0, value)):
@@ -193,7 +242,9 @@ def test_a_member_without_the_field_of_classic_members_is_none() -> None:
         }
 
 
-@pytest.mark.parametrize(("read", "message"), [(read_subscriptions, SUBSCRIPTION), (read_assignments, ASSIGNMENT)])
+@pytest.mark.parametrize(
+    ("read", "message"), [(read_subscriptions, SUBSCRIPTION), (read_assignments, ASSIGNMENT)]
+)
 def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) -> None:
     values = {
         "topics": ["orders"],
@@ -216,7 +267,9 @@ def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) ->
         assert whole["version"] == version
         assert [negative, *rest] == [None] * (1 + len(parts))
         assert read_one(message, data) == read_one(message, data + b"later fields")
-        assert {read_one(message, part) and "read" for part in (b"\xff\xff" + body, *parts)} == {None}
+        assert {read_one(message, part) and "read" for part in (b"\xff\xff" + body, *parts)} == {
+            None
+        }
         if version == 3:
             (later,) = read(pa.array([b"\x7f\xff" + body])).to_pylist()
             assert later == {**whole, "version": 0x7FFF}
@@ -241,7 +294,11 @@ def test_a_subscription_without_the_fields_of_the_version_that_it_claims_is_one_
     for each in (data, broken):
         one = read_one(SUBSCRIPTION, each)
         assert one is not None
-        assert (one["topics"], one["owned_partitions"], one["rack_id"]) == (["orders", "a.b.c"], None, None)
+        assert (one["topics"], one["owned_partitions"], one["rack_id"]) == (
+            ["orders", "a.b.c"],
+            None,
+            None,
+        )
 
 
 @pytest.mark.parametrize("count", [1, FEWEST])
@@ -249,12 +306,21 @@ def test_groups_of_redpanda_have_a_version_before_each_member(count: int) -> Non
     subscription = b"\0\1" + write_message(
         SUBSCRIPTION, 1, {"topics": ["orders"], "user_data": b"", "owned_partitions": []}
     )
-    group = b"\0\3" + b"\0\x08consumer" + (9).to_bytes(4) + b"\0\5range" + b"\0\2m1" + (1_700_000_000_000).to_bytes(8)
+    group = (
+        b"\0\3"
+        b"\0\x08consumer"
+        + (9).to_bytes(4)
+        + b"\0\5range"
+        + b"\0\2m1"
+        + (1_700_000_000_000).to_bytes(8)
+    )
     members = [redpanda_member(each, subscription) + bytes(4) for each in ("m1", "m2")]
     value = group + len(members).to_bytes(4) + b"".join(members)
     empty = group + bytes(4)
     key = key_bytes(2, {"group": "g"})
-    rows = decode_records([key, key] * count, [value, empty] * count, classic=REDPANDA_GROUP).to_pylist()
+    rows = decode_records(
+        [key, key] * count, [value, empty] * count, classic=REDPANDA_GROUP
+    ).to_pylist()
     assert [row["error"] for row in rows] == [None] * 2 * count
     for whole, none in zip(rows[::2], rows[1::2], strict=True):
         assert (whole["classic"]["generation"], none["classic"]["members"]) == (9, [])

@@ -7,7 +7,17 @@ import pytest
 
 from jobs.rules.groups.fold import fold
 from jobs.rules.groups.rows import Told
-from jobs.rules.groups.state import Gone, Member, Moment, Rebalance, Standing, State, from_json, to_json, to_micros
+from jobs.rules.groups.state import (
+    Gone,
+    Member,
+    Moment,
+    Rebalance,
+    Standing,
+    State,
+    from_json,
+    to_json,
+    to_micros,
+)
 from metadata_source.protocol.group_records import decode_records
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD
@@ -27,7 +37,12 @@ def test_generation_0_without_members_is_the_creation_and_no_rebalance():
     told = history(Log().batch(0, classic(0, protocol_type="")))
     assert (told.names, told.rebalances) == (["created"], [])
     event = told.events[0]
-    assert (event["began_after"], event["began_before"], event["offset"], event["generation"]) == (at(0), at(0), 100, 0)
+    assert (event["began_after"], event["began_before"], event["offset"], event["generation"]) == (
+        at(0),
+        at(0),
+        100,
+        0,
+    )
 
 
 def test_each_completed_rebalance_is_one_row_with_its_times():
@@ -72,16 +87,31 @@ def test_who_may_have_died_had_been_silent_for_a_session_at_most():
         classic_member(name) | {"session_timeout_ms": timeout}
         for name, timeout in (("a", 6_000), ("b", 45_000), ("c", 9))
     )
-    log = Log().batch(1, classic(1, [a, b, c], state_seconds=0.9)).batch(60, classic(2, [c], state_seconds=50))
+    log = (
+        Log()
+        .batch(1, classic(1, [a, b, c], state_seconds=0.9))
+        .batch(60, classic(2, [c], state_seconds=50))
+    )
     joined, left = history(log).rebalances
     assert (joined["silent_ms_max"], left["silent_ms_max"]) == (None, 45_000)
 
 
 def test_rows_have_the_columns_that_the_log_alone_can_give():
     told = history(started().batch(2, classic(2, [])))
-    of_others = {"id", "cluster", "cluster_id", "group_id", "source", "updated_at", "is_live", "part"}
+    of_others = {
+        "id",
+        "cluster",
+        "cluster_id",
+        "group_id",
+        "source",
+        "updated_at",
+        "is_live",
+        "part",
+    }
     assert set(told.rebalances[0]) == set(REBALANCES_TOLD.column_names) - of_others
-    assert set(told.members[0]["a"]) == set(REBALANCE_MEMBERS_TOLD.column_names) - of_others - {"rebalance_id"}
+    assert set(told.members[0]["a"]) == set(REBALANCE_MEMBERS_TOLD.column_names) - of_others - {
+        "rebalance_id"
+    }
     assert set(told.events[0]) == set(GROUP_EVENTS_TOLD.column_names) - of_others
 
 
@@ -89,12 +119,19 @@ def test_who_joined_and_what_moved():
     log = started().batch(
         5,
         classic(
-            2, [classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3, 4]})], state_seconds=4.9
+            2,
+            [classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3, 4]})],
+            state_seconds=4.9,
         ),
     )
     told = history(log)
     row = told.rebalances[1]
-    assert (row["members_joined"], row["members_left"], row["members"], row["prev_members"]) == (1, 0, 2, 1)
+    assert (row["members_joined"], row["members_left"], row["members"], row["prev_members"]) == (
+        1,
+        0,
+        2,
+        1,
+    )
     assert counts(row) == (2, 2, 1, 0)
     assert row["stickiness"] == pytest.approx(0.5)
     assert row["since_previous_ms"] == 3900
@@ -125,25 +162,37 @@ def test_a_static_restart_is_an_event_and_its_time_out_a_rebalance():
     first = classic_member("x-1", has={"t": [0]}, instance_id="x")
     again = classic_member("x-2", has={"t": [0]}, instance_id="x")
     log = (
-        Log().batch(0, classic(0)).batch(1, classic(1, [first, classic_member("a", has={"t": [1]})], state_seconds=0.9))
+        Log()
+        .batch(0, classic(0))
+        .batch(1, classic(1, [first, classic_member("a", has={"t": [1]})], state_seconds=0.9))
     )
     log.batch(4, classic(1, [again, classic_member("a", has={"t": [1]})], state_seconds=0.9))
     told = history(log)
     assert len(told.rebalances) == 1
     assert told.names == ["created", "static_restart"]
     event = told.events[1]
-    assert (event["member_id"], event["prev_member_id"], event["instance_id"]) == ("x-2", "x-1", "x")
+    assert (event["member_id"], event["prev_member_id"], event["instance_id"]) == (
+        "x-2",
+        "x-1",
+        "x",
+    )
     assert (event["client_id"], event["generation"]) == ("client-x-2", 1)
     log.batch(60, classic(2, [classic_member("a", has={"t": [0, 1]})]))
     row = history(log).rebalances[1]
-    assert (row["reasons"], row["members_left"], row["members_restarted"]) == (["static_member_left"], 1, 0)
+    assert (row["reasons"], row["members_left"], row["members_restarted"]) == (
+        ["static_member_left"],
+        1,
+        0,
+    )
     assert counts(row) == (1, 1, 0, 0)
 
 
 def test_a_static_member_back_under_another_id_in_a_new_generation_is_the_same_owner():
     first = classic_member("x-1", has={"t": [0, 1]}, instance_id="x")
     again = classic_member("x-2", ["t", "u"], has={"t": [0, 1], "u": [0]}, instance_id="x")
-    told = history(Log().batch(0, classic(0)).batch(1, classic(1, [first])).batch(2, classic(2, [again])))
+    told = history(
+        Log().batch(0, classic(0)).batch(1, classic(1, [first])).batch(2, classic(2, [again]))
+    )
     row = told.rebalances[1]
     assert (row["members_joined"], row["members_left"], row["members_restarted"]) == (0, 0, 1)
     assert row["reasons"] == ["subscription_changed"]
@@ -154,13 +203,21 @@ def test_a_static_member_back_under_another_id_in_a_new_generation_is_the_same_o
 
 def test_reasons_are_several_and_in_order():
     log = started().batch(
-        5, classic(2, [classic_member("b", has=ALONE), classic_member("c", has={})], protocol="roundrobin")
+        5,
+        classic(
+            2, [classic_member("b", has=ALONE), classic_member("c", has={})], protocol="roundrobin"
+        ),
     )
-    assert history(log).rebalances[1]["reasons"] == ["member_joined", "member_left", "assignor_changed"]
+    assert history(log).rebalances[1]["reasons"] == [
+        "member_joined",
+        "member_left",
+        "assignor_changed",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("partitions", "reason"), [([0, 1, 2, 3, 4], "partitions_changed"), ([0, 1, 2, 3], "same_members")]
+    ("partitions", "reason"),
+    [([0, 1, 2, 3, 4], "partitions_changed"), ([0, 1, 2, 3], "same_members")],
 )
 def test_a_topic_that_grew_shows_where_nothing_else_changed(partitions, reason):
     told = history(started().batch(5, classic(2, [classic_member("a", has={"t": partitions})])))
@@ -173,7 +230,10 @@ def test_partitions_tell_no_growth_where_a_subscription_is_not_known(unknown):
     log = Log().batch(0, classic(0))
     for generation, has in ((1, ALONE), (2, {"t": [0, 1, 2, 3, 4]})):
         a = classic_member("a", has=has)
-        log.batch(generation, classic(generation, [a | {"subscription": None} if generation in unknown else a]))
+        log.batch(
+            generation,
+            classic(generation, [a | {"subscription": None} if generation in unknown else a]),
+        )
     row = history(log).rebalances[1]
     assert (row["reasons"], counts(row)) == (["same_members"], (4, 0, 1, 0))
     assert row["subscribed"] == (None if 2 in unknown else ["t"])
@@ -191,7 +251,10 @@ def two_phases():
     log.batch(
         5,
         cooperative(
-            2, classic_member("a", has={"t": [0, 1]}, owned=ALONE), classic_member("b", has={}), at_seconds=4.99
+            2,
+            classic_member("a", has={"t": [0, 1]}, owned=ALONE),
+            classic_member("b", has={}),
+            at_seconds=4.99,
         ),
     )
     return log
@@ -200,19 +263,38 @@ def two_phases():
 def test_a_cooperative_rebalance_in_two_phases_is_one_row():
     log = two_phases()
     open_row = history(log).rebalances[1]
-    assert (open_row["ended_before"], open_row["end_reason"], open_row["phases"], open_row["generation"]) == (
+    assert (
+        open_row["ended_before"],
+        open_row["end_reason"],
+        open_row["phases"],
+        open_row["generation"],
+    ) == (
         None,
         None,
         1,
         2,
     )
     assert counts(open_row) == (None, None, None, None)
-    log.batch(6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
+    log.batch(
+        6,
+        cooperative(
+            3, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})
+        ),
+    )
     told = history(log)
     assert len(told.rebalances) == 2
     row = told.rebalances[1]
-    assert (row["phases"], row["generation"], row["prev_generation"], row["skipped_generations"]) == (2, 3, 1, 0)
-    assert (row["began_before"], row["ended_before"], row["mode"]) == (at(4.99), at(6), "cooperative")
+    assert (
+        row["phases"],
+        row["generation"],
+        row["prev_generation"],
+        row["skipped_generations"],
+    ) == (2, 3, 1, 0)
+    assert (row["began_before"], row["ended_before"], row["mode"]) == (
+        at(4.99),
+        at(6),
+        "cooperative",
+    )
     assert (row["members_joined"], row["reasons"]) == (1, ["member_joined"])
     assert counts(row) == (2, 2, 0, 0)
     assert (row["first_offset"], row["last_offset"]) == (104, 106)
@@ -221,7 +303,12 @@ def test_a_cooperative_rebalance_in_two_phases_is_one_row():
 def test_the_leader_epoch_of_a_rebalance_is_of_the_record_that_ended_it():
     log = two_phases()
     log.leader_epoch = 5
-    log.batch(6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
+    log.batch(
+        6,
+        cooperative(
+            3, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})
+        ),
+    )
     log.leader_epoch = 6
     log.batch(9, cooperative(4, classic_member("a", has=ALONE)))
     assert [row["ended_leader_epoch"] for row in history(log).rebalances] == [None, 5, 6]
@@ -231,7 +318,9 @@ def test_no_leader_epoch_is_told_where_no_one_record_ended_a_rebalance():
     log = two_phases()
     log.leader_epoch = 5
     assert history(log).rebalances[1]["ended_leader_epoch"] is None  # goes on
-    log.span("lost", log.next_offset, 150, seconds=20).batch(21, cooperative(9, classic_member("a", has=ALONE)))
+    log.span("lost", log.next_offset, 150, seconds=20).batch(
+        21, cooperative(9, classic_member("a", has=ALONE))
+    )
     cut_off, first_read = history(log).rebalances[1:]
     # The first that is read may repeat, after a move, what ended before it.
     assert (cut_off["ended_leader_epoch"], first_read["ended_leader_epoch"]) == (None, None)
@@ -239,11 +328,20 @@ def test_no_leader_epoch_is_told_where_no_one_record_ended_a_rebalance():
 
 def test_a_member_that_leaves_in_the_second_phase_belongs_to_the_same_row():
     log = two_phases().batch(
-        6, cooperative(3, classic_member("a", has={"t": [0, 1]}), classic_member("c", has={"t": [2, 3]}))
+        6,
+        cooperative(
+            3, classic_member("a", has={"t": [0, 1]}), classic_member("c", has={"t": [2, 3]})
+        ),
     )
     told = history(log)
     row = told.rebalances[1]
-    assert (row["phases"], row["members_joined"], row["members_left"], row["members"], row["prev_members"]) == (
+    assert (
+        row["phases"],
+        row["members_joined"],
+        row["members_left"],
+        row["members"],
+        row["prev_members"],
+    ) == (
         2,
         2,
         1,
@@ -268,38 +366,69 @@ def test_phases_follow_each_other_as_long_as_something_was_given_up():
             classic_member("d", has={"t": [3]}),
         ),
     )
-    log.batch(7, cooperative(4, classic_member("a", has={"t": [0]}), classic_member("d", has={"t": [1, 2, 3]})))
+    log.batch(
+        7,
+        cooperative(
+            4, classic_member("a", has={"t": [0]}), classic_member("d", has={"t": [1, 2, 3]})
+        ),
+    )
     told = history(log)
     row = told.rebalances[1]
-    assert (row["phases"], row["generation"], row["members"], row["members_joined"], row["members_left"]) == (
+    assert (
+        row["phases"],
+        row["generation"],
+        row["members"],
+        row["members_joined"],
+        row["members_left"],
+    ) == (
         3,
         4,
         2,
         3,
         2,
     )
-    assert {each for each, member in told.members[1].items() if member["change"] == "left"} == {"b", "c"}
+    assert {each for each, member in told.members[1].items() if member["change"] == "left"} == {
+        "b",
+        "c",
+    }
 
 
 def test_a_member_that_joins_again_with_what_it_should_have_given_up_is_asked_a_second_time():
     log = two_phases().batch(
         6,
         cooperative(
-            3, classic_member("a", has={"t": [0, 1]}, owned={"t": [0, 1, 3]}), classic_member("b", has={"t": [2]})
+            3,
+            classic_member("a", has={"t": [0, 1]}, owned={"t": [0, 1, 3]}),
+            classic_member("b", has={"t": [2]}),
         ),
     )
     assert history(log).rebalances[1]["end_reason"] is None
-    log.batch(7, cooperative(4, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
+    log.batch(
+        7,
+        cooperative(
+            4, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})
+        ),
+    )
     told = history(log)
     assert len(told.rebalances) == 2
     row = told.rebalances[1]
-    assert (row["phases"], row["generation"], row["ended_before"], row["reasons"]) == (3, 4, at(7), ["member_joined"])
+    assert (row["phases"], row["generation"], row["ended_before"], row["reasons"]) == (
+        3,
+        4,
+        at(7),
+        ["member_joined"],
+    )
     assert counts(row) == (2, 2, 0, 0)
 
 
 def test_what_was_given_up_of_a_topic_that_nobody_wants_any_more_is_not_waited_for():
     log = two_phases().batch(
-        6, cooperative(3, classic_member("a", has={"t": [0, 1, 2]}), classic_member("b", has={"u": [0]}, topics=["u"]))
+        6,
+        cooperative(
+            3,
+            classic_member("a", has={"t": [0, 1, 2]}),
+            classic_member("b", has={"u": [0]}, topics=["u"]),
+        ),
     )
     (_, row) = history(log).rebalances
     # Nobody gave up anything in it, so nobody joins again.
@@ -321,7 +450,9 @@ def test_a_topic_is_deleted_while_another_joins():
     """A week later `b` leaves: that is a rebalance of its own."""
     log = Log().batch(0, classic(0)).batch(1, cooperative(1, of_both("a", BOTH, {})))
     log.batch(100, cooperative(2, of_both("a", {"t": [0]}, BOTH), of_both("b", {}, {})))
-    log.batch(101, cooperative(3, of_both("a", {"t": [0]}, {"t": [0]}), of_both("b", {"t": [1]}, {})))
+    log.batch(
+        101, cooperative(3, of_both("a", {"t": [0]}, {"t": [0]}), of_both("b", {"t": [1]}, {}))
+    )
     for _ in range(2):
         row = history(log).rebalances[1]
         assert (row["generation"], row["phases"], row["end_reason"], row["ended_before"]) == (
@@ -341,7 +472,11 @@ def test_a_topic_is_deleted_and_its_partitions_are_given_up(is_told):
 
     `is_told`: whether clients say what they join with.
     """
-    log = Log().batch(0, classic(0)).batch(1, cooperative(1, of_both("a", BOTH, {} if is_told else None)))
+    log = (
+        Log()
+        .batch(0, classic(0))
+        .batch(1, cooperative(1, of_both("a", BOTH, {} if is_told else None)))
+    )
     log.batch(100, cooperative(2, of_both("a", {"t": [0, 1]}, BOTH if is_told else None)))
     row = history(log).rebalances[1]
     assert (row["ended_before"], row["reasons"]) == (None, ["same_members"])
@@ -352,27 +487,49 @@ def test_a_topic_is_deleted_and_its_partitions_are_given_up(is_told):
 
 
 def test_a_client_that_lost_all_it_had_gives_up_nothing_when_it_joins_again():
-    log = Log().batch(0, classic(0)).batch(1, cooperative(1, classic_member("a", has=ALONE, owned={})))
-    log.batch(5, cooperative(2, classic_member("a", has={"t": [0, 1]}, owned={}), classic_member("b", has={})))
+    log = (
+        Log()
+        .batch(0, classic(0))
+        .batch(1, cooperative(1, classic_member("a", has=ALONE, owned={})))
+    )
+    log.batch(
+        5,
+        cooperative(
+            2, classic_member("a", has={"t": [0, 1]}, owned={}), classic_member("b", has={})
+        ),
+    )
     assert history(log).rebalances[1]["end_reason"] == "completed"
 
 
 def test_a_static_member_that_restarts_does_not_join_again_for_what_it_gave_up():
-    """It lets go of everything, and the generation stays: nobody joins until something else happens."""
-    log = Log().batch(0, classic(0)).batch(1, cooperative(1, classic_member("x-1", has=ALONE, instance_id="x")))
+    """It lets go of everything, and the generation stays: nobody joins until something else
+    happens.
+    """
+    log = (
+        Log()
+        .batch(0, classic(0))
+        .batch(1, cooperative(1, classic_member("x-1", has=ALONE, instance_id="x")))
+    )
     halved = classic_member("x-1", has={"t": [0, 1]}, owned=ALONE, instance_id="x")
     log.batch(5, cooperative(2, halved, classic_member("b", has={})))
     assert history(log).rebalances[1]["end_reason"] is None
     restarted = classic_member("x-2", has={"t": [0, 1]}, owned={}, instance_id="x")
     told = history(log.batch(6, cooperative(2, restarted, classic_member("b", has={}))))
     row = told.rebalances[1]
-    assert (row["end_reason"], row["ended_before"], row["phases"], counts(row)) == ("completed", at(5), 1, (2, 0, 0, 2))
+    assert (row["end_reason"], row["ended_before"], row["phases"], counts(row)) == (
+        "completed",
+        at(5),
+        1,
+        (2, 0, 0, 2),
+    )
     assert told.names == ["created", "static_restart"]
 
 
 def test_what_a_member_that_left_had_is_not_waited_for():
     log = Log().batch(0, classic(0))
-    log.batch(1, cooperative(1, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1]})))
+    log.batch(
+        1, cooperative(1, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1]}))
+    )
     row = history(log.batch(2, cooperative(2, classic_member("a", has={"t": [0]})))).rebalances[1]
     assert (row["end_reason"], counts(row)) == ("completed", (1, 0, 0, 1))
 
@@ -380,13 +537,21 @@ def test_what_a_member_that_left_had_is_not_waited_for():
 def test_a_first_phase_without_a_second_completed_as_it_was():
     told = history(two_phases().batch(9, cooperative(3)))
     assert [row["generation"] for row in told.rebalances] == [1, 2, 3]
-    assert (told.rebalances[1]["end_reason"], told.rebalances[1]["ended_before"]) == ("completed", at(5))
+    assert (told.rebalances[1]["end_reason"], told.rebalances[1]["ended_before"]) == (
+        "completed",
+        at(5),
+    )
     assert (told.rebalances[1]["phases"], counts(told.rebalances[1])) == (1, (2, 0, 0, 2))
 
 
 def test_a_cooperative_leave_is_one_phase():
     log = Log().batch(0, classic(0))
-    log.batch(1, cooperative(1, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})))
+    log.batch(
+        1,
+        cooperative(
+            1, classic_member("a", has={"t": [0, 1]}), classic_member("b", has={"t": [2, 3]})
+        ),
+    )
     log.batch(5, cooperative(2, classic_member("a", has=ALONE, owned={"t": [0, 1]})))
     row = history(log).rebalances[1]
     assert (row["phases"], row["end_reason"], counts(row)) == (1, "completed", (2, 2, 0, 0))
@@ -395,15 +560,23 @@ def test_a_cooperative_leave_is_one_phase():
 def test_an_eager_group_that_leaves_partitions_out_is_not_open():
     log = started().batch(5, classic(2, [classic_member("a", has={"t": [0, 1]})]))
     row = history(log).rebalances[1]
-    assert (row["end_reason"], counts(row), row["reasons"]) == ("completed", (2, 0, 0, 2), ["partitions_changed"])
+    assert (row["end_reason"], counts(row), row["reasons"]) == (
+        "completed",
+        (2, 0, 0, 2),
+        ["partitions_changed"],
+    )
 
 
 def test_a_foreign_assignor_is_cooperative_where_members_kept_what_they_had():
     log = started(protocol="mine")
     assert history(log).rebalances[0]["mode"] is None
-    kept = history(log.batch(5, classic(2, [classic_member("a", has=ALONE, owned=ALONE)], protocol="mine")))
+    kept = history(
+        log.batch(5, classic(2, [classic_member("a", has=ALONE, owned=ALONE)], protocol="mine"))
+    )
     assert kept.rebalances[1]["mode"] == "cooperative"
-    gave_up = history(log.batch(6, classic(3, [classic_member("a", has=ALONE, owned={})], protocol="mine")))
+    gave_up = history(
+        log.batch(6, classic(3, [classic_member("a", has=ALONE, owned={})], protocol="mine"))
+    )
     assert gave_up.rebalances[2]["mode"] == "eager"
 
 
@@ -411,7 +584,10 @@ def test_a_foreign_assignor_is_cooperative_where_members_kept_what_they_had():
 
 
 def static(*member_ids):
-    return [classic_member(each, has={"t": [n]}, instance_id=each[0]) for n, each in enumerate(member_ids)]
+    return [
+        classic_member(each, has={"t": [n]}, instance_id=each[0])
+        for n, each in enumerate(member_ids)
+    ]
 
 
 def test_generation_1_is_the_creation_too_where_no_generation_0_is_written():
@@ -423,7 +599,11 @@ def test_generation_1_is_the_creation_too_where_no_generation_0_is_written():
     assert (row["prev_generation"], row["skipped_generations"], row["prev_members"]) == (0, 0, 0)
     assert (row["members_joined"], row["members_left"], row["reasons"]) == (1, 0, ["member_joined"])
     assert (row["began_after"], row["began_before"]) == (None, at(0.99))
-    assert (row["ended_after"], row["ended_before"], row["since_previous_ms"]) == (at(1), at(1), None)
+    assert (row["ended_after"], row["ended_before"], row["since_previous_ms"]) == (
+        at(1),
+        at(1),
+        None,
+    )
     assert counts(row) == (0, 0, 4, 0)
     assert told.members[0]["a"]["change"] == "joined"
 
@@ -432,7 +612,11 @@ def test_generation_1_without_members_was_emptied_before_its_first_rebalance_com
     told = history(Log().batch(1, classic(1)))
     assert told.names == ["created"]
     (row,) = told.rebalances
-    assert (row["end_reason"], row["prev_members"], row["reasons"]) == ("emptied", 0, ["group_emptied"])
+    assert (row["end_reason"], row["prev_members"], row["reasons"]) == (
+        "emptied",
+        0,
+        ["group_emptied"],
+    )
 
 
 def test_a_group_whose_tombstone_was_read_starts_from_nothing_at_any_generation():
@@ -440,9 +624,17 @@ def test_a_group_whose_tombstone_was_read_starts_from_nothing_at_any_generation(
     told = history(log.batch(20, classic(3, static("x-1"), state_seconds=19.9)))
     assert told.names == ["created", "deleted", "created"]
     event, row = told.events[2], told.rebalances[2]
-    assert (event["began_after"], event["began_before"], event["generation"]) == (at(9), at(19.9), 0)
+    assert (event["began_after"], event["began_before"], event["generation"]) == (
+        at(9),
+        at(19.9),
+        0,
+    )
     assert (row["prev_generation"], row["skipped_generations"], row["prev_members"]) == (0, 2, 0)
-    assert (row["members_joined"], row["reasons"], row["since_previous_ms"]) == (1, ["member_joined"], None)
+    assert (row["members_joined"], row["reasons"], row["since_previous_ms"]) == (
+        1,
+        ["member_joined"],
+        None,
+    )
     assert (row["began_after"], row["ended_after"], row["ended_before"]) == (at(9), at(20), at(20))
 
 
@@ -453,15 +645,26 @@ def test_a_later_generation_that_is_read_first_tells_nothing_of_before():
 
 
 def test_generation_1_of_static_members_that_is_read_first_may_repeat_itself():
-    """A restart writes a generation again. Who is in it does not change, only when it ended is left open."""
+    """A restart writes a generation again. Who is in it does not change, only when it ended is left
+    open.
+    """
     log = Log()
     log.leader_epoch = 5
     told = history(log.batch(50, classic(1, static("x-2", "y-1"), state_seconds=1)))
     assert told.names == ["created"]
     (row,) = told.rebalances
-    assert (row["members_joined"], row["reasons"], row["prev_generation"]) == (2, ["member_joined"], 0)
-    # The time of the state in a repetition is when the group became stable, a moment after the generation's record.
-    assert (row["ended_after"], row["ended_before"], row["ended_leader_epoch"]) == (None, at(50), None)
+    assert (row["members_joined"], row["reasons"], row["prev_generation"]) == (
+        2,
+        ["member_joined"],
+        0,
+    )
+    # The time of the state in a repetition is when the group became stable, a moment after the
+    # generation's record.
+    assert (row["ended_after"], row["ended_before"], row["ended_leader_epoch"]) == (
+        None,
+        at(50),
+        None,
+    )
 
 
 def test_an_event_tells_why_records_cannot_be_read():
@@ -476,11 +679,17 @@ def test_an_event_tells_why_records_cannot_be_read():
 
 def test_generation_1_after_a_loss_is_a_new_life_unless_static_members_may_repeat_it():
     for members, names, reasons in (
-        ([classic_member("b", has=ALONE)], ["created", "records_lost", "created"], ["member_joined"]),
+        (
+            [classic_member("b", has=ALONE)],
+            ["created", "records_lost", "created"],
+            ["member_joined"],
+        ),
         (static("x-2"), ["created", "records_lost"], None),
     ):
         log = Log().batch(1, classic(1, static("x-1")))
-        told = history(log.span("lost", log.next_offset, 150, seconds=20).batch(30, classic(1, members)))
+        told = history(
+            log.span("lost", log.next_offset, 150, seconds=20).batch(30, classic(1, members))
+        )
         assert (told.names, told.rebalances[1]["reasons"]) == (names, reasons)
 
 
@@ -490,8 +699,16 @@ def written(version, *groups):
     `groups`: generation, and member -> partitions of t; None is a tombstone.
     """
     said = {"topics": ["t"], "user_data": None, "owned_partitions": []}
-    of_all = {"client_id": "c", "client_host": "/h", "rebalance_timeout": 60_000, "session_timeout": 10_000}
-    of_all |= {"group_instance_id": None, "subscription": embedded(SUBSCRIPTION, min(version, 1), said)}
+    of_all = {
+        "client_id": "c",
+        "client_host": "/h",
+        "rebalance_timeout": 60_000,
+        "session_timeout": 10_000,
+    }
+    of_all |= {
+        "group_instance_id": None,
+        "subscription": embedded(SUBSCRIPTION, min(version, 1), said),
+    }
     values = []
     for n, group in enumerate(groups):
         generation, members = group or (0, {})
@@ -501,11 +718,20 @@ def written(version, *groups):
             "protocol": "range" if members else None,
             "leader": next(iter(members), None),
             "current_state_timestamp": to_micros(at(10 * n - 1)) // 1000,
-            "members": [{"member_id": each, **of_all, "assignment": assigned(has)} for each, has in members.items()],
+            "members": [
+                {"member_id": each, **of_all, "assignment": assigned(has)}
+                for each, has in members.items()
+            ],
         }
         values.append(None if group is None else value_bytes(2, version, value))
     rows = decode_records([key_bytes(2, {"group": "g"})] * len(values), values).to_pylist()
-    of_log = {"record": "record", "log_partition": 7, "next_offset": None, "leader_epoch": 0, "read_at": at(100)}
+    of_log = {
+        "record": "record",
+        "log_partition": 7,
+        "next_offset": None,
+        "leader_epoch": 0,
+        "read_at": at(100),
+    }
     return [row | of_log | {"offset": 2 * n, "timestamp": at(10 * n)} for n, row in enumerate(rows)]
 
 
@@ -516,7 +742,9 @@ def assigned(partitions):
 
 @pytest.mark.parametrize("version", range(RECORD_TYPES[2].value.last_version + 1))
 def test_a_group_in_each_version_of_its_record(version):
-    """Kafka writes version 0 before 0.10.1, 1 before 2.1, 2 before 2.3, 3 since: by inter.broker.protocol.version."""
+    """Kafka writes version 0 before 0.10.1, 1 before 2.1, 2 before 2.3, 3 since: by
+    inter.broker.protocol.version.
+    """
     told = history(
         written(
             version,
@@ -530,7 +758,14 @@ def test_a_group_in_each_version_of_its_record(version):
         )
     )
     assert told.names == ["created", "deleted", "created"]
-    names = ("prev_generation", "generation", "skipped_generations", "members_joined", "members_left", "reasons")
+    names = (
+        "prev_generation",
+        "generation",
+        "skipped_generations",
+        "members_joined",
+        "members_left",
+        "reasons",
+    )
     assert [tuple(row[name] for name in names) for row in told.rebalances] == [
         (0, 1, 0, 1, 0, ["member_joined"]),
         (1, 2, 0, 1, 0, ["member_joined"]),
@@ -540,7 +775,9 @@ def test_a_group_in_each_version_of_its_record(version):
         (0, 2, 1, 1, 0, ["member_joined"]),
     ]
     # The state's timestamp, from version 2 on, is when the join phase ended.
-    assert [row["began_before"] for row in told.rebalances[:2]] == ([at(-1), at(9)] if version > 1 else [at(0), at(10)])
+    assert [row["began_before"] for row in told.rebalances[:2]] == (
+        [at(-1), at(9)] if version > 1 else [at(0), at(10)]
+    )
 
 
 # --- records without a time ---
@@ -548,7 +785,9 @@ def test_a_group_in_each_version_of_its_record(version):
 
 def test_a_record_without_a_time_was_written_after_the_one_before_and_by_when_it_was_read():
     log = Log(has_times=False).batch(1, classic(1, [classic_member("a", has=ALONE)]))
-    log.batch(5, classic(2, [classic_member("a", has=ALONE)])).batch(9, classic(3)).batch(12, (2, None, None))
+    log.batch(5, classic(2, [classic_member("a", has=ALONE)])).batch(9, classic(3)).batch(
+        12, (2, None, None)
+    )
     told = history(log)
     assert told.names == ["created", "deleted"]
     bounds = ("began_after", "began_before", "ended_after", "ended_before")
@@ -557,15 +796,26 @@ def test_a_record_without_a_time_was_written_after_the_one_before_and_by_when_it
         (at(2), at(6), at(2), at(6)),
         (at(6), at(10), at(6), at(10)),
     ]
-    assert [(row["duration_ms_min"], row["duration_ms_max"]) for row in told.rebalances[:2]] == [(0, None), (0, 4000)]
-    assert [(event["began_after"], event["began_before"]) for event in told.events] == [(None, at(2)), (at(10), at(13))]
+    assert [(row["duration_ms_min"], row["duration_ms_max"]) for row in told.rebalances[:2]] == [
+        (0, None),
+        (0, 4000),
+    ]
+    assert [(event["began_after"], event["began_before"]) for event in told.events] == [
+        (None, at(2)),
+        (at(10), at(13)),
+    ]
     assert history(log, range(len(log.rows))) == told
 
 
 def test_of_a_group_that_is_met_without_times_the_end_is_not_known_to_be_when_it_was_read():
     log = Log(has_times=False).batch(1, classic(7, [classic_member("a", has=ALONE)]))
     (row,) = history(log).rebalances
-    assert (row["reasons"], row["began_before"], row["ended_after"], row["ended_before"]) == (None, at(2), None, at(2))
+    assert (row["reasons"], row["began_before"], row["ended_after"], row["ended_before"]) == (
+        None,
+        at(2),
+        None,
+        at(2),
+    )
 
 
 def test_what_is_read_by_a_clock_that_is_behind_keeps_its_order():
@@ -579,8 +829,15 @@ def test_what_is_read_by_a_clock_that_is_behind_keeps_its_order():
 def test_records_without_a_time_that_lie_side_by_side_are_no_batch():
     """A group that was taken away is no conversion then."""
     log = Log(has_times=False).batch(1, classic(1, [classic_member("a", has=ALONE)]))
-    log.batch(5, (2, None, None), (5, "a", {"instance_id": None, "client_id": "c", "client_host": "/h"}))
-    log.rows[-1]["member"] |= {"topics": ["t"], "regex": None, "topology_epoch": None, "assignor": None}
+    log.batch(
+        5, (2, None, None), (5, "a", {"instance_id": None, "client_id": "c", "client_host": "/h"})
+    )
+    log.rows[-1]["member"] |= {
+        "topics": ["t"],
+        "regex": None,
+        "topology_epoch": None,
+        "assignor": None,
+    }
     assert history(log).names == ["created", "deleted"]
 
 
@@ -600,10 +857,17 @@ def test_made_again_at_generation_1_where_the_tombstone_was_compacted_away():
 def test_other_protocols_have_members_and_no_partitions():
     members = [classic_member("w", bytes_only=True)]
     told = history(
-        Log().batch(0, classic(0)).batch(1, classic(1, members, protocol="sessioned", protocol_type="connect"))
+        Log()
+        .batch(0, classic(0))
+        .batch(1, classic(1, members, protocol="sessioned", protocol_type="connect"))
     )
     row = told.rebalances[0]
-    assert (row["protocol_type"], row["assignor"], row["mode"], row["members"]) == ("connect", "sessioned", None, 1)
+    assert (row["protocol_type"], row["assignor"], row["mode"], row["members"]) == (
+        "connect",
+        "sessioned",
+        None,
+        1,
+    )
     assert counts(row) == (None, None, None, None)
     assert told.members[0]["w"]["after"] is None
 
@@ -634,11 +898,21 @@ def test_of_a_group_that_is_older_than_what_was_read_nothing_is_known_from_befor
 
 def test_lost_records_end_what_went_on_and_what_follows_has_no_before():
     log = two_phases()
-    log.span("lost", log.next_offset, 150, seconds=20).batch(21, cooperative(9, classic_member("a", has=ALONE)))
+    log.span("lost", log.next_offset, 150, seconds=20).batch(
+        21, cooperative(9, classic_member("a", has=ALONE))
+    )
     told = history(log)
     cut_off, after = told.rebalances[1:]
-    assert (cut_off["end_reason"], cut_off["ended_after"], cut_off["ended_before"]) == ("unknown", at(5), at(20))
-    assert (after["prev_generation"], after["reasons"], after["since_previous_ms"]) == (None, None, None)
+    assert (cut_off["end_reason"], cut_off["ended_after"], cut_off["ended_before"]) == (
+        "unknown",
+        at(5),
+        at(20),
+    )
+    assert (after["prev_generation"], after["reasons"], after["since_previous_ms"]) == (
+        None,
+        None,
+        None,
+    )
     event = told.events[-1]
     assert (event["event"], event["began_after"], event["began_before"], event["offset"]) == (
         "records_lost",
@@ -651,9 +925,14 @@ def test_lost_records_end_what_went_on_and_what_follows_has_no_before():
 
 def test_after_a_truncation_offsets_go_back():
     log = started()
-    log.span("truncated", log.next_offset, 90, seconds=20).batch(21, classic(5, [classic_member("a", has=ALONE)]))
+    log.span("truncated", log.next_offset, 90, seconds=20).batch(
+        21, classic(5, [classic_member("a", has=ALONE)])
+    )
     told = history(log)
-    assert [(row["first_offset"], row["prev_generation"]) for row in told.rebalances] == [(102, 0), (90, None)]
+    assert [(row["first_offset"], row["prev_generation"]) for row in told.rebalances] == [
+        (102, 0),
+        (90, None),
+    ]
     assert told.names == ["created", "records_lost"]
 
 
@@ -670,7 +949,10 @@ def test_rows_that_come_again_change_nothing(span):
 def test_an_undecoded_record_is_told_and_the_group_unknown_until_the_next():
     log = started().undecoded(3, 2).batch(5, classic(4, [classic_member("a", has=ALONE)]))
     told = history(log)
-    assert (told.names, told.events[1]["detail"]) == (["created", "undecoded"], "version 9 is not known")
+    assert (told.names, told.events[1]["detail"]) == (
+        ["created", "undecoded"],
+        "version 9 is not known",
+    )
     assert told.rebalances[1]["prev_generation"] is None
 
 
@@ -687,26 +969,42 @@ def test_a_group_deleted_and_made_again_starts_afresh():
     told = history(log)
     assert told.names == ["created", "deleted", "created"]
     row = told.rebalances[2]
-    assert (row["prev_generation"], row["skipped_generations"], row["reasons"]) == (0, 0, ["member_joined"])
+    assert (row["prev_generation"], row["skipped_generations"], row["reasons"]) == (
+        0,
+        0,
+        ["member_joined"],
+    )
     assert (row["since_previous_ms"], row["began_after"]) == (None, at(20))
 
 
 def test_made_again_where_the_tombstone_was_compacted_away():
-    log = started().batch(5, classic(8, [classic_member("a", has=ALONE)])).batch(9, classic(3, [classic_member("b")]))
+    log = (
+        started()
+        .batch(5, classic(8, [classic_member("a", has=ALONE)]))
+        .batch(9, classic(3, [classic_member("b")]))
+    )
     row = history(log).rebalances[2]
     assert (row["prev_generation"], row["skipped_generations"]) == (None, None)
 
 
 def test_a_tombstone_ends_what_went_on():
     told = history(two_phases().batch(8, (2, None, None)))
-    assert (told.rebalances[1]["end_reason"], told.rebalances[1]["ended_before"]) == ("deleted", at(8))
+    assert (told.rebalances[1]["end_reason"], told.rebalances[1]["ended_before"]) == (
+        "deleted",
+        at(8),
+    )
     assert told.names[-1] == "deleted"
 
 
 def test_bounds_stay_in_order_when_a_clock_steps_back():
     log = started().batch(0.5, classic(2, [classic_member("a", has=ALONE)], state_seconds=0.4))
     log.batch(9, cooperative(3, classic_member("a", has={"t": [0]}), classic_member("b")))
-    log.batch(2, cooperative(4, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1, 2, 3]})))
+    log.batch(
+        2,
+        cooperative(
+            4, classic_member("a", has={"t": [0]}), classic_member("b", has={"t": [1, 2, 3]})
+        ),
+    )
     rows = history(log).rebalances
     assert len(rows) == 3
     for row in rows:
@@ -725,12 +1023,18 @@ def test_the_state_says_what_the_table_of_states_asks():
     assert gone.known_since == at(0)
 
 
-@pytest.mark.parametrize("began", [Standing(), Standing("consumer", 4)], ids=["nothing before", "converted"])
+@pytest.mark.parametrize(
+    "began", [Standing(), Standing("consumer", 4)], ids=["nothing before", "converted"]
+)
 def test_the_state_goes_through_json_whole(began):
-    member = Member("x", "c", "/h", ["t"], has=None, to_have={"T": [1]}, by_id=True, epoch=0, state=0)
+    member = Member(
+        "x", "c", "/h", ["t"], has=None, to_have={"T": [1]}, by_id=True, epoch=0, state=0
+    )
     now = Standing("classic", 5, members={"m": member})
     moment = Moment(at(3), None, 7, 1, 2)
-    rebalance = Rebalance(moment, began, passed={"n": member}, given_up={"n": {"t": [0]}}, skipped_generations=0)
+    rebalance = Rebalance(
+        moment, began, passed={"n": member}, given_up={"n": {"t": [0]}}, skipped_generations=0
+    )
     gone = Gone(moment, began, True, rebalance)
     state = State(7, 9, at(4), True, at(1.5), now=now, began=began, rebalance=rebalance, gone=gone)
     for each in (state, replace(state, began=now), State()):
@@ -741,11 +1045,21 @@ def test_a_topic_that_an_assignment_names_twice_is_one_topic():
     """As librdkafka's cooperative-sticky assignor writes it."""
     both = classic_member("a", has={"t": [0, 1]})
     took_over = classic_member("a", has={"t": [0, 1]})
-    took_over["assignment"]["partitions"] = [{"topic": "t", "partitions": [1, 0]}, {"topic": "t", "partitions": [2]}]
-    log = started().batch(2, classic(1, [both, classic_member("b", has={"t": [2]})], protocol="cooperative-sticky"))
+    took_over["assignment"]["partitions"] = [
+        {"topic": "t", "partitions": [1, 0]},
+        {"topic": "t", "partitions": [2]},
+    ]
+    log = started().batch(
+        2, classic(1, [both, classic_member("b", has={"t": [2]})], protocol="cooperative-sticky")
+    )
     told = history(log.batch(9, classic(2, [took_over], protocol="cooperative-sticky")))
     last = told.rebalances[-1]
-    assert (last["end_reason"], last["phases"], last["partitions_kept"], last["partitions_moved"]) == (
+    assert (
+        last["end_reason"],
+        last["phases"],
+        last["partitions_kept"],
+        last["partitions_moved"],
+    ) == (
         "completed",
         1,
         2,

@@ -1,5 +1,5 @@
-"""Groups with epochs (consumer, share, streams) and conversions: what shared rules say of their records, one test a
-rule.
+"""Groups with epochs (consumer, share, streams) and conversions: what shared rules say of their
+records, one test a rule.
 """
 
 import pytest
@@ -147,18 +147,28 @@ def test_a_second_epoch_that_compaction_left_alone_is_not_the_first(kind, prev_e
     told = of_one_batch(kind, 2, prev_epoch, [kind.member(other) for other in others])
     assert told.names == []
     (row,) = told.rebalances
-    assert (row["prev_generation"], row["prev_members"], row["members_joined"], row["reasons"]) == (None,) * 4
+    assert (row["prev_generation"], row["prev_members"], row["members_joined"], row["reasons"]) == (
+        None,
+    ) * 4
 
 
 def test_an_older_group_is_not_taken_for_a_new_one():
-    log = Log().batch(0, C.member("a"), C.epoch(3), C.target("a", ALL), C.target_epoch(3), C.current("a", 3, ALL))
-    log.batch(5, C.member("b"), C.epoch(4), C.target("a", LOW), C.target("b", HIGH), C.target_epoch(4))
+    log = Log().batch(
+        0, C.member("a"), C.epoch(3), C.target("a", ALL), C.target_epoch(3), C.current("a", 3, ALL)
+    )
+    log.batch(
+        5, C.member("b"), C.epoch(4), C.target("a", LOW), C.target("b", HIGH), C.target_epoch(4)
+    )
     log.batch(6, C.current("a", 4, LOW)).batch(7, C.current("b", 4, HIGH))
     told = history(log)
     assert told.names == []
     first, second = told.rebalances
     assert (first["reasons"], first["prev_generation"], first["members"]) == (None, None, 1)
-    assert (second["reasons"], second["prev_generation"], second["members_joined"]) == (["member_joined"], 3, 1)
+    assert (second["reasons"], second["prev_generation"], second["members_joined"]) == (
+        ["member_joined"],
+        3,
+        1,
+    )
 
 
 def test_a_member_that_shows_up_late_in_a_group_that_is_not_known_prolongs_what_was_told():
@@ -172,9 +182,17 @@ def test_a_member_that_shows_up_late_in_a_group_that_is_not_known_prolongs_what_
 
 
 def test_a_static_member_whose_own_record_was_read_late_is_one_member():
-    """The assignment was read before the subscription, which has the instance id: still one member."""
+    """The assignment was read before the subscription, which has the instance id: still one
+    member.
+    """
     log = Log().batch(5, C.epoch(9), C.target("a", ALL), C.target_epoch(9), C.current("a", 9, ALL))
-    log.batch(7, C.member("a", ["t", "u"], instance_id="x"), C.epoch(10), C.target_epoch(10), C.current("a", 10, ALL))
+    log.batch(
+        7,
+        C.member("a", ["t", "u"], instance_id="x"),
+        C.epoch(10),
+        C.target_epoch(10),
+        C.current("a", 10, ALL),
+    )
     told = history(log)
     row = told.rebalances[1]
     assert (row["members_joined"], row["members_left"], row["prev_members"]) == (0, 0, 1)
@@ -197,7 +215,13 @@ def test_overtaken_epochs_belong_to_the_rebalance_that_converged():
 
 def test_a_static_member_that_came_restarted_and_went_meanwhile_is_one():
     log = joining().batch(6, C.member("x1", instance_id="x"), C.epoch(3))
-    log.batch(7, *C.gone("x1"), C.member("x2", instance_id="x"), C.target("x2", {}), C.current("x2", 0, {}))
+    log.batch(
+        7,
+        *C.gone("x1"),
+        C.member("x2", instance_id="x"),
+        C.target("x2", {}),
+        C.current("x2", 0, {}),
+    )
     log.batch(8, *C.gone("x2"), C.epoch(4))
     row, members = history(log).rebalances[1], history(log).members[1]
     assert (row["members_joined"], row["members_left"], row["members"]) == (2, 1, 2)
@@ -210,7 +234,11 @@ def test_a_leave_is_a_rebalance_though_its_target_comes_later():
     assert (row["ended_before"], row["members_left"], row["members"]) == (None, 1, 1)
     log.batch(21, C.target("a", ALL), C.target_epoch(3), C.current("a", 3, ALL))
     row = history(log).rebalances[2]
-    assert (row["began_before"], row["ended_before"], row["reasons"]) == (at(20), at(21), ["member_left"])
+    assert (row["began_before"], row["ended_before"], row["reasons"]) == (
+        at(20),
+        at(21),
+        ["member_left"],
+    )
     assert counts(row) == (2, 2, 0, 0)
 
 
@@ -222,19 +250,35 @@ def test_the_straggler_leaving_does_not_complete_what_it_held_up():
 
 def test_the_last_leave_is_an_epoch_only_and_ends_at_once():
     row = history(started().batch(9, *C.gone("a"), C.epoch(2))).rebalances[1]
-    assert (row["end_reason"], row["began_before"], row["ended_before"], row["members"]) == ("emptied", at(9), at(9), 0)
+    assert (row["end_reason"], row["began_before"], row["ended_before"], row["members"]) == (
+        "emptied",
+        at(9),
+        at(9),
+        0,
+    )
     assert row["reasons"] == ["member_left", "group_emptied"]
     assert counts(row) == (0, 0, 0, 4)
 
 
 def test_a_static_leave_and_return_is_an_event_only():
     log = started(instance_id="x").batch(9, C.current("a", -2, ALL))
-    log.batch(12, *C.gone("a"), C.member("a2", instance_id="x"), C.target("a2", ALL), C.current("a2", 1, ALL))
+    log.batch(
+        12,
+        *C.gone("a"),
+        C.member("a2", instance_id="x"),
+        C.target("a2", ALL),
+        C.current("a2", 1, ALL),
+    )
     told = history(log)
     assert len(told.rebalances) == 1
     assert told.names == ["created", "static_restart"]
     event = told.events[1]
-    assert (event["prev_member_id"], event["member_id"], event["generation"], event["offset"]) == ("a", "a2", 1, 111)
+    assert (event["prev_member_id"], event["member_id"], event["generation"], event["offset"]) == (
+        "a",
+        "a2",
+        1,
+        111,
+    )
 
 
 def test_a_member_whose_record_comes_again_in_a_batch_is_no_restart():
@@ -245,7 +289,11 @@ def test_a_member_whose_record_comes_again_in_a_batch_is_no_restart():
 
 
 def test_a_static_member_that_does_not_return_timed_out():
-    log = joined(instance_id="x").batch(9, C.current("b", -2, HIGH)).batch(60, *C.gone("b"), C.epoch(3))
+    log = (
+        joined(instance_id="x")
+        .batch(9, C.current("b", -2, HIGH))
+        .batch(60, *C.gone("b"), C.epoch(3))
+    )
     told = history(log)
     assert told.names == ["created"]
     assert told.rebalances[2]["reasons"] == ["static_member_left"]
@@ -265,7 +313,12 @@ def test_a_static_member_back_with_another_subscription_restarts_in_a_rebalance(
     )
     told = history(log)
     row = told.rebalances[1]
-    assert (row["members_restarted"], row["members_joined"], row["members_left"], row["reasons"]) == (
+    assert (
+        row["members_restarted"],
+        row["members_joined"],
+        row["members_left"],
+        row["reasons"],
+    ) == (
         1,
         0,
         0,
@@ -288,7 +341,9 @@ GROWN = {"T": [0, 1, 2, 3, 4, 5]}
     ids=["grew", "made again with less", "another rack", "as before"],
 )
 def test_a_metadata_hash_that_changed_under_the_same_subscription(metadata_hash, has, reason):
-    log = started().batch(9, C.epoch(2, metadata_hash), C.target("a", has), C.target_epoch(2), C.current("a", 2, has))
+    log = started().batch(
+        9, C.epoch(2, metadata_hash), C.target("a", has), C.target_epoch(2), C.current("a", 2, has)
+    )
     assert history(log).rebalances[1]["reasons"] == [reason]
 
 
@@ -303,7 +358,9 @@ def test_whether_partitions_changed_is_not_known_before_there_is_a_target():
 
 
 def grown(*records, has=ALL, **member):
-    """`a` has everything of t, in 4 partitions, at epoch 1; at epoch 2, with `records` before it, what it `has`."""
+    """`a` has everything of t, in 4 partitions, at epoch 1; at epoch 2, with `records` before it,
+    what it `has`.
+    """
     log = Log().batch(0, C.member("a", **member), C.partition_metadata({"t": 4}), C.epoch(1, 0))
     log.batch(1, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL))
     return log.batch(9, *records, C.epoch(2, 0)).batch(
@@ -318,7 +375,11 @@ def grown(*records, has=ALL, **member):
         ([C.partition_metadata({"t": 6})], ALL, "metadata_changed"),
         ([], ALL, "same_members"),
         ([C.partition_metadata({"t": 4})], ALL, "same_members"),
-        ([C.member("a", ["t", "u"]), C.partition_metadata({"t": 4, "u": 2})], ALL, "subscription_changed"),
+        (
+            [C.member("a", ["t", "u"]), C.partition_metadata({"t": 4, "u": 2})],
+            ALL,
+            "subscription_changed",
+        ),
     ],
     ids=["grew", "nothing was added", "no record", "as before", "another subscription"],
 )
@@ -331,24 +392,36 @@ def test_partition_metadata_that_changed_under_the_same_subscription(records, ha
 def test_a_topic_that_grew_while_a_rebalance_went_on():
     log = Log().batch(0, C.member("a"), C.partition_metadata({"t": 4}), C.epoch(1, 0))
     log.batch(1, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL))
-    log.batch(5, C.member("b"), C.epoch(2, 0)).batch(6, C.partition_metadata({"t": 6}), C.epoch(3, 0))
+    log.batch(5, C.member("b"), C.epoch(2, 0)).batch(
+        6, C.partition_metadata({"t": 6}), C.epoch(3, 0)
+    )
     log.batch(7, C.target_epoch(3), C.current("a", 3, LOW), C.current("b", 3, {"T": [2, 3, 4, 5]}))
     row = history(log).rebalances[1]
     assert (row["generation"], row["reasons"]) == (3, ["member_joined", "partitions_changed"])
 
 
 def test_partition_metadata_that_is_first_written_to_a_group_that_was_there_changed():
-    """A topic that was not there when members subscribed to it, or of which the records before were not read."""
-    log = Log().batch(0, C.member("a"), C.epoch(1, 0), C.target("a", {}), C.target_epoch(1), C.current("a", 1, {}))
+    """A topic that was not there when members subscribed to it, or of which the records before were
+    not read.
+    """
+    log = Log().batch(
+        0, C.member("a"), C.epoch(1, 0), C.target("a", {}), C.target_epoch(1), C.current("a", 1, {})
+    )
     log.batch(9, C.partition_metadata({"t": 4}), C.epoch(2, 0))
     log.batch(10, C.target("a", ALL), C.target_epoch(2), C.current("a", 2, ALL))
     assert history(log).rebalances[1]["reasons"] == ["partitions_changed"]
 
 
-@pytest.mark.parametrize("after", [[(4, None, None), C.epoch(2, 7)], [C.partition_metadata({"t": 4}), C.epoch(2, 0)]])
+@pytest.mark.parametrize(
+    "after", [[(4, None, None), C.epoch(2, 7)], [C.partition_metadata({"t": 4}), C.epoch(2, 0)]]
+)
 def test_another_version_of_kafka_that_keeps_it_otherwise_tells_no_growth(after):
-    before = [C.partition_metadata({"t": 4}), C.epoch(1, 0)] if after[0][2] is None else [C.epoch(1, 7)]
-    log = Log().batch(0, C.member("a"), *before, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL))
+    before = (
+        [C.partition_metadata({"t": 4}), C.epoch(1, 0)] if after[0][2] is None else [C.epoch(1, 7)]
+    )
+    log = Log().batch(
+        0, C.member("a"), *before, C.target("a", ALL), C.target_epoch(1), C.current("a", 1, ALL)
+    )
     log.batch(9, *after).batch(10, C.target_epoch(2), C.current("a", 2, ALL))
     assert history(log).rebalances[1]["reasons"] == ["same_members"]
 
@@ -357,12 +430,20 @@ def test_a_pattern_that_matched_anew():
     def resolved(*topics):
         return (16, None, {"regex": "t.*", "topics": list(topics)})
 
-    log = Log().batch(0, C.member("a", [], regex="t.*"), C.epoch(1), C.target_epoch(1), C.current("a", 1, {}))
-    log.batch(1, resolved("t"), C.epoch(2, 2), C.target_epoch(2), C.current("a", 2, ALL))
-    log.batch(9, resolved("t", "t2"), C.epoch(3, 3), C.target_epoch(3), C.current("a", 3, ALL | {"T2": [0]}))
-    log.batch(20, C.member("b", [], regex="t.*"), C.epoch(4, 3), C.target_epoch(4), C.current("a", 4, ALL)).batch(
-        21, C.current("b", 4, {"T2": [0]})
+    log = Log().batch(
+        0, C.member("a", [], regex="t.*"), C.epoch(1), C.target_epoch(1), C.current("a", 1, {})
     )
+    log.batch(1, resolved("t"), C.epoch(2, 2), C.target_epoch(2), C.current("a", 2, ALL))
+    log.batch(
+        9,
+        resolved("t", "t2"),
+        C.epoch(3, 3),
+        C.target_epoch(3),
+        C.current("a", 3, ALL | {"T2": [0]}),
+    )
+    log.batch(
+        20, C.member("b", [], regex="t.*"), C.epoch(4, 3), C.target_epoch(4), C.current("a", 4, ALL)
+    ).batch(21, C.current("b", 4, {"T2": [0]}))
     reasons = [row["reasons"] for row in history(log).rebalances]
     assert reasons[1:] == [["partitions_changed"], ["partitions_changed"], ["member_joined"]]
 
@@ -373,7 +454,9 @@ def test_a_pattern_that_nobody_has_any_more_is_no_reason():
     )
     log.batch(2, C.current("a", 2, ALL))
     unresolved = (16, None, None)
-    log.batch(9, C.member("a", ["t"]), unresolved, C.epoch(3), C.target_epoch(3), C.current("a", 3, ALL))
+    log.batch(
+        9, C.member("a", ["t"]), unresolved, C.epoch(3), C.target_epoch(3), C.current("a", 3, ALL)
+    )
     log.rows[-4]["regular_expression"] = {"regex": "t.*"}  # a tombstone has what its key tells
     assert history(log).rebalances[2]["reasons"] == ["subscription_changed"]
 
@@ -390,7 +473,10 @@ def test_the_assignor_that_members_ask_for():
 def share_state(made=(), **making):
     """State of one partition of each topic, by id: name."""
     parts = [
-        [{"topic_id": topic_id, "topic": name, "partitions": [0]} for topic_id, name in dict(of).items()]
+        [
+            {"topic_id": topic_id, "topic": name, "partitions": [0]}
+            for topic_id, name in dict(of).items()
+        ]
         for of in (making, made)
     ]
     return (15, None, dict(zip(("initializing", "initialized"), parts, strict=True)))
@@ -399,9 +485,16 @@ def share_state(made=(), **making):
 def wanting_another_topic():
     """A share group whose member wants a second topic, of which state is being made."""
     s, has = SHARE, {"T": [0]}
-    log = Log().batch(0, s.member("a"), s.epoch(1), s.target("a", has), s.target_epoch(1), s.current("a", 1, has))
+    log = Log().batch(
+        0, s.member("a"), s.epoch(1), s.target("a", has), s.target_epoch(1), s.current("a", 1, has)
+    )
     return log.batch(
-        10, s.member("a", ("t", "u")), s.epoch(2, 2), s.target_epoch(2), s.current("a", 2, has), share_state(U="u")
+        10,
+        s.member("a", ("t", "u")),
+        s.epoch(2, 2),
+        s.target_epoch(2),
+        s.current("a", 2, has),
+        share_state(U="u"),
     )
 
 
@@ -412,7 +505,11 @@ def test_a_topic_that_nobody_wants_any_more_is_worth_no_epoch_of_a_share_group()
     log.batch(11, share_state(made={"U": "u"}))
     for _ in range(2):
         row = history(log).rebalances[1]
-        assert (row["generation"], row["skipped_generations"], row["ended_before"]) == (3, 0, at(10.5))
+        assert (row["generation"], row["skipped_generations"], row["ended_before"]) == (
+            3,
+            0,
+            at(10.5),
+        )
         log.batch(86_400, s.member("b"), s.epoch(4), s.target("b", {"T": [0]}), s.target_epoch(4))
     assert len(history(log).rebalances) == 3
 
@@ -430,7 +527,9 @@ def test_state_that_is_made_before_there_is_a_target_is_worth_no_epoch_of_its_ow
     """The target may wait for assignment.interval.ms, and then has what was made meanwhile."""
     s, has = SHARE, {"T": [0], "U": [0]}
     log = Log().batch(0, s.member("a"), s.epoch(1), s.target("a", {"T": [0]}), s.target_epoch(1))
-    log.batch(1, s.current("a", 1, {"T": [0]})).batch(10, s.member("a", ("t", "u")), s.epoch(2, 2), share_state(U="u"))
+    log.batch(1, s.current("a", 1, {"T": [0]})).batch(
+        10, s.member("a", ("t", "u")), s.epoch(2, 2), share_state(U="u")
+    )
     log.batch(11, share_state(made={"U": "u"}))
     log.batch(12, s.target("a", has), s.target_epoch(2), s.current("a", 2, has))
     assert history(log).rebalances[1]["ended_before"] == at(12)
@@ -464,7 +563,9 @@ def test_the_extra_epoch_for_state_of_a_share_group_is_part_of_the_join():
 
 def test_a_partition_that_members_of_a_share_group_share_is_kept_where_one_stays():
     s = SHARE
-    log = started(s).batch(5, s.member("b"), s.epoch(2), s.target("b", ALL), s.target_epoch(2), s.current("b", 2, ALL))
+    log = started(s).batch(
+        5, s.member("b"), s.epoch(2), s.target("b", ALL), s.target_epoch(2), s.current("b", 2, ALL)
+    )
     log.batch(6, s.current("a", 2, {"T": [0, 1, 2]}))
     assert counts(history(log).rebalances[1]) == (3, 1, 0, 0)
 
@@ -485,20 +586,33 @@ def test_a_new_topology_of_a_streams_group():
 
 def test_deleted_and_made_again():
     log = started().batch(5, *C.gone("a"), C.epoch(2)).batch(9, *C.deleted())
-    log.batch(20, C.member("b"), C.epoch(1), C.target("b", ALL), C.target_epoch(1), C.current("b", 1, ALL))
+    log.batch(
+        20, C.member("b"), C.epoch(1), C.target("b", ALL), C.target_epoch(1), C.current("b", 1, ALL)
+    )
     told = history(log)
     assert told.names == ["created", "deleted", "created"]
     row = told.rebalances[2]
-    assert (row["prev_generation"], row["skipped_generations"], row["since_previous_ms"]) == (0, 0, None)
+    assert (row["prev_generation"], row["skipped_generations"], row["since_previous_ms"]) == (
+        0,
+        0,
+        None,
+    )
 
 
 def test_lost_records_end_what_went_on_and_the_next_converged_epoch_is_known_again():
     log = joining()
     log.span("lost", log.next_offset, 200, seconds=30)
-    log.batch(40, C.member("c"), C.epoch(7), C.target_epoch(7), C.current("c", 7, {})).batch(41, C.current("a", 7, LOW))
+    log.batch(40, C.member("c"), C.epoch(7), C.target_epoch(7), C.current("c", 7, {})).batch(
+        41, C.current("a", 7, LOW)
+    )
     log.batch(50, *C.gone("c"), C.epoch(8)).batch(51, C.target_epoch(8), C.current("a", 8, LOW))
     told = history(log)
-    assert [row["end_reason"] for row in told.rebalances] == ["completed", "unknown", "completed", "completed"]
+    assert [row["end_reason"] for row in told.rebalances] == [
+        "completed",
+        "unknown",
+        "completed",
+        "completed",
+    ]
     assert [row["reasons"] for row in told.rebalances[2:]] == [None, ["member_left"]]
     assert told.names == ["created", "records_lost"]
 
@@ -520,7 +634,9 @@ def classic_group(*members):
 
 
 def upgraded():
-    """A consumer of KIP-848 joins a classic group: one batch says the group as it was, and then the join."""
+    """A consumer of KIP-848 joins a classic group: one batch says the group as it was, and then the
+    join.
+    """
     log = classic_group(classic_member("a", has={"t": [0, 1, 2, 3]}))
     return log.batch(
         9,
@@ -544,9 +660,17 @@ def test_a_conversion_to_the_consumer_protocol_is_followed():
     told = history(log)
     assert told.names == ["created", "converted"]
     event = told.events[1]
-    assert (event["prev_group_type"], event["group_type"], event["offset"]) == ("classic", "consumer", 106)
+    assert (event["prev_group_type"], event["group_type"], event["offset"]) == (
+        "classic",
+        "consumer",
+        106,
+    )
     row = told.rebalances[2]
-    assert (row["group_type"], row["prev_group_type"], row["prev_generation"]) == ("consumer", "classic", 5)
+    assert (row["group_type"], row["prev_group_type"], row["prev_generation"]) == (
+        "consumer",
+        "classic",
+        5,
+    )
     assert (row["generation"], row["skipped_generations"], row["members_joined"]) == (6, 0, 1)
     assert row["reasons"] == ["member_joined", "converted"]
     assert counts(row) == (2, 2, 0, 0)
@@ -561,18 +685,31 @@ def test_a_conversion_back_is_followed_with_the_member_that_left():
     assert told.names == ["created", "converted", "converted"]
     assert len(told.rebalances) == 4
     row = told.rebalances[3]
-    assert (row["group_type"], row["prev_group_type"], row["prev_members"]) == ("classic", "consumer", 2)
+    assert (row["group_type"], row["prev_group_type"], row["prev_members"]) == (
+        "classic",
+        "consumer",
+        2,
+    )
     assert (row["generation"], row["prev_generation"], row["skipped_generations"]) == (7, 6, 0)
     assert row["reasons"] == ["member_left", "converted"]
 
 
 def test_a_conversion_back_whose_only_record_is_the_next_generation():
     log = joined().batch(
-        20, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(3, [classic_member("a", has={"t": [0]})])
+        20,
+        *C.gone("b"),
+        *C.gone("a"),
+        *C.deleted(),
+        classic(3, [classic_member("a", has={"t": [0]})]),
     )
     told = history(log)
     row = told.rebalances[2]
-    assert (row["prev_group_type"], row["prev_generation"], row["skipped_generations"], row["members_left"]) == (
+    assert (
+        row["prev_group_type"],
+        row["prev_generation"],
+        row["skipped_generations"],
+        row["members_left"],
+    ) == (
         "consumer",
         2,
         0,
@@ -600,7 +737,9 @@ def test_a_conversion_tells_no_change_of_partitions(has):
     )
     there = history(log).rebalances[2]
     assert (there["partitions_added"], there["reasons"]) == (len(has["T"]) - 4, ["converted"])
-    log = joined().batch(20, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(2, members := old_members()))
+    log = joined().batch(
+        20, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(2, members := old_members())
+    )
     back = history(log.batch(21, classic(3, members))).rebalances[2]
     assert (back["members_left"], back["reasons"]) == (0, ["converted"])
 
@@ -611,7 +750,11 @@ def old_members():
 
 def test_a_conversion_before_a_rebalance_completed_ends_it():
     log = joining().batch(
-        6, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(2, [classic_member("a", has={"t": [0]})])
+        6,
+        *C.gone("b"),
+        *C.gone("a"),
+        *C.deleted(),
+        classic(2, [classic_member("a", has={"t": [0]})]),
     )
     row = history(log).rebalances[1]
     assert (row["end_reason"], row["ended_before"]) == ("converted", at(6))
@@ -620,15 +763,27 @@ def test_a_conversion_before_a_rebalance_completed_ends_it():
 def test_an_empty_classic_group_that_is_taken_over_starts_afresh():
     log = classic_group(classic_member("a")).batch(5, classic(6))
     log.batch(
-        9, (2, None, None), C.member("b"), C.epoch(1), C.target("b", ALL), C.target_epoch(1), C.current("b", 1, ALL)
+        9,
+        (2, None, None),
+        C.member("b"),
+        C.epoch(1),
+        C.target("b", ALL),
+        C.target_epoch(1),
+        C.current("b", 1, ALL),
     )
     told = history(log)
     assert told.names == ["created", "deleted", "created"]
     row = told.rebalances[-1]
-    assert (row["prev_group_type"], row["prev_generation"], row["reasons"]) == (None, 0, ["member_joined"])
+    assert (row["prev_group_type"], row["prev_generation"], row["reasons"]) == (
+        None,
+        0,
+        ["member_joined"],
+    )
 
 
-@pytest.mark.parametrize(("protocols", "event"), [([{"name": "range"}], "converted"), (None, "deleted")])
+@pytest.mark.parametrize(
+    ("protocols", "event"), [([{"name": "range"}], "converted"), (None, "deleted")]
+)
 def test_a_group_of_which_only_the_tombstone_was_read(protocols, event):
     log = Log().batch(9, (2, None, None), C.member("a", protocols=protocols), C.epoch(5))
     assert history(log).names[0] == event
@@ -639,10 +794,18 @@ def test_a_group_of_which_only_the_tombstone_was_read(protocols, event):
 
 def test_every_cut_gives_the_same():
     log = upgraded().batch(10, C.current("a", 6, LOW)).batch(11, C.current("b", 6, HIGH))
-    log.batch(20, *C.gone("b"), *C.gone("a"), *C.deleted(), classic(6, [classic_member("a", has={"t": [0, 1]})]))
+    log.batch(
+        20,
+        *C.gone("b"),
+        *C.gone("a"),
+        *C.deleted(),
+        classic(6, [classic_member("a", has={"t": [0, 1]})]),
+    )
     log.batch(22, classic(7, [classic_member("a", has={"t": [0, 1]})]))
     log.span("lost", log.next_offset, 300, seconds=30)
-    log.batch(40, C.member("c"), C.epoch(8), C.target_epoch(8), C.current("c", 8, {})).batch(41, C.current("a", 8, LOW))
+    log.batch(40, C.member("c"), C.epoch(8), C.target_epoch(8), C.current("c", 8, {})).batch(
+        41, C.current("a", 8, LOW)
+    )
     whole = history(log)
     for cut in range(len(log.rows)):
         assert history(log, [cut]) == whole

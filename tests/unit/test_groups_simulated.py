@@ -1,4 +1,6 @@
-"""Random lives of groups, whose coordinators keep their own account: the fold tells the same, whole or cut anywhere."""
+"""Random lives of groups, whose coordinators keep their own account: the fold tells the same, whole
+or cut anywhere.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -37,10 +39,16 @@ def test_the_fold_tells_what_the_coordinator_lived_through(maker, partitions, ac
         for row, account in zip(told.rebalances, group.accounts, strict=True)
     ] == group.accounts
     restarts = [
-        (event["prev_member_id"], event["member_id"]) for event in told.events if event["event"] == "static_restart"
+        (event["prev_member_id"], event["member_id"])
+        for event in told.events
+        if event["event"] == "static_restart"
     ]
     assert restarts == group.restarts
-    assert told.names.count("created") == len(told.names) - len(restarts) == (1 if group.log.rows else 0)
+    assert (
+        told.names.count("created")
+        == len(told.names) - len(restarts)
+        == (1 if group.log.rows else 0)
+    )
     for row, members in zip(told.rebalances, told.members, strict=True):
         changes = [member["change"] for member in members.values()]
         assert [changes.count(change) for change in ("left", "restarted")] == [
@@ -67,7 +75,9 @@ def test_a_rebalance_is_open_while_a_record_that_may_end_it_is_to_come(maker, pa
 @pytest.mark.parametrize("maker", MAKERS)
 @settings(max_examples=examples(15))
 @given(partitions=st.integers(1, 4), actions=ACTIONS, begin=st.integers(0, 200))
-def test_of_a_group_that_is_met_in_mid_life_nothing_is_open_once_it_is_at_rest(maker, partitions, actions, begin):
+def test_of_a_group_that_is_met_in_mid_life_nothing_is_open_once_it_is_at_rest(
+    maker, partitions, actions, begin
+):
     group = MAKERS[maker](partitions)
     for action in actions:
         group.do(action)

@@ -19,7 +19,9 @@ SCHEMAS = {table.schema for table in TABLES}
 @pytest.mark.parametrize("file", READERS)
 def test_no_history_is_named_where_all_are_read(file: str) -> None:
     text = (ROOT / file).read_text()
-    names = {name for history in HISTORIES for name in (*history().names, history.__name__)} - SCHEMAS
+    names = {
+        name for history in HISTORIES for name in (*history().names, history.__name__)
+    } - SCHEMAS
     assert not {name for name in names if re.search(rf"\b{name}\b", text)}
 
 

@@ -1,4 +1,6 @@
-"""Answers to cold requests whose bytes are wrong, or made to cost: one clear error each, in bounded memory and time."""
+"""Answers to cold requests whose bytes are wrong, or made to cost: one clear error each, in bounded
+memory and time.
+"""
 
 import math
 import time
@@ -71,10 +73,13 @@ def test_a_billion_entries_in_twelve_bytes_are_one_error(costs_little: None) -> 
     with pytest.raises(ProtocolError) as raised:
         read(ListGroupsRequest, 2, body)
     assert str(raised.value) == (
-        "ListGroupsResponse v2: the body at byte 10: an array of 1000000000 entries, but 2 bytes are left"
+        "ListGroupsResponse v2: the body at byte 10: an array of 1000000000 entries, but 2 bytes "
+        "are left"
     )
     broker: Any = SimpleNamespace(
-        address=("one", 9092), api_versions={16: (0, 2)}, request=lambda *_, **__: Answer(body, datetime.now(UTC), 1.0)
+        address=("one", 9092),
+        api_versions={16: (0, 2)},
+        request=lambda *_, **__: Answer(body, datetime.now(UTC), 1.0),
     )
     with pytest.raises(PollError) as refused:
         Question(ListGroupsRequest, {}).ask(broker, math.inf)
@@ -91,7 +96,9 @@ def test_a_count_is_held_against_the_bytes_that_are_left(costs_little: None, cou
     varint += bytes([left])
     one_group = bytes(4) + b"\2" + b"\2g"
     for body in (bytes(4) + varint + bytes(1), one_group + varint + bytes(1)):
-        with pytest.raises(ProtocolError, match=f"an array of {count} entries, but 1 bytes are left"):
+        with pytest.raises(
+            ProtocolError, match=f"an array of {count} entries, but 1 bytes are left"
+        ):
             read(OffsetFetchRequest, 9, body)
 
 
@@ -106,15 +113,24 @@ def test_a_varint_that_does_not_end_costs_no_time(costs_little: None) -> None:
 
 
 def test_what_takes_long_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    partition = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": 1, "metadata": ""}
+    partition = {
+        "partition_index": 0,
+        "committed_offset": 1,
+        "committed_leader_epoch": 1,
+        "metadata": "",
+    }
     topic = {"name": "t", "partitions": [partition | {"error_code": 0}] * 2_000}
     group = {"group_id": "g", "error_code": 0, "topics": [topic]}
     body = written(response_of(OffsetFetchRequest), 9, {"throttle_time_ms": 0, "groups": [group]})
     monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=count().__next__))
-    with pytest.raises(TooSlowError, match=r"OffsetFetchResponse v9: .* entry 192 of 2000 when its time is over"):
+    with pytest.raises(
+        TooSlowError, match=r"OffsetFetchResponse v9: .* entry 192 of 2000 when its time is over"
+    ):
         read_response(OffsetFetchRequest, 9, body, deadline=4)
     broker: Any = SimpleNamespace(
-        address=("one", 9092), api_versions={9: (0, 9)}, request=lambda *_, **__: Answer(body, datetime.now(UTC), 1.0)
+        address=("one", 9092),
+        api_versions={9: (0, 9)},
+        request=lambda *_, **__: Answer(body, datetime.now(UTC), 1.0),
     )
     monkeypatch.setattr("metadata_source.questions.read_by", lambda _: 4)
     monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=count().__next__))
@@ -126,9 +142,14 @@ def test_what_takes_long_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -
 def test_tagged_fields_end_too(costs_little: None) -> None:
     """Their number, the entries of an array among them, and the time that they take."""
     topics = bytes(4) + bytes(2) + b"\1"
-    endless, endpoints = topics + b"\xff\xff\xff\xff\x0f", topics + b"\1\0\1" + b"\xff\xff\xff\xff\x0f" + bytes(9)
+    endless, endpoints = (
+        topics + b"\xff\xff\xff\xff\x0f",
+        topics + b"\1\0\1" + b"\xff\xff\xff\xff\x0f" + bytes(9),
+    )
     for body in (endless, endpoints):
-        with pytest.raises(ProtocolError, match="FetchSnapshotResponse v1: the body at byte 7: more bytes wanted"):
+        with pytest.raises(
+            ProtocolError, match="FetchSnapshotResponse v1: the body at byte 7: more bytes wanted"
+        ):
             read(FetchSnapshotRequest, 1, body)
 
 
@@ -154,7 +175,9 @@ def test_many_tagged_fields_end_at_the_deadline() -> None:
 
 
 @of_each
-def test_no_prefix_is_an_answer_and_changed_bytes_raise_no_other_error(request_: Any, version: int) -> None:
+def test_no_prefix_is_an_answer_and_changed_bytes_raise_no_other_error(
+    request_: Any, version: int
+) -> None:
     body = body_of(request_, version)
     for size in range(0, len(body), 5):
         with pytest.raises(ProtocolError):

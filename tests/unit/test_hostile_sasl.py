@@ -1,4 +1,6 @@
-"""A peer that speaks SASL and means no good is refused in bounded time, with a line of bounded length."""
+"""A peer that speaks SASL and means no good is refused in bounded time, with a line of bounded
+length.
+"""
 
 import base64
 import errno
@@ -46,10 +48,16 @@ def first_answer(iterations: str) -> SaslStep:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-@pytest.mark.parametrize("iterations", ["1", "4095", "1000001", "99999999999999999999", "x", "-5000"])
-def test_iterations_that_are_too_few_or_too_many_are_refused(mechanism: str, iterations: str) -> None:
+@pytest.mark.parametrize(
+    "iterations", ["1", "4095", "1000001", "99999999999999999999", "x", "-5000"]
+)
+def test_iterations_that_are_too_few_or_too_many_are_refused(
+    mechanism: str, iterations: str
+) -> None:
     answered = []
-    error = refused(mechanism, first_answer(iterations), lambda token: answered.append(token) or (0, None, b""))
+    error = refused(
+        mechanism, first_answer(iterations), lambda token: answered.append(token) or (0, None, b"")
+    )
     assert error.kind == "protocol"
     assert "SCRAM wants 4,096 to 1,000,000 iterations (RFC 5802, RFC 7677)" in error.problem
     assert not answered, "a proof for few iterations is a password to guess"
@@ -57,7 +65,11 @@ def test_iterations_that_are_too_few_or_too_many_are_refused(mechanism: str, ite
 
 def test_iterations_within_the_bounds_are_answered() -> None:
     answered = []
-    error = refused("SCRAM-SHA-256", first_answer("4096"), lambda token: answered.append(token) or (58, "no", b""))
+    error = refused(
+        "SCRAM-SHA-256",
+        first_answer("4096"),
+        lambda token: answered.append(token) or (58, "no", b""),
+    )
     assert answered
     assert error.kind == "authentication"
 
@@ -74,7 +86,9 @@ def test_iterations_within_the_bounds_are_answered() -> None:
         ("I\u00adX \u2168", "I\u00adX \u2168".encode()),
     ],
 )
-def test_of_a_users_name_scrams_own_signs_are_escaped(mechanism: str, username: str, sent: bytes) -> None:
+def test_of_a_users_name_scrams_own_signs_are_escaped(
+    mechanism: str, username: str, sent: bytes
+) -> None:
     """RFC 5802, 5.1."""
     begun: list[bytes] = []
     refused(mechanism, lambda token: begun.append(token) or (58, "no", b""), username=username)
@@ -84,7 +98,9 @@ def test_of_a_users_name_scrams_own_signs_are_escaped(mechanism: str, username: 
 
 @pytest.mark.parametrize("what", ["NetworkSelector", "socket.create_connection"])
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
-def test_a_process_that_may_open_no_more_files_says_so(what: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_may_open_no_more_files_says_so(
+    what: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
@@ -93,7 +109,10 @@ def test_a_process_that_may_open_no_more_files_says_so(what: str, code: int, mon
     with pytest.raises(PollError) as caught:
         Connection(cluster, cluster.bootstrap_servers[0], time.monotonic() + 10)
     assert caught.value.kind == "too_many_files"
-    assert "no more files may be opened here: raise the limit (ulimit -n, LimitNOFILE)" in caught.value.problem
+    assert (
+        "no more files may be opened here: raise the limit (ulimit -n, LimitNOFILE)"
+        in caught.value.problem
+    )
 
 
 def test_of_a_brokers_own_text_the_begin_is_kept() -> None:

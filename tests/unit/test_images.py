@@ -22,14 +22,22 @@ OPPOSITE = {Age.OLDER: Age.NEWER, Age.NEWER: Age.OLDER}
         (made(orders=[(6, (1, 2)), (2, (1, 2))], audit=[(0, (2,))]), Difference(Age.UNCLEAR, 2, 1)),
         (made(orders=[(5, (0, 1)), (3, (1, 2))], audit=[(0, (2,))]), Difference(Age.UNCLEAR, 1, 0)),
         # Broker 0, which gives the first answer, is fenced by the second.
-        (made((1, 2), orders=[(5, (0, 1, 2)), (3, (1, 2))], audit=[(0, (2,))]), Difference(Age.OLDER, 0, 0)),
-        (made((0, 1), orders=[(5, (0, 1, 2)), (3, (1, 2))], audit=[(0, (2,))]), Difference(Age.UNCLEAR, 0, 0)),
+        (
+            made((1, 2), orders=[(5, (0, 1, 2)), (3, (1, 2))], audit=[(0, (2,))]),
+            Difference(Age.OLDER, 0, 0),
+        ),
+        (
+            made((0, 1), orders=[(5, (0, 1, 2)), (3, (1, 2))], audit=[(0, (2,))]),
+            Difference(Age.UNCLEAR, 0, 0),
+        ),
         (made(orders=[(5, (0, 1, 2)), (3, (1, 2))]), Difference(Age.UNCLEAR, 1, 0)),
         (made(orders=[(5, (0, 1, 2))] * 3, audit=[(0, (2,))]), Difference(Age.OLDER, 2, 2)),
     ],
     ids=["same", "moved", "both", "shrunk", "fenced", "another gone", "topic", "grown"],
 )
-def test_leader_epochs_tell_and_then_the_list_of_brokers(after: ClusterMetadata, found: Difference) -> None:
+def test_leader_epochs_tell_and_then_the_list_of_brokers(
+    after: ClusterMetadata, found: Difference
+) -> None:
     assert difference(BEFORE, 0, after, 1) == found
     assert difference(after, 1, BEFORE, 0) == replace(found, age=OPPOSITE.get(found.age, found.age))
 
@@ -51,14 +59,18 @@ def test_a_version_that_tells_no_ids_is_compared_by_names() -> None:
     assert difference(without, 0, moved, 1).age is Age.OLDER
 
 
-def test_without_ids_a_broker_that_is_fenced_may_show_the_higher_epochs_of_a_topic_that_was_made_again() -> None:
+def test_without_ids_a_broker_that_is_fenced_may_show_the_higher_epochs_of_a_topic_that_was_made_again() -> (
+    None
+):
     again = made((1, 2), orders=[(0, (0, 1, 2)), (0, (1, 2))], audit=[(0, (2,))])
     assert difference(BEFORE, 0, again, 1).age is Age.NEWER, "the same ids: epochs never fall"
     before, again = (replace(each, topics=without_ids(each.topics)) for each in (BEFORE, again))
     assert difference(before, 0, again, 1).age is Age.UNCLEAR
     assert difference(again, 1, before, 0).age is Age.UNCLEAR
     moved = made((1, 2), orders=[(6, (1, 2)), (3, (1, 2))], audit=[(0, (2,))])
-    assert difference(before, 0, replace(moved, topics=without_ids(moved.topics)), 1).age is Age.OLDER
+    assert (
+        difference(before, 0, replace(moved, topics=without_ids(moved.topics)), 1).age is Age.OLDER
+    )
 
 
 def test_epochs_that_are_not_told_tell_nothing() -> None:

@@ -1,5 +1,6 @@
-"""The questions of an incident review, asked of a lake whose history is known, in DuckDB: what the rules make of its
-polls, and rows of groups. That Spark answers the same is in tests/spark/test_questions.py and tests/notebooks.
+"""The questions of an incident review, asked of a lake whose history is known, in DuckDB: what the
+rules make of its polls, and rows of groups. That Spark answers the same is in
+tests/spark/test_questions.py and tests/notebooks.
 """
 
 import re
@@ -42,11 +43,15 @@ class TestGroups(incident_questions.Groups):
 
 
 def at(seconds: float) -> datetime:
-    return datetime(2026, 11, 1, 12, 1, tzinfo=UTC).replace(second=int(seconds), microsecond=round(seconds % 1 * 1e6))
+    return datetime(2026, 11, 1, 12, 1, tzinfo=UTC).replace(
+        second=int(seconds), microsecond=round(seconds % 1 * 1e6)
+    )
 
 
 def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
-    """Records of billing were lost at 70 s; search was deleted at 81.2 s, and reports before all that."""
+    """Records of billing were lost at 70 s; search was deleted at 81.2 s, and reports before all
+    that.
+    """
     known_since = {"billing": at(10)}
     deleted = {"search": at(21.2), "reports": datetime(2026, 11, 1, 11, 59, tzinfo=UTC)}
 
@@ -58,13 +63,19 @@ def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
         }
 
     known = known_rows()
-    with asking(known | {groups.GROUP_LIVES: list(map(with_a_gap, known[groups.GROUP_LIVES]))}) as asked:
-        rows = {row["group_id"]: row for row in asked(questions.text_of("group_stability"), PARAMETERS)}
+    with asking(
+        known | {groups.GROUP_LIVES: list(map(with_a_gap, known[groups.GROUP_LIVES]))}
+    ) as asked:
+        rows = {
+            row["group_id"]: row for row in asked(questions.text_of("group_stability"), PARAMETERS)
+        }
     assert rows.keys() == {"billing", "search", "shop", "audit", "fresh"}
     billing, search = rows["billing"], rows["search"]
     assert (billing["rebalances"], billing["seconds_min"]) == (8, pytest.approx(14))
     # Six that took a second each, and from 70 to 88 at most.
-    assert (billing["per_hour"], billing["percent_min"], billing["percent_max"]) == pytest.approx((720, 20, 60))
+    assert (billing["per_hour"], billing["percent_min"], billing["percent_max"]) == pytest.approx(
+        (720, 20, 60)
+    )
     assert (search["per_hour"], search["percent_min"]) == pytest.approx((3600 / 76.2, 120 / 76.2))
 
 

@@ -1,4 +1,6 @@
-"""`python -m metadata_source inspect` prints every field, and names the mistakes that brokers have made."""
+"""`python -m metadata_source inspect` prints every field, and names the mistakes that brokers have
+made.
+"""
 
 import subprocess
 import sys
@@ -33,16 +35,26 @@ def run(tmp_path: Path, body: bytes, *options: str) -> int:
     return main(["inspect", str(file), *options])
 
 
-def test_a_right_response_is_printed_field_by_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_right_response_is_printed_field_by_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     body = write_message(METADATA_RESPONSE, 12, response())
     assert run(tmp_path, body, "--version", "12") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["0", "00", "00", "00", "00", "throttle_time_ms", "=", "0"]
     assert lines[1].split() == ["4", "02", "brokers", "=", "1", "entry"]
-    assert lines[3].split() == ["9", *b"\x09broker-0".hex(" ").split(), "brokers[0].host", "=", "'broker-0'"]
+    assert lines[3].split() == [
+        "9",
+        *b"\x09broker-0".hex(" ").split(),
+        "brokers[0].host",
+        "=",
+        "'broker-0'",
+    ]
     assert any(line.endswith("topics[1].partitions[0].offline_replicas = []") for line in lines)
     assert lines[-1] == f"{len(body)} bytes: a MetadataResponse v12"
-    printed = [(int(line[:9]), bytes.fromhex(line[11:58])) for line in lines[:-1] if " .. " not in line]
+    printed = [
+        (int(line[:9]), bytes.fromhex(line[11:58])) for line in lines[:-1] if " .. " not in line
+    ]
     assert all(body[offset : offset + len(shown)] == shown for offset, shown in printed)
     assert sum(len(shown) for _, shown in printed) > len(body) / 2
 
@@ -55,7 +67,11 @@ def test_mistakes_of_brokers_are_recognized(version: int, words: str, message: A
 
 def test_most_mistakes_have_one_explanation_only() -> None:
     found = [
-        list(explanations_of(write_message(each.values[2], each.values[0], response()), each.values[0]))
+        list(
+            explanations_of(
+                write_message(each.values[2], each.values[0], response()), each.values[0]
+            )
+        )
         for each in MISTAKES
     ]
     assert sum(len(each) == 1 for each in found) > 0.8 * len(found)
@@ -99,16 +115,30 @@ def test_what_nothing_explains_is_said(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("options", [["--skip", "99"], ["--skip", "-1"]])
-def test_a_wrong_skip_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+def test_a_wrong_skip_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
     assert run(tmp_path, b"12345", "--version", "12", *options) == 2
-    assert capsys.readouterr().err == f"--skip {options[1]}: {tmp_path / 'response.bin'} has 5 bytes\n"
+    assert (
+        capsys.readouterr().err == f"--skip {options[1]}: {tmp_path / 'response.bin'} has 5 bytes\n"
+    )
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_there_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["inspect", str(tmp_path / "none"), "--version", "12"]) == 2
     assert capsys.readouterr().err == f"{tmp_path / 'none'}: No such file or directory\n"
 
 
 def test_inspect_needs_neither_numpy_nor_pyarrow() -> None:
-    code = "import sys, metadata_source.__main__; print({'numpy', 'pyarrow', 'pyspark', 'kafka'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    code = (
+        "import sys, metadata_source.__main__; print({'numpy', 'pyarrow', 'pyspark', 'kafka'} & "
+        "set(sys.modules))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )

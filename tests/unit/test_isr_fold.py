@@ -1,4 +1,6 @@
-"""Brokers out of ISRs, levels and incidents: against the rules written a second time, however rounds are cut."""
+"""Brokers out of ISRs, levels and incidents: against the rules written a second time, however
+rounds are cut.
+"""
 
 from datetime import datetime, timedelta
 
@@ -8,7 +10,15 @@ from hypothesis import strategies as st
 from schemas.gold import LEVELS
 from tests.support import gold_oracle
 from tests.support.examples import examples
-from tests.support.isr_rounds import CHANGES, EPISODES, INCIDENTS, TABLES, Rows, folded, wait_for_ever
+from tests.support.isr_rounds import (
+    CHANGES,
+    EPISODES,
+    INCIDENTS,
+    TABLES,
+    Rows,
+    folded,
+    wait_for_ever,
+)
 from tests.support.silver_rows import History, Row, random_history
 
 POLLS = 16
@@ -29,9 +39,16 @@ def assert_as_the_rules_say(rows: Rows, history: History, now: datetime) -> None
     incidents = gold_oracle.broker_incidents(changes, episodes)
     for table, expected in zip(TABLES, (changes, episodes, incidents), strict=True):
         if expected:
-            assert {name for row in rows[table] for name in row} == {*expected[0], *OWN, *ALSO[table]}
+            assert {name for row in rows[table] for name in row} == {
+                *expected[0],
+                *OWN,
+                *ALSO[table],
+            }
         names = list(expected[0]) if expected else []
-        one, other = (sorted(repr([row[name] for name in names]) for row in each) for each in (rows[table], expected))
+        one, other = (
+            sorted(repr([row[name] for name in names]) for row in each)
+            for each in (rows[table], expected)
+        )
         assert one == other, table
 
 
@@ -51,8 +68,12 @@ def assert_durations(row: Row) -> None:
     if row["ended_poll"] is None:
         assert (row["duration_ms_min"], row["duration_ms_max"]) == (None, None)
         return
-    shortest = row["ended_after"] and (row["ended_after"] - row["began_before"]) // timedelta(milliseconds=1)
-    longest = row["began_after"] and (row["ended_before"] - row["began_after"]) // timedelta(milliseconds=1)
+    shortest = row["ended_after"] and (row["ended_after"] - row["began_before"]) // timedelta(
+        milliseconds=1
+    )
+    longest = row["began_after"] and (row["ended_before"] - row["began_after"]) // timedelta(
+        milliseconds=1
+    )
     assert (row["duration_ms_min"], row["duration_ms_max"]) == (max(0, shortest or 0), longest)
 
 
@@ -63,11 +84,17 @@ def test_deadlines_are_when_rows_change_though_nothing_is_new(seed: int, polls: 
     rows = wait_for_ever(history)
     assert_as_the_rules_say(rows, history, history.polls[-1].at + timedelta(days=1))
     for table in TABLES:
-        assert all(row["is_live"] == (row["ended_poll"] is None) for row in rows[table] if "signs" not in row)
+        assert all(
+            row["is_live"] == (row["ended_poll"] is None)
+            for row in rows[table]
+            if "signs" not in row
+        )
     for row in rows[CHANGES]:
         is_out = row["change"] in {"left", "initially_out"} and row["ended_poll"] is None
         of_incident = any(
-            incident["is_live"] and incident["broker_id"] == row["broker_id"] and incident["poll"] <= row["poll"]
+            incident["is_live"]
+            and incident["broker_id"] == row["broker_id"]
+            and incident["poll"] <= row["poll"]
             for incident in rows[INCIDENTS]
         )
         assert row["is_live"] or not is_out
@@ -88,7 +115,11 @@ def test_random_histories_have_everything() -> None:
     seen: set[object] = set()
     for seed in range(120):
         rows, _ = folded(random_history(seed, POLLS))
-        seen |= {row[name] for row in rows[CHANGES] for name in ("change", "cause", "is_flapping", "end_reason")}
+        seen |= {
+            row[name]
+            for row in rows[CHANGES]
+            for name in ("change", "cause", "is_flapping", "end_reason")
+        }
         seen |= {sign for row in rows[CHANGES] for sign in row["signs"] or ()}
         seen |= {row[name] for row in rows[EPISODES] for name in ("level", "end_reason")}
         if seen >= EVERYTHING:

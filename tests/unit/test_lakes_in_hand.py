@@ -1,5 +1,5 @@
-"""Lakes as people have them: damaged, half made, closed to this user, of an older version. Each is one line and exit 1,
-or is read.
+"""Lakes as people have them: damaged, half made, closed to this user, of an older version. Each is
+one line and exit 1, or is read.
 """
 
 import json
@@ -23,7 +23,9 @@ from tests.spark.store_lake import FOLDER, stored, unpacked
 COUNT = "SELECT count(leader) AS n FROM silver.partition_snapshots"
 TABLE = Path("silver/partition_snapshots")
 NOBODY = 65534
-OLDER = sorted(int(path.name[5:-7]) for path in FOLDER.glob("lake-*.tar.xz") if path != stored(LAKE_VERSION))
+OLDER = sorted(
+    int(path.name[5:-7]) for path in FOLDER.glob("lake-*.tar.xz") if path != stored(LAKE_VERSION)
+)
 
 Damage = Callable[[Path], object]
 
@@ -41,9 +43,13 @@ def lake(whole: Path) -> Iterator[Path]:
         yield Path(shutil.copytree(whole, Path(folder) / "lake"))
 
 
-def asked(lake: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, list[str]]:
+def asked(
+    lake: Path, *arguments: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, list[str]]:
     config = lake.parent / "config.yaml"
-    config.write_text(f"lake: {lake}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n")
+    config.write_text(
+        f"lake: {lake}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n"
+    )
     found = exit_status([*arguments, "--config", str(config)])
     printed = capsys.readouterr()
     return found, printed.out, printed.err.splitlines()
@@ -75,9 +81,18 @@ def cut(lake: Path, pattern: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (without_files, "a file that its log names is gone; restore it from a backup, or take another lake"),
-        (lambda lake: cut(lake, "**/part-*.parquet"), "restore it from a backup, or take another lake"),
-        (lambda lake: cut(lake, "_delta_log/*.json"), "restore it from a backup, or take another lake"),
+        (
+            without_files,
+            "a file that its log names is gone; restore it from a backup, or take another lake",
+        ),
+        (
+            lambda lake: cut(lake, "**/part-*.parquet"),
+            "restore it from a backup, or take another lake",
+        ),
+        (
+            lambda lake: cut(lake, "_delta_log/*.json"),
+            "restore it from a backup, or take another lake",
+        ),
     ],
     ids=["no Parquet", "cut Parquet", "cut log"],
 )
@@ -87,7 +102,9 @@ def test_a_damaged_table_is_named_in_one_line(
     damage(lake)
     found, answer, (line,) = asked(lake, "query", COUNT, capsys=capsys)
     assert (found, answer) == (FAILED, "")
-    assert line.startswith(f"kafka-metadata-history: {lake}: silver.partition_snapshots cannot be read: ")
+    assert line.startswith(
+        f"kafka-metadata-history: {lake}: silver.partition_snapshots cannot be read: "
+    )
     assert line.endswith(says)
 
 
@@ -109,14 +126,19 @@ def test_a_lake_that_this_user_may_not_read_is_one_line(
     assert re.search(r"[Pp]ermission denied: let this user read all files below it$", line)
 
 
-@pytest.mark.parametrize("arguments", [("query", "overview"), ("query", "health"), ("status",), ("report",)])
+@pytest.mark.parametrize(
+    "arguments", [("query", "overview"), ("query", "health"), ("status",), ("report",)]
+)
 def test_a_lake_half_made_is_said_to_be_one(
     lake: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(lake / "internal")
     found, _, (line,) = asked(lake, *arguments, capsys=capsys)
     assert found == FAILED
-    assert re.search(r": not complete: .* is not there; `kafka-metadata-history run` makes what is missing$", line)
+    assert re.search(
+        r": not complete: .* is not there; `kafka-metadata-history run` makes what is missing$",
+        line,
+    )
 
 
 def test_a_name_that_other_readers_would_take_for_another_is_refused() -> None:
@@ -126,34 +148,48 @@ def test_a_name_that_other_readers_would_take_for_another_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", OLDER)
-def test_an_older_lake_is_asked_what_it_has(version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_lake_is_asked_what_it_has(
+    version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     old = unpacked(stored(version), tmp_path)
     found, answer, (_, beside, *_) = asked(old, "query", COUNT, "--format", "json", capsys=capsys)
     assert (found, json.loads(answer)) == (0, {"n": 13})
     assert beside == (
-        f"the lake is of version {version}, older than this program's {LAKE_VERSION}: columns may mean other things"
+        f"the lake is of version {version}, older than this program's {LAKE_VERSION}: columns may "
+        "mean other things"
     )
     found, _, beside = asked(old, "status", capsys=capsys)
     # Version 9 lacks a column of version 8, and has no other.
     is_asked_for_more = version < 8
     assert found == (FAILED if is_asked_for_more else CROSSED)
-    assert any(f"version {version} may lack what this asks for" in line for line in beside) == is_asked_for_more
+    assert (
+        any(f"version {version} may lack what this asks for" in line for line in beside)
+        == is_asked_for_more
+    )
 
 
-def test_an_older_lake_says_what_it_has_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_lake_says_what_it_has_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     old = unpacked(stored(OLDER[0]), tmp_path)
     found, _, (line,) = asked(old, "query", "SELECT cluster FROM gold.group_lag", capsys=capsys)
     assert (found, line) == (
         FAILED,
-        f"kafka-metadata-history: {old}: version {OLDER[0]} had no gold.group_lag, or no such columns for it",
+        (
+            f"kafka-metadata-history: {old}: version {OLDER[0]} had no gold.group_lag, or no such "
+            "columns for it"
+        ),
     )
 
 
-def test_a_lake_of_a_newer_version_is_refused(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lake_of_a_newer_version_is_refused(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for log in (lake / TABLE / "_delta_log").glob("*.json"):
         log.write_text(
             log.read_text().replace(
-                f'"{VERSION_PROPERTY}":"{LAKE_VERSION}"', f'"{VERSION_PROPERTY}":"{LAKE_VERSION + 1}"'
+                f'"{VERSION_PROPERTY}":"{LAKE_VERSION}"',
+                f'"{VERSION_PROPERTY}":"{LAKE_VERSION + 1}"',
             )
         )
     for kept_beside in (lake / TABLE / "_delta_log").glob("*.crc"):
@@ -163,7 +199,9 @@ def test_a_lake_of_a_newer_version_is_refused(lake: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("version", [OLDER[-1], LAKE_VERSION])
-def test_a_lake_is_copied_to_plain_parquet(version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lake_is_copied_to_plain_parquet(
+    version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     old, to = unpacked(stored(version), tmp_path), tmp_path / "copy"
     found, _, beside = asked(old, "export", "--to", str(to), capsys=capsys)
     manifest = json.loads((to / "manifest.json").read_text())

@@ -1,5 +1,5 @@
-"""Changes of leaders and their balance: against the rules written a second time, however rounds are cut, and case by
-case.
+"""Changes of leaders and their balance: against the rules written a second time, however rounds are
+cut, and case by case.
 """
 
 import re
@@ -58,7 +58,9 @@ def assert_same(found: list[Row], expected: list[Row], *more: str) -> None:
     if expected:
         assert {name for row in found for name in row} == {*expected[0], *more}
     names = list(expected[0]) if expected else []
-    one, other = (sorted(repr([row[name] for name in names]) for row in rows) for rows in (found, expected))
+    one, other = (
+        sorted(repr([row[name] for name in names]) for row in rows) for rows in (found, expected)
+    )
     assert one == other
 
 
@@ -66,7 +68,12 @@ def assert_as_the_rules_say(history: History) -> list[Row]:
     rows, _ = folded(history)
     expected = gold_oracle.leader_changes(history.rows)
     assert_same(rows["gold.leader_changes"], expected, "id", "cluster_id", "cluster")
-    assert_same(rows["gold.leader_balance"], gold_oracle.leader_balance(history.rows), "cluster_id", "cluster")
+    assert_same(
+        rows["gold.leader_balance"],
+        gold_oracle.leader_balance(history.rows),
+        "cluster_id",
+        "cluster",
+    )
     return expected
 
 
@@ -83,7 +90,15 @@ def test_random_histories_have_everything() -> None:
         for row in assert_as_the_rules_say(random_history(seed, POLLS))
         for name in ("epoch_semantics", "reason", "unclean", "is_last_known_leader")
     }
-    reasons = ("preferred", "failover", "reassignment", "recovery", "offline", "isr_shrink", "unknown")
+    reasons = (
+        "preferred",
+        "failover",
+        "reassignment",
+        "recovery",
+        "offline",
+        "isr_shrink",
+        "unknown",
+    )
     assert seen == {
         *(("epoch_semantics", value) for value in ("exact", "upper_bound", "unreliable")),
         *(("reason", value) for value in reasons),
@@ -131,7 +146,9 @@ def test_a_round_without_news_says_nothing() -> None:
 BEGIN, STEP = START, timedelta(seconds=10)
 
 
-def state(leader: int, leader_epoch: int, replicas: str = "123", isr: str = "123", error_code: int = 0) -> Row:
+def state(
+    leader: int, leader_epoch: int, replicas: str = "123", isr: str = "123", error_code: int = 0
+) -> Row:
     return {
         "topic_id": "id1",
         "error_code": error_code,
@@ -150,23 +167,30 @@ def migrated(history: History) -> dict[str, list[Row]]:
     return {table: list(rows) for table, rows in fold(None, {}, news).rows.items()}
 
 
-def history_of(*polls: dict[str, Row], levels: tuple[int | None, int] = (25, 0), elr: str | None = None) -> History:
-    """Ten seconds apart, answered 100 ms after they were sent. `polls`: states by topic. `elr`: of topic t, "elr/last
-    known", as answered beside the first.
+def history_of(
+    *polls: dict[str, Row], levels: tuple[int | None, int] = (25, 0), elr: str | None = None
+) -> History:
+    """Ten seconds apart, answered 100 ms after they were sent. `polls`: states by topic. `elr`: of
+    topic t, "elr/last known", as answered beside the first.
     """
     lines = {name: Line(TABLES[name]) for name in (CLUSTERS, PARTITIONS, ELR)}
     seen = []
     for n, topics in enumerate(polls):
-        poll = Poll(f"s/{n:012d}", BEGIN + n * STEP + timedelta(milliseconds=100), BEGIN + n * STEP, 10_000)
+        poll = Poll(
+            f"s/{n:012d}", BEGIN + n * STEP + timedelta(milliseconds=100), BEGIN + n * STEP, 10_000
+        )
         seen.append(poll)
         lines[CLUSTERS].look(
-            poll, {(): {"metadata_version_level": levels[0], "elr_version_level": levels[1], **OF_KAFKA}}
+            poll,
+            {(): {"metadata_version_level": levels[0], "elr_version_level": levels[1], **OF_KAFKA}},
         )
         lines[PARTITIONS].look(poll, {(topic, 0): row for topic, row in topics.items()})
         if elr and n == 0:
             lists = [[int(each) for each in part] for part in elr.split("/")]
             answered = replace(poll, at=poll.at + timedelta(milliseconds=300), sent_at=poll.at)
-            lines[ELR].look(answered, {("t", 0): dict(zip(("elr", "last_known_elr"), lists, strict=True))})
+            lines[ELR].look(
+                answered, {("t", 0): dict(zip(("elr", "last_known_elr"), lists, strict=True))}
+            )
     return History({name: line.rows for name, line in lines.items()}, seen)
 
 
@@ -183,7 +207,13 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         state(2, 5),
         state(1, 6),
         {},
-        {"reason": "preferred", "unclean": "no", "epoch_semantics": "exact", "changes_max": 1, "changes_hidden": 0},
+        {
+            "reason": "preferred",
+            "unclean": "no",
+            "epoch_semantics": "exact",
+            "changes_max": 1,
+            "changes_hidden": 0,
+        },
     ),
     "failover": (
         state(1, 5),
@@ -207,13 +237,24 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         state(1, 5),
         state(1, 6),
         {},
-        {"reason": "unknown", "changes_min": 0, "changes_max": 0, "changes_hidden": 0, "leaderless_ms_max": 0},
+        {
+            "reason": "unknown",
+            "changes_min": 0,
+            "changes_max": 0,
+            "changes_hidden": 0,
+            "leaderless_ms_max": 0,
+        },
     ),
     "reassignment": (
         state(1, 5),
         state(4, 6, replicas="423", isr="234"),
         {},
-        {"reason": "reassignment", "epoch_semantics": "upper_bound", "changes_min": 1, "changes_max": 1},
+        {
+            "reason": "reassignment",
+            "epoch_semantics": "upper_bound",
+            "changes_min": 1,
+            "changes_max": 1,
+        },
     ),
     "reassignment of several steps": (
         state(1, 5),
@@ -225,7 +266,12 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         state(2, 5, replicas="21", isr="12"),
         state(1, 7, replicas="12", isr="12"),
         {},
-        {"epoch_semantics": "upper_bound", "changes_min": 1, "changes_max": 2, "reason": "preferred"},
+        {
+            "epoch_semantics": "upper_bound",
+            "changes_min": 1,
+            "changes_max": 2,
+            "reason": "preferred",
+        },
     ),
     "before 3.6-IV0": (
         state(1, 5),
@@ -237,7 +283,13 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         state(1, 5),
         state(1, 6, isr="13"),
         {"levels": (11, 0)},
-        {"reason": "isr_shrink", "changes_min": 0, "changes_max": 0, "changes_hidden": 0, "unclean": "no"},
+        {
+            "reason": "isr_shrink",
+            "changes_min": 0,
+            "changes_max": 0,
+            "changes_hidden": 0,
+            "unclean": "no",
+        },
     ),
     "shrunk twice, the level unknown": (
         state(1, 5),
@@ -245,7 +297,12 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"levels": (None, 0)},
         {"reason": "isr_shrink", "changes_min": 0, "changes_max": 2, "changes_hidden": None},
     ),
-    "two left in one step": (state(1, 5), state(1, 6, isr="1"), {"levels": (11, 0)}, {"reason": "isr_shrink"}),
+    "two left in one step": (
+        state(1, 5),
+        state(1, 6, isr="1"),
+        {"levels": (11, 0)},
+        {"reason": "isr_shrink"},
+    ),
     "one left in two steps": (
         state(1, 5),
         state(1, 7, isr="13"),
@@ -269,7 +326,12 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         state(1, 5),
         state(2, 5),
         {},
-        {"epoch_semantics": "unreliable", "changes_min": 1, "changes_max": None, "leaderless_ms_max": 10_100},
+        {
+            "epoch_semantics": "unreliable",
+            "changes_min": 1,
+            "changes_max": None,
+            "leaderless_ms_max": 10_100,
+        },
     ),
     "the leader that an election brought failed": (
         state(2, 5),
@@ -317,7 +379,13 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         state(1, 5),
         state(-1, 6, error_code=72),
         {},
-        {"reason": "unknown", "unclean": None, "changes_min": 1, "changes_hidden": 1, "is_last_known_leader": None},
+        {
+            "reason": "unknown",
+            "unclean": None,
+            "changes_min": 1,
+            "changes_hidden": 1,
+            "is_last_known_leader": None,
+        },
     ),
     "recovery": (
         DOWN,
@@ -332,8 +400,18 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"levels": (None, 0)},
         {"unclean": "proven", "epoch_semantics": "upper_bound"},
     ),
-    "unclean suspected": (DOWN, state(3, 7, isr="3"), {}, {"unclean": "suspected", "is_last_known_leader": None}),
-    "unclean with a level unknown": (DOWN, state(3, 6, isr="3"), {"levels": (25, None)}, {"unclean": None}),
+    "unclean suspected": (
+        DOWN,
+        state(3, 7, isr="3"),
+        {},
+        {"unclean": "suspected", "is_last_known_leader": None},
+    ),
+    "unclean with a level unknown": (
+        DOWN,
+        state(3, 6, isr="3"),
+        {"levels": (25, None)},
+        {"unclean": None},
+    ),
     "elected from the ELR": (
         DOWN | {"isr": []},
         state(3, 6, isr="3"),
@@ -374,7 +452,12 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         state(-1, 5, isr="2", error_code=72),
         state(1, 6, isr="12"),
         {"levels": (25, 1), "elr": "3/1"},
-        {"reason": "unknown", "unclean": "suspected", "is_last_known_leader": False, "leaderless_ms_min": 0},
+        {
+            "reason": "unknown",
+            "unclean": "suspected",
+            "is_last_known_leader": False,
+            "leaderless_ms_min": 0,
+        },
     ),
     "neither eligible nor last known, in an answer that may have come after the election": (
         DOWN | {"isr": []},
@@ -395,7 +478,12 @@ CASES: dict[str, tuple[Row, Row, dict[str, Any], dict[str, Any]]] = {
         {"levels": (25, 0), "elr": "3/1"},
         {"unclean": "no"},
     ),
-    "with ELR, not asked": (DOWN | {"isr": []}, state(1, 6, isr="1"), {"levels": (25, 1)}, {"unclean": None}),
+    "with ELR, not asked": (
+        DOWN | {"isr": []},
+        state(1, 6, isr="1"),
+        {"levels": (25, 1)},
+        {"unclean": None},
+    ),
 }
 
 
@@ -411,15 +499,25 @@ def test_case(case: str) -> None:
 @pytest.mark.parametrize("leader", [1, 3])
 def test_eligible_leaders_of_an_earlier_state_tell_nothing(leader: int) -> None:
     """They may have changed with the ISR, and were not asked for since."""
-    polls = [{"t": state(1, 4, isr="1")}, {"t": DOWN | {"isr": []}}, {"t": state(leader, 6, isr=str(leader))}]
+    polls = [
+        {"t": state(1, 4, isr="1")},
+        {"t": DOWN | {"isr": []}},
+        {"t": state(leader, 6, isr=str(leader))},
+    ]
     asked = {"levels": (25, 1), "elr": "3/1"}
     assert_as_the_rules_say(history_of(*polls, **asked))
     row = changes(*polls, **asked)["t"][-1]
     assert (row["unclean"], row["is_last_known_leader"]) == (None, None)
     # A broker that is back changes nothing of them.
-    back = [DOWN | {"isr": [], "offline_replicas": [2]}, DOWN | {"isr": []}, state(leader, 6, isr=str(leader))]
+    back = [
+        DOWN | {"isr": [], "offline_replicas": [2]},
+        DOWN | {"isr": []},
+        state(leader, 6, isr=str(leader)),
+    ]
     assert_as_the_rules_say(history_of(*({"t": each} for each in back), **asked))
-    assert changes(*({"t": each} for each in back), **asked)["t"][-1]["is_last_known_leader"] == (leader == 1)
+    assert changes(*({"t": each} for each in back), **asked)["t"][-1]["is_last_known_leader"] == (
+        leader == 1
+    )
 
 
 def test_who_is_in_neither_list_of_a_state_that_was_there_before_was_elected_unclean() -> None:
@@ -432,7 +530,9 @@ def test_who_is_in_neither_list_of_a_state_that_was_there_before_was_elected_unc
 
 
 def test_epochs_are_upper_bounds_while_a_cluster_migrates_from_zookeeper() -> None:
-    history = history_of({"p": state(1, 5), "t": state(1, 5)}, {"p": state(2, 8), "t": state(1, 6, isr="13")})
+    history = history_of(
+        {"p": state(1, 5), "t": state(1, 5)}, {"p": state(2, 8), "t": state(1, 6, isr="13")}
+    )
     rows = {row["topic"]: row for row in migrated(history)["gold.leader_changes"]}
     names = ("epoch_semantics", "reason", "changes_min", "changes_max")
     assert tuple(rows["p"][name] for name in names) == ("upper_bound", "unknown", 1, 3)
@@ -447,10 +547,18 @@ def test_epochs_that_rose_under_one_leader_are_no_churn() -> None:
         "step": state(1, 6),
         "away": state(1, 7),
     }
-    rows = folded(history_of(dict.fromkeys(after, state(1, 5)), after, levels=(11, 0)))[0]["gold.leader_changes"]
+    rows = folded(history_of(dict.fromkeys(after, state(1, 5)), after, levels=(11, 0)))[0][
+        "gold.leader_changes"
+    ]
     assert len(rows) == 5
     query = (Path(schemas.__file__).parent / "queries" / "leader_churn.sql").read_text()
-    given = {"since": "'2026-11-01'", "until": "'2026-11-02'", "cluster": "NULL", "topic": "NULL", "broker": "NULL"}
+    given = {
+        "since": "'2026-11-01'",
+        "until": "'2026-11-02'",
+        "cluster": "NULL",
+        "topic": "NULL",
+        "broker": "NULL",
+    }
     with duckdb_lake({LEADER_CHANGES: rows}, (STATE_NOW, OBSERVED)) as lake:
         found = ask(lake, re.sub(r":(\w+)", lambda marker: given[marker[1]], query))
     names = ("topic", "partitions", "seen", "changes_min", "changes_max", "failover", "unknown")
@@ -468,7 +576,8 @@ def test_reasons_look_at_all_that_a_broker_lost_in_a_poll() -> None:
     preferred = state(1, 5, replicas="213"), state(2, 6, replicas="213")
     alone = changes({"p": preferred[0]}, {"p": preferred[1]})
     assert alone["p"][0]["reason"] == "preferred"
-    # Broker 1 has come back where it is preferred, or has lost another partition as only one that failed does.
+    # Broker 1 has come back where it is preferred, or has lost another partition as only one that
+    # failed does.
     for before, after in [(state(1, 5), state(1, 7)), (state(1, 5), state(3, 6))]:
         together = changes({"p": preferred[0], "t": before}, {"p": preferred[1], "t": after})
         assert together["p"][0]["reason"] == "unknown"
@@ -478,9 +587,16 @@ def test_reasons_look_at_all_that_a_broker_lost_in_a_poll() -> None:
     # Nor are two where shrinks raise the epoch and two have left the ISR.
     shrunk = {"p": preferred[1], "t": state(1, 7, isr="1")}
     together = changes({"p": preferred[0], "t": state(1, 5)}, shrunk, levels=(11, 0))
-    assert [row["reason"] for row in (*together["p"], *together["t"])] == ["preferred", "isr_shrink"]
+    assert [row["reason"] for row in (*together["p"], *together["t"])] == [
+        "preferred",
+        "isr_shrink",
+    ]
     # In another poll it is another matter.
-    later = changes({"p": preferred[0], "t": state(1, 5)}, {"p": preferred[1], "t": state(1, 5)}, {"t": state(3, 6)})
+    later = changes(
+        {"p": preferred[0], "t": state(1, 5)},
+        {"p": preferred[1], "t": state(1, 5)},
+        {"t": state(3, 6)},
+    )
     assert [row["reason"] for row in (*later["p"], *later["t"])] == ["preferred", "failover"]
 
 
@@ -488,11 +604,19 @@ def test_a_leader_that_lost_to_an_election_did_not_fail() -> None:
     """Polls saw 2 and then 3: 1, the preferred one, may have led in between, and have failed."""
     end = [state(2, 5), state(3, 7, isr="23")]
     history = history_of({"t": end[0]}, {"t": end[1]})
-    (poll,) = (poll for poll in News.of(history.rows, None, "s/000000000001", BEGIN).polls() if poll.over[PARTITIONS])
+    (poll,) = (
+        poll
+        for poll in News.of(history.rows, None, "s/000000000001", BEGIN).polls()
+        if poll.over[PARTITIONS]
+    )
     levels = Levels(25, 0, 25)
     assert failed_leaders(poll.began[PARTITIONS], levels) == set()
     once = history_of({"t": end[0]}, {"t": state(3, 6, isr="3")})
-    (poll,) = (poll for poll in News.of(once.rows, None, "s/000000000001", BEGIN).polls() if poll.over[PARTITIONS])
+    (poll,) = (
+        poll
+        for poll in News.of(once.rows, None, "s/000000000001", BEGIN).polls()
+        if poll.over[PARTITIONS]
+    )
     assert failed_leaders(poll.began[PARTITIONS], levels) == {2}
 
 
@@ -500,7 +624,8 @@ def test_time_without_a_leader_is_bounded_by_the_states_around() -> None:
     up, down = state(1, 4, isr="1"), DOWN
     rows = changes({"t": up}, {"t": down}, {"t": down}, {"t": state(1, 6, isr="1")})["t"]
     assert [row["reason"] for row in rows] == ["offline", "recovery"]
-    # Without a leader in the second and the third poll: from after the first was sent to the fourth's answer.
+    # Without a leader in the second and the third poll: from after the first was sent to the
+    # fourth's answer.
     assert (rows[1]["leaderless_ms_min"], rows[1]["leaderless_ms_max"]) == (9_900, 30_100)
 
 
@@ -508,7 +633,9 @@ def test_an_id_is_the_md5_of_place_and_poll() -> None:
     # printf "id-prod\nt\nid1\n0\ns/000000000001" | md5sum
     (row,) = changes({"t": state(2, 5)}, {"t": state(1, 6)})["t"]
     assert row["id"] == "ba03a5163335e86b8c9b50cfb19a9afc"
-    (row,) = changes({"t": state(2, 5) | {"topic_id": None}}, {"t": state(1, 6) | {"topic_id": None}})["t"]
+    (row,) = changes(
+        {"t": state(2, 5) | {"topic_id": None}}, {"t": state(1, 6) | {"topic_id": None}}
+    )["t"]
     assert row["id"] == "d88088161615772349f84799b864b2f7"
 
 
@@ -519,6 +646,9 @@ def test_balance_has_a_row_only_when_numbers_change() -> None:
         {"t": state(2, 6), "u": state(1, 6, isr="12")},
     )
     rows = folded(history)[0]["gold.leader_balance"]
-    found = [(row["broker_id"], row["poll"][-1], row["leads"], row["preferred_for"], row["imbalance"]) for row in rows]
+    found = [
+        (row["broker_id"], row["poll"][-1], row["leads"], row["preferred_for"], row["imbalance"])
+        for row in rows
+    ]
     # Both lead one as before; broker 1, preferred for both, has lost one of them and won the other.
     assert sorted(found) == [(1, "0", 1, 2, 0.5), (2, "0", 1, 0, None)]

@@ -14,7 +14,9 @@ from schemas.table import PART
 
 def rows_of(*parts: int) -> pa.Table:
     schema = pa.schema({"id": pa.string(), PART: pa.int32(), "is_live": pa.bool_()})
-    return pa.Table.from_pylist([{"id": f"row {part}", PART: part, "is_live": True} for part in parts], schema)
+    return pa.Table.from_pylist(
+        [{"id": f"row {part}", PART: part, "is_live": True} for part in parts], schema
+    )
 
 
 def kept(monkeypatch: pytest.MonkeyPatch) -> tuple[LiveRows, list[set[int]]]:
@@ -55,4 +57,6 @@ def test_a_lost_round_is_made_of_tables_as_they_were_before_later_ones(
     monkeypatch.setattr(live, "version_of", version_of)
     lake: Any = SimpleNamespace(read=lambda *_: "newest", read_version=lambda *of: of[-1])
     spark: Any = None
-    assert LiveRows(spark, lake, 3, are_later=are_later).read(gold.ISR_EPISODES) == (11 if are_later else "newest")
+    assert LiveRows(spark, lake, 3, are_later=are_later).read(gold.ISR_EPISODES) == (
+        11 if are_later else "newest"
+    )

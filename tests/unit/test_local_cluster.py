@@ -12,7 +12,15 @@ import pytest
 from local_cluster import LocalCluster, LocalClusterError, ivy, ports, zookeeper
 from local_cluster.java import java_command
 from local_cluster.listeners import SASL_SSL, Listener, scram_over_tls
-from local_cluster.nodes import CONTROLLER, PLAINTEXT, Node, Roles, format_arguments, node_properties, render
+from local_cluster.nodes import (
+    CONTROLLER,
+    PLAINTEXT,
+    Node,
+    Roles,
+    format_arguments,
+    node_properties,
+    render,
+)
 from local_cluster.nodes import plan_roles as plan
 from local_cluster.ports import HOST, PORTS, ReservedPorts
 from local_cluster.process import NodeProcess
@@ -23,14 +31,20 @@ FOLDER = Path("/data/node-1")
 
 def test_brokers_are_controllers_unless_those_are_apart():
     assert plan(2, None, None) == [Roles(True, True, None), Roles(True, True, None)]
-    assert plan(2, 1, None) == [Roles(True, False, None), Roles(True, False, None), Roles(False, True, None)]
+    assert plan(2, 1, None) == [
+        Roles(True, False, None),
+        Roles(True, False, None),
+        Roles(False, True, None),
+    ]
 
 
 def test_racks_go_round_the_brokers_alone():
     assert [roles.rack for roles in plan(3, 2, ["a", "b"])] == ["a", "b", "a", None, None]
 
 
-@pytest.mark.parametrize(("brokers", "controllers", "named"), [(0, None, "brokers=0"), (1, 0, "controllers=0")])
+@pytest.mark.parametrize(
+    ("brokers", "controllers", "named"), [(0, None, "brokers=0"), (1, 0, "controllers=0")]
+)
 def test_a_cluster_without_nodes_is_refused(brokers, controllers, named):
     with pytest.raises(LocalClusterError, match=named):
         LocalCluster(brokers=brokers, controllers=controllers)
@@ -49,42 +63,64 @@ def test_properties_of_a_combined_node():
     ]
     keystore = Path("/data/keystore.pem")
     listeners = [scram_over_tls(keystore)]
-    properties = node_properties(nodes[0], nodes, FOLDER, extra={"num.io.threads": "7"}, listeners=listeners)
+    properties = node_properties(
+        nodes[0], nodes, FOLDER, extra={"num.io.threads": "7"}, listeners=listeners
+    )
     assert properties["process.roles"] == "broker,controller"
     assert properties["controller.quorum.voters"] == "1@127.0.0.1:13,2@127.0.0.1:23"
-    assert properties["listeners"] == "PLAINTEXT://127.0.0.1:11,SASL_SSL://127.0.0.1:12,CONTROLLER://127.0.0.1:13"
+    assert (
+        properties["listeners"]
+        == "PLAINTEXT://127.0.0.1:11,SASL_SSL://127.0.0.1:12,CONTROLLER://127.0.0.1:13"
+    )
     assert properties["advertised.listeners"] == "PLAINTEXT://127.0.0.1:11,SASL_SSL://localhost:12"
     assert properties["broker.rack"] == "a"
     assert properties["offsets.topic.replication.factor"] == "2"
     assert properties["num.io.threads"] == "7"
-    assert properties["listener.security.protocol.map"] == "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL"
+    assert (
+        properties["listener.security.protocol.map"]
+        == "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL"
+    )
     assert properties["listener.name.sasl_ssl.ssl.keystore.location"] == str(keystore)
     assert "broker.rack" not in node_properties(nodes[1], nodes, FOLDER, extra={})
 
 
 def test_properties_of_a_controller_apart():
-    nodes = [Node(1, True, False, None, {PLAINTEXT: 11}), Node(2, False, True, None, {CONTROLLER: 21})]
+    nodes = [
+        Node(1, True, False, None, {PLAINTEXT: 11}),
+        Node(2, False, True, None, {CONTROLLER: 21}),
+    ]
     listeners = [Listener("MUTUAL", "SSL", {"ssl.client.auth": "required"})]
     properties = node_properties(nodes[1], nodes, FOLDER, extra={}, listeners=listeners)
     assert properties["process.roles"] == "controller"
     assert properties["listeners"] == "CONTROLLER://127.0.0.1:21"
     assert "advertised.listeners" not in properties
     assert not [key for key in properties if "mutual" in key]
-    assert node_properties(nodes[0], nodes, FOLDER, extra={})["controller.quorum.voters"] == "2@127.0.0.1:21"
+    assert (
+        node_properties(nodes[0], nodes, FOLDER, extra={})["controller.quorum.voters"]
+        == "2@127.0.0.1:21"
+    )
 
 
 def test_brokers_with_zookeeper_know_no_quorum():
     broker, keeper = plan(1, None, ["a"], with_zookeeper=True)
-    assert (broker, keeper) == (Roles(True, False, "a"), Roles(False, False, None, is_zookeeper=True))
+    assert (broker, keeper) == (
+        Roles(True, False, "a"),
+        Roles(False, False, None, is_zookeeper=True),
+    )
     assert (broker.listeners([]), keeper.listeners([])) == ([PLAINTEXT], [zookeeper.LISTENER])
     nodes = [
         Node(1, True, False, None, {PLAINTEXT: 11}),
         Node(2, False, False, None, {zookeeper.LISTENER: 21}, is_zookeeper=True),
     ]
-    properties = node_properties(nodes[0], nodes, FOLDER, extra={"inter.broker.protocol.version": "2.6"})
+    properties = node_properties(
+        nodes[0], nodes, FOLDER, extra={"inter.broker.protocol.version": "2.6"}
+    )
     assert (properties["broker.id"], properties["zookeeper.connect"]) == ("1", "127.0.0.1:21")
     assert properties["inter.broker.protocol.version"] == "2.6"
-    assert not {"process.roles", "node.id", "controller.quorum.voters", "controller.listener.names"} & properties.keys()
+    assert (
+        not {"process.roles", "node.id", "controller.quorum.voters", "controller.listener.names"}
+        & properties.keys()
+    )
     kept = node_properties(nodes[1], nodes, FOLDER, extra={"inter.broker.protocol.version": "2.6"})
     assert (kept["clientPort"], kept["dataDir"]) == ("21", str(FOLDER / "data"))
     assert not [name for name in kept if "broker" in name]
@@ -118,7 +154,11 @@ def test_format_takes_versions_features_and_users():
         *("format", "--cluster-id", "id", "--config", "server.properties")
     ]
     arguments = format_arguments(
-        "id", config, metadata_version="3.5-IV2", features={"kraft.version": 0}, users={"alice": "secret"}
+        "id",
+        config,
+        metadata_version="3.5-IV2",
+        features={"kraft.version": 0},
+        users={"alice": "secret"},
     )
     assert arguments[5:] == [
         *("--release-version", "3.5-IV2"),
@@ -147,7 +187,9 @@ def test_reserved_ports_are_held_until_released():
 
 def test_too_few_free_ports_are_one_clear_line(monkeypatch):
     monkeypatch.setattr(ports, "PORTS", PORTS[:1])
-    with pytest.raises(LocalClusterError, match=r"fewer than 2 free ports on 127\.0\.0\.1 in 15000-15000"):
+    with pytest.raises(
+        LocalClusterError, match=r"fewer than 2 free ports on 127\.0\.0\.1 in 15000-15000"
+    ):
         ReservedPorts(2)
 
 
@@ -169,7 +211,10 @@ def test_states_of_a_process(monkeypatch):
 
 def test_a_process_is_found_by_what_it_runs():
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    with subprocess.Popen([*command, "kafka.Kafka", "/one"]) as node, subprocess.Popen([*command, "/one"]) as other:
+    with (
+        subprocess.Popen([*command, "kafka.Kafka", "/one"]) as node,
+        subprocess.Popen([*command, "/one"]) as other,
+    ):
         try:
             assert NodeProcess.found("kafka.Kafka", "/one").java.pid == node.pid
             assert NodeProcess.found("kafka.Kafka", "/two") is None
@@ -180,7 +225,12 @@ def test_a_process_is_found_by_what_it_runs():
 
 def test_ivy_is_asked_for_jars_and_bundles_in_the_maven_layout():
     arguments = ivy.ivy_arguments(
-        "org.apache.kafka", "kafka_2.13", "4.3.1", cache=Path("/c"), target=Path("/t"), transitive=False
+        "org.apache.kafka",
+        "kafka_2.13",
+        "4.3.1",
+        cache=Path("/c"),
+        target=Path("/t"),
+        transitive=False,
     )
     assert arguments == [
         *("-m2compatible", "-cache", "/c", "-types", "jar", "bundle", "-notransitive"),
@@ -212,7 +262,9 @@ def test_what_ivy_could_not_get_is_found_in_its_log():
 
 def test_a_missing_java_is_one_clear_line(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(LocalClusterError, match=f"no java under JAVA_HOME={tmp_path}: install Java 17 or newer"):
+    with pytest.raises(
+        LocalClusterError, match=f"no java under JAVA_HOME={tmp_path}: install Java 17 or newer"
+    ):
         java_command()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -248,7 +300,9 @@ time.sleep(0.5)
 print(started[0].java.pid, started[0].java.ppid(), flush=True)
 time.sleep(600)
 """
-    with subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    ) as parent:
         try:
             child, supervisor = map(int, parent.stdout.readline().split())
             os.kill(child, signal.SIGSTOP)

@@ -33,10 +33,14 @@ NODES = pa.list_(pa.int32())
 def metadata(
     *topics: tuple[str, list[tuple[int, int, list[int], list[int]]]], cluster_id: str = "id"
 ) -> ClusterMetadata:
-    """An answer, of a version that says no more, with brokers 1 and 2; a partition is error code, leader, replicas,
-    ISR.
+    """An answer, of a version that says no more, with brokers 1 and 2; a partition is error code,
+    leader, replicas, ISR.
     """
-    rows = [(name, number, *partition) for name, partitions in topics for number, partition in enumerate(partitions)]
+    rows = [
+        (name, number, *partition)
+        for name, partitions in topics
+        for number, partition in enumerate(partitions)
+    ]
     names, numbers, errors, leaders, replicas, isrs = zip(*rows, strict=True) if rows else ((),) * 6
     return ClusterMetadata(
         cluster_id=cluster_id,
@@ -56,7 +60,9 @@ def metadata(
             {
                 "topic": pa.array([name for name, _ in topics], pa.string()),
                 "error_code": pa.array([0] * len(topics), pa.int32()),
-                "partition_count": pa.array([len(partitions) for _, partitions in topics], pa.int32()),
+                "partition_count": pa.array(
+                    [len(partitions) for _, partitions in topics], pa.int32()
+                ),
             }
         ),
         partitions=pa.table(
@@ -102,7 +108,14 @@ def test_members_of_an_isr_decide_and_not_its_size():
 
 def test_topics_in_trouble_come_worst_first_and_good_ones_not_at_all():
     assert topics_in_trouble(partition_troubles(BAD, MIN_ISR)).to_pylist() == [
-        {"topic": "bad", "offline": 1, "under_min_isr": 2, "at_min_isr": 1, "under_replicated": 1, "not_preferred": 1},
+        {
+            "topic": "bad",
+            "offline": 1,
+            "under_min_isr": 2,
+            "at_min_isr": 1,
+            "under_replicated": 1,
+            "not_preferred": 1,
+        },
         {
             "topic": "odd",
             "offline": 1,
@@ -116,12 +129,23 @@ def test_topics_in_trouble_come_worst_first_and_good_ones_not_at_all():
 
 def test_brokers_that_hold_replicas_and_are_not_listed_are_shown():
     rows = [tuple(row.values()) for row in broker_table(BAD).to_pylist()]
-    assert rows == [(1, "one", 9092, "a", 2, 3, 4), (2, "two", 9093, None, 2, 2, 5), (3, None, None, None, 0, 1, 5)]
+    assert rows == [
+        (1, "one", 9092, "a", 2, 3, 4),
+        (2, "two", 9093, None, 2, 2, 5),
+        (3, None, None, None, 0, 1, 5),
+    ]
 
 
-def state(answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA, answered: MinIsr = NOTHING) -> State:
+def state(
+    answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA, answered: MinIsr = NOTHING
+) -> State:
     poll = Poll(
-        latency_ms=1.5, response_bytes=4321, api_version=13, broker="one:9092", broker_id=1, elr_version_level=0
+        latency_ms=1.5,
+        response_bytes=4321,
+        api_version=13,
+        broker="one:9092",
+        broker_id=1,
+        elr_version_level=0,
     )
     return State(poll, answer, min_isr, answered, kind)
 
@@ -143,13 +167,20 @@ def test_unknown_is_said_with_what_it_needs():
         (12, EXACT_FROM_LEVEL - 1, "upper bounds: below level 12", False),
         (12, None, "upper bounds: metadata.version is unknown, as with ZooKeeper", False),
         (TRUSTED_EPOCHS_VERSION, None, "upper bounds: ", False),
-        (TRUSTED_EPOCHS_VERSION - 1, 20, "unknown: leader epochs of Metadata v8 cannot be trusted", False),
+        (
+            TRUSTED_EPOCHS_VERSION - 1,
+            20,
+            "unknown: leader epochs of Metadata v8 cannot be trusted",
+            False,
+        ),
     ],
 )
 def test_how_sure_counts_of_leader_changes_are(version, level, sure, may_migrate):
     """By the thresholds of the rules that count."""
     polled = state(BAD, MIN_ISR)
-    polled = replace(polled, poll=replace(polled.poll, api_version=version, metadata_version_level=level))
+    polled = replace(
+        polled, poll=replace(polled.poll, api_version=version, metadata_version_level=level)
+    )
     text = "\n".join(report(polled))
     assert f"counts of leader changes: {sure}" in text
     assert ("`migrating: true`" in text) == may_migrate
@@ -165,14 +196,22 @@ def test_at_most_twenty_topics_are_listed():
 
 
 def test_partitions_that_need_all_their_replicas_are_set_apart():
-    few = metadata(("scratch", [(0, 1, [1], [1]), (0, 2, [2], [2])]), ("orders", [(0, 1, [1, 2, 3], [1, 3])]))
+    few = metadata(
+        ("scratch", [(0, 1, [1], [1]), (0, 2, [2], [2])]), ("orders", [(0, 1, [1, 2, 3], [1, 3])])
+    )
     lines = [line.strip() for line in report(state(few, pa.array([1, 2], pa.int32())))]
     (line,) = (each for each in lines if each.startswith("at min ISR "))
-    assert line.split(maxsplit=3)[3] == "3  2 of them with all replicas in sync: they have no more than they need"
+    assert (
+        line.split(maxsplit=3)[3]
+        == "3  2 of them with all replicas in sync: they have no more than they need"
+    )
 
 
 def test_a_feature_is_named_as_in_the_configuration_with_whether_it_is_on(monkeypatch):
-    features = [Permission(name, "READ", "allowed") for name in ("min ISR", "consumer groups", "rebalance history")]
+    features = [
+        Permission(name, "READ", "allowed")
+        for name in ("min ISR", "consumer groups", "rebalance history")
+    ]
     monkeypatch.setattr(check, "look", lambda *_: (state(BAD, MIN_ISR), features))
     (found,) = check.checked(parse({**SERVERS, "enrich": "groups"}, "stream"), reads_log=True)
     rows = [line.split() for line in check.lines(found, whole=True)]
@@ -181,7 +220,18 @@ def test_a_feature_is_named_as_in_the_configuration_with_whether_it_is_on(monkey
         ["min", "ISR", "enrich:", "configs", "no", "READ", "allowed"],
         ["consumer", "groups", "enrich:", "groups,", "offsets", "yes", "READ", "allowed"],
         ["rebalance", "history", "groupLog", "yes", "READ", "allowed"],
-        ["controllers'", "log", "clusterLog", "no", "CLUSTER_ACTION", "on", "the", "cluster", "not", "asked"],
+        [
+            "controllers'",
+            "log",
+            "clusterLog",
+            "no",
+            "CLUSTER_ACTION",
+            "on",
+            "the",
+            "cluster",
+            "not",
+            "asked",
+        ],
     ]
 
 
@@ -190,11 +240,17 @@ def test_a_lake_that_cannot_be_written_is_found_by_check(tmp_path, monkeypatch, 
     (tmp_path / "file").touch()
     config = tmp_path / "config.yaml"
     for lake, status in (("lakes/lake", 0), ("file/lake", 3)):
-        config.write_text(f"lake: {lake}\nclusters: {{orders: {{kafka.bootstrap.servers: 'a:9092'}}}}\n")
+        config.write_text(
+            f"lake: {lake}\nclusters: {{orders: {{kafka.bootstrap.servers: 'a:9092'}}}}\n"
+        )
         assert exit_status(["check", "--config", str(config)]) == status
-        place = f"lake {tmp_path}/{lake}: this user cannot write there: {tmp_path}/file is no folder"
+        place = (
+            f"lake {tmp_path}/{lake}: this user cannot write there: {tmp_path}/file is no folder"
+        )
         assert (place in capsys.readouterr().out) == bool(status)
-    assert {each.name for each in tmp_path.iterdir()} == {"file", "config.yaml"}, "nothing is written"
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "config.yaml"}, (
+        "nothing is written"
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,10 +265,16 @@ def test_a_lake_elsewhere_is_named_with_what_it_needs(tmp_path, monkeypatch, cap
     """`run` would refuse one without: nobody should find out then."""
     monkeypatch.setattr(check, "look", lambda *_: (state(BAD, MIN_ISR), []))
     config = tmp_path / "config.yaml"
-    for asked in (["init", "--alias", "orders", "--bootstrap", "a:9092", "--lake", lake], ["check"]):
+    for asked in (
+        ["init", "--alias", "orders", "--bootstrap", "a:9092", "--lake", lake],
+        ["check"],
+    ):
         assert exit_status([*asked, "--config", str(config)]) == 0
         said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lake ")]
-        line = f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, Lakes elsewhere"
+        line = (
+            f"lake {lake}: not looked at; commands ask Spark, {needs}: docs/spark-clusters.md, "
+            "Lakes elsewhere"
+        )
         assert said == ([] if needs is None else [line])
 
 
@@ -225,13 +287,15 @@ def test_a_password_that_nothing_hides_is_a_warning(tmp_path, capsys, monkeypatc
     monkeypatch.setenv("ALICE_PASSWORD", "alice-secret")
     config = tmp_path / "client.yaml"
     config.write_text(
-        "kafka.security.protocol: SASL_PLAINTEXT\nkafka.sasl.mechanism: PLAIN\nkafka.sasl.username: alice\n"
+        "kafka.security.protocol: SASL_PLAINTEXT\nkafka.sasl.mechanism: PLAIN\n"
+        "kafka.sasl.username: alice\n"
         "kafka.sasl.password: env:ALICE_PASSWORD\n"
     )
     assert exit_status(["check", "--bootstrap", "127.0.0.1:1", "--client", str(config)]) == 3
     output, warning = capsys.readouterr()
     assert warning == (
-        "cluster 127.0.0.1:1: warning: the password crosses the network unencrypted: set kafka.security.protocol to "
+        "cluster 127.0.0.1:1: warning: the password crosses the network unencrypted: set "
+        "kafka.security.protocol to "
         "SASL_SSL\n"
     )
     assert output.startswith("127.0.0.1:1: failed: unreachable: ")
@@ -244,7 +308,10 @@ def test_a_password_that_nothing_hides_is_a_warning(tmp_path, capsys, monkeypatc
             "kafka.securty.protocol: SSL",
             "unknown option 'kafka.securty.protocol': did you mean 'kafka.security.protocol'?",
         ),
-        ("kafka.bootstrap.servers: a:1", "kafka.bootstrap.servers: contradicts --bootstrap, which says where to ask"),
+        (
+            "kafka.bootstrap.servers: a:1",
+            "kafka.bootstrap.servers: contradicts --bootstrap, which says where to ask",
+        ),
         ("clusters: x", "clusters: one cluster is looked at; give its kafka.* options alone"),
         ("- a", "not a mapping of kafka.* options to values"),
         ("kafka.client.id: [a]", "kafka.client.id: neither text nor a whole number"),
@@ -262,7 +329,10 @@ def test_bad_configurations_are_one_line(tmp_path, capsys, content, said):
 
 
 def test_a_missing_file_and_a_bad_address_are_one_line(tmp_path, capsys):
-    assert exit_status(["check", "--bootstrap", "one:9092", "--client", str(tmp_path / "none.yaml")]) == 1
+    assert (
+        exit_status(["check", "--bootstrap", "one:9092", "--client", str(tmp_path / "none.yaml")])
+        == 1
+    )
     assert exit_status(["check", "--bootstrap", "one"]) == 1
     assert capsys.readouterr().err.splitlines() == [
         f"{NAME}: {tmp_path}/none.yaml: No such file or directory",
@@ -271,7 +341,10 @@ def test_a_missing_file_and_a_bad_address_are_one_line(tmp_path, capsys):
 
 
 def lines_of(answer: ClusterMetadata, kind: str) -> list[str]:
-    return [line.strip() for line in report(state(answer, pa.nulls(answer.topics.num_rows, pa.int32()), kind))]
+    return [
+        line.strip()
+        for line in report(state(answer, pa.nulls(answer.topics.num_rows, pa.int32()), kind))
+    ]
 
 
 def test_a_cluster_of_kafka_has_nothing_that_means_nothing():
@@ -282,9 +355,14 @@ def test_a_cluster_of_kafka_has_nothing_that_means_nothing():
 
 def test_what_means_nothing_is_said_in_the_place_of_a_number():
     lines = lines_of(metadata(("t", [(0, 1, [1, 2], [1, 2])]), cluster_id="redpanda.1"), "redpanda")
-    assert "not meaningful here: isr: Redpanda answers every replica as in sync, whatever its state" in lines
+    assert (
+        "not meaningful here: isr: Redpanda answers every replica as in sync, whatever its state"
+        in lines
+    )
     troubles = [line for line in lines if line.endswith("not meaningful here")]
-    assert [line.removesuffix("not meaningful here").strip() for line in troubles] == list(TROUBLES.values())
+    assert [line.removesuffix("not meaningful here").strip() for line in troubles] == list(
+        TROUBLES.values()
+    )
     assert "broker  address   rack  leads  replicas" in lines
 
 
@@ -313,7 +391,10 @@ def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monke
         if cluster.alias == "away":
             raise PollError("unreachable", "away:9092: connection refused")
         log = Permission("rebalance history", "READ", "missing: READ", acl)
-        return state(BAD, MIN_ISR), [log, Permission("consumer groups", "DESCRIBE", "missing: DESCRIBE")]
+        return state(BAD, MIN_ISR), [
+            log,
+            Permission("consumer groups", "DESCRIBE", "missing: DESCRIBE"),
+        ]
 
     monkeypatch.setattr(check, "look", look)
     clusters = {
@@ -325,11 +406,16 @@ def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monke
         orders, away = check.checked(options, reads_log=reads_log)
         assert [each.feature for each in orders.missing] == missing
         assert (orders.is_good, away.is_good) == (not reads_log, False)
-    assert list(check.lines(away, whole=False)) == ["away: failed: unreachable: away:9092: connection refused"]
+    assert list(check.lines(away, whole=False)) == [
+        "away: failed: unreachable: away:9092: connection refused"
+    ]
     assert list(check.lines(orders, whole=False)) == [
         "orders: polled in 1.5 ms, 3 topics; permissions are missing",
         "  rebalance history: missing: READ",
-        f"    kafka-acls --bootstrap-server a:9092,b:9092 --add --allow-principal User:PRINCIPAL {acl}",
+        (
+            "    kafka-acls --bootstrap-server a:9092,b:9092 --add --allow-principal "
+            f"User:PRINCIPAL {acl}"
+        ),
     ]
 
 
@@ -347,7 +433,9 @@ def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monke
     ],
 )
 def test_a_permission_is_missing_only_where_the_error_code_says_so(errors, silent, says):
-    """A topic may be deleted between two requests, and a broker may answer without what it was asked for."""
+    """A topic may be deleted between two requests, and a broker may answer without what it was
+    asked for.
+    """
     of = state(BAD, MIN_ISR, answered=MinIsr({"good": 2}, errors, silent))
     assert _describe_configs(of).answer == says
     text = "\n".join(report(of))
@@ -365,14 +453,19 @@ def test_what_the_code_stumbles_over_costs_no_other_cluster(monkeypatch):
     def look(cluster, *_):
         if cluster.alias == "odd":
             raise TypeError("cannot unpack\nnon-iterable NoneType object")
-        return state(BAD, MIN_ISR), [Permission("consumer groups", "DESCRIBE", "not known: one:9092: null")]
+        return state(BAD, MIN_ISR), [
+            Permission("consumer groups", "DESCRIBE", "not known: one:9092: null")
+        ]
 
     monkeypatch.setattr(check, "look", look)
     clusters = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in ("orders", "odd")}
     options = parse({"clusters": json.dumps(clusters), "enrich": "groups"}, "stream")
     orders, odd = check.checked(options, reads_log=False)
     assert list(check.lines(odd, whole=False)) == [
-        f"odd: failed: protocol: {stumbled(TypeError('cannot unpack non-iterable NoneType object'))}"
+        (
+            "odd: failed: protocol: "
+            f"{stumbled(TypeError('cannot unpack non-iterable NoneType object'))}"
+        )
     ]
     assert list(check.lines(orders, whole=False)) == [
         "orders: polled in 1.5 ms, 3 topics",

@@ -1,4 +1,6 @@
-"""Rounds that are noted as done, held against Delta's logs; what is made of them again is in tests/spark."""
+"""Rounds that are noted as done, held against Delta's logs; what is made of them again is in
+tests/spark.
+"""
 
 import json
 from pathlib import Path
@@ -21,7 +23,9 @@ def write(lake: Lake, table: Table, *infos: dict[str, Any], first: int = 0) -> N
     log = Path(lake.path(table)) / "_delta_log"
     log.mkdir(parents=True)
     for version, info in enumerate(infos, first):
-        (log / f"{version:020}.json").write_text(json.dumps({"commitInfo": {"timestamp": 0} | info}) + "\n")
+        (log / f"{version:020}.json").write_text(
+            json.dumps({"commitInfo": {"timestamp": 0} | info}) + "\n"
+        )
 
 
 def of(number: int) -> dict[str, Any]:
@@ -29,7 +33,10 @@ def of(number: int) -> dict[str, Any]:
 
 
 def merged(number: int) -> dict[str, Any]:
-    return {"operation": "MERGE", "operationParameters": {"predicate": f"[... (s.cluster <=>  round {number}.)]"}}
+    return {
+        "operation": "MERGE",
+        "operationParameters": {"predicate": f"[... (s.cluster <=>  round {number}.)]"},
+    }
 
 
 def done(number: int, *tables: Table) -> dict[str, Any]:

@@ -41,18 +41,29 @@ def test_a_mark_is_found(tmp_path, way):
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
 def test_a_mark_is_found_in_values_of_tables(tmp_path, compression):
     rows = [{"maps": [("a", f"x{MARK}")], "nested": [{"raw": MARK.encode()}], "count": 1}] * 100
-    types = {"maps": pa.map_(pa.string(), pa.string()), "nested": pa.list_(pa.struct({"raw": pa.binary()}))}
+    types = {
+        "maps": pa.map_(pa.string(), pa.string()),
+        "nested": pa.list_(pa.struct({"raw": pa.binary()})),
+    }
     for name, type_ in types.items():
         table = pa.table({name: pa.array([row[name] for row in rows], type_)})
-        pq.write_table(table, tmp_path / f"{name}.parquet", compression=compression, write_statistics=False)
-    assert [found.split(":")[0] for found in traces(tmp_path, [MARK])] == ["maps.parquet", "nested.parquet"]
+        pq.write_table(
+            table, tmp_path / f"{name}.parquet", compression=compression, write_statistics=False
+        )
+    assert [found.split(":")[0] for found in traces(tmp_path, [MARK])] == [
+        "maps.parquet",
+        "nested.parquet",
+    ]
 
 
 def test_a_mark_is_found_in_names_and_archives(tmp_path):
     (tmp_path / f"cluster={MARK}").touch()
     with zipfile.ZipFile(tmp_path / "log.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("log", gzip.compress(MARK.encode()))
-    assert traces(tmp_path, [MARK]) == [f"cluster={MARK}: {MARK} as it is", f"log.zip: {MARK} as it is"]
+    assert traces(tmp_path, [MARK]) == [
+        f"cluster={MARK}: {MARK} as it is",
+        f"log.zip: {MARK} as it is",
+    ]
 
 
 def test_nothing_is_found_where_nothing_is(tmp_path):

@@ -72,7 +72,8 @@ def test_all_members_end_with_the_block():
 
 def test_a_paused_member_does_not_outlive_the_process_that_started_it():
     code = (
-        "import os, signal\nfrom local_cluster.members import Members\nmembers = Members('127.0.0.1:1').__enter__()\n"
+        "import os, signal\nfrom local_cluster.members import Members\nmembers = "
+        "Members('127.0.0.1:1').__enter__()\n"
         "member = members.start(group='g', topics=['t'], client_id='c')\nmember.pause()\n"
         "print(member.pid, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )

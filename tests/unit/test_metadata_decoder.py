@@ -1,4 +1,6 @@
-"""Every field of every version comes out as kafka-python put it in, on the fast way and on the exact one."""
+"""Every field of every version comes out as kafka-python put it in, on the fast way and on the
+exact one.
+"""
 
 import random
 import uuid
@@ -28,7 +30,9 @@ def kafka_python_body(response: dict[str, Any], version: int) -> bytes:
     return bytes(
         MetadataResponse(
             throttle_time_ms=response["throttle_time_ms"],
-            brokers=[MetadataResponse.MetadataResponseBroker(**broker) for broker in response["brokers"]],
+            brokers=[
+                MetadataResponse.MetadataResponseBroker(**broker) for broker in response["brokers"]
+            ],
             cluster_id=response["cluster_id"],
             controller_id=response["controller_id"],
             topics=[
@@ -37,7 +41,10 @@ def kafka_python_body(response: dict[str, Any], version: int) -> bytes:
                     name=topic["name"],
                     topic_id=uuid.UUID(bytes=topic["topic_id"]),
                     is_internal=topic["is_internal"],
-                    partitions=[topic_class.MetadataResponsePartition(**entry) for entry in topic["partitions"]],
+                    partitions=[
+                        topic_class.MetadataResponsePartition(**entry)
+                        for entry in topic["partitions"]
+                    ],
                     authorized_operations=_bits(topic["topic_authorized_operations"]),
                 )
                 for topic in response["topics"]
@@ -86,12 +93,17 @@ def test_unknown_tagged_fields_are_skipped(version: int) -> None:
         pytest.param(cluster(3, 40), id="in sync"),
         pytest.param(cluster(3, 40, shrunk=0.5), id="half shrunk"),
         pytest.param(
-            cluster(40, 1, shrunk=0.1, replication=(1, 2, 3, 5)), id="many topics, several replication factors"
+            cluster(40, 1, shrunk=0.1, replication=(1, 2, 3, 5)),
+            id="many topics, several replication factors",
         ),
-        pytest.param(cluster(2, 300, shrunk=0.5, replication=(2, 3)), id="more than 127 partitions"),
+        pytest.param(
+            cluster(2, 300, shrunk=0.5, replication=(2, 3)), id="more than 127 partitions"
+        ),
     ],
 )
-def test_usual_clusters_are_read_without_a_step_for_each_partition(version: int, response: dict[str, Any]) -> None:
+def test_usual_clusters_are_read_without_a_step_for_each_partition(
+    version: int, response: dict[str, Any]
+) -> None:
     body = write_message(METADATA_RESPONSE, version, response)
     columns = metadata._read_fast(body, version)
     assert columns is not None
@@ -131,7 +143,10 @@ def test_names_that_are_there_twice_share_a_dictionary_entry(version: int) -> No
 @pytest.mark.parametrize("version", [4, 12])
 def test_what_is_not_usual_is_read_the_exact_way(version: int) -> None:
     response = cluster(4, 30)
-    response["topics"][2]["partitions"][7] |= {"replica_nodes": list(range(200)), "isr_nodes": list(range(300))}
+    response["topics"][2]["partitions"][7] |= {
+        "replica_nodes": list(range(200)),
+        "isr_nodes": list(range(300)),
+    }
     body = write_message(METADATA_RESPONSE, version, response)
     assert metadata._read_fast(body, version) is None
     assert decoded(decode_response(body, version)) == expected(response, version)
@@ -139,18 +154,29 @@ def test_what_is_not_usual_is_read_the_exact_way(version: int) -> None:
 
 @given(version=st.sampled_from(VERSIONS), seed=st.integers(0, 99), data=st.data())
 @settings(max_examples=examples(40))
-def test_the_fast_way_says_the_same_as_the_exact_one_or_nothing(version: int, seed: int, data: st.DataObject) -> None:
-    body = bytearray(write_message(METADATA_RESPONSE, version, cluster(3, 8, seed=seed, shrunk=0.5)))
+def test_the_fast_way_says_the_same_as_the_exact_one_or_nothing(
+    version: int, seed: int, data: st.DataObject
+) -> None:
+    body = bytearray(
+        write_message(METADATA_RESPONSE, version, cluster(3, 8, seed=seed, shrunk=0.5))
+    )
     for _ in range(data.draw(st.integers(1, 3))):
-        body[data.draw(st.integers(150, len(body) - 1))] = data.draw(st.integers(0, 5) | st.integers(0, 255))
-    fast, exact = read(bytes(body), version, metadata._read_fast), read(bytes(body), version, exact_columns)
+        body[data.draw(st.integers(150, len(body) - 1))] = data.draw(
+            st.integers(0, 5) | st.integers(0, 255)
+        )
+    fast, exact = (
+        read(bytes(body), version, metadata._read_fast),
+        read(bytes(body), version, exact_columns),
+    )
     if fast is not None:
         assert fast == exact
 
 
-def read(body: bytes, version: int, reader: Callable[[bytes, int], Columns | None]) -> dict[str, Any] | str | None:
-    """Return what this way of reading gives: values, the text of an error, or None if it leaves the body to the other
-    way.
+def read(
+    body: bytes, version: int, reader: Callable[[bytes, int], Columns | None]
+) -> dict[str, Any] | str | None:
+    """Return what this way of reading gives: values, the text of an error, or None if it leaves the
+    body to the other way.
     """
     try:
         columns = reader(body, version)

@@ -1,4 +1,6 @@
-"""Bytes that are not what they should be end in one ProtocolError that says where, in bounded time and memory."""
+"""Bytes that are not what they should be end in one ProtocolError that says where, in bounded time
+and memory.
+"""
 
 import contextlib
 import pickle
@@ -43,10 +45,14 @@ def check(error: ProtocolError, size: int, version: int) -> None:
     assert error.version == version
     assert 0 <= error.offset <= size
     assert "\n" not in str(error)
-    assert str(error).startswith(f"MetadataResponse v{version}: {error.path} at byte {error.offset}: ")
+    assert str(error).startswith(
+        f"MetadataResponse v{version}: {error.path} at byte {error.offset}: "
+    )
 
 
-@pytest.mark.parametrize(("version", "topics", "partitions"), [*((version, 1, 2) for version in VERSIONS), (12, 7, 5)])
+@pytest.mark.parametrize(
+    ("version", "topics", "partitions"), [*((version, 1, 2) for version in VERSIONS), (12, 7, 5)]
+)
 def test_no_prefix_is_a_response(version: int, topics: int, partitions: int) -> None:
     body = body_of(version, topics, partitions)
     assert len(body) < 2048
@@ -78,15 +84,21 @@ def mutated(rng: random.Random, body: bytes) -> bytes:
             case 3:
                 out[at:at] = rng.randbytes(rng.randint(1, 4))
             case 4:
-                out[at : at + 4] = rng.choice((b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08"))
+                out[at : at + 4] = rng.choice(
+                    (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08")
+                )
     return bytes(out)
 
 
 def decode_mutations(count: int, partitions: int, seed: int) -> None:
-    """Decode mutated bodies of every version, some of the flexible ones with unknown tagged fields."""
+    """Decode mutated bodies of every version, some of the flexible ones with unknown tagged
+    fields.
+    """
     rng = random.Random(seed)
     bodies = [(body_of(version, 2, partitions), version) for version in VERSIONS]
-    bodies += [(with_unknown_tags(body, version, rng), version) for body, version in bodies if version >= 9]
+    bodies += [
+        (with_unknown_tags(body, version, rng), version) for body, version in bodies if version >= 9
+    ]
     wrong = 0
     for _ in range(count):
         body, version = rng.choice(bodies)
@@ -117,7 +129,12 @@ def hostile_bodies() -> Iterator[tuple[str, bytes, int]]:
         start = head[: len(head) - after - (1 if flexible else 4)]
         most = b"\xff\xff\xff\xff\x07" if flexible else b"\x7f\xff\xff\xff"
         yield f"v{version}: topics without end", start + most + b"\0" * 200, version
-        for name, pattern in {"zeros": b"\0", "ones": b"\1", "twos": b"\2", "zero two": b"\0\0\0\2"}.items():
+        for name, pattern in {
+            "zeros": b"\0",
+            "ones": b"\1",
+            "twos": b"\2",
+            "zero two": b"\0\0\0\2",
+        }.items():
             filling = pattern * (20_000 // len(pattern))
             count = b"\x81\x08" if flexible else b"\0\0\x04\0"
             yield f"v{version}: {name}", start + count + filling, version
@@ -138,14 +155,18 @@ def most_memory(body: bytes, version: int) -> int:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize(("body", "version"), [pytest.param(b, v, id=name) for name, b, v in hostile_bodies()])
+@pytest.mark.parametrize(
+    ("body", "version"), [pytest.param(b, v, id=name) for name, b, v in hostile_bodies()]
+)
 def test_memory_stays_in_proportion_to_the_body(body: bytes, version: int) -> None:
     assert outcome(body, version) is not None
     assert most_memory(body, version) < MEMORY_PER_BYTE * len(body) + MEMORY_ALWAYS
 
 
 def many_partitions() -> bytes:
-    """A body of v12 that only the exact reader reads, slowly: an epoch that is too large ends the fast way."""
+    """A body of v12 that only the exact reader reads, slowly: an epoch that is too large ends the
+    fast way.
+    """
     large = cluster(60, 500)
     large["topics"][0]["partitions"][0]["leader_epoch"] = 1 << 24
     return write_message(METADATA_RESPONSE, 12, large)
@@ -153,10 +174,16 @@ def many_partitions() -> bytes:
 
 def many_tags() -> bytes:
     """Another one."""
-    return write_message(METADATA_RESPONSE, 12, cluster(0, 0))[:-1] + b"\x80\x80\x40" + b"\0\0" * (1 << 20)
+    return (
+        write_message(METADATA_RESPONSE, 12, cluster(0, 0))[:-1]
+        + b"\x80\x80\x40"
+        + b"\0\0" * (1 << 20)
+    )
 
 
-@pytest.mark.parametrize(("made", "path"), [(many_partitions, "topics["), (many_tags, "tagged_fields")])
+@pytest.mark.parametrize(
+    ("made", "path"), [(many_partitions, "topics["), (many_tags, "tagged_fields")]
+)
 def test_the_exact_reader_ends_when_its_time_is_over(
     made: Callable[[], bytes], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,18 +211,63 @@ def test_a_large_response_takes_less_than_four_times_its_size(shrunk: float) -> 
     [
         (12, "brokers", b"\x00", "null, where null is not allowed (read 00)"),
         (12, "brokers", b"\x80\x00", "a varint with more bytes than it needs (read 80 00)"),
-        (12, "brokers", b"\xff\xff\xff\xff\x7f", "a varint with more than 32 bits (read ff ff ff ff 7f)"),
-        (12, "brokers", b"\xff\xff\xff\xff\xff\x01", "a varint of more than 5 bytes (read ff ff ff ff ff 01)"),
+        (
+            12,
+            "brokers",
+            b"\xff\xff\xff\xff\x7f",
+            "a varint with more than 32 bits (read ff ff ff ff 7f)",
+        ),
+        (
+            12,
+            "brokers",
+            b"\xff\xff\xff\xff\xff\x01",
+            "a varint of more than 5 bytes (read ff ff ff ff ff 01)",
+        ),
         (12, "brokers[1].host", b"\x00", "null, where null is not allowed (read 00)"),
         (12, "topics[1].name", b"\x03\xc3\x28", "a string that is not UTF-8 (read c3)"),
         (12, "topics[1].name", b"\x04\xed\xa0\x80", "a string that is not UTF-8 (read ed)"),
-        (12, "topics[1].partitions[2].isr_nodes", b"\xf0\x07", "an array of 1007 entries, 4 bytes each at least, but"),
-        (12, "topics[1].partitions[2].isr_nodes", b"\x00", "null, where null is not allowed (read 00)"),
-        (12, "topics[1].partitions[2].tagged_fields", b"\x01\x07\x7f", "tagged field 7 of 127 bytes, but"),
-        (12, "topics[1].partitions[2].tagged_fields", b"\xff\x7f", "16383 tagged fields, 2 bytes each at least, but"),
-        (5, "topics[1].partitions[2].isr_nodes", b"\xff\xff\xff\xff", "null, where null is not allowed"),
-        (5, "topics[1].partitions[2].isr_nodes", b"\xff\xff\xff\xfe", "an array of negative length -2"),
-        (5, "topics[1].partitions[2].isr_nodes", b"\x7f\xff\xff\xff", "an array of 2147483647 entries, 4 bytes each"),
+        (
+            12,
+            "topics[1].partitions[2].isr_nodes",
+            b"\xf0\x07",
+            "an array of 1007 entries, 4 bytes each at least, but",
+        ),
+        (
+            12,
+            "topics[1].partitions[2].isr_nodes",
+            b"\x00",
+            "null, where null is not allowed (read 00)",
+        ),
+        (
+            12,
+            "topics[1].partitions[2].tagged_fields",
+            b"\x01\x07\x7f",
+            "tagged field 7 of 127 bytes, but",
+        ),
+        (
+            12,
+            "topics[1].partitions[2].tagged_fields",
+            b"\xff\x7f",
+            "16383 tagged fields, 2 bytes each at least, but",
+        ),
+        (
+            5,
+            "topics[1].partitions[2].isr_nodes",
+            b"\xff\xff\xff\xff",
+            "null, where null is not allowed",
+        ),
+        (
+            5,
+            "topics[1].partitions[2].isr_nodes",
+            b"\xff\xff\xff\xfe",
+            "an array of negative length -2",
+        ),
+        (
+            5,
+            "topics[1].partitions[2].isr_nodes",
+            b"\x7f\xff\xff\xff",
+            "an array of 2147483647 entries, 4 bytes each",
+        ),
         (5, "topics[1].name", b"\x7f\xff", "a string of 32767 bytes, but"),
         (5, "topics[1].name", b"\xff\xff", "null, where null is not allowed (read ff ff)"),
         (5, "cluster_id", b"\xff\xfe", "a string of negative length -2 (read ff fe)"),

@@ -1,4 +1,6 @@
-"""librdkafka's mock cluster, polled and checked: a server that answers in its own way, and no crash comes of it."""
+"""librdkafka's mock cluster, polled and checked: a server that answers in its own way, and no crash
+comes of it.
+"""
 
 import json
 import socket
@@ -22,16 +24,23 @@ def polled(servers: str, **more: str) -> Poll:
 
 def check(servers: str, **more: str) -> Checked:
     clusters = {"mock": {"kafka.bootstrap.servers": servers} | more}
-    (found,) = checked(parse({"clusters": json.dumps(clusters), "enrich": "configs,groups"}, "stream"), reads_log=True)
+    (found,) = checked(
+        parse({"clusters": json.dumps(clusters), "enrich": "configs,groups"}, "stream"),
+        reads_log=True,
+    )
     return found
 
 
 def test_flexible_metadata_with_a_byte_too_many_is_refused_by_name_and_an_older_version_is_polled():
-    """Kafka has no such byte: a decoder that passed over it would pass over a field that it does not know, too."""
+    """Kafka has no such byte: a decoder that passed over it would pass over a field that it does
+    not know, too.
+    """
     with mock_cluster(TOPICS) as servers:
         found = polled(servers)
         assert found.error_kind == "protocol"
-        assert found.error.count("MetadataResponse v13: end of message at byte ") == 3, "each broker is asked"
+        assert found.error.count("MetadataResponse v13: end of message at byte ") == 3, (
+            "each broker is asked"
+        )
         assert found.error.count(": 1 bytes are left over (read 00)") == 3
         told = list(lines(check(servers), whole=False))
         assert told[0].startswith("mock: failed: protocol: 127.0.0.1:")
@@ -45,7 +54,10 @@ def test_metadata_that_is_as_kafkas_is_polled_and_each_odd_answer_is_one_line():
         assert (found.error_kind, found.attempts, found.api_version) == (None, 1, 8)
         assert found.cluster_id.startswith("mockCluster")
         assert found.metadata.brokers["broker_id"].to_pylist() == [1, 2, 3]
-        counts = zip(*found.metadata.topics.select(["topic", "partition_count"]).to_pydict().values(), strict=True)
+        counts = zip(
+            *found.metadata.topics.select(["topic", "partition_count"]).to_pydict().values(),
+            strict=True,
+        )
         assert dict(counts) == TOPICS
         seen = check(servers)
         assert (seen.problem, seen.missing, seen.is_good) == (None, [], True)
@@ -65,7 +77,9 @@ def test_sasl_that_a_server_does_not_have_is_named(monkeypatch: pytest.MonkeyPat
     with mock_cluster(TOPICS, last_metadata=8) as servers:
         found = polled(servers.split(",")[0], **security, **user)
     assert found.error_kind == "authentication"
-    assert found.error.endswith("this server has no SASL: set kafka.security.protocol to PLAINTEXT or SSL")
+    assert found.error.endswith(
+        "this server has no SASL: set kafka.security.protocol to PLAINTEXT or SSL"
+    )
 
 
 def test_a_mock_cluster_that_is_gone_is_unreachable():

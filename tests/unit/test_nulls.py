@@ -1,4 +1,6 @@
-"""Nulls that kafka-python takes for values: each is one line that names the request and the field."""
+"""Nulls that kafka-python takes for values: each is one line that names the request and the
+field.
+"""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -24,9 +26,13 @@ from metadata_source.transport import Answer
 RESULT = DescribeConfigsResponse.DescribeConfigsResult(
     error_code=0, error_message=None, resource_type=2, resource_name="t", configs=None
 )
-GROUP = DescribeGroupsResponse.DescribedGroup(error_code=0, group_id="g", group_state=None, members=[])
+GROUP = DescribeGroupsResponse.DescribedGroup(
+    error_code=0, group_id="g", group_state=None, members=[]
+)
 TOPIC = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
-PARTITION = TOPIC.DescribeTopicPartitionsResponsePartition(replica_nodes=None, isr_nodes=[], offline_replicas=[])
+PARTITION = TOPIC.DescribeTopicPartitionsResponsePartition(
+    replica_nodes=None, isr_nodes=[], offline_replicas=[]
+)
 
 
 def decoded(response, version: int):
@@ -59,7 +65,10 @@ def test_a_null_where_kafka_allows_none_is_named(response, field):
 
 def test_what_may_be_null_may():
     topic = TOPIC(name=None, partitions=[])
-    assert null_field(decoded(DescribeTopicPartitionsResponse(topics=[topic], next_cursor=None), 0), 0) is None
+    assert (
+        null_field(decoded(DescribeTopicPartitionsResponse(topics=[topic], next_cursor=None), 0), 0)
+        is None
+    )
     whole = DescribeClusterResponse(error_code=0, error_message=None, cluster_id="id", brokers=[])
     assert null_field(decoded(whole, 2), 2) is None
 
@@ -67,9 +76,14 @@ def test_what_may_be_null_may():
 def test_no_answer_with_one_is_handed_on():
     body = DescribeQuorumResponse(error_code=0, topics=None, nodes=[]).encode(version=2)
     broker: Any = SimpleNamespace(
-        address=("one", 9092), api_versions={55: (0, 2)}, request=lambda *_, **__: Answer(body, datetime.now(UTC), 1.0)
+        address=("one", 9092),
+        api_versions={55: (0, 2)},
+        request=lambda *_, **__: Answer(body, datetime.now(UTC), 1.0),
     )
     with pytest.raises(PollError) as raised:
         questions.quorum().ask(broker, 0.0)
     assert raised.value.kind == "protocol"
-    assert raised.value.problem == "one:9092: DescribeQuorumResponse v2: topics: null, where null is not allowed"
+    assert (
+        raised.value.problem
+        == "one:9092: DescribeQuorumResponse v2: topics: null, where null is not allowed"
+    )

@@ -32,7 +32,9 @@ ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
     "it lists broker 4 twice": lambda response: response["brokers"].append(response["brokers"][4]),
     "it lists a broker with the id -1": lambda response: response["brokers"][3].update(node_id=-1),
     "topic 2 of 3 has no name": lambda response: response["topics"][1].update(name=None),
-    "it lists topic topic-1 twice": lambda response: response["topics"].append(response["topics"][1]),
+    "it lists topic topic-1 twice": lambda response: response["topics"].append(
+        response["topics"][1]
+    ),
     "topic topic-2 has a partition -7": partition(partition_index=-7),
     "topic 2 of 3 has an empty name": lambda response: response["topics"][1].update(name=""),
     "broker 3 has no host": lambda response: response["brokers"][3].update(host=""),
@@ -79,18 +81,25 @@ def test_whatever_is_odd_is_found(response: dict[str, Any]) -> None:
     is_odd = (
         has_twice(brokers)
         or min(brokers, default=0) < 0
-        or any(not broker["host"] or not 0 < broker["port"] < 65_536 for broker in response["brokers"])
+        or any(
+            not broker["host"] or not 0 < broker["port"] < 65_536 for broker in response["brokers"]
+        )
         or not all(names)
         or has_twice(names)
         or any(entry["partition_index"] < 0 for entry in entries)
-        or any(has_twice(entry["partition_index"] for entry in topic["partitions"]) for topic in response["topics"])
+        or any(
+            has_twice(entry["partition_index"] for entry in topic["partitions"])
+            for topic in response["topics"]
+        )
     )
     assert (said(response) is not None) == is_odd
 
 
 @pytest.mark.parametrize("name", ["replica_nodes", "isr_nodes", "offline_replicas"])
 @pytest.mark.parametrize("nodes", [[5, 6, 5], [8, 8], [*range(12), 1], [1, -5]])
-def test_a_broker_that_a_partition_lists_twice_is_no_fault_of_the_answer(name: str, nodes: list[int]) -> None:
+def test_a_broker_that_a_partition_lists_twice_is_no_fault_of_the_answer(
+    name: str, nodes: list[int]
+) -> None:
     response = copy.deepcopy(USUAL)
     partition(**{name: nodes})(response)
     assert said(response) is None
@@ -108,4 +117,6 @@ def test_the_lists_are_found_that_have_a_number_twice(one: list[Any], other: lis
     negative = [min(each or (), default=0) < 0 for each in values]
     lists_ = pa.array(values, pa.list_(pa.int32()))
     assert have_negatives(lists_).tolist() == have_negatives(lists_.slice(0)).tolist() == negative
-    assert are_odd(lists_).tolist() == [twice or below for twice, below in zip(found, negative, strict=True)]
+    assert are_odd(lists_).tolist() == [
+        twice or below for twice, below in zip(found, negative, strict=True)
+    ]

@@ -1,4 +1,6 @@
-"""What offset commits come to, read in spans that are cut anywhere: as by a plain rule that looks at each."""
+"""What offset commits come to, read in spans that are cut anywhere: as by a plain rule that looks
+at each.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from tests.support.examples import examples
 from tests.support.group_log import log_of
 from tests.support.mutations import mutated, mutations
 
-quickly = settings(max_examples=examples(60), database=None, suppress_health_check=[HealthCheck.too_slow])
+quickly = settings(
+    max_examples=examples(60), database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 START_MS = 1_763_802_000_000
@@ -73,7 +77,9 @@ def commit_key(group: str, topic: str, partition: int, kind: int = 1) -> bytes:
     return struct.pack(">h", kind) + write_message(OFFSET_COMMIT.key, 0, fields)
 
 
-def commit_value(version: int, offset: int, metadata: str = "", topic_id: bytes | None = None) -> bytes:
+def commit_value(
+    version: int, offset: int, metadata: str = "", topic_id: bytes | None = None
+) -> bytes:
     fields = {
         "offset": offset,
         "leader_epoch": 7,
@@ -92,7 +98,9 @@ def key_and_value(what: Commit | Change | Marker) -> tuple[bytes, bytes | None]:
             return key, None
         return key, commit_value(what.version, what.committed, "m" * what.partition, what.topic_id)
     if isinstance(what, Change):
-        return key_bytes(3, {"group_id": what.group}), value_bytes(3, 0, {"epoch": 7, "metadata_hash": 0})
+        return key_bytes(3, {"group_id": what.group}), value_bytes(
+            3, 0, {"epoch": 7, "metadata_hash": 0}
+        )
     return struct.pack(">hh", 0, what.is_commit), bytes(6)
 
 
@@ -122,7 +130,10 @@ def batches(log: list[At], codec: str = "none", together: int = 3) -> list[tuple
     ):
         of_batch = [at for _, at in group]
         first = of_batch[0]
-        records = [Record(at.offset - first.offset, at.ms - first.ms, *key_and_value(at.what)) for at in of_batch]
+        records = [
+            Record(at.offset - first.offset, at.ms - first.ms, *key_and_value(at.what))
+            for at in of_batch
+        ]
         batch = Batch(
             first.offset,
             records,
@@ -162,7 +173,13 @@ class Leader:
 
 
 def rows_of(
-    log: list[At], start: int, end: int, *, codec: str = "none", an_answer: int = 100, pattern: str | None = None
+    log: list[At],
+    start: int,
+    end: int,
+    *,
+    codec: str = "none",
+    an_answer: int = 100,
+    pattern: str | None = None,
 ) -> list[Row]:
     last = log[-1].offset + 1 if log else 0
     leader = Leader(batches(log, codec), max(last, end), an_answer)
@@ -194,7 +211,9 @@ def of_one(offset: int, ms: int, commit: Commit) -> Row:
     return {
         "topic": commit.topic,
         "partition": commit.partition,
-        "topic_id": None if is_removal or commit.version < 4 or not commit.topic_id else commit.topic_id,
+        "topic_id": None
+        if is_removal or commit.version < 4 or not commit.topic_id
+        else commit.topic_id,
         "commits": int(not is_removal),
         **dict(zip(("from_offset", "from_timestamp", "first_committed"), end, strict=True)),
         **dict(zip(("to_offset", "to_timestamp", "last_committed"), end, strict=True)),
@@ -209,7 +228,9 @@ def of_one(offset: int, ms: int, commit: Commit) -> Row:
 
 def one_after_another(one: Row, other: Row) -> Row | None:
     """Both as one; None where they are two."""
-    if one["removed_offset"] is not None or (other["commits"] and one["topic_id"] != other["topic_id"]):
+    if one["removed_offset"] is not None or (
+        other["commits"] and one["topic_id"] != other["topic_id"]
+    ):
         return None
     both = one | {name: other[name] for name in ("removed_offset", "removed_timestamp")}
     if not other["commits"]:
@@ -220,7 +241,9 @@ def one_after_another(one: Row, other: Row) -> Row | None:
         (one["to_timestamp"], other["from_timestamp"]),
         (other["gap_from"], other["gap_to"]),
     ]
-    both["gap_from"], both["gap_to"] = max((gap for gap in gaps if gap[0] is not None), key=lambda gap: gap[1] - gap[0])
+    both["gap_from"], both["gap_to"] = max(
+        (gap for gap in gaps if gap[0] is not None), key=lambda gap: gap[1] - gap[0]
+    )
     fall = max(0, one["last_committed"] - other["first_committed"])
     both["commits"] += other["commits"]
     both["falls"] += other["falls"] + (fall > 0)
@@ -238,7 +261,9 @@ class Stretches:
     def add(self, group: str, row: Row) -> None:
         rows = self.open.setdefault(group, [])
         same = [
-            at for at, each in enumerate(rows) if (each["topic"], each["partition"]) == (row["topic"], row["partition"])
+            at
+            for at, each in enumerate(rows)
+            if (each["topic"], each["partition"]) == (row["topic"], row["partition"])
         ]
         both = one_after_another(rows[same[-1]], row) if same else None
         if both is None:
@@ -287,7 +312,9 @@ def folded(spans: list[list[Row]]) -> list[tuple[str, list[Row]]]:
     found = Stretches()
     pending: dict[int, list[Row]] = {}
     for rows in spans:
-        for row in sorted(rows, key=lambda row: (row["offset"], row["record"] != "marker", row["chunk"] or 0)):
+        for row in sorted(
+            rows, key=lambda row: (row["offset"], row["record"] != "marker", row["chunk"] or 0)
+        ):
             if row["record"] == "record":
                 found.change(row["group_id"])
             elif row["record"] == "marker":
@@ -322,12 +349,22 @@ def at_marker(entry: Row, marker: Row) -> Row:
 # --- properties ---
 
 GROUPS = {"a": -1, "b": -1, "in transactions": 1, "in others": 2}
-"""Groups, and the producer that commits for each: nobody commits the same partition in and outside of transactions."""
+"""Groups, and the producer that commits for each: nobody commits the same partition in and outside
+of transactions.
+"""
 
 
-def a_commit(group: str, committed: int | None, partition: int, version: int, topic_id: bytes | None) -> Commit:
+def a_commit(
+    group: str, committed: int | None, partition: int, version: int, topic_id: bytes | None
+) -> Commit:
     in_transaction = GROUPS[group] >= 0
-    return Commit(group, partition, 0 if in_transaction and committed is None else committed, version, topic_id)
+    return Commit(
+        group,
+        partition,
+        0 if in_transaction and committed is None else committed,
+        version,
+        topic_id,
+    )
 
 
 what = st.one_of(
@@ -345,18 +382,36 @@ what = st.one_of(
 
 
 def written(what: Commit | Change | Marker, producer: int, after_ms: int, skipped: int) -> Written:
-    of = producer if isinstance(what, Marker) else GROUPS[what.group] if isinstance(what, Commit) else -1
+    of = (
+        producer
+        if isinstance(what, Marker)
+        else GROUPS[what.group]
+        if isinstance(what, Commit)
+        else -1
+    )
     return Written(what, of, after_ms, skipped)
 
 
 logs = st.lists(
-    st.builds(written, what, st.sampled_from([1, 2]), st.integers(-5, 500), st.sampled_from([0, 0, 0, 1, 5])),
+    st.builds(
+        written,
+        what,
+        st.sampled_from([1, 2]),
+        st.integers(-5, 500),
+        st.sampled_from([0, 0, 0, 1, 5]),
+    ),
     max_size=30,
 ).map(placed)
 
 
 @quickly
-@given(logs, st.sets(st.integers(0, 60), max_size=4), st.integers(1, 100), st.sampled_from(CODECS), st.integers(1, 5))
+@given(
+    logs,
+    st.sets(st.integers(0, 60), max_size=4),
+    st.integers(1, 100),
+    st.sampled_from(CODECS),
+    st.integers(1, 5),
+)
 def test_spans_that_are_cut_anywhere_come_to_what_the_log_does(
     log: list[At], cuts: set[int], an_answer: int, codec: str, entries: int
 ) -> None:
@@ -371,13 +426,18 @@ def test_spans_that_are_cut_anywhere_come_to_what_the_log_does(
         ]
     rows = list(itertools.chain(*spans))
     assert folded(spans) == plain(log)
-    keys = [tuple(row[name] for name in ("log_partition", "offset", "record", "group_id", "chunk")) for row in rows]
+    keys = [
+        tuple(row[name] for name in ("log_partition", "offset", "record", "group_id", "chunk"))
+        for row in rows
+    ]
     assert len(set(keys)) == len(keys), "the key of bronze.group_log"
     read = [row for row in rows if row["record"] == "read"]
     assert [row["next_offset"] for row in read] == edges[1:] or not end
     assert sum(row["commits"] for row in read) == sum(isinstance(at.what, Commit) for at in log)
     assert sum(row["records"] for row in read) == sum(isinstance(at.what, Change) for at in log)
-    assert all(1 <= len(row["offset_commits"]) <= entries for row in rows if row["record"] == "commits")
+    assert all(
+        1 <= len(row["offset_commits"]) <= entries for row in rows if row["record"] == "commits"
+    )
 
 
 @quickly
@@ -412,20 +472,31 @@ def test_a_transaction_that_is_open_holds_up_no_record_and_counts_at_its_marker(
     )
     first, second = rows_of(log, 0, 3), rows_of(log, 3, 5)
     assert [row["offset"] for row in first if row["record"] == "record"] == [1]
-    assert {(row["group_id"], row["producer_id"]) for row in first if row["record"] == "commits"} == {
+    assert {
+        (row["group_id"], row["producer_id"]) for row in first if row["record"] == "commits"
+    } == {
         ("a", 9),
         ("b", 8),
     }
-    markers = [(row["offset"], row["producer_id"], row["is_committed"]) for row in second if row["record"] == "marker"]
+    markers = [
+        (row["offset"], row["producer_id"], row["is_committed"])
+        for row in second
+        if row["record"] == "marker"
+    ]
     assert markers == [(3, 9, True), (4, 8, False)]
     ((group, (counted,)),) = folded([first, second])
-    assert (group, counted["from_offset"], counted["from_timestamp"]) == ("a", 3, utc(START_MS + 70))
+    assert (group, counted["from_offset"], counted["from_timestamp"]) == (
+        "a",
+        3,
+        utc(START_MS + 70),
+    )
     assert plain(log) == folded([first, second]) == folded([rows_of(log, 0, 5)])
 
 
 def test_only_groups_that_are_wanted_have_their_commits_kept() -> None:
     log = placed(
-        [Written(Commit(group, 0, 5)) for group in ("orders", "orders-2", "other")] + [Written(Change("other"))]
+        [Written(Commit(group, 0, 5)) for group in ("orders", "orders-2", "other")]
+        + [Written(Change("other"))]
     )
     rows = rows_of(log, 0, 4, pattern=r"\A(?:orders.*)\z")
     assert [row["group_id"] for row in rows if row["record"] == "commits"] == ["orders", "orders-2"]
@@ -442,10 +513,18 @@ def test_only_groups_that_are_wanted_have_their_commits_kept() -> None:
             "OffsetCommitKey v0: partition at byte 8: 4 bytes wanted, 3 left",
         ),
         (commit_key("a", "t", 0), b"", "a value of 0 bytes, 2 at least wanted"),
-        (commit_key("a", "t", 0), b"\0\5" + bytes(30), "unknown version 5 of record type 1, known are 0 to 4"),
+        (
+            commit_key("a", "t", 0),
+            b"\0\5" + bytes(30),
+            "unknown version 5 of record type 1, known are 0 to 4",
+        ),
         (commit_key("a", "t", 0), commit_value(3, -5, "SECRET"), "-5 is no offset"),
         (commit_key("a", "t", 0), commit_value(3, 5) + b"SECRET", "1 bytes are left over"),
-        (commit_key("a", "t", 0, kind=0), commit_value(4, 5, "SECRET")[:-9], "OffsetCommitValue v4: "),
+        (
+            commit_key("a", "t", 0, kind=0),
+            commit_value(4, 5, "SECRET")[:-9],
+            "OffsetCommitValue v4: ",
+        ),
     ],
 )
 @pytest.mark.parametrize("count", [1, 20])
@@ -464,11 +543,15 @@ def test_a_commit_that_cannot_be_read_is_a_row_without_its_value(
         assert said.removeprefix("1 bytes") in row["error"]
         assert (row["key"], row["value"], row["type"]) == (key, None, int.from_bytes(key[:2]))
         assert "SECRET" not in str(row)
-    assert [row["offset_commits"][0]["partition"] for row in found if row["record"] == "commits"] == [1]
+    assert [
+        row["offset_commits"][0]["partition"] for row in found if row["record"] == "commits"
+    ] == [1]
 
 
 @quickly
-@given(st.integers(0, 4), st.integers(0, 2**62), st.sampled_from(IDS), mutations, st.floats(0, 0.999))
+@given(
+    st.integers(0, 4), st.integers(0, 2**62), st.sampled_from(IDS), mutations, st.floats(0, 0.999)
+)
 def test_values_with_other_bytes_are_other_values_or_wrong(
     version: int, offset: int, topic_id: bytes | None, changes: Any, share: float
 ) -> None:
@@ -485,14 +568,23 @@ def test_values_with_other_bytes_are_other_values_or_wrong(
 
 
 def test_what_fell_has_a_largest_sum() -> None:
-    log = placed([Written(Commit("a", 0, committed)) for committed in (2**62, 0, 2**62, 0, 2**62, 0, 2**62, 0)])
+    log = placed(
+        [
+            Written(Commit("a", 0, committed))
+            for committed in (2**62, 0, 2**62, 0, 2**62, 0, 2**62, 0)
+        ]
+    )
     (row,) = of_group(rows_of(log, 0, 8))
     assert (row["offset_commits"][0]["falls"], row["offset_commits"][0]["fallen"]) == (4, 2**63 - 1)
 
 
 def test_the_same_group_in_two_partitions_is_two() -> None:
     """Nobody but its coordinator writes a group's records. Others may."""
-    one = [(at.offset, data) for at in placed([Written(Commit("a", 0, 5))]) for _, data in batches([at])]
+    one = [
+        (at.offset, data)
+        for at in placed([Written(Commit("a", 0, 5))])
+        for _, data in batches([at])
+    ]
 
     class Two(Leader):
         def leaders(self) -> dict[tuple[str, int], list[Led]]:
@@ -500,24 +592,40 @@ def test_the_same_group_in_two_partitions_is_two() -> None:
 
         def fetch(self, _address: object, offsets: dict[Led, int], _deadline: float) -> list[Row]:
             return [
-                {"partition_index": each.partition, "error_code": 0, "high_watermark": 1, "records": one[0][1]}
+                {
+                    "partition_index": each.partition,
+                    "error_code": 0,
+                    "high_watermark": 1,
+                    "records": one[0][1],
+                }
                 for each in offsets
             ]
 
     between = [Span("c", "id", None, partition, 0, 1) for partition in range(2)]
     reading = Reading(Two(one, 1, 9), between, "topic", Commits())  # type: ignore[arg-type]
     rows = [row for _, commits, _ in reading.steps(5.0) for row in commits.to_pylist()]
-    assert sorted((row["log_partition"], row["offset_commits"][0]["commits"]) for row in rows) == [(0, 1), (1, 1)]
+    assert sorted((row["log_partition"], row["offset_commits"][0]["commits"]) for row in rows) == [
+        (0, 1),
+        (1, 1),
+    ]
 
 
 def test_commits_before_and_after_lost_offsets_are_not_one_stretch() -> None:
     """Nobody knows the commits between the two: no gap and no fall may span them."""
-    log = placed([Written(Commit("a", 0, 50)), Written(Commit("a", 0, 60), 9), Written(Commit("a", 0, 20), -1, 99, 3)])
+    log = placed(
+        [
+            Written(Commit("a", 0, 50)),
+            Written(Commit("a", 0, 60), 9),
+            Written(Commit("a", 0, 20), -1, 99, 3),
+        ]
+    )
 
     class Loses(Leader):
         def fetch(self, address: object, offsets: dict[Led, int], deadline: float) -> list[Row]:
             if 2 <= min(offsets.values()) < 5:
-                return [{"partition_index": 0, "error_code": 1, "high_watermark": 6, "records": None}]
+                return [
+                    {"partition_index": 0, "error_code": 1, "high_watermark": 6, "records": None}
+                ]
             return super().fetch(address, offsets, deadline)
 
         def look(self) -> Log:
@@ -528,7 +636,10 @@ def test_commits_before_and_after_lost_offsets_are_not_one_stretch() -> None:
     steps = list(reading.steps(5.0))
     went = [(each.record, each.offset, each.next_offset) for _, _, ended in steps for each in ended]
     assert went == [("read", 0, 2), ("lost", 2, 5), ("read", 5, 6)]
-    rows = sorted((row for _, commits, _ in steps for row in commits.to_pylist()), key=lambda row: row["offset"])
+    rows = sorted(
+        (row for _, commits, _ in steps for row in commits.to_pylist()),
+        key=lambda row: row["offset"],
+    )
     told = [(row["offset"], row["next_offset"], row["producer_id"]) for row in rows]
     assert told == [(0, 1, None), (1, 2, 9), (5, 6, None)]
     assert [row["offset_commits"][0]["falls"] for row in rows] == [0, 0, 0]
@@ -536,7 +647,13 @@ def test_commits_before_and_after_lost_offsets_are_not_one_stretch() -> None:
 
 def test_of_two_gaps_of_one_length_the_first_counts_wherever_answers_end() -> None:
     others = [Written(Commit("b", 0, 1)), Written(Commit("b", 0, 2))]
-    log = placed([*others, Written(Commit("a", 0, 5)), *(Written(Commit("a", 0, 6 + n), -1, 10) for n in range(2))])
+    log = placed(
+        [
+            *others,
+            Written(Commit("a", 0, 5)),
+            *(Written(Commit("a", 0, 6 + n), -1, 10) for n in range(2)),
+        ]
+    )
     for an_answer in (1, 100):
         (row,) = of_group(rows_of(log, 0, 5, an_answer=an_answer))
         (entry,) = row["offset_commits"]
@@ -553,9 +670,13 @@ def test_the_first_marker_alone_of_a_producer_in_a_span_is_a_row() -> None:
 
 
 @pytest.mark.parametrize("kind", ["redpanda", "kafka"])
-def test_groups_of_a_cluster_of_redpanda_are_read_as_it_writes_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_of_a_cluster_of_redpanda_are_read_as_it_writes_them(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     member = redpanda_member("m1", b"") + bytes(4)
-    group = b"\0\3\0\x08consumer" + bytes(4) + b"\xff\xff\xff\xff" + bytes(8) + (1).to_bytes(4) + member
+    group = (
+        b"\0\3\0\x08consumer" + bytes(4) + b"\xff\xff\xff\xff" + bytes(8) + (1).to_bytes(4) + member
+    )
     record = Record(0, 0, key_bytes(2, {"group": "g"}), group)
 
     class Watcher(Leader):
@@ -564,7 +685,11 @@ def test_groups_of_a_cluster_of_redpanda_are_read_as_it_writes_them(kind: str, m
 
     monkeypatch.setattr(topic_log, "LogWatcher", Watcher)
     (cluster,) = parse_group_log(SERVERS | {"kind": kind}).clusters
-    found = log_of("__consumer_offsets").rows(cluster, [Span("c", "id", None, 0, 0, 1)], READ_AT, time.sleep)
+    found = log_of("__consumer_offsets").rows(
+        cluster, [Span("c", "id", None, 0, 0, 1)], READ_AT, time.sleep
+    )
     (row,) = (row for batch in found for row in batch.to_pylist() if row["record"] == "record")
     assert (row["error"] is None) == (kind == "redpanda")
-    assert row["classic"] is None or [each["member_id"] for each in row["classic"]["members"]] == ["m1"]
+    assert row["classic"] is None or [each["member_id"] for each in row["classic"]["members"]] == [
+        "m1"
+    ]

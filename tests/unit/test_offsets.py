@@ -17,7 +17,11 @@ from metadata_source.questions import EARLIEST
 from tests.support.beside import answered
 from tests.support.coordinators import BEGIN, Cluster, Node, listed
 
-GONE, NO_LEADER, NOT_LISTED = "not among the partitions of the poll's answer", "it has no leader", 77
+GONE, NO_LEADER, NOT_LISTED = (
+    "not among the partitions of the poll's answer",
+    "it has no leader",
+    77,
+)
 TOPICS = {("a", 0): 0, ("a", 1): 1, ("b", 0): 1}
 """Who leads what."""
 EVERY = TopicFilter()
@@ -41,9 +45,16 @@ def about(
     topic_filter: TopicFilter = EVERY,
     groups_pattern: str | None = None,
 ) -> Subject:
-    rows = [{"topic": topic, "partition": number, "leader": leader} for (topic, number), leader in leaders.items()]
+    rows = [
+        {"topic": topic, "partition": number, "leader": leader}
+        for (topic, number), leader in leaders.items()
+    ]
     schema = pa.schema(
-        [("topic", pa.dictionary(pa.int32(), pa.string())), ("partition", pa.int32()), ("leader", pa.int32())]
+        [
+            ("topic", pa.dictionary(pa.int32(), pa.string())),
+            ("partition", pa.int32()),
+            ("leader", pa.int32()),
+        ]
     )
     wanted = Wanted(pa.Table.from_pylist(rows, schema), topic_filter, groups_pattern)
     brokers = tuple(Broker(number, address) for number, address in enumerate(cluster.nodes))
@@ -63,7 +74,10 @@ def asked(cluster: Cluster, subject: Subject | None = None) -> tuple[str, list[d
 
 
 def in_short(told: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(each[name] for name in OFFSET.names if name not in {*TIMES, "is_simple"}) for each in told]
+    return [
+        tuple(each[name] for name in OFFSET.names if name not in {*TIMES, "is_simple"})
+        for each in told
+    ]
 
 
 EVERYTHING = [
@@ -84,28 +98,39 @@ def test_offsets_of_groups_come_from_coordinators_and_ends_from_leaders():
     outcome, told = asked(cluster)
     assert outcome == "ok"
     assert in_short(told) == EVERYTHING
-    assert len(requests(cluster, "OffsetFetchRequest")) == 2, "one for the groups of each coordinator"
+    assert len(requests(cluster, "OffsetFetchRequest")) == 2, (
+        "one for the groups of each coordinator"
+    )
     ends = [
         (number, topic["name"], each["partition_index"], each["timestamp"])
         for number, values in requests(cluster, "ListOffsetsRequest")
         for topic in values["topics"]
         for each in topic["partitions"]
     ]
-    assert sorted(ends) == [(leader, *key, end) for key, leader in TOPICS.items() for end in (-2, -1)], (
-        "both ends of each partition with a commit, once"
-    )
+    assert sorted(ends) == [
+        (leader, *key, end) for key, leader in TOPICS.items() for end in (-2, -1)
+    ], "both ends of each partition with a commit, once"
 
 
 @pytest.mark.parametrize("is_described", [False, True])
 def test_a_group_that_no_member_ever_joined_only_commits(is_described):
-    node = Node({0: 5, 1: 5}, [listed("simple", protocol=""), listed("old", "", protocol=""), listed("classic")])
+    node = Node(
+        {0: 5, 1: 5},
+        [listed("simple", protocol=""), listed("old", "", protocol=""), listed("classic")],
+    )
     node.lists += [listed("kip-848", "consumer", protocol=""), listed("left", state="Empty")]
     cluster = Cluster(node)
     if is_described:
         answered("groups", about(cluster), cluster)
     _, told = asked(cluster)
     simple = {each["group_id"]: each["is_simple"] for each in told}
-    assert simple == {"simple": True, "old": True, "classic": False, "kip-848": False, "left": False}
+    assert simple == {
+        "simple": True,
+        "old": True,
+        "classic": False,
+        "kip-848": False,
+        "left": False,
+    }
 
 
 def test_commits_are_read_before_ends_and_both_have_bounds():
@@ -117,7 +142,9 @@ def test_commits_are_read_before_ends_and_both_have_bounds():
         assert times == sorted(times), "who reads lag of it has bounds"
         assert times[1] - times[0] <= timedelta(seconds=3)
         assert times[0] >= BEGIN
-    assert max(each["commit_read_before"] for each in of_topics) < min(each["ends_read_after"] for each in of_topics)
+    assert max(each["commit_read_before"] for each in of_topics) < min(
+        each["ends_read_after"] for each in of_topics
+    )
     (idle,) = (each for each in told if each["group_id"] == "idle")
     assert [idle[name] is None for name in TIMES] == [False, False, True, True]
 
@@ -142,7 +169,11 @@ def test_groups_may_be_chosen_by_a_pattern_and_topics_by_the_filter():
     outcome, told = asked(cluster, about(cluster, groups_pattern="o.*|idle"))
     assert outcome == "ok"
     assert in_short(told) == [row for row in EVERYTHING if row[0] != "kip-848"]
-    fetched = [each["group_id"] for _, values in requests(cluster, "OffsetFetchRequest") for each in values["groups"]]
+    fetched = [
+        each["group_id"]
+        for _, values in requests(cluster, "OffsetFetchRequest")
+        for each in values["groups"]
+    ]
     assert sorted(fetched) == ["idle", "one", "other"]
     cluster = two_brokers()
     for topic_filter in (TopicFilter(topics=("b",)), TopicFilter(pattern="b|c")):
@@ -165,13 +196,21 @@ def test_groups_may_be_chosen_by_a_pattern_and_topics_by_the_filter():
     ],
 )
 @pytest.mark.parametrize("version", [7, 9])
-def test_a_group_whose_commits_are_refused_is_null_with_the_reason(code: int, error: str, version: int):
+def test_a_group_whose_commits_are_refused_is_null_with_the_reason(
+    code: int, error: str, version: int
+):
     cluster = two_brokers()
     cluster.versions[OFFSET_FETCH_KEY] = version
     cluster.nodes["host", 0].commits["one"] = code
     outcome, told = asked(cluster)
-    assert outcome == f"ok: 1 of 4 groups could not be asked for their commits: {error.removeprefix('failed: ')}"
-    assert in_short(told) == [*EVERYTHING[:2], ("one", None, None, None, None, None, None, error), EVERYTHING[4]]
+    assert outcome == (
+        f"ok: 1 of 4 groups could not be asked for their commits: {error.removeprefix('failed: ')}"
+    )
+    assert in_short(told) == [
+        *EVERYTHING[:2],
+        ("one", None, None, None, None, None, None, error),
+        EVERYTHING[4],
+    ]
 
 
 def test_a_group_that_its_coordinator_leaves_out_is_null_with_the_reason():
@@ -210,12 +249,19 @@ def test_older_brokers_are_asked_for_one_group_after_the_other():
 def test_partitions_whose_ends_nobody_tells_are_null_with_the_reason():
     cluster = two_brokers()
     one, other = cluster.nodes.values()
-    one.commits["one"] |= {("gone", 3): (12, 0), ("leaderless", 0): (1, 0), ("elsewhere", 0): (1, 0)}
+    one.commits["one"] |= {
+        ("gone", 3): (12, 0),
+        ("leaderless", 0): (1, 0),
+        ("elsewhere", 0): (1, 0),
+    }
     other.logs = {("a", 1): 6}  # NOT_LEADER_OR_FOLLOWER; b is left out
     one.logs[("a", 0)] = 29
     leaders = TOPICS | {("leaderless", 0): -1, ("elsewhere", 0): NOT_LISTED}
     outcome, told = asked(cluster, about(cluster, leaders))
-    reasons = {(group, topic): (start, end, error) for group, topic, _, _, _, start, end, error in in_short(told)}
+    reasons = {
+        (group, topic): (start, end, error)
+        for group, topic, _, _, _, start, end, error in in_short(told)
+    }
     unlisted = f"its leader, broker {NOT_LISTED}, is not among the brokers of the poll's answer"
     assert reasons == {
         ("idle", None): (None, None, None),
@@ -227,7 +273,9 @@ def test_partitions_whose_ends_nobody_tells_are_null_with_the_reason():
         ("one", "leaderless"): (None, None, NO_LEADER),
         ("other", "a"): (None, None, "not_allowed"),
     }
-    assert [each["committed_offset"] for each in told] == [None, 7, 90, 5, 1, 12, 1, 100], "commits are known"
+    assert [each["committed_offset"] for each in told] == [None, 7, 90, 5, 1, 12, 1, 100], (
+        "commits are known"
+    )
     assert outcome.startswith("ok: 6 of 6 partitions have no ends of their log: ")
 
 
@@ -254,7 +302,10 @@ def test_one_end_may_be_known_without_the_other():
 
 def test_what_expired_is_no_commit():
     cluster = two_brokers()
-    cluster.nodes["host", 0].commits = {"one": {("a", 0): (-1, -1), ("b", 0): (5, -1)}, "kip-848": {("a", 1): (-1, -1)}}
+    cluster.nodes["host", 0].commits = {
+        "one": {("a", 0): (-1, -1), ("b", 0): (5, -1)},
+        "kip-848": {("a", 1): (-1, -1)},
+    }
     outcome, told = asked(cluster)
     assert (outcome, in_short(told)) == (
         "ok",
@@ -300,7 +351,9 @@ def test_nothing_is_asked_when_no_time_is_left():
     outcome, told = asked(cluster)
     assert len(cluster.asked) == count
     assert {each["group_id"] for each in told} == {"idle", "kip-848", "one", "other"}
-    assert all("not asked, no time was left (0.0 s, see enrichTimeout)" in each["error"] for each in told)
+    assert all(
+        "not asked, no time was left (0.0 s, see enrichTimeout)" in each["error"] for each in told
+    )
     assert outcome.startswith("ok: 4 of 4 groups could not be asked for their commits: ")
 
 
@@ -322,13 +375,21 @@ def test_many_groups_are_asked_in_parts_and_answers_that_are_too_large_in_smalle
     assert [(each["group_id"], each["committed_offset"], each["log_end"]) for each in told] == [
         (name, n, 9) for n, name in enumerate(names)
     ]
-    assert {len(values["groups"]) for _, values in requests(cluster, "OffsetFetchRequest")} <= {12, 13, 20}
+    assert {len(values["groups"]) for _, values in requests(cluster, "OffsetFetchRequest")} <= {
+        12,
+        13,
+        20,
+    }
 
 
-def test_many_partitions_are_asked_in_parts_and_stand_in_rows_of_a_thousand(monkeypatch: pytest.MonkeyPatch):
+def test_many_partitions_are_asked_in_parts_and_stand_in_rows_of_a_thousand(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(offsets_module, "_PARTITIONS_A_REQUEST", 700)
     partitions = {(f"t-{n % 3}", n): n for n in range(2_500)}
-    node = Node({0: 1, 1: 1}, [listed("g")], logs={key: (n, 2 * n) for key, n in partitions.items()})
+    node = Node(
+        {0: 1, 1: 1}, [listed("g")], logs={key: (n, 2 * n) for key, n in partitions.items()}
+    )
     node.commits = {"g": {key: (n, 1) for key, n in partitions.items()}}
     cluster = Cluster(node)
     _, rows = answered("offsets", about(cluster, dict.fromkeys(partitions, 0)), cluster)
@@ -355,7 +416,9 @@ def test_an_answer_that_lists_something_twice_is_refused():
     cluster.group = twice
     ends = cluster.ends
     cluster.ends = lambda node, request: (
-        ends(node, request) if node is one else (told := ends(node, request)) | {"topics": told["topics"] * 2}
+        ends(node, request)
+        if node is one
+        else (told := ends(node, request)) | {"topics": told["topics"] * 2}
     )
     outcome, told = asked(cluster)
     assert other.logs

@@ -18,8 +18,16 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 def header(n: int, kind: str | None, cluster: str = "prod") -> dict[str, Any]:
     due = NOON + timedelta(seconds=n)
-    told = {"outcome": "failed" if kind else "ok", "error_kind": kind, "error": kind and f"poll {n}"}
-    return {"cluster": cluster, "poll_id": f"20261101T000000Z-0/{n:012d}", "scheduled_at": due} | told
+    told = {
+        "outcome": "failed" if kind else "ok",
+        "error_kind": kind,
+        "error": kind and f"poll {n}",
+    }
+    return {
+        "cluster": cluster,
+        "poll_id": f"20261101T000000Z-0/{n:012d}",
+        "scheduled_at": due,
+    } | told
 
 
 def lines(*looks: list[str | None]) -> list[list[str]]:
@@ -30,7 +38,12 @@ def lines(*looks: list[str | None]) -> list[list[str]]:
         n += len(kinds)
         said = list(outages.see(reversed(headers)))
         assert list(outages.see(headers)) == [], "what was seen says nothing again"
-        found.append([f"{logging.getLevelName(level)} {line.removeprefix('cluster prod: ')}" for level, line in said])
+        found.append(
+            [
+                f"{logging.getLevelName(level)} {line.removeprefix('cluster prod: ')}"
+                for level, line in said
+            ]
+        )
     return found
 
 
@@ -53,7 +66,11 @@ TODO = TO_DO["authentication"]
         ),
         (
             [[None], ["authentication"], ["authentication"]],
-            [[], [f"ERROR polls fail since 2026-11-01T12:00:01Z: authentication: poll 1; {TODO}"], []],
+            [
+                [],
+                [f"ERROR polls fail since 2026-11-01T12:00:01Z: authentication: poll 1; {TODO}"],
+                [],
+            ],
         ),
         (
             [["timeout"], ["authentication"], ["timeout"], ["tls"]],
@@ -85,7 +102,9 @@ def test_what_is_said(looks: list[list[str | None]], said: list[list[str]]) -> N
 
 
 def test_names_and_errors_cannot_forge_a_line() -> None:
-    forged = header(0, "timeout", "pay\nments\x1b[31m") | {"error": "no\n2026-11-01 ERROR forged \u202e"}
+    forged = header(0, "timeout", "pay\nments\x1b[31m") | {
+        "error": "no\n2026-11-01 ERROR forged \u202e"
+    }
     ((_, line),) = Outages().see([forged])
     assert line.isprintable()
     assert line.startswith(r"cluster pay\nments\x1b[31m: ")
@@ -100,8 +119,14 @@ def test_clusters_are_counted_by_their_last_poll() -> None:
 
 
 @settings(max_examples=examples(100))
-@given(st.lists(st.lists(st.sampled_from([None, "timeout", "tls"]), min_size=1, max_size=4), max_size=8))
-def test_the_last_line_says_how_polls_fare_and_none_says_so_twice(looks: list[list[str | None]]) -> None:
+@given(
+    st.lists(
+        st.lists(st.sampled_from([None, "timeout", "tls"]), min_size=1, max_size=4), max_size=8
+    )
+)
+def test_the_last_line_says_how_polls_fare_and_none_says_so_twice(
+    looks: list[list[str | None]],
+) -> None:
     said = lines(*looks)
     assert all(len(of_look) <= 1 for of_look in said)
     fails: list[bool] = [False]

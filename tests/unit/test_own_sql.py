@@ -1,5 +1,5 @@
-"""SQL that a person writes: what DuckDB is known to answer as Spark, and what is refused by its name. That the values
-are Spark's is in tests/spark/test_two_engines.py.
+"""SQL that a person writes: what DuckDB is known to answer as Spark, and what is refused by its
+name. That the values are Spark's is in tests/spark/test_two_engines.py.
 """
 
 import re
@@ -48,7 +48,9 @@ def value(database: duckdb.DuckDBPyConnection, expression: str) -> object:
         ("array_distinct(array(2, 1, 2, NULL))", [2, 1, None]),
     ],
 )
-def test_the_value_is_that_of_spark(database: duckdb.DuckDBPyConnection, expression: str, expected: object) -> None:
+def test_the_value_is_that_of_spark(
+    database: duckdb.DuckDBPyConnection, expression: str, expected: object
+) -> None:
     assert value(database, expression) == expected
 
 
@@ -121,7 +123,8 @@ def test_a_type_that_is_not_known_is_refused_where_the_value_is_made(
 
 
 @pytest.mark.parametrize(
-    "query", ["DELETE FROM t", "SHOW TABLES", "SELECT FROM WHERE", "SELECT 1; SELECT 2", "SELECT 'a"]
+    "query",
+    ["DELETE FROM t", "SHOW TABLES", "SELECT FROM WHERE", "SELECT 1; SELECT 2", "SELECT 'a"],
 )
 def test_what_is_no_query_is_none(query: str) -> None:
     with pytest.raises(NoQueryError):
@@ -137,7 +140,9 @@ def test_all_that_is_said_to_be_known_is_translated(database: duckdb.DuckDBPyCon
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("sign", ["||", "+", "-"])
-def test_a_long_chain_is_no_more_than_its_parts(database: duckdb.DuckDBPyConnection, sign: str) -> None:
+def test_a_long_chain_is_no_more_than_its_parts(
+    database: duckdb.DuckDBPyConnection, sign: str
+) -> None:
     """A macro writes an argument as often as it names it: chains of macros grew by powers."""
     of = "s" if sign == "||" else "i"
     chain = f" {sign} ".join([of] * 16)
@@ -146,7 +151,8 @@ def test_a_long_chain_is_no_more_than_its_parts(database: duckdb.DuckDBPyConnect
 
 def test_the_window_is_put_in(database: duckdb.DuckDBPyConnection) -> None:
     sql = with_values(
-        "SELECT CAST(:since AS TIMESTAMP) < now() AS x, :topic AS y", {"since": "2026-11-01", "topic": "it's"}
+        "SELECT CAST(:since AS TIMESTAMP) < now() AS x, :topic AS y",
+        {"since": "2026-11-01", "topic": "it's"},
     )
     assert database.sql(own_in_duckdb(sql)).fetchall() == [(True, "it's")]
 

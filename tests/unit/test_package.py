@@ -26,17 +26,29 @@ import metadata_source, pyspark_{name}
 assert pyspark_{name}.DefaultSource.name() == {name!r}
 print(*sorted(name for name in {heavy!r} if name in sys.modules and name not in before))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == ""
 
 
 def test_tables_are_known_without_what_reads_kafka():
     script = (
-        "import sys, schemas.lake; print(*sorted(name for name in sys.modules if name.startswith(('kafka', 'meta'))))"
+        "import sys, schemas.lake; print(*sorted(name for name in sys.modules if "
+        "name.startswith(('kafka', 'meta'))))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    columns = [f"metadata_source.columns{part}" for part in ("", ".cluster_log", ".group_log", ".polls")]
-    assert done.stdout.split() == ["metadata_source", *columns, "metadata_source.errors", "metadata_source.text"]
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    columns = [
+        f"metadata_source.columns{part}" for part in ("", ".cluster_log", ".group_log", ".polls")
+    ]
+    assert done.stdout.split() == [
+        "metadata_source",
+        *columns,
+        "metadata_source.errors",
+        "metadata_source.text",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -59,10 +71,14 @@ def test_readers_and_their_tasks_pickle():
         assert vars(pickled(each)) == vars(each)
 
 
-@pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (64, [64]), (65, [33, 32]), (130, [44, 43, 43])])
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(1, [1]), (64, [64]), (65, [33, 32]), (130, [44, 43, 43])]
+)
 def test_clusters_spread_evenly_over_tasks(count, sizes):
     clusters = ", ".join(f'"c{index}": {{}}' for index in range(count))
-    source = KafkaMetadataSource({"kafka.bootstrap.servers": "one:9092", "clusters": f"{{{clusters}}}"})
+    source = KafkaMetadataSource(
+        {"kafka.bootstrap.servers": "one:9092", "clusters": f"{{{clusters}}}"}
+    )
     tasks = source.reader(source.schema()).partitions()
     assert [len(task.due) for task in tasks] == sizes
     assert len({due.cluster.alias for task in tasks for due in task.due}) == count
@@ -78,7 +94,9 @@ def test_another_schema_is_refused():
 
 
 def test_a_stream_does_not_wait_on_after_its_driver(tmp_path):
-    """The child waits for polls, its parent (the driver) ends meanwhile, and the pipe closes with the child."""
+    """The child waits for polls, its parent (the driver) ends meanwhile, and the pipe closes with
+    the child.
+    """
     script = f"""
 import os, time
 from metadata_source.datasource import KafkaMetadataSource
@@ -92,6 +110,8 @@ else:
     reader.latestOffset(reader.initialOffset(), None)
 """
     begin = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30
+    )
     assert "RuntimeError: the Spark driver is gone" in done.stderr
     assert time.monotonic() - begin < 20

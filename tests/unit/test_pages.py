@@ -1,4 +1,6 @@
-"""Pages of notebooks hold names of a cluster as text, whatever they are; and tables are rows as people read them."""
+"""Pages of notebooks hold names of a cluster as text, whatever they are; and tables are rows as
+people read them.
+"""
 
 import pandas as pd
 import pytest
@@ -14,7 +16,9 @@ def test_names_are_text_in_tables_and_in_what_is_printed() -> None:
     table = readable(pd.DataFrame({"group_id": [HOSTILE]}))
     outputs = [
         new_output("stream", text=f"group {HOSTILE}\n"),
-        new_output("display_data", data={"text/html": table._repr_html_(), "text/plain": repr(table)}),
+        new_output(
+            "display_data", data={"text/html": table._repr_html_(), "text/plain": repr(table)}
+        ),
     ]
     page = html(new_notebook(cells=[new_code_cell("", outputs=outputs)]), "incident")
     assert page.count("&lt;script&gt;run()&lt;/script&gt;&lt;img src=x onerror=run()&gt;") == 2
@@ -30,8 +34,15 @@ def test_both_ends_are_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
         "ended_after": [30, None],
         "ended_before": [40.1, None],
     }
-    rows = {"lane": ["a", "b"], **{name: noon + pd.to_timedelta(at, unit="s") for name, at in ends.items()}}
-    rows |= {"duration_ms_min": [19_900, None], "duration_ms_max": [40_100, None], "ids": [[2, 3], []]}
+    rows = {
+        "lane": ["a", "b"],
+        **{name: noon + pd.to_timedelta(at, unit="s") for name, at in ends.items()},
+    }
+    rows |= {
+        "duration_ms_min": [19_900, None],
+        "duration_ms_max": [40_100, None],
+        "ids": [[2, 3], []],
+    }
     shown = readable(pd.DataFrame(rows))
     assert shown.to_dict("list") == {
         "lane": ["a", "b"],

@@ -28,7 +28,9 @@ from jobs.run.streams import Running
 from jobs.upkeep.lake_clock import ClockError
 from schemas.lake import LakeError
 
-LOG_IS_AWAY = StreamingQueryException("[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers")
+LOG_IS_AWAY = StreamingQueryException(
+    "[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers"
+)
 POLLS, LOG = poll_metadata.QUERY, read_group_log.QUERY
 
 
@@ -82,13 +84,17 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Query]:
     """The queries of the log that were started, each with the clusters that it reads."""
     found: list[Query] = []
 
-    def start(spark: object, config: Config, followed: FollowedLog, *, clusters: list[str], once: bool) -> Query:
+    def start(
+        spark: object, config: Config, followed: FollowedLog, *, clusters: list[str], once: bool
+    ) -> Query:
         found.append(Query())
         found[-1].clusters = sorted(clusters)
         return found[-1]
 
     monkeypatch.setattr(of_logs, "start", start)
-    monkeypatch.setattr(of_logs, "forget_planned", lambda _, checkpoint: checkpoint == f"folder/{LOG}")
+    monkeypatch.setattr(
+        of_logs, "forget_planned", lambda _, checkpoint: checkpoint == f"folder/{LOG}"
+    )
     return found
 
 
@@ -145,7 +151,8 @@ def test_one_cluster_that_cannot_be_read_holds_up_nobody_elses_log(started: list
 
 
 CRASHED = StreamingQueryException(
-    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Python worker exited SQLSTATE: XXKST"
+    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Python worker exited "
+    "SQLSTATE: XXKST"
 )
 
 
@@ -153,7 +160,10 @@ def test_a_stream_that_had_got_somewhere_is_started_again(
     started: list[Query], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A worker that was killed ends its query. The next one makes the batch again."""
-    reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query(has_progress=True), following := Query())  # type: ignore[arg-type]
+    reading, polls = (
+        Reading(None, CONFIG, GROUP_LOG),
+        polling(Query(has_progress=True), following := Query()),
+    )  # type: ignore[arg-type]
     query_of(polls).end(CRASHED)
     streams = Streams(CRASHED)
     assert not ended(streams, polls=polls, log=reading)
@@ -175,7 +185,9 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(streams, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep))
+        monkeypatch.setattr(
+            streams, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep)
+        )
         monkeypatch.setattr(streams, "_AGAIN_AFTER_S", 1.0)
 
     def sleep(self, seconds: float) -> None:
@@ -202,12 +214,23 @@ FAULTS = [
 @pytest.mark.parametrize("has_progress", [True, False])
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_fault_that_may_pass_ends_no_stream_however_often_it_comes(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception, *, has_progress: bool
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fault: Exception,
+    *,
+    has_progress: bool,
 ) -> None:
-    """Whether or not a query had got anywhere. It is tried again after ever longer, and logged once a minute."""
+    """Whether or not a query had got anywhere. It is tried again after ever longer, and logged once
+    a minute.
+    """
     clock, times = Clock(monkeypatch), list[float]()
     outcomes = iter(
-        [Query(fault, has_progress=has_progress), *[Query(fault), fault] * 10, Query(has_progress=True), Query()]
+        [
+            Query(fault, has_progress=has_progress),
+            *[Query(fault), fault] * 10,
+            Query(has_progress=True),
+            Query(),
+        ]
     )
 
     def start() -> Query:
@@ -238,7 +261,9 @@ def test_a_fault_that_may_pass_ends_no_stream_however_often_it_comes(
     assert clock.now - worked_at < 2
 
 
-def test_a_query_that_fails_again_after_its_first_batch_is_started_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_fails_again_after_its_first_batch_is_started_ever_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, times = Clock(monkeypatch), list[float]()
 
     def start() -> Query:
@@ -289,11 +314,16 @@ def test_a_query_that_waits_to_be_started_again_keeps_nobody_waiting(
     [
         "[KAFKA_METADATA_OPTIONS] pollInterval: 'often' is not a duration",
         "[KAFKA_METADATA_SPOOL] /spool cannot be written",
-        "[KAFKA_METADATA_SPOOL] the checkpoint holds an offset of version 2, and this is version 3: remove it",
+        (
+            "[KAFKA_METADATA_SPOOL] the checkpoint holds an offset of version 2, and this is "
+            "version 3: remove it"
+        ),
         "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
     ],
 )
-def test_what_a_person_has_to_mend_ends_the_pipeline(started: list[Query], of: str, says: str) -> None:
+def test_what_a_person_has_to_mend_ends_the_pipeline(
+    started: list[Query], of: str, says: str
+) -> None:
     streams = {POLLS: polling(Query()), LOG: Reading(None, CONFIG, GROUP_LOG)}  # type: ignore[arg-type]
     error = StreamingQueryException(says)
     query_of(streams[of]).end(error)
@@ -303,8 +333,13 @@ def test_what_a_person_has_to_mend_ends_the_pipeline(started: list[Query], of: s
     assert len(started) == 1
 
 
-def test_a_secret_that_is_away_for_a_while_ends_no_stream_that_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, error = Clock(monkeypatch), StreamingQueryException("[KAFKA_METADATA_OPTIONS] file:/secret cannot be read")
+def test_a_secret_that_is_away_for_a_while_ends_no_stream_that_ran(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, error = (
+        Clock(monkeypatch),
+        StreamingQueryException("[KAFKA_METADATA_OPTIONS] file:/secret cannot be read"),
+    )
     polls = polling(Query(error, has_progress=True), Query())
     assert polls.keep()
     clock.sleep(1)
@@ -314,7 +349,10 @@ def test_a_secret_that_is_away_for_a_while_ends_no_stream_that_ran(monkeypatch: 
 
 def test_a_lake_that_cannot_be_continued_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint is an old copy, say, that was put back while the query was down."""
-    clock, queries = Clock(monkeypatch), iter([Query(CRASHED, has_progress=True), LakeError("an old copy")])
+    clock, queries = (
+        Clock(monkeypatch),
+        iter([Query(CRASHED, has_progress=True), LakeError("an old copy")]),
+    )
 
     def start() -> Query:
         if isinstance(found := next(queries), Exception):
@@ -326,15 +364,23 @@ def test_a_lake_that_cannot_be_continued_ends_the_stream(monkeypatch: pytest.Mon
         keep_on(polls, clock)
 
 
-BESIDE = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs")
+BESIDE = StreamingQueryException(
+    "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs"
+)
 
 
-def test_of_two_runs_with_one_checkpoint_the_one_that_began_first_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_runs_with_one_checkpoint_the_one_that_began_first_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Were it the other, neither would be left: history has been taken over already."""
     clock = Clock(monkeypatch)
-    first, second = polling(Query(BESIDE, has_progress=True)), polling(*[Query(BESIDE) for _ in range(9)])
+    first, second = (
+        polling(Query(BESIDE, has_progress=True)),
+        polling(*[Query(BESIDE) for _ in range(9)]),
+    )
     with pytest.raises(
-        OvertakenError, match=r"^another run has taken over the stream polls; nothing is lost, this one en"
+        OvertakenError,
+        match=r"^another run has taken over the stream polls; nothing is lost, this one en",
     ):
         first.keep()
     while clock.now < streams._TAKEN_OVER_S:
@@ -347,18 +393,28 @@ def test_of_two_runs_with_one_checkpoint_the_one_that_began_first_ends(monkeypat
 
 def test_the_run_whose_recorder_another_one_has_ended_ends() -> None:
     """Started again, its reader would end the other's."""
-    polls = polling(Query(StreamingQueryException("another run has taken over the spool /spool; nothing is lost")))
+    polls = polling(
+        Query(
+            StreamingQueryException("another run has taken over the spool /spool; nothing is lost")
+        )
+    )
     with pytest.raises(OvertakenError):
         polls.keep()
 
 
 READ_ONLY = StreamingQueryException(
-    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: /lake/offsets/.7.tmp (Read-only file system)"
+    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: /lake/offsets/.7.tmp "
+    "(Read-only file system)"
 )
 
 
-def test_a_lake_that_cannot_be_written_for_a_while_ends_no_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, ends = Clock(monkeypatch), iter([Query(READ_ONLY), *[LakeError(str(READ_ONLY))] * 3, Query()])
+def test_a_lake_that_cannot_be_written_for_a_while_ends_no_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, ends = (
+        Clock(monkeypatch),
+        iter([Query(READ_ONLY), *[LakeError(str(READ_ONLY))] * 3, Query()]),
+    )
 
     def start() -> Query:
         if isinstance(found := next(ends), Exception):
@@ -391,7 +447,9 @@ def test_a_run_that_is_to_end_waits_for_no_disk(
     assert (next(ends, None) is None) is not once
 
 
-def test_polls_that_are_mended_by_nobody_end_the_pipeline_beside_a_log_that_is_read(started: list[Query]) -> None:
+def test_polls_that_are_mended_by_nobody_end_the_pipeline_beside_a_log_that_is_read(
+    started: list[Query],
+) -> None:
     reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query())  # type: ignore[arg-type]
     error = StreamingQueryException("[KAFKA_METADATA_OPTIONS] no")
     query_of(polls).end(error)
@@ -410,7 +468,9 @@ def test_the_job_of_polls_alone_starts_again_too() -> None:
 
 
 def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest batches of polls and of the log at each look, None before the first; then a query has ended."""
+    """The newest batches of polls and of the log at each look, None before the first; then a query
+    has ended.
+    """
     looks = iter([(None, None), (0, None), (0, 0), (0, 0), (1, 2)])
     streams: Any = {name: SimpleNamespace(query=SimpleNamespace()) for name in (POLLS, LOG)}
     takers = {name: Lasting(name, lambda: lambda: None, [name]) for name in streams}
@@ -431,16 +491,22 @@ def test_a_batch_that_is_committed_wakes_what_takes_it(monkeypatch: pytest.Monke
     assert woken == [[], [], [POLLS], [LOG], [], [POLLS, LOG]]
 
 
-def test_a_history_that_another_run_makes_ends_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_that_another_run_makes_ends_the_pipeline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(pipeline, "_ended", lambda *_: False)
-    history, groups, lag = (Lasting(name, lambda: lambda: None) for name in ("history", "groups", "lag"))
+    history, groups, lag = (
+        Lasting(name, lambda: lambda: None) for name in ("history", "groups", "lag")
+    )
     lag.overtaken = OvertakenError("another run makes it now")
     with pytest.raises(OvertakenError) as raised:
         _watch(None, {}, [history, groups, lag])  # type: ignore[arg-type]
     assert raised.value is lag.overtaken
 
 
-def test_the_job_of_the_log_alone_starts_again_too(started: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_of_the_log_alone_starts_again_too(
+    started: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = StreamingQueryException("[KAFKA_METADATA_OPTIONS] rows cannot be written")
     queries = iter([Query(LOG_IS_AWAY), Query(LOG_IS_AWAY), Query(other)])
     monkeypatch.setattr(of_logs, "start", lambda *_, **__: next(queries))
@@ -449,7 +515,9 @@ def test_the_job_of_the_log_alone_starts_again_too(started: list[Query], monkeyp
     assert raised.value is other
 
 
-def test_one_run_reads_the_other_logs_and_fails_then(started: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_reads_the_other_logs_and_fails_then(
+    started: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
     queries = iter([Query(LOG_IS_AWAY), Query()])
     monkeypatch.setattr(of_logs, "start", lambda *_, **__: next(queries))
     with pytest.raises(StreamingQueryException) as raised:
@@ -479,18 +547,28 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
     monkeypatch.setattr(pipeline, "Engine", Made)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: None)
     config: Any = SimpleNamespace(group_log=None, cluster_log=None, asked_for_offsets=frozenset())
-    good = {"cluster": "orders", "poll_id": "s/1", "outcome": "ok", "scheduled_at": datetime.now(UTC)}
+    good = {
+        "cluster": "orders",
+        "poll_id": "s/1",
+        "outcome": "ok",
+        "scheduled_at": datetime.now(UTC),
+    }
     headers.append(good)
     assert _run_once(None, config) == 0  # type: ignore[arg-type]
     left_out.append("orders")
     assert _run_once(None, config) == 3, "its history stands still"  # type: ignore[arg-type]
     left_out.clear()
-    headers.append(good | {"cluster": "payments", "outcome": "failed", "error_kind": "timeout", "error": "too late"})
+    headers.append(
+        good
+        | {"cluster": "payments", "outcome": "failed", "error_kind": "timeout", "error": "too late"}
+    )
     assert _run_once(None, config) == 3  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("is_away", [False, True])
-def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest.MonkeyPatch, *, is_away: bool) -> None:
+def test_one_run_makes_history_though_the_log_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, *, is_away: bool
+) -> None:
     done: list[str] = []
 
     def read(*_: object, once: bool) -> None:
@@ -506,7 +584,9 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
     monkeypatch.setattr(pipeline, "follow", read)
     monkeypatch.setattr(pipeline, "Engine", engine)
     monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: done.append("upkeep"))
-    config: Any = SimpleNamespace(group_log={}, cluster_log=None, asked_for_offsets=frozenset({"orders"}))
+    config: Any = SimpleNamespace(
+        group_log={}, cluster_log=None, asked_for_offsets=frozenset({"orders"})
+    )
     if is_away:
         with pytest.raises(StreamingQueryException) as raised:
             _run_once(None, config)  # type: ignore[arg-type]
@@ -517,7 +597,10 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(monkeypatch: pytest
     done.remove("log")  # It is read while polls are made, or history of them.
     assert done == [
         "polls",
-        *(f"{name}, True" for name in ("history", "rebalance_history", "rebalance_cost", "group_lag")),
+        *(
+            f"{name}, True"
+            for name in ("history", "rebalance_history", "rebalance_cost", "group_lag")
+        ),
         "upkeep",
     ]
 
@@ -541,10 +624,14 @@ def test_what_is_left_for_a_history_that_nobody_wants_any_more_is_taken_before_t
             return is_left
 
     did: list[str] = []
-    made = SimpleNamespace(catch_up=lambda *, whole: did.append("what is left" if whole else "some"))
+    made = SimpleNamespace(
+        catch_up=lambda *, whole: did.append("what is left" if whole else "some")
+    )
     monkeypatch.setattr(pipeline, "HISTORIES", (Polls, Left))
     monkeypatch.setattr(pipeline, "Engine", lambda *_: made)
-    monkeypatch.setattr(pipeline, "next_due", lambda *_: datetime.now(UTC) + timedelta(seconds=due_s))
+    monkeypatch.setattr(
+        pipeline, "next_due", lambda *_: datetime.now(UTC) + timedelta(seconds=due_s)
+    )
     monkeypatch.setattr(pipeline, "check_clock", lambda *_: None)
     monkeypatch.setattr(pipeline, "keep_up", lambda *_: did.append("upkeep"))
     config: Any = SimpleNamespace(**dict.fromkeys(("lake", "bronze_retention", "kept")))
@@ -555,14 +642,18 @@ def test_what_is_left_for_a_history_that_nobody_wants_any_more_is_taken_before_t
 def test_upkeep_waits_while_the_clock_is_not_believed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A run with --once ends as it would without upkeep, and one that lasts does not try again each second."""
+    """A run with --once ends as it would without upkeep, and one that lasts does not try again each
+    second.
+    """
 
     def doubt(*_: object) -> None:
         raise ClockError("the clock is ahead")
 
     monkeypatch.setattr(pipeline, "next_due", lambda *_: datetime.min.replace(tzinfo=UTC))
     monkeypatch.setattr(pipeline, "check_clock", doubt)
-    monkeypatch.setattr(pipeline, "take_what_is_left", lambda *_: pytest.fail("the clock is asked first"))
+    monkeypatch.setattr(
+        pipeline, "take_what_is_left", lambda *_: pytest.fail("the clock is asked first")
+    )
     names = ("lake", "bronze_retention", "kept")
     config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets=frozenset())
     work = pipeline._upkeep(None, config)  # type: ignore[arg-type]
@@ -600,7 +691,9 @@ def test_work_that_fails_is_prepared_and_done_again(monkeypatch: pytest.MonkeyPa
     thread.join(10)
     assert was_done
     assert not thread.is_alive()
-    assert prepared == [0, 1], "made of what the tables say after an error, and kept where there was none"
+    assert prepared == [0, 1], (
+        "made of what the tables say after an error, and kept where there was none"
+    )
     assert each.overtaken is None
 
 
@@ -651,7 +744,9 @@ def test_work_that_another_run_does_now_ends() -> None:
 
 def quick(wait: Callable[..., bool]) -> Callable[..., bool]:
     """Waits of a second as waits of a hundredth."""
-    return lambda event, timeout=None: wait(event, timeout if timeout is None or timeout > 1 else timeout / 100)
+    return lambda event, timeout=None: wait(
+        event, timeout if timeout is None or timeout > 1 else timeout / 100
+    )
 
 
 def test_work_that_keeps_failing_says_what_to_do_and_when_it_is_over(
@@ -671,7 +766,10 @@ def test_work_that_keeps_failing_says_what_to_do_and_when_it_is_over(
             raise RuntimeError("no space left\non device")
 
     Lasting("history", lambda: work).run(None, stop)  # type: ignore[arg-type]
-    mend = "no space left; correct what the error names, it is tried again. Polling continues, and bronze keeps"
+    mend = (
+        "no space left; correct what the error names, it is tried again. Polling continues, and "
+        "bronze keeps"
+    )
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "history failed and is tried again: no space left"),
         ("ERROR", f"history has failed for 60 s: {mend} what history has not had"),

@@ -1,4 +1,6 @@
-"""A poll of brokers that speak bytes: whom it believes, what it remembers, how long each gets, and what is wrong."""
+"""A poll of brokers that speak bytes: whom it believes, what it remembers, how long each gets, and
+what is wrong.
+"""
 
 import socket
 import threading
@@ -28,10 +30,18 @@ ORDERS, PAYMENTS = (5, (0, 1, 2)), (3, (1, 2, 0))
 
 
 def poller(
-    servers: str = "one:9092,two:9092", timeout: str = "250ms", interval_ms: int | None = None, **more: str
+    servers: str = "one:9092,two:9092",
+    timeout: str = "250ms",
+    interval_ms: int | None = None,
+    **more: str,
 ) -> Poller:
     options = parse({"kafka.bootstrap.servers": servers, "requestTimeout": timeout} | more)
-    return Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms, interval_ms=interval_ms)
+    return Poller(
+        options.clusters[0],
+        options.topic_filter,
+        options.request_timeout_ms,
+        interval_ms=interval_ms,
+    )
 
 
 @pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.example", ".a"])
@@ -55,7 +65,8 @@ def test_a_look_up_that_hangs_ends_in_time(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"), [(RuntimeError("two\nlines"), "RuntimeError: two lines"), (MemoryError(), "MemoryError: ")]
+    ("error", "said"),
+    [(RuntimeError("two\nlines"), "RuntimeError: two lines"), (MemoryError(), "MemoryError: ")],
 )
 def test_whatever_an_attempt_stumbles_over_is_a_failed_poll(monkeypatch, error, said):
     def stumble(*_):
@@ -68,7 +79,9 @@ def test_whatever_an_attempt_stumbles_over_is_a_failed_poll(monkeypatch, error, 
 
 
 class Changing(ByteCluster):
-    """Brokers 0 to 2, whose round is in the order of their ids: topics `orders` and `payments` of a partition each."""
+    """Brokers 0 to 2, whose round is in the order of their ids: topics `orders` and `payments` of a
+    partition each.
+    """
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -164,7 +177,12 @@ def test_nobody_is_asked_while_the_clock_is_in_doubt(monkeypatch, brokers):
         monkeypatch.setattr(poller_module.CLOCK, "doubt", lambda _: next(doubts))
         before, meanwhile, later = (each.poll() for _ in range(3))
     for poll in (before, meanwhile):
-        assert (poll.error_kind, poll.error, poll.received_at, poll.metadata) == ("clock", "set ahead", None, None)
+        assert (poll.error_kind, poll.error, poll.received_at, poll.metadata) == (
+            "clock",
+            "set ahead",
+            None,
+            None,
+        )
     assert (later.error_kind, later.image, len(later.witnesses)) == (None, seen(brokers.whole), 1)
 
 
@@ -251,7 +269,9 @@ def test_an_image_that_spreads_a_moment_late_is_not_behind(brokers):
 
 
 def test_an_answer_of_a_moment_too_early_is_not_the_polls(brokers):
-    """Without topic ids, leader epochs that fall in all of a topic could be taken for another topic."""
+    """Without topic ids, leader epochs that fall in all of a topic could be taken for another
+    topic.
+    """
     with of_cluster(brokers) as each:
         ((first, _),) = polls(each, 1)
         late = (first + 1) % 3
@@ -263,7 +283,9 @@ def test_an_answer_of_a_moment_too_early_is_not_the_polls(brokers):
     assert behind(second) == [(late, False)]
 
 
-@pytest.mark.parametrize(("now", "partitions", "epochs"), [("moved", 2, 2), ("shrunk", 1, 0), ("fenced", 2, 0)])
+@pytest.mark.parametrize(
+    ("now", "partitions", "epochs"), [("moved", 2, 2), ("shrunk", 1, 0), ("fenced", 2, 0)]
+)
 def test_an_old_image_is_put_aside_and_said_to_be_behind(brokers, now, partitions, epochs):
     """Leader epochs tell which of two is older, or who is listed, or a third."""
     now, found = getattr(brokers, now), set()
@@ -274,7 +296,9 @@ def test_an_old_image_is_put_aside_and_said_to_be_behind(brokers, now, partition
             each.brokers.avoided.clear()
             poll = each.poll()
             if poll.image != seen(now):
-                assert (poll.broker_id, poll.image) == (2, seen(brokers.whole)), "nobody else was asked since"
+                assert (poll.broker_id, poll.image) == (2, seen(brokers.whole)), (
+                    "nobody else was asked since"
+                )
             found |= {
                 (told.broker_id, told.partitions_behind, told.epochs_behind)
                 for told in poll.witnesses
@@ -301,7 +325,10 @@ def test_an_answer_in_the_place_of_an_old_one_is_of_all_topics(brokers):
 def test_no_more_than_three_others_are_asked(monkeypatch):
     monkeypatch.setattr(brokers_module.random, "randint", lambda _, last: last)
     monkeypatch.setattr(poller_module, "_SPREAD_S", 0.02)
-    with ByteCluster(6, orders=[ORDERS], payments=[PAYMENTS]) as brokers, poller(brokers.servers(), "5s") as each:
+    with (
+        ByteCluster(6, orders=[ORDERS], payments=[PAYMENTS]) as brokers,
+        poller(brokers.servers(), "5s") as each,
+    ):
         answered_by(each, 0)
         for number in (0, 2, 3, 4, 5):
             brokers.stop(number)
@@ -347,12 +374,23 @@ def known_cases() -> list[tuple[ClusterMetadata, ClusterMetadata, int]]:
 @pytest.mark.parametrize(
     ("older", "newer", "since"),
     known_cases(),
-    ids=["both are other", "as known", "lacks what was known", "lacks a broker", "brokers are later"],
+    ids=[
+        "both are other",
+        "as known",
+        "lacks what was known",
+        "lacks a broker",
+        "brokers are later",
+    ],
 )
 def test_a_broker_is_behind_since_what_it_lacks_was_seen(older, newer, since):
-    """The poll before showed the moved image at 2. An answer that differs from that may be a later one."""
+    """The poll before showed the moved image at 2. An answer that differs from that may be a later
+    one.
+    """
     known = Known(Image.of(known_cases()[1][0]), at(2))
-    answers = (Poll(image=Image.of(older), received_at=at(4)), Poll(image=Image.of(newer), received_at=at(5)))
+    answers = (
+        Poll(image=Image.of(older), received_at=at(4)),
+        Poll(image=Image.of(newer), received_at=at(5)),
+    )
     assert known.since(*answers) == at(since)
 
 
@@ -375,7 +413,9 @@ def test_how_long_a_broker_is_behind_counts_from_the_first_poll_that_showed_what
 
 
 def test_without_ids_an_old_image_of_a_topic_that_was_made_again_is_put_aside(brokers):
-    """It shows the higher epochs; but nobody lists its broker, which answered last, and two brokers show the same."""
+    """It shows the higher epochs; but nobody lists its broker, which answered last, and two brokers
+    show the same.
+    """
     again = without_ids(brokers.image((0, (0, 1)), (0, (1, 0)), listed=(0, 1)))
     brokers.set(without_ids(brokers.whole))
     found = set()
@@ -401,8 +441,8 @@ def test_the_broker_that_said_nothing_had_changed_is_found_to_be_behind(brokers)
 
 
 def test_two_brokers_that_cannot_be_told_apart_by_age(brokers):
-    """The one whose news these are is believed, and nobody knows of the other; unless it was behind with the same
-    before.
+    """The one whose news these are is believed, and nobody knows of the other; unless it was behind
+    with the same before.
     """
     brokers.set(brokers.image((5, (0, 1)), listed=(0, 1)))
     with of_cluster(brokers) as each:
@@ -418,8 +458,8 @@ def test_two_brokers_that_cannot_be_told_apart_by_age(brokers):
 
 
 def test_who_was_put_aside_once_is_so_again_where_nobody_else_can_tell(brokers):
-    """A third broker told which of two is older, and is gone: what was put aside before with the same image is not
-    believed now.
+    """A third broker told which of two is older, and is gone: what was put aside before with the
+    same image is not believed now.
     """
     with of_cluster(brokers) as each:
         answered_by(each, 1)
@@ -448,7 +488,9 @@ def test_a_broker_that_is_listed_no_more_is_asked_whether_it_still_answers(broke
         assert behind(each.poll()) == [(2, None)], "older in one, newer in the other"
         brokers.stop(2)
         each.brokers.avoided.clear()
-        assert [(told.broker_id, told.error_kind) for told in each.poll().witnesses] == [(2, "unreachable")]
+        assert [(told.broker_id, told.error_kind) for told in each.poll().witnesses] == [
+            (2, "unreachable")
+        ]
         brokers.start(2)
         brokers.set(brokers.whole)
         each.brokers.avoided.clear()
@@ -473,7 +515,9 @@ def test_a_broker_that_is_listed_no_more_and_answers_no_more_is_forgotten(broker
 
 
 def test_a_broker_that_comes_back_while_it_is_asked_has_no_old_image(brokers):
-    """It is in ISRs again, which raises no epoch; whoever answered a moment earlier did not list it yet."""
+    """It is in ISRs again, which raises no epoch; whoever answered a moment earlier did not list it
+    yet.
+    """
     with of_cluster(brokers) as each:
         polls(each, 3)
         brokers.set(brokers.fenced, 0, 1)
@@ -504,8 +548,12 @@ def test_an_address_that_is_another_clusters_by_now_is_no_witness(brokers):
         polls(each, 3)
         brokers.set(replace(brokers.whole, cluster_id="another"), 2)
         brokers.set(brokers.fenced, 0, 1)
-        told = [witness for _ in range(4) for witness in each.poll().witnesses if witness.broker_id == 2]
-    assert {(witness.error_kind, witness.is_behind) for witness in told} == {("wrong_cluster", None)}
+        told = [
+            witness for _ in range(4) for witness in each.poll().witnesses if witness.broker_id == 2
+        ]
+    assert {(witness.error_kind, witness.is_behind) for witness in told} == {
+        ("wrong_cluster", None)
+    }
     assert each.brokers.former == {}
 
 
@@ -519,8 +567,12 @@ def test_the_only_bootstrap_server_is_cut_off(brokers):
     assert behind(poll) == [(2, True)]
 
 
-def test_an_isolated_broker_is_looked_at_again_though_its_answer_stays_the_same(brokers, monkeypatch):
-    """Nothing changes any more, and polls ask the others alone: its image gets older, which silver has to know."""
+def test_an_isolated_broker_is_looked_at_again_though_its_answer_stays_the_same(
+    brokers, monkeypatch
+):
+    """Nothing changes any more, and polls ask the others alone: its image gets older, which silver
+    has to know.
+    """
     monkeypatch.setattr(poller_module, "BEHIND_S", 0.2)
     found = []
     with of_cluster(brokers) as each:
@@ -528,7 +580,11 @@ def test_an_isolated_broker_is_looked_at_again_though_its_answer_stays_the_same(
         brokers.set(brokers.fenced, 0, 1)
         end = time.monotonic() + 1.0
         while time.monotonic() < end:
-            found += [told.behind_ms for told in each.poll().witnesses if told.is_behind and told.broker_id == 2]
+            found += [
+                told.behind_ms
+                for told in each.poll().witnesses
+                if told.is_behind and told.broker_id == 2
+            ]
             time.sleep(0.02)
     assert 3 <= len(found) <= 7
     assert found == sorted(found)
@@ -576,11 +632,18 @@ def test_one_broker_gets_half_of_the_time_that_is_left(brokers):
 
 
 def test_the_end_of_a_polls_time_says_less_than_the_failure_before(monkeypatch):
-    """Both brokers are starting. Asked again one shows an old image, and the other, which shows it, hangs then."""
+    """Both brokers are starting. Asked again one shows an old image, and the other, which shows it,
+    hangs then.
+    """
     monkeypatch.setattr(poller_module, "_SPREAD_S", 0.02)
-    with ByteCluster(2, orders=[ORDERS], payments=[PAYMENTS]) as brokers, poller(brokers.servers(), "700ms") as each:
+    with (
+        ByteCluster(2, orders=[ORDERS], payments=[PAYMENTS]) as brokers,
+        poller(brokers.servers(), "700ms") as each,
+    ):
         polls(each, 2)
-        older, newer = (brokers.made(orders=[(epoch, (0, 1))], payments=[PAYMENTS]) for epoch in (4, 6))
+        older, newer = (
+            brokers.made(orders=[(epoch, (0, 1))], payments=[PAYMENTS]) for epoch in (4, 6)
+        )
         brokers.set(replace(older, brokers=older.brokers.slice(0, 0)))
         brokers.then(2, lambda: brokers.set(older))
         brokers.then(3, lambda: (brokers.set(newer), each.brokers.avoided.clear()))
@@ -607,7 +670,9 @@ def test_an_answer_that_lists_no_broker_says_nothing_of_the_cluster(brokers):
 
 
 def test_a_connection_that_was_closed_meanwhile_is_made_again(brokers):
-    """Brokers close those over which nothing came for ten minutes: a round of many brokers takes longer."""
+    """Brokers close those over which nothing came for ten minutes: a round of many brokers takes
+    longer.
+    """
     with of_cluster(brokers) as each:
         polls(each, 3)
         upcoming = next_of(each, brokers)
@@ -674,7 +739,9 @@ def test_a_failed_poll_forgets_whom_it_asked(brokers):
             brokers.stop(number)
         result = each.poll()
     assert result.error_kind == "unreachable"
-    assert {error.partition(": ")[0] for error in result.error.split("; ")} == set(brokers.servers().split(","))
+    assert {error.partition(": ")[0] for error in result.error.split("; ")} == set(
+        brokers.servers().split(",")
+    )
     assert (each.brokers.answered, each.brokers.learnt) == (None, {})
 
 
@@ -686,16 +753,25 @@ def test_a_server_without_a_cluster_id_is_told_apart_from_another_cluster(told):
 
     def good(answered: str | None, *, needs_id: bool = True, **given: str) -> Poll:
         options = parse({"kafka.bootstrap.servers": "one:9092"} | given)
-        poll = Poll(metadata=replace(whole, cluster_id=answered), broker="one:9092", cluster_id=answered)
-        return poller_module._good(options.clusters[0], options.topic_filter, poll, needs_id=needs_id)
+        poll = Poll(
+            metadata=replace(whole, cluster_id=answered), broker="one:9092", cluster_id=answered
+        )
+        return poller_module._good(
+            options.clusters[0], options.topic_filter, poll, needs_id=needs_id
+        )
 
     with pytest.raises(PollError) as raised:
         good(told)
-    assert (raised.value.kind, raised.value.problem) == ("no_cluster_id", f"one:9092: {poller_module.NO_ID}")
+    assert (raised.value.kind, raised.value.problem) == (
+        "no_cluster_id",
+        f"one:9092: {poller_module.NO_ID}",
+    )
     assert good(told, needs_id=False).cluster_id is None
     assert good(told, clusterId="mine").cluster_id == "mine"
     assert good("other").cluster_id == "other"
-    with pytest.raises(PollError, match=r"wrong_cluster: one:9092: belongs to cluster other, clusterId is mine"):
+    with pytest.raises(
+        PollError, match=r"wrong_cluster: one:9092: belongs to cluster other, clusterId is mine"
+    ):
         good("other", clusterId="mine")
 
 
@@ -710,5 +786,7 @@ def test_a_server_without_a_cluster_id_is_told_apart_from_another_cluster(told):
 )
 def test_versions_that_cannot_be_asked_in(versions, pinned, said):
     with pytest.raises(PollError) as raised:
-        poller_module._version(SimpleNamespace(address=("one", 9092), api_versions=versions), pinned)
+        poller_module._version(
+            SimpleNamespace(address=("one", 9092), api_versions=versions), pinned
+        )
     assert (raised.value.kind, raised.value.problem) == ("unsupported_version", said)

@@ -1,4 +1,6 @@
-"""What answers to probes are taken to mean, in kafka-python's own messages, whose fields the probes rely on."""
+"""What answers to probes are taken to mean, in kafka-python's own messages, whose fields the probes
+rely on.
+"""
 
 import pytest
 from kafka.protocol.admin import (
@@ -31,7 +33,9 @@ class Answered(Prober):
         assert version >= max(question.lowest, request.min_version)
         asked = request(version=version, **question.fields)
         self.asked.append(request.decode(asked.encode(version=version), version=version))
-        return (answer := next(self._answers)).decode(answer.encode(version=version), version=version)
+        return (answer := next(self._answers)).decode(
+            answer.encode(version=version), version=version
+        )
 
 
 def group(code: int) -> DescribeGroupsResponse:
@@ -42,7 +46,9 @@ def group(code: int) -> DescribeGroupsResponse:
 def fetched(code: int) -> FetchResponse:
     topic = FetchResponse.FetchableTopicResponse
     partition = topic.PartitionData(partition_index=0, error_code=code, high_watermark=0)
-    return FetchResponse(error_code=0, responses=[topic(topic="__consumer_offsets", partitions=[partition])])
+    return FetchResponse(
+        error_code=0, responses=[topic(topic="__consumer_offsets", partitions=[partition])]
+    )
 
 
 def answers(code: int, *listed) -> list:
@@ -86,7 +92,9 @@ def test_a_broker_that_is_not_the_controller_has_checked_the_permission_for_reas
 
 @pytest.mark.parametrize("code", [-1, 7, 35, 42, 999])
 def test_any_other_error_is_not_taken_for_an_answer(code):
-    assert [line.partition(" (")[0] for line in said(*answers(code))] == [f"not known: error {code}"] * 5
+    assert [line.partition(" (")[0] for line in said(*answers(code))] == [
+        f"not known: error {code}"
+    ] * 5
 
 
 def test_a_throttled_fetch_with_nothing_in_it_is_not_taken_for_an_answer():
@@ -105,21 +113,41 @@ def test_what_is_asked_is_asked_for_nothing_more():
     assert [(topic.topic_name, topic.partitions[0].partition_index) for topic in quorum.topics] == [
         ("__cluster_metadata", 0)
     ]
-    assert (described.include_cluster_authorized_operations, described.include_fenced_brokers) == (False, True)
-    assert (groups.groups, groups.include_authorized_operations) == (["kafka-metadata-history-probe"], False)
+    assert (described.include_cluster_authorized_operations, described.include_fenced_brokers) == (
+        False,
+        True,
+    )
+    assert (groups.groups, groups.include_authorized_operations) == (
+        ["kafka-metadata-history-probe"],
+        False,
+    )
     ((topic,), (partition,)) = fetch.topics, fetch.topics[0].partitions
-    assert (topic.topic, partition.fetch_offset, partition.partition_max_bytes) == ("__consumer_offsets", 2**62, 1)
+    assert (topic.topic, partition.fetch_offset, partition.partition_max_bytes) == (
+        "__consumer_offsets",
+        2**62,
+        1,
+    )
 
 
 def test_min_isr_is_asked_for_alone_and_in_parts():
     result = DescribeConfigsResponse.DescribeConfigsResult
-    config = result.DescribeConfigsResourceResult(name="min.insync.replicas", value="2", synonyms=[])
+    config = result.DescribeConfigsResourceResult(
+        name="min.insync.replicas", value="2", synonyms=[]
+    )
     topics = [f"t{n}" for n in range(501)]
     prober = Answered(
         DescribeConfigsResponse(
             results=[
-                result(error_code=0, error_message="", resource_type=2, resource_name="t0", configs=[config]),
-                result(error_code=29, error_message="", resource_type=2, resource_name="t1", configs=[]),
+                result(
+                    error_code=0,
+                    error_message="",
+                    resource_type=2,
+                    resource_name="t0",
+                    configs=[config],
+                ),
+                result(
+                    error_code=29, error_message="", resource_type=2, resource_name="t1", configs=[]
+                ),
             ]
         ),
         DescribeConfigsResponse(results=[]),
@@ -134,7 +162,11 @@ def test_min_isr_is_asked_for_alone_and_in_parts():
 
 
 def described(**of_group) -> list:
-    return [*answers(0)[:3], DescribeGroupsResponse(groups=[group(0).groups[0]] * of_group["count"]), fetched(0)]
+    return [
+        *answers(0)[:3],
+        DescribeGroupsResponse(groups=[group(0).groups[0]] * of_group["count"]),
+        fetched(0),
+    ]
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -149,14 +181,24 @@ def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
     prober = Answered(reassigned, quorum, *others)
     monkeypatch.setattr(prober, "_fenced", lambda: int(None))
     answered = [permission.answer for permission in prober.permissions()]
-    assert answered.pop(2).startswith("not known: this program stumbled over what the broker answered (TypeError: ")
+    assert answered.pop(2).startswith(
+        "not known: this program stumbled over what the broker answered (TypeError: "
+    )
     assert answered == ["allowed"] * 4
 
 
 @pytest.mark.parametrize("value", [None, "two", "", "-1"])
 def test_a_min_isr_that_is_no_number_is_unknown(value):
     result = DescribeConfigsResponse.DescribeConfigsResult
-    config = result.DescribeConfigsResourceResult(name="min.insync.replicas", value=value, synonyms=[])
-    of_topic = [result(error_code=0, error_message="", resource_type=2, resource_name="t", configs=[config])]
+    config = result.DescribeConfigsResourceResult(
+        name="min.insync.replicas", value=value, synonyms=[]
+    )
+    of_topic = [
+        result(error_code=0, error_message="", resource_type=2, resource_name="t", configs=[config])
+    ]
     assert Answered(DescribeConfigsResponse(results=of_topic)).min_isr(["t"]) == MinIsr(silent=1)
-    assert Answered().min_isr(["t"]).problem.startswith("this program stumbled over what the broker answered")
+    assert (
+        Answered()
+        .min_isr(["t"])
+        .problem.startswith("this program stumbled over what the broker answered")
+    )

@@ -34,7 +34,9 @@ from metadata_source.properties_file import parse_properties
     ],
 )
 def test_a_file_is_read_as_java_reads_it(text: str, found: dict[str, str]) -> None:
-    """The answers are those of java.util.Properties (Java 21), the first of them the examples of its documentation."""
+    """The answers are those of java.util.Properties (Java 21), the first of them the examples of
+    its documentation.
+    """
     assert parse_properties(text) == found
 
 
@@ -51,10 +53,16 @@ def test_what_is_wrong_is_one_line_without_a_value(text: str, says: str) -> None
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"\\u{ord(each):04x}" if not each.isalnum() or ord(each) > 126 else each for each in text)
+    return "".join(
+        f"\\u{ord(each):04x}" if not each.isalnum() or ord(each) > 126 else each for each in text
+    )
 
 
-@given(st.dictionaries(st.text(st.characters(max_codepoint=0xD7FF)), st.text(st.characters(max_codepoint=0xD7FF))))
+@given(
+    st.dictionaries(
+        st.text(st.characters(max_codepoint=0xD7FF)), st.text(st.characters(max_codepoint=0xD7FF))
+    )
+)
 def test_what_is_escaped_comes_back(pairs: dict[str, str]) -> None:
     text = "\n".join(f"{_escaped(name)}={_escaped(value)}" for name, value in pairs.items())
     assert parse_properties(text) == pairs

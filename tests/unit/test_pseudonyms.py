@@ -24,7 +24,10 @@ UUID = "0f0ef8c2-4c1f-4b52-9a0e-0d5a3f1f7a11"
 
 def h(text: str) -> str:
     """A second writing of the pseudonym."""
-    return "h:" + urlsafe_b64encode(hmac.new(KEY.encode(), text.encode(), "sha256").digest())[:16].decode()
+    return (
+        "h:"
+        + urlsafe_b64encode(hmac.new(KEY.encode(), text.encode(), "sha256").digest())[:16].decode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +55,9 @@ def test_a_client_and_the_members_that_it_was_have_one_pseudonym():
 def test_the_key_is_a_reference(monkeypatch):
     monkeypatch.setenv("CLIENT_HASH_KEY", KEY)
     assert Pseudonyms.of_reference("env:CLIENT_HASH_KEY").of("app") == h("app")
-    with pytest.raises(OptionsError, match="clientHashKey: the environment variable NO_SUCH_KEY is not set"):
+    with pytest.raises(
+        OptionsError, match="clientHashKey: the environment variable NO_SUCH_KEY is not set"
+    ):
         Pseudonyms.of_reference("env:NO_SUCH_KEY")
 
 
@@ -102,10 +107,15 @@ def test_every_record_type_is_replaced_as_the_plain_writing_does(number):
 def test_slices_are_replaced_like_the_whole():
     member = {"member_id": f"app-{UUID}", "client_id": "app", "client_host": "/10.0.0.7"}
     groups = [[{"members": [member]}], None, [], [{"members": None}, {"members": [member, member]}]]
-    column = pa.array(groups, pa.list_(pa.struct({"members": pa.list_(pa.struct(dict.fromkeys(member, pa.string())))})))
+    column = pa.array(
+        groups,
+        pa.list_(pa.struct({"members": pa.list_(pa.struct(dict.fromkeys(member, pa.string())))})),
+    )
     whole = PSEUDONYMS.of_column("groups", column)
     for start in range(len(groups)):
-        assert PSEUDONYMS.of_column("groups", column[start:]).to_pylist() == whole.to_pylist()[start:]
+        assert (
+            PSEUDONYMS.of_column("groups", column[start:]).to_pylist() == whole.to_pylist()[start:]
+        )
     assert whole[3][1].as_py()["members"][0] == {
         "member_id": f"{h('app')}-{UUID}",
         "client_id": h("app"),
@@ -114,11 +124,22 @@ def test_slices_are_replaced_like_the_whole():
 
 
 def test_what_was_not_decoded_leaves_no_bytes_and_says_so():
-    key, value = key_bytes(5, {"group_id": "g", "member_id": f"host7-{UUID}"}), b"\0\0host7 and more of host7"
-    rows = PSEUDONYMS.of_records(decode_records([key, b"\0\x63host7", key], [value, b"\0\1host7", None])).to_pylist()
+    key, value = (
+        key_bytes(5, {"group_id": "g", "member_id": f"host7-{UUID}"}),
+        b"\0\0host7 and more of host7",
+    )
+    rows = PSEUDONYMS.of_records(
+        decode_records([key, b"\0\x63host7", key], [value, b"\0\1host7", None])
+    ).to_pylist()
     assert [row["key"] or row["value"] for row in rows] == [None] * 3
-    assert [row["member_id"] for row in rows] == [f"{h('host7')}-{UUID}", None, f"{h('host7')}-{UUID}"]
-    assert all(row["error"].endswith("; raw bytes are left out (clientHashKey)") for row in rows[:2])
+    assert [row["member_id"] for row in rows] == [
+        f"{h('host7')}-{UUID}",
+        None,
+        f"{h('host7')}-{UUID}",
+    ]
+    assert all(
+        row["error"].endswith("; raw bytes are left out (clientHashKey)") for row in rows[:2]
+    )
     assert rows[1]["error"].startswith("unknown record type 99")
     assert rows[2]["error"] is None
     shown = str(rows)

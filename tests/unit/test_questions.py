@@ -58,21 +58,31 @@ def test_a_broker_that_would_create_the_topic_is_not_asked_for_it_by_name(versio
         sent.append(read_values(body, METADATA_REQUEST, version))
         return SimpleNamespace(body=answer(version, "another", TOPIC, "a third"))
 
-    broker: Any = SimpleNamespace(request=request, address=("one", 9092), api_versions={3: (0, version)})
+    broker: Any = SimpleNamespace(
+        request=request, address=("one", 9092), api_versions={3: (0, version)}
+    )
     metadata = TopicQuestion(TOPIC).ask(broker, 0.0)
     (fields,) = sent
     everything = [] if version == 0 else None
-    assert [each["name"] for each in fields["topics"] or []] == ([TOPIC] if version >= FIRST_OF_KAFKA_2_8 else [])
+    assert [each["name"] for each in fields["topics"] or []] == (
+        [TOPIC] if version >= FIRST_OF_KAFKA_2_8 else []
+    )
     assert version >= FIRST_OF_KAFKA_2_8 or fields["topics"] == everything
     assert fields["allow_auto_topic_creation"] is (False if version >= 4 else None)
     assert fields["include_topic_authorized_operations"] is (True if version >= 8 else None)
-    assert metadata.topics["topic"].to_pylist() == metadata.partitions["topic"].to_pylist() == [TOPIC]
+    assert (
+        metadata.topics["topic"].to_pylist() == metadata.partitions["topic"].to_pylist() == [TOPIC]
+    )
     assert metadata.brokers.num_rows == 1
 
 
 @pytest.mark.parametrize(
     ("code", "name"),
-    [(15, "CoordinatorNotAvailableError"), (129, "RebootstrapRequiredError"), (999, "UnrecognizedBrokerError")],
+    [
+        (15, "CoordinatorNotAvailableError"),
+        (129, "RebootstrapRequiredError"),
+        (999, "UnrecognizedBrokerError"),
+    ],
 )
 def test_an_error_is_told_by_its_number_and_its_name(code: int, name: str) -> None:
     with pytest.raises(PollError, match=rf"error {code} \({name}\)$"):

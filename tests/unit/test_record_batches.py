@@ -1,4 +1,6 @@
-"""Record batches: what was written is read, a batch that is cut off waits, and whatever is wrong is one error."""
+"""Record batches: what was written is read, a batch that is cut off waits, and whatever is wrong is
+one error.
+"""
 
 import dataclasses
 import random
@@ -16,15 +18,28 @@ from metadata_source.errors import ProtocolError
 from metadata_source.protocol import record_batches
 from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress
 from metadata_source.protocol.record_batches import HEADER, RecordBatches, read_batches
-from tests.record_batches import CODECS, SNAPPY_HEADER, Batch, Record, batch_bytes, compressed, record_bytes, varint
+from tests.record_batches import (
+    CODECS,
+    SNAPPY_HEADER,
+    Batch,
+    Record,
+    batch_bytes,
+    compressed,
+    record_bytes,
+    varint,
+)
 from tests.support.examples import examples
 
-quickly = settings(max_examples=examples(40), database=None, suppress_health_check=[HealthCheck.too_slow])
+quickly = settings(
+    max_examples=examples(40), database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 deltas = st.sampled_from([0, 1, 63, 64, 8191, 8192]) | st.integers(0, 2**31 - 1)
 times = st.sampled_from([0, -1, 64]) | st.integers(-(2**62), 2**62)
 texts = st.none() | st.binary(max_size=5) | st.sampled_from([b"x" * 64, b"y" * 10_000])
-headers = st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=3)), max_size=2).map(tuple)
+headers = st.lists(
+    st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=3)), max_size=2
+).map(tuple)
 records = st.builds(Record, deltas, times, texts, texts, headers)
 batches = st.builds(
     Batch,
@@ -40,7 +55,9 @@ batches = st.builds(
     transactional=st.booleans(),
 )
 
-SOME = Batch(base_offset=7, records=[Record(0, 0, b"k", b"v"), Record(1, 3, None, b"w" * 70), Record(5, 4)])
+SOME = Batch(
+    base_offset=7, records=[Record(0, 0, b"k", b"v"), Record(1, 3, None, b"w" * 70), Record(5, 4)]
+)
 
 
 def read(data: bytes) -> list[dict[str, Any]]:
@@ -74,11 +91,16 @@ def test_what_is_written_is_read(written: list[Batch]) -> None:
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
 def test_what_kafka_python_writes_is_read(codec: str) -> None:
     builder = DefaultRecordBatchBuilder(2, CODECS.index(codec), False, -1, -1, -1, 1 << 20)
-    written = [(offset, 1_700_000_000_000 + offset, b"k" * (offset % 3) or None, b"v" * offset) for offset in range(90)]
+    written = [
+        (offset, 1_700_000_000_000 + offset, b"k" * (offset % 3) or None, b"v" * offset)
+        for offset in range(90)
+    ]
     for offset, timestamp, key, value in written:
         builder.append(offset, timestamp, key, value, [("name", b"value")] * (offset % 2))
     rows = read(bytes(builder.build()))
-    assert [(row["offset"], row["timestamp_ms"], row["key"], row["value"]) for row in rows] == written
+    assert [
+        (row["offset"], row["timestamp_ms"], row["key"], row["value"]) for row in rows
+    ] == written
 
 
 def test_the_codecs_are_those_of_the_attributes() -> None:
@@ -94,7 +116,10 @@ def test_snappy_without_the_frame_of_java_is_read() -> None:
 
 
 def test_a_batch_that_is_cut_off_is_left_for_later() -> None:
-    first, second = batch_bytes(SOME), batch_bytes(dataclasses.replace(SOME, base_offset=100, codec="lz4"))
+    first, second = (
+        batch_bytes(SOME),
+        batch_bytes(dataclasses.replace(SOME, base_offset=100, codec="lz4")),
+    )
     data = first + second
     for size in range(len(data)):
         found = read_batches(data[:size])
@@ -113,23 +138,32 @@ def test_a_batch_that_is_cut_off_is_left_for_later() -> None:
         ({"length": 2**31 - 1}, "length"),
     ],
 )
-def test_a_batch_that_is_cut_off_has_the_magic_and_a_length_that_can_be(changed: dict[str, int], path: str) -> None:
+def test_a_batch_that_is_cut_off_has_the_magic_and_a_length_that_can_be(
+    changed: dict[str, int], path: str
+) -> None:
     good, wrong = batch_bytes(SOME), batch_bytes(dataclasses.replace(SOME, written=changed))
     for size in (17, len(wrong) - 1, len(wrong)):
         for before in (b"", good):
-            with pytest.raises(ProtocolError, match=rf"^RecordBatch v2: {path} at byte {len(before)}: "):
+            with pytest.raises(
+                ProtocolError, match=rf"^RecordBatch v2: {path} at byte {len(before)}: "
+            ):
                 read_batches(before + wrong[:size])
     assert read_batches(wrong[:16]).size == 0
 
 
-def test_a_caller_who_passes_more_bytes_gets_batches_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_who_passes_more_bytes_gets_batches_or_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     data = batch_bytes(SOME)
     for most in range(len(data), 3 * len(data)):
         monkeypatch.setattr(record_batches, "MOST_BYTES", most)
         assert read_batches(data * 4).size == most // len(data) * len(data)
     monkeypatch.setattr(record_batches, "MOST_BYTES", len(data) - 1)
     for size in (17, len(data)):
-        with pytest.raises(ProtocolError, match=rf"length at byte 0: {len(data)} bytes, {len(data) - 1} is the most$"):
+        with pytest.raises(
+            ProtocolError,
+            match=rf"length at byte 0: {len(data)} bytes, {len(data) - 1} is the most$",
+        ):
             read_batches(data[:size])
 
 
@@ -174,10 +208,14 @@ CONTENT = b"".join(map(record_bytes, SOME.records))
         ({"count": 1}, b"\x8c\0" + b"\0\0\0\1\1\0", "records"),
     ],
 )
-def test_the_error_says_where_and_what(changed: dict[str, int], content: bytes | None, path: str) -> None:
+def test_the_error_says_where_and_what(
+    changed: dict[str, int], content: bytes | None, path: str
+) -> None:
     good = batch_bytes(SOME)
     wrong = batch_bytes(dataclasses.replace(SOME, written=changed), content)
-    with pytest.raises(ProtocolError, match=rf"^RecordBatch v2: {path} at byte {len(good)}: ") as error:
+    with pytest.raises(
+        ProtocolError, match=rf"^RecordBatch v2: {path} at byte {len(good)}: "
+    ) as error:
         read_batches(good + wrong + good)
     assert "\n" not in str(error.value)
     assert read(good + good) == SOME.rows() * 2
@@ -213,7 +251,9 @@ def test_every_changed_bit_is_found_out(codec: str) -> None:
     for bit in range(21 * 8, len(data) * 8):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(ProtocolError, match=r"RecordBatch v2: crc at byte 0: not that of the bytes"):
+        with pytest.raises(
+            ProtocolError, match=r"RecordBatch v2: crc at byte 0: not that of the bytes"
+        ):
             read_batches(bytes(changed))
 
 
@@ -222,10 +262,25 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     out = bytearray(data[21:])
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(len(out) + 1)
-        put = rng.choice((b"", b"\0", rng.randbytes(1), rng.randbytes(4), b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff\x0f"))
+        put = rng.choice(
+            (
+                b"",
+                b"\0",
+                rng.randbytes(1),
+                rng.randbytes(4),
+                b"\xff\xff\xff\x7f",
+                b"\xff\xff\xff\xff\x0f",
+            )
+        )
         out[at : at + rng.choice((0, 1, 1, 4))] = put
     checked = bytes(out).ljust(40, b"\0")
-    return data[:8] + (len(checked) + 9).to_bytes(4) + data[12:17] + plain_crc32c(checked).to_bytes(4) + checked
+    return (
+        data[:8]
+        + (len(checked) + 9).to_bytes(4)
+        + data[12:17]
+        + plain_crc32c(checked).to_bytes(4)
+        + checked
+    )
 
 
 def outcome(data: bytes) -> tuple[ProtocolError | None, RecordBatches | None]:
@@ -255,7 +310,9 @@ def test_other_bytes_are_records_or_an_error(codec: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_what_is_too_large_when_decompressed_is_left_or_an_error(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_when_decompressed_is_left_or_an_error(
+    codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     large = Batch(records=[Record(0, value=bytes(1 << 20))], codec=codec)
     data, plain = batch_bytes(large), batch_bytes(SOME)
     assert len(data) < 1 << 18
@@ -265,13 +322,20 @@ def test_what_is_too_large_when_decompressed_is_left_or_an_error(codec: str, mon
     assert found.records.to_pylist() == SOME.rows() + large.rows()
     monkeypatch.setattr(record_batches, "MOST_DECOMPRESSED", 1 << 20)
     assert read_batches(plain + data).size == len(plain)
-    with pytest.raises(ProtocolError, match=rf"records at byte 0: more than {1 << 20} bytes when decompressed$"):
+    with pytest.raises(
+        ProtocolError, match=rf"records at byte 0: more than {1 << 20} bytes when decompressed$"
+    ):
         read_batches(data + plain)
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_batch_without_records_may_have_no_bytes_of_them(codec: str) -> None:
-    assert read(batch_bytes(Batch(written={"attributes": CODECS.index(codec)}), b"") + batch_bytes(SOME)) == SOME.rows()
+    assert (
+        read(
+            batch_bytes(Batch(written={"attributes": CODECS.index(codec)}), b"") + batch_bytes(SOME)
+        )
+        == SOME.rows()
+    )
 
 
 def test_blocks_of_snappy_take_no_more_memory_than_may_be() -> None:
@@ -289,7 +353,9 @@ def test_blocks_of_snappy_take_no_more_memory_than_may_be() -> None:
 @pytest.mark.parametrize("count", [-1, 0, 1, 1 << 17, 1 << 20, 2**31 - 1])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("filling", [b"\0", b"\x80", b"\xff\xff\xff\xff\x07"])
-def test_sizes_that_the_bytes_do_not_have_take_no_memory(filling: bytes, codec: str, count: int) -> None:
+def test_sizes_that_the_bytes_do_not_have_take_no_memory(
+    filling: bytes, codec: str, count: int
+) -> None:
     content = filling * ((1 << 20) // len(filling))
     data = batch_bytes(Batch(written={"count": count}, codec=codec), content)
     tracemalloc.start()
@@ -306,10 +372,16 @@ def test_a_call_reads_a_bounded_number_of_records(monkeypatch: pytest.MonkeyPatc
     data = batch_bytes(SOME)
     monkeypatch.setattr(record_batches, "MOST_RECORDS", 2 * len(SOME.records) + 1)
     found = read_batches(data * 3)
-    assert (found.size, found.batches.num_rows, found.records.num_rows) == (2 * len(data), 2, 2 * len(SOME.records))
+    assert (found.size, found.batches.num_rows, found.records.num_rows) == (
+        2 * len(data),
+        2,
+        2 * len(SOME.records),
+    )
     assert read_batches((data * 3)[found.size :]).size == len(data)
     monkeypatch.setattr(record_batches, "MOST_RECORDS", len(SOME.records) - 1)
-    with pytest.raises(ProtocolError, match=r"^RecordBatch v2: count at byte 0: negative, or more than 2$"):
+    with pytest.raises(
+        ProtocolError, match=r"^RecordBatch v2: count at byte 0: negative, or more than 2$"
+    ):
         read_batches(data)
 
 

@@ -22,7 +22,10 @@ from metadata_source.recorder import folder
 from metadata_source.recorder.folder import SpoolError, began_s
 from schemas.lake import Lake
 
-LAST = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+LAST = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
+    "time.sleep(60)"
+)
 
 
 class Starter(ModuleType):
@@ -35,10 +38,20 @@ class Starter(ModuleType):
         self.started: subprocess.Popen[bytes] | None = None
 
     def start(
-        self, options: Mapping[str, str], spool: Path, token: str, driver: tuple[int, float], *, once: bool = False
+        self,
+        options: Mapping[str, str],
+        spool: Path,
+        token: str,
+        driver: tuple[int, float],
+        *,
+        once: bool = False,
     ) -> subprocess.Popen[bytes]:
-        self.given.append({"options": options, "spool": spool, "token": token, "driver": driver, "once": once})
-        self.started = subprocess.Popen([sys.executable, "-c", self.program], stdout=subprocess.PIPE)
+        self.given.append(
+            {"options": options, "spool": spool, "token": token, "driver": driver, "once": once}
+        )
+        self.started = subprocess.Popen(
+            [sys.executable, "-c", self.program], stdout=subprocess.PIPE
+        )
         return self.started
 
 
@@ -127,7 +140,10 @@ def test_a_spool_that_two_pipelines_name_is_refused_to_the_second(
     with recording.recording(shared):
         recording.claim_spool(shared)
     other = replace(shared, checkpoints="/other/checkpoints")
-    problem = f"{shared.spool}: another pipeline's polls are in this spool (its checkpoints: /lake/checkpoints): name"
+    problem = (
+        f"{shared.spool}: another pipeline's polls are in this spool (its checkpoints: "
+        "/lake/checkpoints): name"
+    )
     with pytest.raises(SpoolError, match=re.escape(problem)), recording.recording(other):
         pass
     with pytest.raises(SpoolError, match=re.escape(problem)):
@@ -162,7 +178,10 @@ def test_polling_begins_before_spark(
 
 
 def test_a_spool_that_cannot_be_written_is_one_line(
-    starter: Starter, config: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    starter: Starter,
+    config: Config,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     class SpoolError(KafkaMetadataHistoryError, RuntimeError):
         pass
@@ -172,9 +191,16 @@ def test_a_spool_that_cannot_be_written_is_one_line(
 
     monkeypatch.setattr(starter, "start", start, raising=False)
     monkeypatch.setattr(cli, "load", lambda _: config)
-    monkeypatch.setattr(cli, "spark_session", lambda _: pytest.fail("Spark takes ten seconds to say the same"))
-    assert cli.run_job("job", "", lambda *_: None, ["--config", "x"], beside=recording.recording) == 1
-    assert capsys.readouterr().err == "job: the spool /lake/checkpoints/spool cannot be written: Permission denied\n"
+    monkeypatch.setattr(
+        cli, "spark_session", lambda _: pytest.fail("Spark takes ten seconds to say the same")
+    )
+    assert (
+        cli.run_job("job", "", lambda *_: None, ["--config", "x"], beside=recording.recording) == 1
+    )
+    assert (
+        capsys.readouterr().err
+        == "job: the spool /lake/checkpoints/spool cannot be written: Permission denied\n"
+    )
 
 
 def test_the_reader_gets_the_options_of_the_recorder_and_beside_them_what_only_the_lake_tells(
@@ -182,10 +208,14 @@ def test_the_reader_gets_the_options_of_the_recorder_and_beside_them_what_only_t
 ) -> None:
     """An id that is configured counts more than the one that the lake knows."""
     clusters = {"orders": {"clusterid": "own"}, "billing": {}, "new": {}}
-    config = replace(config, clusters={alias: config.clusters["orders"] | own for alias, own in clusters.items()})
+    config = replace(
+        config, clusters={alias: config.clusters["orders"] | own for alias, own in clusters.items()}
+    )
     given: dict[str, str] = {}
 
-    def append_stream(*_: object, options: Callable[[Mapping[str, str]], Mapping[str, str]], **__: object) -> None:
+    def append_stream(
+        *_: object, options: Callable[[Mapping[str, str]], Mapping[str, str]], **__: object
+    ) -> None:
         given.update(options({"orders": "known", "billing": "B", "gone": "G"}))
 
     monkeypatch.setattr(poll_metadata, "append_stream", append_stream)
@@ -194,7 +224,9 @@ def test_the_reader_gets_the_options_of_the_recorder_and_beside_them_what_only_t
     poll_metadata.start(None, config, once=False)  # type: ignore[arg-type]
     with recording.recording(config):
         assert starter.given[0]["options"].items() < given.items()
-    beside = {name: value for name, value in given.items() if name not in starter.given[0]["options"]}
+    beside = {
+        name: value for name, value in given.items() if name not in starter.given[0]["options"]
+    }
     assert beside == {
         "spool": "/lake/checkpoints/spool",
         "recorder": recording.TOKEN,

@@ -29,10 +29,16 @@ EVERY = TopicFilter()
 
 
 def answer(topics: dict[str, int | list[int]], version: int = 12, error_code: int = 0) -> Poll:
-    """A good poll; `topics` maps a name to its number of partitions, or to the leader of each partition."""
+    """A good poll; `topics` maps a name to its number of partitions, or to the leader of each
+    partition.
+    """
     response = MetadataResponse(
         version=version,
-        brokers=[MetadataResponse.MetadataResponseBroker(version=version, node_id=1, host="one", port=9092, rack="r")],
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(
+                version=version, node_id=1, host="one", port=9092, rack="r"
+            )
+        ],
         cluster_id="the-cluster",
         controller_id=1,
         topics=[
@@ -52,7 +58,9 @@ def answer(topics: dict[str, int | list[int]], version: int = 12, error_code: in
                         isr_nodes=[2, 1],
                         offline_replicas=[],
                     )
-                    for index, leader in enumerate([1] * leaders if isinstance(leaders, int) else leaders)
+                    for index, leader in enumerate(
+                        [1] * leaders if isinstance(leaders, int) else leaders
+                    )
                 ],
             )
             for name, leaders in topics.items()
@@ -98,7 +106,9 @@ def test_a_key_frame_holds_every_topic():
     assert header["brokers"] == [{"broker_id": 1, "host": "one", "port": 9092, "rack": "r"}]
     assert header["scheduled_at"] == datetime(2026, 5, 28, 20, 26, 40, 3000, tzinfo=UTC)
     assert header["topic"] is header["present"] is header["partitions"] is None
-    assert [(row["topic"], row["chunk"], row["partition_count"], row["present"]) for row in topics] == [
+    assert [
+        (row["topic"], row["chunk"], row["partition_count"], row["present"]) for row in topics
+    ] == [
         ("a", 0, 2, True),
         ("b", 0, 0, True),
     ]
@@ -115,7 +125,9 @@ def test_a_key_frame_holds_every_topic():
     assert {len(row["digest"]) for row in topics} == {16}
     assert {row["day"] for row in (header, *topics)} == {DAY}
     assert len(header["digest"]) == 16
-    only_on_headers = [name for name in POLLS.names if header[name] is not None and topics[0][name] is None]
+    only_on_headers = [
+        name for name in POLLS.names if header[name] is not None and topics[0][name] is None
+    ]
     assert "sent_at" in only_on_headers
     assert not {"cluster_id", "received_at", "poll_id"} & set(only_on_headers)
 
@@ -131,7 +143,11 @@ def test_later_polls_hold_what_changed_and_what_is_gone():
     kept(batch, 0, answer({"a": 1, "b": [1, 1], "c": 1}))
     header, *topics = kept(batch, 1, answer({"d": 1, "b": [1, 2], "a": 1}))
     assert (header["is_key_frame"], header["topic_count"]) == (False, 3)
-    assert [(row["topic"], row["present"]) for row in topics] == [("d", True), ("b", True), ("c", False)]
+    assert [(row["topic"], row["present"]) for row in topics] == [
+        ("d", True),
+        ("b", True),
+        ("c", False),
+    ]
     gone = topics[-1]
     assert gone["cluster_id"] == "the-cluster"
     assert {gone[name] for name in POLLS.names[POLLS.names.index("present") + 1 :]} == {None}
@@ -167,17 +183,36 @@ def test_another_cluster_is_recorded_whole():
 def test_a_failed_poll_is_its_header_and_leaves_the_key_frame_to_the_next():
     batch = BatchRecords(EVERY)
     (header,) = rows(batch.rows(planned(0), OVERLAPPED))
-    assert (header["outcome"], header["error_kind"], header["attempts"]) == ("failed", "overlapped", 0)
-    assert header["is_key_frame"] is header["topic_count"] is header["brokers"] is header["received_at"] is None
+    assert (header["outcome"], header["error_kind"], header["attempts"]) == (
+        "failed",
+        "overlapped",
+        0,
+    )
+    assert (
+        header["is_key_frame"]
+        is header["topic_count"]
+        is header["brokers"]
+        is header["received_at"]
+        is None
+    )
     assert header["digest"] is header["digest_version"] is None
-    wrong = replace(answer({"a": 1}), metadata=None, image=None, error_kind="wrong_cluster", error="one:9092: ...")
+    wrong = replace(
+        answer({"a": 1}),
+        metadata=None,
+        image=None,
+        error_kind="wrong_cluster",
+        error="one:9092: ...",
+    )
     (header,) = rows(batch.rows(planned(1), wrong))
     assert (header["cluster_id"], header["topic_count"]) == ("the-cluster", None)
     header, _ = rows(batch.rows(planned(2), answer({"a": 1})))
     assert header["is_key_frame"]
 
 
-ASKED, ANSWERED = datetime(2026, 11, 1, 0, 0, 1, tzinfo=UTC), datetime(2026, 11, 1, 0, 0, 2, tzinfo=UTC)
+ASKED, ANSWERED = (
+    datetime(2026, 11, 1, 0, 0, 1, tzinfo=UTC),
+    datetime(2026, 11, 1, 0, 0, 2, tzinfo=UTC),
+)
 
 
 def told(kind: str, values: Rows) -> Answer:
@@ -199,7 +234,11 @@ def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
     ]
     header, _, *others = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), answers))
     values = {row["kind"]: row for row in others if row["record"] == "answer"}
-    assert [(row["record"], row["topic"], row["chunk"], row[row["record"]]) for row in others if not row["kind"]] == [
+    assert [
+        (row["record"], row["topic"], row["chunk"], row[row["record"]])
+        for row in others
+        if not row["kind"]
+    ] == [
         ("configs", "a", 0, [("min.insync.replicas", min_isr)]),
         ("configs", "b", 0, None),
         ("reassignments", "a", 0, moved),
@@ -208,27 +247,67 @@ def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
         ("fenced", None, 0, [broker]),
     ]
     assert [row["kind"] or row["record"] for row in others] == [
-        *("configs", "configs", "configs", "reassignments", "reassignments", "quorum", "quorum", "elr", "elr"),
+        *(
+            "configs",
+            "configs",
+            "configs",
+            "reassignments",
+            "reassignments",
+            "quorum",
+            "quorum",
+            "elr",
+            "elr",
+        ),
         *("fenced", "fenced"),
     ], "each header comes before its rows"
-    assert {kind: len(row["digest"]) for kind, row in values.items()} == {each.kind: 16 for each in answers}
+    assert {kind: len(row["digest"]) for kind, row in values.items()} == {
+        each.kind: 16 for each in answers
+    }
     key = ("poll_id", "n", "cluster", "day", "cluster_id")
-    assert {tuple(row[name] for name in key) for row in others} == {tuple(header[name] for name in key)}
+    assert {tuple(row[name] for name in key) for row in others} == {
+        tuple(header[name] for name in key)
+    }
     names = {name for row in values.values() for name, value in row.items() if value is not None}
-    of_answers = {"kind", "asked_at", "answered_at", "outcome", "digest", "interval_ms", "scheduled_at"}
+    of_answers = {
+        "kind",
+        "asked_at",
+        "answered_at",
+        "outcome",
+        "digest",
+        "interval_ms",
+        "scheduled_at",
+    }
     assert names == {*key, "stream", "record", "chunk", *of_answers}
-    times = {tuple(row[name] for name in ("asked_at", "answered_at", "outcome")) for row in values.values()}
+    times = {
+        tuple(row[name] for name in ("asked_at", "answered_at", "outcome"))
+        for row in values.values()
+    }
     assert times == {(ASKED, ANSWERED, "ok")}
-    filled = {name for row in others if not row["kind"] for name, value in row.items() if value is not None}
+    filled = {
+        name
+        for row in others
+        if not row["kind"]
+        for name, value in row.items()
+        if value is not None
+    }
     assert filled == {*key, "stream", "record", "topic", "chunk", *values}
 
 
 def test_groups_take_several_rows_and_their_clients_get_pseudonyms():
-    member = {"member_id": "app-6ba7b810-9dad-41d1-80b4-00c04fd430c8", "client_id": "app", "client_host": "/10.0.0.7"}
-    chunks = [[{"group_id": "a", "members": [member]}, {"group_id": "b", "error": "not_allowed"}], [{"group_id": "c"}]]
+    member = {
+        "member_id": "app-6ba7b810-9dad-41d1-80b4-00c04fd430c8",
+        "client_id": "app",
+        "client_host": "/10.0.0.7",
+    }
+    chunks = [
+        [{"group_id": "a", "members": [member]}, {"group_id": "b", "error": "not_allowed"}],
+        [{"group_id": "c"}],
+    ]
     key = Pseudonyms("key")
     for pseudonyms, client in ((None, str), (key, key.of)):
-        batches = BatchRecords(EVERY, pseudonyms).rows(planned(), answer({}), [told("groups", Rows(chunks))])
+        batches = BatchRecords(EVERY, pseudonyms).rows(
+            planned(), answer({}), [told("groups", Rows(chunks))]
+        )
         _, beside, *others = rows(batches)
         assert (beside["record"], beside["kind"]) == ("answer", "groups")
         assert [(row["record"], row["topic"], row["chunk"]) for row in others] == [
@@ -243,11 +322,15 @@ def test_groups_take_several_rows_and_their_clients_get_pseudonyms():
 
 
 def test_offsets_have_rows_and_no_digest_and_the_headers_say_of_which_groups():
-    found = [{"group_id": "a", "topic": "t", "partition": n, "committed_offset": n} for n in range(3)]
+    found = [
+        {"group_id": "a", "topic": "t", "partition": n, "committed_offset": n} for n in range(3)
+    ]
     values = pa.array([found[:2], found[2:]], OFFSETS)
     for key in (None, Pseudonyms("key")):
         records = BatchRecords(EVERY, key, "a.*")
-        header, beside, *others = rows(records.rows(planned(), answer({}), [told("offsets", Rows(values))]))
+        header, beside, *others = rows(
+            records.rows(planned(), answer({}), [told("offsets", Rows(values))])
+        )
         assert (beside["kind"], beside["outcome"], beside["digest"]) == ("offsets", "ok", None)
         assert header["groups_pattern"] == beside["groups_pattern"] == "a.*"
         assert [(row["record"], row["topic"], row["chunk"], row["offsets"]) for row in others] == [
@@ -256,14 +339,19 @@ def test_offsets_have_rows_and_no_digest_and_the_headers_say_of_which_groups():
 
 
 def test_a_question_that_was_refused_has_a_header_alone():
-    refused = [Answer("elr", "not_allowed", ASKED), Answer("quorum", "failed: put off: no time is left")]
+    refused = [
+        Answer("elr", "not_allowed", ASKED),
+        Answer("quorum", "failed: put off: no time is left"),
+    ]
     _, _, *beside = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}), refused))
     names = ("record", "kind", "outcome", "asked_at", "answered_at", "digest")
     assert [tuple(row[name] for name in names) for row in beside] == [
         ("answer", "elr", "not_allowed", ASKED, None, None),
         ("answer", "quorum", "failed: put off: no time is left", None, None, None),
     ]
-    assert {row["record"] for row in rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1})))} == {"poll", "topic"}
+    assert {
+        row["record"] for row in rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1})))
+    } == {"poll", "topic"}
 
 
 def digest_of(poll: Poll, topic_filter: TopicFilter = EVERY) -> bytes:
@@ -275,7 +363,12 @@ def digest_of(poll: Poll, topic_filter: TopicFilter = EVERY) -> bytes:
 def test_a_header_has_the_same_digest_until_the_answer_says_something_else():
     quiet = answer({"a": 2, "b": [1, 2]})
     batch = BatchRecords(EVERY)
-    polls = (quiet, replace(answer({"b": [1, 2], "a": 2}), sent_at=None, latency_ms=9.0, broker_id=3, attempts=2))
+    polls = (
+        quiet,
+        replace(
+            answer({"b": [1, 2], "a": 2}), sent_at=None, latency_ms=9.0, broker_id=3, attempts=2
+        ),
+    )
     headers = [kept(batch, n, poll)[0] for n, poll in enumerate(polls)]
     assert [header["is_key_frame"] for header in headers] == [True, False]
     assert headers[0]["digest"] == headers[1]["digest"] == digest_of(quiet)
@@ -299,7 +392,10 @@ def test_the_digest_of_an_answer_beside_a_poll_is_that_of_the_rows_that_are_stor
         (found,) = (row["digest"] for row in rows(batches) if row["record"] == "answer")
         return found
 
-    moved = [[{"partition": 0, "adding": [3], "removing": []}], [{"partition": 1, "adding": [], "removing": [2]}]]
+    moved = [
+        [{"partition": 0, "adding": [3], "removing": []}],
+        [{"partition": 1, "adding": [], "removing": [2]}],
+    ]
     found = [
         digest("reassignments", Rows(moved, ["a", "b"])),
         digest("reassignments", Rows(moved[::-1], ["a", "b"])),
@@ -310,7 +406,9 @@ def test_the_digest_of_an_answer_beside_a_poll_is_that_of_the_rows_that_are_stor
     assert found[0] == digest("reassignments", Rows(moved, ["a", "b"]))
     assert len(set(found)) == len(found)
 
-    groups = Rows([[{"group_id": "g", "members": [{"member_id": "app-1", "client_host": "/10.0.0.7"}]}]])
+    groups = Rows(
+        [[{"group_id": "g", "members": [{"member_id": "app-1", "client_host": "/10.0.0.7"}]}]]
+    )
     plain, keyed = digest("groups", groups), digest("groups", groups, Pseudonyms("key"))
     assert plain != keyed
     assert keyed != digest("groups", groups, Pseudonyms("another key"))
@@ -351,7 +449,10 @@ def test_the_polls_of_a_batch_add_up_to_what_was_answered(before, after):
             batches = list(batch.rows(planned(n), poll))
             batch.kept()
             for each in batches[:-1]:
-                assert each.num_rows == 1 or sum(len(parts or ()) for parts in each["partitions"].to_pylist()) <= 5
+                assert (
+                    each.num_rows == 1
+                    or sum(len(parts or ()) for parts in each["partitions"].to_pylist()) <= 5
+                )
                 assert each.num_rows <= 4
             _, *topics = rows(batches)
             for name, group in itertools.groupby(topics, lambda row: row["topic"]):
@@ -366,9 +467,14 @@ def test_the_polls_of_a_batch_add_up_to_what_was_answered(before, after):
                 assert [partition["partition"] for partition in partitions] == list(range(count))
                 known[name] = (count, {row["digest"] for row in chunks})
             answered = zip(
-                poll.metadata.topics["topic"].to_pylist(), topic_digests(poll.metadata).to_pylist(), strict=True
+                poll.metadata.topics["topic"].to_pylist(),
+                topic_digests(poll.metadata).to_pylist(),
+                strict=True,
             )
-            assert known == {name: (count, {digest}) for (name, digest), count in zip(answered, counts, strict=True)}
+            assert known == {
+                name: (count, {digest})
+                for (name, digest), count in zip(answered, counts, strict=True)
+            }
 
 
 @pytest.mark.parametrize(
@@ -398,7 +504,12 @@ def test_topic_errors_are_data():
 
 def test_an_empty_cluster_has_a_header():
     (header,) = rows(BatchRecords(EVERY).rows(planned(), answer({})))
-    assert (header["outcome"], header["is_key_frame"], header["topic_count"], header["partition_count"]) == (
+    assert (
+        header["outcome"],
+        header["is_key_frame"],
+        header["topic_count"],
+        header["partition_count"],
+    ) == (
         "ok",
         True,
         0,
@@ -408,8 +519,16 @@ def test_an_empty_cluster_has_a_header():
 
 def test_what_a_version_lacks_is_null():
     header, topic = rows(BatchRecords(EVERY).rows(planned(), answer({"a": 1}, version=0)))
-    assert header["cluster_id"] is header["controller_id"] is topic["topic_id"] is topic["is_internal"] is None
-    assert topic["partitions"][0]["leader_epoch"] is topic["partitions"][0]["offline_replicas"] is None
+    assert (
+        header["cluster_id"]
+        is header["controller_id"]
+        is topic["topic_id"]
+        is topic["is_internal"]
+        is None
+    )
+    assert (
+        topic["partitions"][0]["leader_epoch"] is topic["partitions"][0]["offline_replicas"] is None
+    )
 
 
 @pytest.mark.parametrize(("entity", "expected"), [("brokers", 1), ("topics", 2), ("partitions", 4)])
@@ -419,4 +538,8 @@ def test_entities_are_the_decoders_columns(entity, expected):
     batch.validate(full=True)
     assert batch.num_rows == expected
     first = batch.slice(0, 1).to_pylist()[0]
-    assert (first["cluster"], first["cluster_id"], first["sent_at"]) == ("east", "the-cluster", SENT)
+    assert (first["cluster"], first["cluster_id"], first["sent_at"]) == (
+        "east",
+        "the-cluster",
+        SENT,
+    )

@@ -1,4 +1,6 @@
-"""Which files and variables a reference may name: those that the machine's operator allows, wherever links lead."""
+"""Which files and variables a reference may name: those that the machine's operator allows,
+wherever links lead.
+"""
 
 import os
 from pathlib import Path
@@ -28,13 +30,17 @@ def refused(reference: str) -> str:
     return caught.value.problem
 
 
-def test_variables_begin_with_kafka_unless_the_operator_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_begin_with_kafka_unless_the_operator_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("KAFKA_PASSWORD", "AWS_SECRET_ACCESS_KEY", "MY_KAFKA_PASSWORD"):
         monkeypatch.setenv(name, "s3cret")
     assert resolve_secret(NAME, "env:KAFKA_PASSWORD") == "s3cret"
     assert refused("env:AWS_SECRET_ACCESS_KEY") == (
-        f"{NAME}: the environment variable AWS_SECRET_ACCESS_KEY may not be read, its name does not begin with KAFKA_: "
-        "rename it, or set KAFKA_METADATA_SECRET_VARIABLES where the connection is made to what names may begin with"
+        f"{NAME}: the environment variable AWS_SECRET_ACCESS_KEY may not be read, its name does "
+        "not begin with KAFKA_: "
+        "rename it, or set KAFKA_METADATA_SECRET_VARIABLES where the connection is made to what "
+        "names may begin with"
     )
     monkeypatch.setenv(PREFIXES, "MY_KAFKA_,HIS_")
     assert resolve_secret(NAME, "env:MY_KAFKA_PASSWORD") == "s3cret"
@@ -45,7 +51,9 @@ def test_variables_begin_with_kafka_unless_the_operator_says_otherwise(monkeypat
     assert resolve_secret(NAME, "env:AWS_SECRET_ACCESS_KEY") == "s3cret"
 
 
-def test_whether_a_variable_that_may_not_be_read_is_set_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_a_variable_that_may_not_be_read_is_set_is_not_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = refused("env:PASSWORD")
     monkeypatch.setenv("PASSWORD", "s3cret")
     assert refused("env:PASSWORD") == said
@@ -56,7 +64,8 @@ def test_the_default_folders_are_those_of_the_documents() -> None:
     documented = document("security.md") + (ROOT / "conf" / "example.yaml").read_text()
     assert all(f"file:{folder}/" in documented for folder in references.DEFAULT_FOLDERS.split(":"))
     assert refused("file:/etc/passwd") == (
-        f"{NAME}: /etc/passwd may not be read, it is not in /etc/kafka or /etc/kafka-metadata-history: move it, or set "
+        f"{NAME}: /etc/passwd may not be read, it is not in /etc/kafka or "
+        "/etc/kafka-metadata-history: move it, or set "
         "KAFKA_METADATA_SECRET_FILES where the connection is made to the folders of secrets"
     )
     assert "No such file" in refused("file:/etc/kafka/none-of-these")
@@ -65,7 +74,9 @@ def test_the_default_folders_are_those_of_the_documents() -> None:
 def test_files_are_in_a_folder_that_is_allowed_however_they_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allowed, other, elsewhere = (tmp_path / name for name in ("allowed", "allowed-not", "elsewhere"))
+    allowed, other, elsewhere = (
+        tmp_path / name for name in ("allowed", "allowed-not", "elsewhere")
+    )
     for folder in (allowed, other, elsewhere):
         folder.mkdir()
         (folder / "password").write_text("s3cret\n")
@@ -77,7 +88,12 @@ def test_files_are_in_a_folder_that_is_allowed_however_they_are_named(
     assert resolve_secret(NAME, f"file:{allowed}/linked") == "s3cret"
     (allowed / "out").symlink_to(other / "password")
     (allowed / "round").symlink_to(allowed / "round")
-    for path in (f"{other}/password", f"{allowed}/../elsewhere/password", f"{allowed}/out", "/proc/self/environ"):
+    for path in (
+        f"{other}/password",
+        f"{allowed}/../elsewhere/password",
+        f"{allowed}/out",
+        "/proc/self/environ",
+    ):
         assert "may not be read, it is not in" in refused(f"file:{path}")
     refused(f"file:{allowed}/round")
     (tmp_path / "link-to-allowed").symlink_to(allowed)
@@ -98,13 +114,19 @@ def test_a_secret_is_in_a_regular_file_and_begins_after_a_byte_order_mark(
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
-        assert refused(f"file:{tmp_path}/{name}") == f"{NAME}: {tmp_path}/{name}: not a regular file"
+        assert (
+            refused(f"file:{tmp_path}/{name}") == f"{NAME}: {tmp_path}/{name}: not a regular file"
+        )
 
 
 def test_a_clients_secret_goes_to_endpoints_with_tls_or_those_that_the_operator_lists(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    option, secure, plain = "kafka.sasl.oauthbearer.token.endpoint.url", "https://idp/token", "http://169.254.169.254/"
+    option, secure, plain = (
+        "kafka.sasl.oauthbearer.token.endpoint.url",
+        "https://idp/token",
+        "http://169.254.169.254/",
+    )
 
     def check(url: str) -> str:
         with pytest.raises(OptionsError) as caught:
@@ -121,7 +143,10 @@ def test_a_clients_secret_goes_to_endpoints_with_tls_or_those_that_the_operator_
     check_endpoint(option, plain)
     check_endpoint(option, secure)
     for url in ("https://other/token", f"{secure}/more", "https://idp"):
-        said = f"{option}: {url} is not among the URLs of KAFKA_METADATA_TOKEN_ENDPOINTS where the connection is made"
+        said = (
+            f"{option}: {url} is not among the URLs of KAFKA_METADATA_TOKEN_ENDPOINTS where the "
+            "connection is made"
+        )
         assert check(url) == said
     monkeypatch.setenv(ENDPOINTS, "")
     assert "is not among the URLs" in check(secure)

@@ -1,5 +1,5 @@
-"""The report of a known incident, asked in DuckDB: one page with all of it, whatever a cluster named its things, and
-however much happened.
+"""The report of a known incident, asked in DuckDB: one page with all of it, whatever a cluster
+named its things, and however much happened.
 """
 
 import base64
@@ -92,14 +92,31 @@ def text_of(page: str) -> str:
 
 def test_the_page_loads_nothing(page: str) -> None:
     soup = BeautifulSoup(page, "html.parser")
-    named = {"src", "href", "srcset", "action", "data", "poster", "background", "ping", "formaction", "xlink:href"}
+    named = {
+        "src",
+        "href",
+        "srcset",
+        "action",
+        "data",
+        "poster",
+        "background",
+        "ping",
+        "formaction",
+        "xlink:href",
+    }
     assert [element for element in soup.find_all(True) if named & element.attrs.keys()] == []
-    assert {element.name for element in soup.find_all(["link", "iframe", "object", "embed", "base", "img"])} == set()
+    assert {
+        element.name
+        for element in soup.find_all(["link", "iframe", "object", "embed", "base", "img"])
+    } == set()
     (style,) = soup.find_all("style")
     assert re.findall(r"url\(|@import", style.get_text()) == []
     own = (Path(queries.__file__).parent / "page.js").read_text()
     assert (
-        re.findall(r"\bfetch\b|\bimport\b|XMLHttpRequest|WebSocket|https?:|innerHTML|insertAdjacent|\beval\b", own)
+        re.findall(
+            r"\bfetch\b|\bimport\b|XMLHttpRequest|WebSocket|https?:|innerHTML|insertAdjacent|\beval\b",
+            own,
+        )
         == []
     )
 
@@ -110,8 +127,12 @@ def test_the_page_allows_its_own_script_and_no_connection(page: str) -> None:
     rules = dict(rule.strip().split(" ", 1) for rule in policy["content"].split(";"))
     assert rules["default-src"] == "'none'"
     assert "connect-src" not in rules
-    scripts = [element.get_text() for element in soup.find_all("script") if "type" not in element.attrs]
-    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    scripts = [
+        element.get_text() for element in soup.find_all("script") if "type" not in element.attrs
+    ]
+    digests = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
     assert rules["script-src"].split() == [f"'sha256-{digest}'" for digest in digests]
 
 
@@ -134,7 +155,9 @@ def test_the_head_says_which_cluster_how_much_happened_and_what_is_known(page: s
 
 
 def test_each_event_of_the_incident_is_in_the_page(lake: Lake, page: str) -> None:
-    """Each row of the timeline that a figure is about has a row behind a mark; times by their upper bounds."""
+    """Each row of the timeline that a figure is about has a row behind a mark; times by their upper
+    bounds.
+    """
     window = f"began_before BETWEEN '{WINDOW[0]}' AND '{WINDOW[1]}'"
     timeline = lake.execute(
         "SELECT what, topic || '-' || partition, group_id, broker_id, epoch_ms(began_before), "
@@ -201,9 +224,11 @@ def test_a_bar_is_sure_between_the_inner_bounds(page: str) -> None:
     # Clipped to the window, which begins at 5 s.
     assert incidents == {"broker 2": [5, 10.1, 30, 40.1], "broker 3": [10, 20.1, 50, 60.1]}
     assert "between 12:00:00.000 and 12:00:10.100" in marks["began"]
-    assert set(marks["inferred"]) == {"broker_down", "broker_down; lagging; broker_down, lagging", "-"} or set(
-        marks["inferred"]
-    ) >= {"-"}
+    assert set(marks["inferred"]) == {
+        "broker_down",
+        "broker_down; lagging; broker_down, lagging",
+        "-",
+    } or set(marks["inferred"]) >= {"-"}
 
 
 @pytest.mark.parametrize(
@@ -212,22 +237,31 @@ def test_a_bar_is_sure_between_the_inner_bounds(page: str) -> None:
         ((10, 20.1, 40, 50.1), (10, 20.1, 40, 50.1)),
         ((10, 20.1, None, None), (10, 20.1, 90, 100)),  # sure as far as polls go
         ((None, 20.1, 40, 50.1), (0, 20.1, 40, 50.1)),  # nobody looked before
-        ((10, 20.1, 20, 30.1), (10, 20.1, 20.1, 30.1)),  # one poll alone, sent before it was answered
+        (
+            (10, 20.1, 20, 30.1),
+            (10, 20.1, 20.1, 30.1),
+        ),  # one poll alone, sent before it was answered
         ((-50, -40, 10, 20), (0, 0, 10, 20)),
         ((80, 90, 140, 150), (80, 90, 100, 100)),
         ((80, 90, 95, 150), (80, 90, 95, 100)),  # may have ended within the window
     ],
 )
-def test_bounds_within_the_window(bounds: tuple[float | None, ...], expected: tuple[float, ...]) -> None:
+def test_bounds_within_the_window(
+    bounds: tuple[float | None, ...], expected: tuple[float, ...]
+) -> None:
     ends = [None if second is None else NOON + timedelta(seconds=second) for second in bounds]
-    times = dict(zip(("began_after", "began_before", "ended_after", "ended_before"), ends, strict=True))
+    times = dict(
+        zip(("began_after", "began_before", "ended_after", "ended_before"), ends, strict=True)
+    )
     row = {
         **dict.fromkeys(("id", "subject", "details", "inferred"), "a"), **times, "lane": "a", "kind": "offline",
         "place": 1, "mark": 1, "mark_rows": 1, "mark_size": 1, "mark_last_before": times["began_before"],
         "rows_all": 1, "counted_all": 1, "lanes_all": 1, **{f"mark_{name}": at for name, at in times.items()},
     }  # fmt: skip
     noon = NOON.timestamp() * 1000
-    (mark,) = drawn(queries.PARTITIONS, [row], (), Window(noon, noon + 100_000, noon + 90_000)).marks
+    (mark,) = drawn(
+        queries.PARTITIONS, [row], (), Window(noon, noon + 100_000, noon + 90_000)
+    ).marks
     found = (mark.maybe_from, mark.sure_from, mark.sure_until, mark.maybe_until)
     assert [round((at - noon) / 1000, 1) for at in found] == [*expected]
 
@@ -259,7 +293,9 @@ def test_it_is_narrowed(lake: Lake) -> None:
     assert "Narrowed to topic orders, broker 2" in text_of(page)
     page = page_of(lake, group="billing")
     assert set(marks_of(page, "groups")["lane"]) == {"billing"}
-    with pytest.raises(QueryError, match="--group biling: history knows no such group; did you mean billing"):
+    with pytest.raises(
+        QueryError, match="--group biling: history knows no such group; did you mean billing"
+    ):
         page_of(lake, group="biling")
 
 
@@ -286,27 +322,46 @@ def test_rebalances_of_a_topic_are_the_same_in_the_report_and_in_the_query(
     is_about_it: bool,
 ) -> None:
     def had(parts: list[tuple[str | None, list[int]]] | None) -> list[dict[str, Any]] | None:
-        topics = [{"topic": topic, "topic_id": None, "partitions": numbers} for topic, numbers in parts or ()]
+        topics = [
+            {"topic": topic, "topic_id": None, "partitions": numbers}
+            for topic, numbers in parts or ()
+        ]
         return None if parts is None else topics
 
     known = known_rows()
     (rebalance,) = (row for row in known[groups.REBALANCES_TOLD] if row["id"] == "search-5")
-    member = next(row for row in known[groups.REBALANCE_MEMBERS_TOLD] if row["rebalance_id"] == "search-5")
+    member = next(
+        row for row in known[groups.REBALANCE_MEMBERS_TOLD] if row["rebalance_id"] == "search-5"
+    )
     told = {
         groups.REBALANCES_TOLD: [rebalance | {"subscribed": subscribed}],
         groups.REBALANCE_MEMBERS_TOLD: [member | {"before": had(before), "after": had(after)}],
         groups.REBALANCE_STORMS_TOLD: [],
     }
-    parameters = {"since": WINDOW[0], "until": WINDOW[1], "cluster": "prod", "topic": "orders", "broker": None}
+    parameters = {
+        "since": WINDOW[0],
+        "until": WINDOW[1],
+        "cluster": "prod",
+        "topic": "orders",
+        "broker": None,
+    }
     expected = ["search"] if is_about_it else []
     with duckdb_lake(known | told, VIEWS) as made_of:
         asked = [
-            asking(made_of)(with_values(queries.limited(sql), parameters | {"group": None})).to_pylist()
-            for sql in (questions.text_of("rebalances"), queries.drawn(queries.GROUPS), queries.LARGEST_OF_GROUPS)
+            asking(made_of)(
+                with_values(queries.limited(sql), parameters | {"group": None})
+            ).to_pylist()
+            for sql in (
+                questions.text_of("rebalances"),
+                queries.drawn(queries.GROUPS),
+                queries.LARGEST_OF_GROUPS,
+            )
         ]
     rebalances, drawn, largest = asked
     assert [row["group_id"] for row in rebalances] == [row["lane"] for row in drawn] == expected
-    assert [row["thing"] for row in largest] == [f"group {group}: 1 rebalance" for group in expected]
+    assert [row["thing"] for row in largest] == [
+        f"group {group}: 1 rebalance" for group in expected
+    ]
 
 
 def test_rows_that_the_page_lacks_are_asked_for_by_a_command(lake: Lake) -> None:
@@ -323,7 +378,9 @@ def test_rows_that_the_page_lacks_are_asked_for_by_a_command(lake: Lake) -> None
 def renamed(rows: Mapping[Table, list[dict[str, Any]]]) -> dict[Table, list[dict[str, Any]]]:
     """The known rows, with hostile names for topics, groups and clients."""
     topics = dict(zip(("orders", "logs", "clicks"), HOSTILE, strict=False))
-    named = dict(zip(("billing", "audit", "search", "shop", "reports", "fresh"), HOSTILE, strict=True))
+    named = dict(
+        zip(("billing", "audit", "search", "shop", "reports", "fresh"), HOSTILE, strict=True)
+    )
     client = {"client_id": HOSTILE[0], "client_host": HOSTILE[2]}
 
     def row_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -345,16 +402,18 @@ def test_no_name_of_a_cluster_can_run(page: str) -> None:
         soup = BeautifulSoup(made_of, "html.parser")
         own = BeautifulSoup(page, "html.parser")
         # The same elements as of tame names: none came from a name.
-        assert [each.name for each in soup.find_all(True) if each.name not in ("tr", "td", "li", "p")].count(
-            "script"
-        ) == len(own.find_all("script"))
+        assert [
+            each.name for each in soup.find_all(True) if each.name not in ("tr", "td", "li", "p")
+        ].count("script") == len(own.find_all("script"))
         assert soup.find_all("img") == []
         assert not any(key.startswith("on") for each in soup.find_all(True) for key in each.attrs)
     element = BeautifulSoup(hostile, "html.parser").find(id="data")
     assert element is not None
     assert not set("<>&") & set(element.get_text())
     # Control characters are shown by their escapes, in the page and in its data.
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\u2028\u202e]", hostile.replace("\t", " ").replace("\n", " "))
+    assert not re.search(
+        r"[\x00-\x08\x0b-\x1f\u2028\u202e]", hostile.replace("\t", " ").replace("\n", " ")
+    )
     shown = json.dumps(data_of(hostile), ensure_ascii=False)
     assert r"bell\\x07 escape\\x1b[31m line\\nend\\u202eright\\u2028to left" in shown
     assert "harmed" in shown
@@ -364,7 +423,9 @@ def test_no_name_of_a_cluster_can_run(page: str) -> None:
 def test_a_hostile_name_in_a_command_is_one_word(lake: Lake) -> None:
     with duckdb_lake(renamed(known_rows()), VIEWS) as hostile:
         (section,) = (
-            each for each in data_of(page_of(hostile, group=HOSTILE[2]))["sections"] if each["name"] == "groups"
+            each
+            for each in data_of(page_of(hostile, group=HOSTILE[2]))["sections"]
+            if each["name"] == "groups"
         )
     assert f"--group '{HOSTILE[2]}' --limit 0" in section["query"]
 
@@ -395,10 +456,16 @@ def test_a_page_of_a_part_of_the_figures(lake: Lake) -> None:
     both = (queries.LEADERS, queries.BROKERS)
     page = made(asking(lake), *WINDOW, {}, NOW, sections=both).html
     assert [each["name"] for each in data_of(page)["sections"]] == ["leaders", "brokers"]
-    assert [each["id"] for each in BeautifulSoup(page, "html.parser").select("section.drawn")] == ["leaders", "brokers"]
+    assert [each["id"] for each in BeautifulSoup(page, "html.parser").select("section.drawn")] == [
+        "leaders",
+        "brokers",
+    ]
     # At that time brokers alone came and went.
     quiet = ("2026-11-01T12:00:16Z", "2026-11-01T12:00:19Z")
-    assert "broker controlled shutdown" in marks_of(made(asking(lake), *quiet, {}, NOW).html, "brokers")["what"]
+    assert (
+        "broker controlled shutdown"
+        in marks_of(made(asking(lake), *quiet, {}, NOW).html, "brokers")["what"]
+    )
     page = made(asking(lake), *quiet, {}, NOW, sections=[queries.LEADERS]).html
     assert "Nothing of this kind happened in this window, as far as polls saw." in text_of(page)
 
@@ -428,7 +495,9 @@ def test_a_window_that_cannot_be_meant(lake: Lake) -> None:
 def test_the_cluster_to_which_most_happened_is_chosen_and_the_others_are_named() -> None:
     known = known_rows()
     other = {
-        table: [row | {"cluster": "other", "cluster_id": "id-other"} for row in rows if "cluster" in row]
+        table: [
+            row | {"cluster": "other", "cluster_id": "id-other"} for row in rows if "cluster" in row
+        ]
         for table, rows in known.items()
         if table in (silver.CLUSTER_SNAPSHOTS, silver.BROKER_SNAPSHOTS, gold.BROKER_INCIDENTS)
         or table.schema == "internal"
@@ -444,7 +513,9 @@ def test_the_cluster_to_which_most_happened_is_chosen_and_the_others_are_named()
 def test_gaps_are_hatched_in_every_figure(lake: Lake) -> None:
     page = page_of(lake, "2026-11-01T11:59:50Z", "2026-11-01T12:02:10Z")
     columns = columns_of(page, "gaps")
-    assert [round(at / 1000 - NOON.timestamp(), 1) for at in (*columns["begin"], *columns["end"])] == [
+    assert [
+        round(at / 1000 - NOON.timestamp(), 1) for at in (*columns["begin"], *columns["end"])
+    ] == [
         *(-10, 120.1),
         *(0.1, 130),
     ]
@@ -462,7 +533,10 @@ def test_a_gap_of_polls_in_which_the_controllers_log_told_is_no_gap_of_history()
     known = known_rows()
     gap = {"cluster_id": "id-prod", "cluster": "prod", "reason": "not_polled", "error_kinds": []}
     source = known[silver.HISTORY_SOURCES][0]
-    times = {name: NOON + timedelta(seconds=seconds) for name, seconds in (("valid_from", 10), ("valid_to", 50))}
+    times = {
+        name: NOON + timedelta(seconds=seconds)
+        for name, seconds in (("valid_from", 10), ("valid_to", 50))
+    }
     by_log = source | times | {"source": "log", "last_seen_at": NOON + timedelta(seconds=40)}
     # The log was read up to 40 s, and polls told from 50 s on.
     gaps = [gap | {f"gap_{end}": NOON + timedelta(seconds=s) for end, s in ends} for ends in (
@@ -481,7 +555,9 @@ def test_a_gap_of_polls_in_which_the_controllers_log_told_is_no_gap_of_history()
 def multiply(lake: Lake, table: Table, times: int, **columns: str) -> None:
     """Add so many rows like the first one; `columns`: expressions over `n`."""
     names = [each.name for each in table.columns if each.generated_as is None]
-    values = ", ".join(f'{columns.get(name, chr(34) + name + chr(34))} AS "{name}"' for name in names)
+    values = ", ".join(
+        f'{columns.get(name, chr(34) + name + chr(34))} AS "{name}"' for name in names
+    )
     quoted = ", ".join(f'"{name}"' for name in names)
     lake.execute(
         f"INSERT INTO {table.full_name} ({quoted}) SELECT {values} "
@@ -499,9 +575,13 @@ def large_lake() -> Lake:
     ends = {"ended_after": f"{later} - to_seconds(5)", "ended_before": later}
     topic = {"topic": "'a.topic.with.a.rather.long.name.' || (n % 300)", "partition": "n % 50"}
     multiply(lake, gold.LEADER_CHANGES, 40_000, id="'m' || n", **topic, **bounds)
-    multiply(lake, gold.ISR_CHANGES, 20_000, id="'m' || n", broker_id="n % 60", **topic, **bounds, **ends)
+    multiply(
+        lake, gold.ISR_CHANGES, 20_000, id="'m' || n", broker_id="n % 60", **topic, **bounds, **ends
+    )
     multiply(lake, gold.ISR_EPISODES, 20_000, id="'m' || n", **topic, **bounds, **ends)
-    multiply(lake, gold.BROKER_INCIDENTS, 3_000, id="'m' || n", broker_id="n % 60", **bounds, **ends)
+    multiply(
+        lake, gold.BROKER_INCIDENTS, 3_000, id="'m' || n", broker_id="n % 60", **bounds, **ends
+    )
     multiply(
         lake, groups.REBALANCES_TOLD, 25_000, id="'m' || n", group_id="'a-group-of-some-service-' || (n % 400)",
         **bounds, **ends,
@@ -519,7 +599,9 @@ def large() -> Iterator[Lake]:
         yield lake
 
 
-def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out(large: Lake, tmp_path: Path) -> None:
+def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out(
+    large: Lake, tmp_path: Path
+) -> None:
     ((events,),) = large.execute("SELECT count(*) FROM gold.incident_timeline").fetchall()
     assert events > 100_000
     report = made(asking(large), *DAY, {}, NOW)
@@ -529,7 +611,9 @@ def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out
     assert line == f"{tmp_path}/report.html: {size}, drawn from {report.rows:,} rows of history"
     assert report.rows > 80_000
     text = text_of(report.html)
-    assert re.search(r"Left out: \d+ of 40\d groups have no lane: [\d,]+ of [\d,]+ rows are not drawn\.", text)
+    assert re.search(
+        r"Left out: \d+ of 40\d groups have no lane: [\d,]+ of [\d,]+ rows are not drawn\.", text
+    )
     assert "Narrow with --topic, --broker, --group or a shorter window." in text
     for section in data_of(report.html)["sections"]:
         marks = marks_of(report.html, section["name"])
@@ -537,7 +621,9 @@ def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out
         assert len(set(marks["lane"])) <= queries.MOST_LANES
         # Each mark has a row at least, and is the sum of no fewer than it shows.
         own = [[row for row in rows if row[8] == section["table"]] for _, rows in section["marks"]]
-        assert all(1 <= len(rows) <= count for rows, (count, _) in zip(own, section["marks"], strict=True))
+        assert all(
+            1 <= len(rows) <= count for rows, (count, _) in zip(own, section["marks"], strict=True)
+        )
         assert sum(count for count, _ in section["marks"]) >= sum(map(len, own))
 
 
@@ -573,7 +659,10 @@ def test_one_colour_has_one_meaning() -> None:
     reasons = {kind: own for kind, own in looks.REASONS.items() if kind != "unclean"}
     storms = {kind: looks.REBALANCES[kind] for kind in ("storm", "crash_loop")}
     rebalances = {kind: own for kind, own in looks.REBALANCES.items() if kind not in storms}
-    groups = [{own.colour for own in group.values()} for group in (looks.LEVELS, reasons, rebalances, storms)]
+    groups = [
+        {own.colour for own in group.values()}
+        for group in (looks.LEVELS, reasons, rebalances, storms)
+    ]
     assert [len(group) for group in groups] == [4, 6, 11, 2]
     own = [group - {looks.BLACK, looks.WHITE} for group in groups]
     for one, other in combinations(own, 2):
@@ -585,14 +674,17 @@ def test_one_colour_has_one_meaning() -> None:
 def test_levels_darken() -> None:
     """So that they can be told apart without seeing their hue."""
     lightness = [
-        sum(w * v for w, v in zip((0.3, 0.59, 0.11), rgb(own.colour), strict=True)) for own in looks.LEVELS.values()
+        sum(w * v for w, v in zip((0.3, 0.59, 0.11), rgb(own.colour), strict=True))
+        for own in looks.LEVELS.values()
     ]
     assert all(milder - worse > 0.12 for milder, worse in pairwise(lightness))
 
 
 def test_no_two_kinds_of_a_figure_differ_by_colour_alone() -> None:
     for kinds in looks.LOOKS.values():
-        shapes = [(own.marker, own.hatch, own.height, own.colour == looks.WHITE) for own in kinds.values()]
+        shapes = [
+            (own.marker, own.hatch, own.height, own.colour == looks.WHITE) for own in kinds.values()
+        ]
         if kinds is not looks.OF_BROKERS:
             assert len(set(shapes)) == len(shapes)
 

@@ -1,4 +1,6 @@
-"""Every request that the product sends is known to the tests, which let Kafka's own classes read them (tests/spark)."""
+"""Every request that the product sends is known to the tests, which let Kafka's own classes read
+them (tests/spark).
+"""
 
 import pytest
 
@@ -15,4 +17,6 @@ def test_each_request_is_sent_under_its_own_key_and_version(function: str) -> No
         api_key, first, last = asked.versions
         for version in range(first, last + 1):
             header = api_key.to_bytes(2) + version.to_bytes(2) + CORRELATION.to_bytes(4)
-            assert asked.frame(version).startswith(header + len(CLIENT).to_bytes(2) + CLIENT.encode())
+            assert asked.frame(version).startswith(
+                header + len(CLIENT).to_bytes(2) + CLIENT.encode()
+            )

@@ -37,7 +37,9 @@ def at(hour: int, minute: int = 0) -> datetime:
         (at(12).astimezone(timezone(timedelta(hours=-11))), None, date(2026, 11, 14)),
     ],
 )
-def test_days_that_are_over_for_long_enough_go_up_to_the_first_that_is_needed(now, needed_from, cutoff):
+def test_days_that_are_over_for_long_enough_go_up_to_the_first_that_is_needed(
+    now, needed_from, cutoff
+):
     assert droppable_days(DAYS, WEEK, now, needed_from) == cutoff
     assert droppable_days(reversed(DAYS), WEEK, now, needed_from) == cutoff
 
@@ -57,7 +59,9 @@ days_around = st.dates(TODAY - timedelta(days=30), TODAY + timedelta(days=1))
     st.integers(0, 1439),
     st.none() | days_around,
 )
-def test_no_row_goes_that_is_younger_or_needed_and_no_day_stays_that_may_go(days, retention, minute, needed_from):
+def test_no_row_goes_that_is_younger_or_needed_and_no_day_stays_that_may_go(
+    days, retention, minute, needed_from
+):
     now = at(0) + timedelta(minutes=minute)
     cutoff = droppable_days(days, retention, now, needed_from)
     gone = {day for day in days if cutoff is not None and day < cutoff}
@@ -73,15 +77,30 @@ STREAM = "20261121T000000Z-0a1b2c"
 def first_needed(lake):
     """The day of the oldest poll that some history has not had."""
     queries = [history.needed[bronze.METADATA_POLLS] for history in (Polls, GroupLag)]
-    found = [ask(lake, query.format(rows="bronze.metadata_polls", states="internal.state")) for query in queries]
-    return min((day for ((day,),) in (map(dict.values, rows) for rows in found) if day is not None), default=None)
+    found = [
+        ask(lake, query.format(rows="bronze.metadata_polls", states="internal.state"))
+        for query in queries
+    ]
+    return min(
+        (day for ((day,),) in (map(dict.values, rows) for rows in found) if day is not None),
+        default=None,
+    )
 
 
 def headers(n, offsets=None):
     """Of a poll, and of the answer about offsets where that was asked."""
-    of_poll = {"poll_id": f"{STREAM}/{n:012}", "stream": STREAM, "n": n, "day": TODAY + timedelta(days=n)}
+    of_poll = {
+        "poll_id": f"{STREAM}/{n:012}",
+        "stream": STREAM,
+        "n": n,
+        "day": TODAY + timedelta(days=n),
+    }
     of_poll |= {"cluster": "prod", "cluster_id": "id"}
-    answer = [] if offsets is None else [of_poll | {"record": "answer", "kind": "offsets", "outcome": offsets}]
+    answer = (
+        []
+        if offsets is None
+        else [of_poll | {"record": "answer", "kind": "offsets", "outcome": offsets}]
+    )
     return [of_poll | {"record": "poll", "outcome": "ok"}, *answer]
 
 
@@ -93,17 +112,31 @@ def test_polls_stay_until_what_they_asked_of_offsets_was_taken(taken, needed_fro
     seen = f'{{"seen": {{"{STREAM}": 100}}, "waiting": []}}'
     states = [state | {"history": "silver", "memory": seen}]
     if taken is not None:
-        states.append(state | {"history": "group_lag", "memory": "{}", "done_poll": f"{STREAM}/{taken:012}"})
-    with duckdb_lake({bronze.METADATA_POLLS: polls, internal.STATE: states}, internal.VIEWS) as lake:
+        states.append(
+            state | {"history": "group_lag", "memory": "{}", "done_poll": f"{STREAM}/{taken:012}"}
+        )
+    with duckdb_lake(
+        {bronze.METADATA_POLLS: polls, internal.STATE: states}, internal.VIEWS
+    ) as lake:
         day = first_needed(lake)
     assert day == (None if needed_from is None else TODAY + timedelta(days=needed_from))
 
 
 def test_polls_that_wait_keep_no_days_of_other_clusters():
-    """They are of a cluster that came back from an old snapshot, or was taken out of the configuration meanwhile."""
+    """They are of a cluster that came back from an old snapshot, or was taken out of the
+    configuration meanwhile.
+    """
     seen = {"seen": {STREAM: 1}, "waiting": [f"{STREAM}/{0:012}", f"{STREAM}/{1:012}"]}
-    state = {"cluster": "prod", "cluster_id": "id", "round": 1, "history": "silver", "memory": json.dumps(seen)}
+    state = {
+        "cluster": "prod",
+        "cluster_id": "id",
+        "round": 1,
+        "history": "silver",
+        "memory": json.dumps(seen),
+    }
     polls = [header for n in range(3) for header in headers(n)]
-    with duckdb_lake({bronze.METADATA_POLLS: polls, internal.STATE: [state]}, internal.VIEWS) as lake:
+    with duckdb_lake(
+        {bronze.METADATA_POLLS: polls, internal.STATE: [state]}, internal.VIEWS
+    ) as lake:
         day = first_needed(lake)
     assert day == TODAY + timedelta(days=2), "the first that silver has not had"

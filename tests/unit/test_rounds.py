@@ -19,7 +19,12 @@ def numbers(steps: list[Step], *histories: str, done: dict[str, int] | None = No
 
 
 def test_planned_rounds_that_are_not_done_are_unfinished_in_order() -> None:
-    steps = [started(1, "a"), planned(4, "a", "isr_shrink"), planned(2, "a", "silver"), planned(3, "a", "silver")]
+    steps = [
+        started(1, "a"),
+        planned(4, "a", "isr_shrink"),
+        planned(2, "a", "silver"),
+        planned(3, "a", "silver"),
+    ]
     assert numbers(steps, done={"silver": 2}) == [3, 4]
     assert numbers(steps[::-1], done={"silver": 2}) == [3, 4]
     assert numbers(steps, done={"silver": 3}) == [4]
@@ -31,19 +36,27 @@ def test_of_the_rounds_of_a_history_that_were_given_up_the_last_one_is_unfinishe
     assert numbers(steps) == [5]
     assert numbers(steps[:3]) == [3]
     part = [planned(2, "a"), planned(3, "b", "silver")]
-    assert (numbers(part), numbers(part, "isr_shrink")) == ([3], []), "what gold has not had, a later round takes"
-    assert numbers([*steps[:3], started(4, "b"), planned(5, "a")]) == [3], "that of a writer that was overtaken is none"
+    assert (numbers(part), numbers(part, "isr_shrink")) == ([3], []), (
+        "what gold has not had, a later round takes"
+    )
+    assert numbers([*steps[:3], started(4, "b"), planned(5, "a")]) == [3], (
+        "that of a writer that was overtaken is none"
+    )
 
 
 def test_a_round_is_done_once_one_of_its_histories_is() -> None:
-    """All its states come with one commit, and those of gold not before silver has something to say."""
+    """All its states come with one commit, and those of gold not before silver has something to
+    say.
+    """
     steps = [started(1, "a"), planned(2, "a"), planned(3, "a")]
     assert numbers(steps, done={"silver": 2}) == [3]
     assert numbers(steps, done={"silver": 2, "rebalance_history": 3}) == [3]
 
 
 def test_a_later_round_is_done_after_the_ones_before() -> None:
-    assert numbers([planned(2, "a", "silver"), planned(3, "b", "isr_shrink")], done={"silver": 4}) == [3]
+    assert numbers(
+        [planned(2, "a", "silver"), planned(3, "b", "isr_shrink")], done={"silver": 4}
+    ) == [3]
 
 
 def test_who_takes_over_finishes_what_was_planned_before() -> None:
@@ -65,7 +78,9 @@ def test_rounds_of_other_histories_are_others_to_finish() -> None:
     assert numbers(steps, "silver") == [3]
     assert numbers(steps, "isr_shrink") == [4]
     assert numbers(steps, "leader_churn") == []
-    assert numbers([started(1, "a"), planned(2, "a")], "isr_shrink") == [2], "who makes a part of it finishes it"
+    assert numbers([started(1, "a"), planned(2, "a")], "isr_shrink") == [2], (
+        "who makes a part of it finishes it"
+    )
 
 
 def test_the_steps_of_long_ago_need_not_be_there() -> None:
@@ -81,10 +96,16 @@ def test_a_writer_is_overtaken_by_another_that_starts_one_of_its_histories() -> 
 
 
 def test_old_states_are_replaced_though_another_history_has_every_other_round(monkeypatch) -> None:
-    """Rounds of polls wake those of groups, so that the two take turns: one of them has odd numbers alone."""
+    """Rounds of polls wake those of groups, so that the two take turns: one of them has odd numbers
+    alone.
+    """
     written = {"appended": [], "whole": []}
-    monkeypatch.setattr(rounds, "append_rows", lambda *_, **__: written["appended"].append(step.round))
-    monkeypatch.setattr(rounds, "replace_rows", lambda *_, number, **__: written["whole"].append(number))
+    monkeypatch.setattr(
+        rounds, "append_rows", lambda *_, **__: written["appended"].append(step.round)
+    )
+    monkeypatch.setattr(
+        rounds, "replace_rows", lambda *_, number, **__: written["whole"].append(number)
+    )
     of_polls = object.__new__(Rounds)
     vars(of_polls).update(_spark=None, _lake=None, _done=1, _beside={}, histories=frozenset(ALL))
     for number in range(3, 101, 2):

@@ -24,4 +24,6 @@ def test_a_new_stream_comes_after_the_newest_one_whatever_the_clock_says():
 @given(st.lists(st.integers(0, 10**12 - 1), min_size=2))
 def test_poll_ids_sort_as_their_numbers(numbers):
     stream = "20261121T010405Z-00000000"
-    assert sorted(poll_id(stream, n) for n in numbers) == [poll_id(stream, n) for n in sorted(numbers)]
+    assert sorted(poll_id(stream, n) for n in numbers) == [
+        poll_id(stream, n) for n in sorted(numbers)
+    ]

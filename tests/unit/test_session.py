@@ -1,4 +1,6 @@
-"""The session that compiles: one beside each session, for as long as that is there. Settings are a dict here."""
+"""The session that compiles: one beside each session, for as long as that is there. Settings are a
+dict here.
+"""
 
 import gc
 import re
@@ -37,7 +39,9 @@ class Session:
 
 
 def session(mode: str = "NO_CODEGEN") -> Any:
-    return Session(spark_master="local", spark_sql_codegen_factoryMode=mode, spark_sql_shuffle_partitions="4")
+    return Session(
+        spark_master="local", spark_sql_codegen_factoryMode=mode, spark_sql_shuffle_partitions="4"
+    )
 
 
 def test_many_rows_are_worked_on_in_one_session_that_compiles() -> None:
@@ -69,7 +73,9 @@ def test_a_server_that_is_not_there_is_said_at_once_and_no_token() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
-        with pytest.raises(SessionError, match=re.escape(f"no server of Spark Connect at 127.0.0.1:{port} (")) as error:
+        with pytest.raises(
+            SessionError, match=re.escape(f"no server of Spark Connect at 127.0.0.1:{port} (")
+        ) as error:
             check_server(f"sc://127.0.0.1:{port}/;token=secret")
         assert "secret" not in str(error.value)
         held.listen()

@@ -1,4 +1,6 @@
-"""The status of a lake: facts out of rows, the thresholds that they cross, and the three renderings. No Spark."""
+"""The status of a lake: facts out of rows, the thresholds that they cross, and the three
+renderings. No Spark.
+"""
 
 import json
 import re
@@ -43,11 +45,21 @@ OLDER = "20261101T100000Z-00000000"
 HOSTILE = 'pay\\ments "1"\n\x1b[31m\u202e'
 
 
-def header(n: int, kind: str | None = None, *, stream: str = STREAM, late: float = 0, **more: Any) -> dict[str, Any]:
+def header(
+    n: int, kind: str | None = None, *, stream: str = STREAM, late: float = 0, **more: Any
+) -> dict[str, Any]:
     """Of a poll that was due ten seconds after the one before, the last one of ten just now."""
     due = NOW - (9 - n) * 10 * S
-    times = {"scheduled_at": due, "sent_at": due + late * S, "received_at": None if kind else due + (late + 1) * S}
-    outcome = {"outcome": "failed" if kind else "ok", "error_kind": kind, "error": kind and f"{kind} it is"}
+    times = {
+        "scheduled_at": due,
+        "sent_at": due + late * S,
+        "received_at": None if kind else due + (late + 1) * S,
+    }
+    outcome = {
+        "outcome": "failed" if kind else "ok",
+        "error_kind": kind,
+        "error": kind and f"{kind} it is",
+    }
     outcome |= {"is_visit": False}
     place = {"cluster": "prod", "poll_id": f"{stream}/{n:012d}", "stream": stream, "n": n}
     return place | times | outcome | more
@@ -56,9 +68,20 @@ def header(n: int, kind: str | None = None, *, stream: str = STREAM, late: float
 def silver(done: int, **more: Any) -> dict[str, Any]:
     """Its row of internal.state, after a poll."""
     at = NOW - (9 - done) * 10 * S + S
-    row = {"history": "silver", "cluster": "prod", "seen": {STREAM: done}, "waiting": None, "last_seen_at": at}
+    row = {
+        "history": "silver",
+        "cluster": "prod",
+        "seen": {STREAM: done},
+        "waiting": None,
+        "last_seen_at": at,
+    }
     counts = {"refused_polls": 0, "stale_polls": 0}
-    return row | counts | {"done_poll": f"{STREAM}/{done:012d}", "done_at": at, "changed_poll": None} | more
+    return (
+        row
+        | counts
+        | {"done_poll": f"{STREAM}/{done:012d}", "done_at": at, "changed_poll": None}
+        | more
+    )
 
 
 def gold(history: str, done: int) -> dict[str, Any]:
@@ -74,7 +97,10 @@ def cluster(
     asked: tuple[str, ...] = (),
 ) -> Cluster:
     """Facts of the cluster `prod`; another one has rows of all kinds, and is not asked for."""
-    others = [header(n, "timeout") | {"cluster": "other"} for n in range(3)], [silver(3) | {"cluster": "other"}]
+    others = (
+        [header(n, "timeout") | {"cluster": "other"} for n in range(3)],
+        [silver(3) | {"cluster": "other"}],
+    )
     (found,) = clusters_of(
         {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], states=[*states, *others[1]], gaps=gaps, logs=logs,
         followed=followed, asked=asked,
@@ -91,7 +117,9 @@ WELL = cluster(*map(header, range(10)), states=(silver(9), *GOLD), logs=[READ])
 
 
 def facts(*clusters: Cluster, **more: Any) -> Facts:
-    return Facts(NOW, "/data/lake", timedelta(hours=1), clusters, **{"upkeep_at": NOW, "rounds": 7} | more)
+    return Facts(
+        NOW, "/data/lake", timedelta(hours=1), clusters, **{"upkeep_at": NOW, "rounds": 7} | more
+    )
 
 
 def crossed(each: Cluster, **limits: Any) -> list[tuple[str, str]]:
@@ -105,14 +133,23 @@ def crossed(each: Cluster, **limits: Any) -> list[tuple[str, str]]:
 
 def test_a_history_that_leaves_a_cluster_out_says_so() -> None:
     since, says = NOW - timedelta(minutes=3), "KeyError: 'leader_epoch' (_fold, line 7)"
-    row = {"history": "aside of silver", "cluster": "prod", "round": 0, "done_at": since, "says": says}
+    row = {
+        "history": "aside of silver",
+        "cluster": "prod",
+        "round": 0,
+        "done_at": since,
+        "says": says,
+    }
     found = cluster(*map(header, range(10)), states=(silver(9), *GOLD, row), logs=[READ])
     assert found.left_out == (LeftOut("silver", since, says),)
     todo = ": upgrade the program, or report it"
     assert crossed(found) == [
         (
             "behind",
-            f"silver leaves the cluster out for 3 min, since its fold failed: {says}; it is tried again{todo}",
+            (
+                f"silver leaves the cluster out for 3 min, since its fold failed: {says}; it is "
+                f"tried again{todo}"
+            ),
         )
     ]
 
@@ -127,7 +164,10 @@ def test_a_cluster_that_fares_well() -> None:
 def test_polls_that_fail_since_the_last_good_one() -> None:
     failing = ["timeout", "unreachable", "timeout"]
     polls = cluster(
-        *map(header, range(5)), header(5, "tls"), header(6), *(header(7 + i, k) for i, k in enumerate(failing))
+        *map(header, range(5)),
+        header(5, "tls"),
+        header(6),
+        *(header(7 + i, k) for i, k in enumerate(failing)),
     ).polls
     assert (polls.polls, polls.failed) == (10, {"tls": 1, "timeout": 2, "unreachable": 1})
     assert (polls.failing, polls.failing_since) == (3, NOW - 20 * S)
@@ -156,7 +196,9 @@ def test_polls_of_an_older_stream_are_ignored_and_are_no_good_ones() -> None:
 
 
 def test_answers_of_another_cluster_are_no_good_polls() -> None:
-    found = cluster(*map(header, range(10)), states=(silver(9, last_seen_at=NOW - 500 * S, refused_polls=10),))
+    found = cluster(
+        *map(header, range(10)), states=(silver(9, last_seen_at=NOW - 500 * S, refused_polls=10),)
+    )
     assert found.good_at == NOW - 500 * S
     ((threshold, says),) = crossed(found)
     assert (threshold, says) == (
@@ -204,18 +246,30 @@ def test_gold_that_waits_where_the_log_alone_has_told() -> None:
 
 
 def test_who_tells_and_up_to_when_the_controllers_log_is_known() -> None:
-    read = {"history": "cluster_log", "cluster": "prod", "last_seen_at": NOW - 3 * S, "done_at": NOW - 5 * S}
+    read = {
+        "history": "cluster_log",
+        "cluster": "prod",
+        "last_seen_at": NOW - 3 * S,
+        "done_at": NOW - 5 * S,
+    }
     found = cluster(states=(silver(9, told_by="log"), read), followed=("prod",))
     assert (found.told_by, found.cluster_log) == ("log", ClusterLog(NOW - 3 * S, NOW - 5 * S))
-    assert cluster(states=(silver(9, told_by="polls"),), followed=("prod",)).cluster_log == ClusterLog()
+    assert (
+        cluster(states=(silver(9, told_by="polls"),), followed=("prod",)).cluster_log
+        == ClusterLog()
+    )
     # Nobody is to read it any more.
     assert cluster(states=(silver(9, told_by="polls"), read)).cluster_log is None
 
 
 def test_offsets_wait_that_lag_has_not_had() -> None:
-    told = [header(n, is_visit=True, answered_at=NOW - (9 - n) * 10 * S + S) for n in range(0, 10, 3)]
+    told = [
+        header(n, is_visit=True, answered_at=NOW - (9 - n) * 10 * S + S) for n in range(0, 10, 3)
+    ]
     others = [header(4, "timeout"), header(7), header(8)]
-    done = [{"history": "group_lag", "cluster": "prod", "done_poll": told[n]["poll_id"]} for n in (1, 3)]
+    done = [
+        {"history": "group_lag", "cluster": "prod", "done_poll": told[n]["poll_id"]} for n in (1, 3)
+    ]
     assert [cluster(*told, *others, states=(row,), asked=("prod",)).lag for row in done] == [
         Lag(NOW + S, NOW - 30 * S),
         Lag(NOW + S, None),
@@ -237,7 +291,9 @@ STALE = (
     "5 polls wait, since an answer is older than what was accepted; if they are right, "
     "`kafka-metadata-history run --believe prod` accepts them"
 )
-TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeout", error="x") for n in (2, 3))
+TWO_FAIL, THREE_FAIL = (
+    Polls(100, {"timeout": n}, failing=n, error_kind="timeout", error="x") for n in (2, 3)
+)
 
 
 @pytest.mark.parametrize(
@@ -245,9 +301,17 @@ TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeou
     [
         (replace(WELL, good_at=None), {}, "lastGoodPoll: there was no good poll yet"),
         (replace(WELL, good_at=NOW - 140 * S), {}, None),
-        (replace(WELL, good_at=NOW - 141 * S), {}, "lastGoodPoll: the last good poll was answered 2 min ago"),
+        (
+            replace(WELL, good_at=NOW - 141 * S),
+            {},
+            "lastGoodPoll: the last good poll was answered 2 min ago",
+        ),
         (replace(WELL, good_at=NOW - 141 * S), {"last_good_poll": 141 * S}, None),
-        (replace(WELL, good_at=NOW + 141 * S), {}, "lastGoodPoll: the last good poll is 2 min ahead: a clock is wrong"),
+        (
+            replace(WELL, good_at=NOW + 141 * S),
+            {},
+            "lastGoodPoll: the last good poll is 2 min ahead: a clock is wrong",
+        ),
         (replace(WELL, interval=600 * S, good_at=NOW - 1320 * S), {}, None),
         (replace(WELL, polls=TWO_FAIL), {}, None),
         (replace(WELL, polls=THREE_FAIL), {}, "failures: the last 3 poll(s) failed: timeout: x"),
@@ -297,11 +361,18 @@ TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeou
             "behind: rebalance cost is 5 min behind: the pipeline's log says why",
         ),
         (replace(WELL, lag=Lag(NOW, NOW - 300 * S)), {}, None),
-        (replace(WELL, lag=Lag(NOW, NOW - 301 * S)), {}, "behind: lag is 5 min behind: the pipeline's log says why"),
+        (
+            replace(WELL, lag=Lag(NOW, NOW - 301 * S)),
+            {},
+            "behind: lag is 5 min behind: the pipeline's log says why",
+        ),
         (
             replace(WELL, log=Log(NOW, None, 3)),
             {},
-            "lostOffsets: 3 offset(s) of __consumer_offsets were gone before they could be read, or cannot be read",
+            (
+                "lostOffsets: 3 offset(s) of __consumer_offsets were gone before they could be "
+                "read, or cannot be read"
+            ),
         ),
         (replace(WELL, log=Log(NOW, None, 3)), {"lost_offsets": 3}, None),
         (BY_LOG, {}, None),
@@ -328,7 +399,11 @@ TWO_FAIL, THREE_FAIL = (Polls(100, {"timeout": n}, failing=n, error_kind="timeou
         ),
         (replace(WELL, asked=(NO_GROUPS, REFUSED_CONFIGS)), {}, f"unanswered: {NO_GROUPS.says}"),
         (replace(WELL, asked=(NO_GROUPS, REFUSED_CONFIGS)), {"unanswered": 4}, None),
-        (replace(WELL, asked=(REFUSED_CONFIGS,)), {"unanswered": 2}, f"unanswered: {REFUSED_CONFIGS.says}"),
+        (
+            replace(WELL, asked=(REFUSED_CONFIGS,)),
+            {"unanswered": 2},
+            f"unanswered: {REFUSED_CONFIGS.says}",
+        ),
     ],
 )
 def test_thresholds(each: Cluster, limits: dict[str, Any], found: str | None) -> None:
@@ -358,17 +433,24 @@ def test_one_failed_poll_is_enough_where_a_person_has_to_act(kind: str) -> None:
         ({"sizes": [Size("a", 5, 1, 2), Size("b", 0, 0, 4)]}, {"lake_bytes": 10}, ["lakeBytes"]),
     ],
 )
-def test_thresholds_of_the_lake(more: dict[str, Any], limits: dict[str, Any], found: list[str]) -> None:
+def test_thresholds_of_the_lake(
+    more: dict[str, Any], limits: dict[str, Any], found: list[str]
+) -> None:
     judged = judge(facts(WELL, **more), Limits(**limits))
     assert [(each.threshold, each.cluster) for each in judged] == [(name, None) for name in found]
 
 
 def test_what_is_noted_for_a_time_to_come_is_said() -> None:
-    """Of an upkeep under a clock that was ahead: it was told of before only as so many seconds below zero ago."""
-    ahead = facts(WELL, upkeep_at=NOW + timedelta(days=400), kept_since={"gold": NOW + timedelta(days=35)})
+    """Of an upkeep under a clock that was ahead: it was told of before only as so many seconds
+    below zero ago.
+    """
+    ahead = facts(
+        WELL, upkeep_at=NOW + timedelta(days=400), kept_since={"gold": NOW + timedelta(days=35)}
+    )
     (found,) = judge(ahead, Limits())
     assert found.says.startswith(
-        "the last upkeep is noted 400 d ahead of now, retention of gold is noted 35 d ahead of now: a clock is wrong"
+        "the last upkeep is noted 400 d ahead of now, retention of gold is noted 35 d ahead of "
+        "now: a clock is wrong"
     )
     assert "last upkeep: 2027-12-06T12:00:00Z, 400 d ahead; rounds" in as_table(ahead, [found])
     assert json.loads(as_json(ahead, [found]))["kept_since"] == {"gold": "2026-12-06T12:00:00Z"}
@@ -391,7 +473,10 @@ def test_logs_of_tables_are_told_beside_their_files() -> None:
 def test_answers_that_wait_are_said_of_a_cluster_that_the_configuration_lacks() -> None:
     """Nothing else shows them, and no poll of it comes that could decide."""
     left = facts(WELL, waiting={"gone": 5})
-    says = "of gone, which the configuration lacks, 5 poll(s) wait; if they are right, `kafka-metadata-history run "
+    says = (
+        "of gone, which the configuration lacks, 5 poll(s) wait; if they are right, "
+        "`kafka-metadata-history run "
+    )
     assert f"{says}--believe gone` accepts them\n" in as_table(left, [])
     assert json.loads(as_json(left, []))["waiting"] == {"gone": 5}
     assert " wait; " not in as_table(facts(WELL), [])
@@ -401,13 +486,16 @@ def test_every_threshold_is_a_key_of_the_configuration() -> None:
     assert {*OF_CLUSTER, *OF_LAKE} == FILE["status"].keys() - {"window"}
 
 
-@pytest.mark.parametrize(("interval", "window"), [(30 * S, 3600 * S), (360 * S, 3600 * S), (600 * S, 6000 * S)])
+@pytest.mark.parametrize(
+    ("interval", "window"), [(30 * S, 3600 * S), (360 * S, 3600 * S), (600 * S, 6000 * S)]
+)
 def test_the_window_has_room_for_ten_polls(interval: timedelta, window: timedelta) -> None:
     assert Limits().window_of(interval) == window
 
 
 @pytest.mark.parametrize(
-    ("time", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d")]
+    ("time", "text"),
+    [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d")],
 )
 def test_a_time_for_people(time: float, text: str) -> None:
     assert span(time * S) == text
@@ -416,7 +504,15 @@ def test_a_time_for_people(time: float, text: str) -> None:
 # --- renderings ---
 
 FAILING = Polls(
-    9, {"authentication": 1, "timeout": 2}, 1, None, 1, NOW, "authentication", "no\nsuch \x1b[31muser", NOW - 9 * S
+    9,
+    {"authentication": 1, "timeout": 2},
+    1,
+    None,
+    1,
+    NOW,
+    "authentication",
+    "no\nsuch \x1b[31muser",
+    NOW - 9 * S,
 )
 HURT = facts(
     WELL,
@@ -433,7 +529,9 @@ def test_the_table_is_for_people() -> None:
     lines = [line.split() for line in table.splitlines()]
     assert lines[0][:3] == ["/data/lake", "at", "2026-11-01T12:00:00Z;"]
     assert ["prod", "ok", "2026-11-01T12:00:01Z", "-1", "s", "10", *"000", *["0", "s"] * 4] in lines
-    told = [" ".join(as_table(facts(each), []).splitlines()[4].split()) for each in (BY_LOG, NOT_WHOLE)]
+    told = [
+        " ".join(as_table(facts(each), []).splitlines()[4].split()) for each in (BY_LOG, NOT_WHOLE)
+    ]
     assert [line.partition(" 0 s 0 s 0 s 0 s ")[2] for line in told] == [
         "log read 60 s ago",
         "polls, not log read 60 s ago",
@@ -447,14 +545,19 @@ def test_the_table_is_for_people() -> None:
 
 
 def test_the_table_says_which_questions_get_no_answer() -> None:
-    of = facts(replace(WELL, asked=(NO_GROUPS, REFUSED_CONFIGS, Asked("quorum"))), replace(WELL, cluster="other"))
+    of = facts(
+        replace(WELL, asked=(NO_GROUPS, REFUSED_CONFIGS, Asked("quorum"))),
+        replace(WELL, cluster="other"),
+    )
     *_, heading, _, prod, other = as_table(of, []).splitlines()[:6]
     at = heading.index("no answer to")
     assert (prod[at:].strip(), other[at:].strip()) == ("groups 3, configs 2", "")
     assert "no answer to" not in as_table(facts(WELL), [])
     (told,) = json.loads(as_json(facts(replace(WELL, asked=(NO_GROUPS,))), []))["clusters"]
     since = "2026-11-01T11:59:00Z"
-    assert told["asked"] == [{"kind": "groups", "failing": 3, "failing_since": since, "outcome": "failed: \x1b[31m"}]
+    assert told["asked"] == [
+        {"kind": "groups", "failing": 3, "failing_since": since, "outcome": "failed: \x1b[31m"}
+    ]
     found = samples(as_prometheus(of, []))
     failing = {kind: found["failing_answers", of_kind] for kind in ("groups", "configs", "quorum")
                for of_kind in [frozenset({"cluster": "prod", "kind": kind}.items())]}  # fmt: skip
@@ -463,7 +566,9 @@ def test_the_table_says_which_questions_get_no_answer() -> None:
 
 def test_a_log_of_which_nothing_was_ever_read_is_not_called_up_to_date() -> None:
     read = {"history": "rebalance_history", "cluster": "prod", "places": {"1": [0, 10]}}
-    quiet, never = (cluster(header(9), states=(silver(9), *more), logs=[]) for more in ((read,), ()))
+    quiet, never = (
+        cluster(header(9), states=(silver(9), *more), logs=[]) for more in ((read,), ())
+    )
     assert (quiet.log, never.log) == (Log(), Log(never_read=True))
     tables = [as_table(facts(each), []).splitlines()[4] for each in (quiet, never)]
     assert ["nothing read" in line for line in tables] == [False, True]
@@ -471,7 +576,11 @@ def test_a_log_of_which_nothing_was_ever_read_is_not_called_up_to_date() -> None
 
 def test_the_table_says_why_polls_failed_that_are_good_again() -> None:
     table = as_table(facts(replace(WELL, polls=Polls(10, {"tls": 1, "timeout": 2}))), [])
-    assert [line for line in table.splitlines() if line.startswith("prod ") and line.endswith(" timeout 2, tls 1")]
+    assert [
+        line
+        for line in table.splitlines()
+        if line.startswith("prod ") and line.endswith(" timeout 2, tls 1")
+    ]
 
 
 def test_the_table_has_a_column_of_each_history_that_is_made() -> None:
@@ -499,7 +608,12 @@ def test_json_is_the_facts() -> None:
     )
     well, hurt = told["clusters"]
     assert (well["age_s"], well["gold_behind_s"], well["group_log_behind_s"]) == (-1, 0, 0)
-    assert (hurt["cluster"], hurt["age"], hurt["silver_behind_s"], hurt["gap_time_s"]) == (HOSTILE, None, 9, 90)
+    assert (hurt["cluster"], hurt["age"], hurt["silver_behind_s"], hurt["gap_time_s"]) == (
+        HOSTILE,
+        None,
+        9,
+        90,
+    )
     assert hurt["polls"]["failed"] == {"authentication": 1, "timeout": 2}
     assert "group_log_behind_s" not in hurt
     (by_log,) = json.loads(as_json(facts(BY_LOG), []))["clusters"]
@@ -515,7 +629,10 @@ def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         assert family.documentation
         assert family.type == ("counter" if "rounds" in family.name else "gauge")
         for sample in family.samples:
-            key = sample.name.removeprefix("kafka_metadata_history_"), frozenset(sample.labels.items())
+            key = (
+                sample.name.removeprefix("kafka_metadata_history_"),
+                frozenset(sample.labels.items()),
+            )
             assert key not in found, "each sample is there once"
             found[key] = sample.value
     return found
@@ -537,10 +654,16 @@ def test_prometheus_reads_what_was_meant() -> None:
     assert found["table_bytes", frozenset({("table", "bronze.metadata_polls")})] == 1234
     assert found["rounds_total", frozenset()] == 7
     assert ("last_upkeep_timestamp_seconds", frozenset()) not in found
-    thresholds = {labels: value for (name, labels), value in found.items() if name == "threshold_crossed"}
+    thresholds = {
+        labels: value for (name, labels), value in found.items() if name == "threshold_crossed"
+    }
     assert len(thresholds) == 2 * len(OF_CLUSTER) + len(OF_LAKE)
     hurt = {
-        frozenset({k: v for k, v in (("cluster", each.cluster), ("threshold", each.threshold)) if v}.items())
+        frozenset(
+            {
+                k: v for k, v in (("cluster", each.cluster), ("threshold", each.threshold)) if v
+            }.items()
+        )
         for each in CROSSED
     }
     assert {labels for labels, value in thresholds.items() if value == 1} == hurt
@@ -549,8 +672,15 @@ def test_prometheus_reads_what_was_meant() -> None:
 
 def test_prometheus_reads_how_far_lag_and_cost_are_behind() -> None:
     log, lag = Log(NOW, costs_wait_since=NOW - 7 * S), Lag(NOW - 3 * S, NOW - 5 * S)
-    found = samples(as_prometheus(facts(replace(WELL, log=log, lag=lag), replace(WELL, cluster="other", log=None)), []))
-    assert (found["rebalance_cost_behind_seconds", of("prod")], found["lag_behind_seconds", of("prod")]) == (7, 5)
+    found = samples(
+        as_prometheus(
+            facts(replace(WELL, log=log, lag=lag), replace(WELL, cluster="other", log=None)), []
+        )
+    )
+    assert (
+        found["rebalance_cost_behind_seconds", of("prod")],
+        found["lag_behind_seconds", of("prod")],
+    ) == (7, 5)
     assert found["offsets_last_told_timestamp_seconds", of("prod")] == NOW.timestamp() - 3
     assert not {name for name, labels in found if labels == of("other")} & {
         "rebalance_cost_behind_seconds",
@@ -560,20 +690,33 @@ def test_prometheus_reads_how_far_lag_and_cost_are_behind() -> None:
 
 
 def test_prometheus_reads_who_tells_and_when_the_controllers_log_was_read() -> None:
-    found = samples(as_prometheus(facts(BY_LOG, replace(NOT_WHOLE, cluster="other"), replace(WELL, cluster="no")), []))
-    of_log = {labels: value for (name, labels), value in found.items() if name == "cluster_log_tells"}
+    found = samples(
+        as_prometheus(
+            facts(BY_LOG, replace(NOT_WHOLE, cluster="other"), replace(WELL, cluster="no")), []
+        )
+    )
+    of_log = {
+        labels: value for (name, labels), value in found.items() if name == "cluster_log_tells"
+    }
     assert of_log == {of("prod"): 1, of("other"): 0}
-    read = {labels: value for (name, labels), value in found.items() if name.startswith("cluster_log_last_read")}
+    read = {
+        labels: value
+        for (name, labels), value in found.items()
+        if name.startswith("cluster_log_last_read")
+    }
     assert read == dict.fromkeys(of_log, (NOW - 60 * S).timestamp())
 
 
 @settings(max_examples=examples(30))
 @given(
-    aliases=st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, max_size=4), late=st.integers(0, 9)
+    aliases=st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, max_size=4),
+    late=st.integers(0, 9),
 )
 def test_prometheus_reads_any_alias(aliases: list[str], late: int) -> None:
     polls = Polls(9, {"timeout": 1}, late)
-    text = as_prometheus(facts(*(replace(WELL, cluster=alias, polls=polls) for alias in aliases)), [])
+    text = as_prometheus(
+        facts(*(replace(WELL, cluster=alias, polls=polls) for alias in aliases)), []
+    )
     found = samples(text)
     assert {key: value for key, value in found.items() if key[0] == "recent_late_polls"} == {
         ("recent_late_polls", of(alias)): late for alias in aliases
@@ -583,10 +726,17 @@ def test_prometheus_reads_any_alias(aliases: list[str], late: int) -> None:
 def test_who_asks_without_spark_needs_none() -> None:
     found = "print(*(m for m in ('pyspark', 'pyarrow', 'kafka') if m in sys.modules))"
     script = f"import sys, kafka_metadata_history.answers.status_text\n{found}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "\n"
 
 
 def test_a_threshold_that_is_crossed_twice_is_one_sample() -> None:
     twice = [Crossed("behind", "prod", "silver"), Crossed("behind", "prod", "gold")]
-    assert samples(as_prometheus(facts(WELL), twice))["threshold_crossed", of("prod", threshold="behind")] == 1
+    assert (
+        samples(as_prometheus(facts(WELL), twice))[
+            "threshold_crossed", of("prod", threshold="behind")
+        ]
+        == 1
+    )

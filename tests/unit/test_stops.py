@@ -1,4 +1,6 @@
-"""Whether a broker's stop was a controlled shutdown, as `broker_incidents` joins it from the controllers' log."""
+"""Whether a broker's stop was a controlled shutdown, as `broker_incidents` joins it from the
+controllers' log.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -21,9 +23,15 @@ ACTIVE, FENCED, STOPPING, STOPPED = (False, False), (True, False), (False, True)
     [
         ({-60: ACTIVE, 12: FENCED, 18: ACTIVE}, "not_controlled"),
         ({-60: ACTIVE, 12: STOPPING, 14: STOPPED, 16: FENCED, 18: ACTIVE}, "controlled"),
-        ({-60: ACTIVE, 12: STOPPING, 14: FENCED, 18: ACTIVE}, "controlled"),  # it was back before it was fenced
+        (
+            {-60: ACTIVE, 12: STOPPING, 14: FENCED, 18: ACTIVE},
+            "controlled",
+        ),  # it was back before it was fenced
         ({-60: ACTIVE, 12: STOPPING, 14: FENCED, 15: ACTIVE, 17: FENCED, 19: ACTIVE}, "both"),
-        ({-60: ACTIVE, 5: STOPPING, 6: STOPPED}, "controlled"),  # it was down before the incident began
+        (
+            {-60: ACTIVE, 5: STOPPING, 6: STOPPED},
+            "controlled",
+        ),  # it was down before the incident began
         ({-60: ACTIVE}, None),
         ({-60: ACTIVE, 1: FENCED, 2: ACTIVE}, None),
         ({12: FENCED, 18: ACTIVE}, None),  # nobody knows how it was before
@@ -36,12 +44,25 @@ def test_a_stop_is_controlled_or_not_by_the_controllers_log(
     """An incident from 10 s on, to 20 s."""
     named = {"cluster": "prod", "cluster_id": "id-prod", "broker_id": 2}
     bounds = {"began_after": 10, "began_before": 11, "ended_after": 19, "ended_before": 20}
-    incident = named | {name: NOON + timedelta(seconds=seconds) for name, seconds in bounds.items()} | {"id": "one"}
+    incident = (
+        named
+        | {name: NOON + timedelta(seconds=seconds) for name, seconds in bounds.items()}
+        | {"id": "one"}
+    )
     times = [NOON + timedelta(seconds=seconds) for seconds in states]
     registrations = [
         named
-        | {"valid_from": begin, "valid_to": end, "is_fenced": state[0], "in_controlled_shutdown": state[1]}
-        | ({} if before is None else {"prev_is_fenced": before[0], "prev_in_controlled_shutdown": before[1]})
+        | {
+            "valid_from": begin,
+            "valid_to": end,
+            "is_fenced": state[0],
+            "in_controlled_shutdown": state[1],
+        }
+        | (
+            {}
+            if before is None
+            else {"prev_is_fenced": before[0], "prev_in_controlled_shutdown": before[1]}
+        )
         for begin, end, state, before in zip(
             times, [*times[1:], None], states.values(), [None, *states.values()], strict=False
         )

@@ -1,5 +1,5 @@
-"""Offsets as older commits wrote them to checkpoints: a batch that was planned then is run now, and the
-next one follows it. A lake of then is taken on by tests/spark/test_stored_lakes.py.
+"""Offsets as older commits wrote them to checkpoints: a batch that was planned then is run now, and
+the next one follows it. A lake of then is taken on by tests/spark/test_stored_lakes.py.
 """
 
 import json
@@ -30,11 +30,11 @@ POLLS = """
 
 LOG = """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": %d},
 "epochs": {"0": [[0, 3], [2, 7]], "1": [[1, %d]]}}}"""
-LOG_WITHOUT_EPOCHS = """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": 0}}}"""
-
-CONTROLLERS = (
-    """{"orders": {"cluster_id": "c-1", "next": %d, "epochs": [[1, 3], [2, %d]], "snapshot": %s, "cut": %s}}"""
+LOG_WITHOUT_EPOCHS = (
+    """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": 0}}}"""
 )
+
+CONTROLLERS = """{"orders": {"cluster_id": "c-1", "next": %d, "epochs": [[1, 3], [2, %d]], "snapshot": %s, "cut": %s}}"""
 
 NOW = {"clusters": '{"orders": {"kafka.bootstrap.servers": "new:9092"}}'}
 
@@ -43,8 +43,14 @@ def test_a_batch_of_polls_that_an_older_commit_planned_is_refused() -> None:
     """It was a plan for tasks that poll: nobody polls so any more."""
     source, planned = KafkaMetadataSource(NOW), json.loads(POLLS)
     stream = source.streamReader(source.schema())
-    for ask in (lambda: stream.partitions(stream.initialOffset(), planned), lambda: stream.latestOffset(planned, None)):
-        with pytest.raises(SpoolError, match="an offset of version 1, and this is version 3: remove the checkpoint of"):
+    for ask in (
+        lambda: stream.partitions(stream.initialOffset(), planned),
+        lambda: stream.latestOffset(planned, None),
+    ):
+        with pytest.raises(
+            SpoolError,
+            match="an offset of version 1, and this is version 3: remove the checkpoint of",
+        ):
             ask()
 
 

@@ -1,7 +1,8 @@
-"""Seconds that nobody observed are in no least, and in `not_observed_s`: each query that counts seconds, in DuckDB.
-That Spark answers the same is in tests/spark/test_questions.py.
+"""Seconds that nobody observed are in no least, and in `not_observed_s`: each query that counts
+seconds, in DuckDB. That Spark answers the same is in tests/spark/test_questions.py.
 
-Clusters were polled from 0 s on; polls failed from 100 s to 200 s, and the last one was answered at 305 s.
+Clusters were polled from 0 s on; polls failed from 100 s to 200 s, and the last one was answered at
+305 s.
 """
 
 import re
@@ -57,19 +58,37 @@ def at(seconds: float | None) -> datetime | None:
 
 def began(thing: str) -> Row:
     after, before, *_ = THINGS[thing]
-    return CLUSTER | {"id": thing, "began_after": at(after), "began_before": at(before), "updated_at": NOON}
+    return CLUSTER | {
+        "id": thing,
+        "began_after": at(after),
+        "began_before": at(before),
+        "updated_at": NOON,
+    }
 
 
 def lasted(thing: str) -> Row:
     _, _, after, before = THINGS[thing]
-    return began(thing) | {"ended_after": at(after), "ended_before": at(before), "is_live": before is None}
+    return began(thing) | {
+        "ended_after": at(after),
+        "ended_before": at(before),
+        "is_live": before is None,
+    }
 
 
 def state_of(thing: str, **more: Any) -> Row:
     """A row of silver."""
     after, first, last, over = THINGS[thing]
-    times = {"prev_sent_at": at(after), "valid_from": at(first), "last_seen_sent_at": at(last), "valid_to": at(over)}
-    ends = {} if over is None else {"last_poll": poll(last), "last_seen_at": at(last), "superseded_poll": poll(over)}
+    times = {
+        "prev_sent_at": at(after),
+        "valid_from": at(first),
+        "last_seen_sent_at": at(last),
+        "valid_to": at(over),
+    }
+    ends = (
+        {}
+        if over is None
+        else {"last_poll": poll(last), "last_seen_at": at(last), "superseded_poll": poll(over)}
+    )
     return CLUSTER | {"first_poll": poll(first)} | times | ends | more
 
 
@@ -78,7 +97,13 @@ def poll(seconds: float | None) -> str:
 
 
 def state(history: str, done: int, **more: Any) -> Row:
-    told = {"history": history, "round": 1, "done_poll": poll(done), "done_at": at(done), "memory": "{}"}
+    told = {
+        "history": history,
+        "round": 1,
+        "done_poll": poll(done),
+        "done_at": at(done),
+        "memory": "{}",
+    }
     return CLUSTER | told | more
 
 
@@ -93,8 +118,12 @@ def observed(gaps: list[tuple[int, int]], last: int) -> dict[Table, list[Row]]:
             *(state(history, last, **seen) for history in histories),
         ],
         silver.CLUSTER_SNAPSHOTS: [CLUSTER | began],
-        silver.HISTORY_SOURCES: [CLUSTER | {"source": "polls", "first_poll": poll(0), "valid_from": at(0)}],
-        silver.POLL_GAPS: [CLUSTER | {"gap_start": at(begin), "gap_end": at(end)} for begin, end in gaps],
+        silver.HISTORY_SOURCES: [
+            CLUSTER | {"source": "polls", "first_poll": poll(0), "valid_from": at(0)}
+        ],
+        silver.POLL_GAPS: [
+            CLUSTER | {"gap_start": at(begin), "gap_end": at(end)} for begin, end in gaps
+        ],
     }
 
 
@@ -107,13 +136,27 @@ def recovered(thing: str) -> Row:
     after, before, ended_after, ended_before = THINGS[thing]
     assert None not in (after, ended_after, ended_before)
     bounds = {"began_after": at(ended_after), "began_before": at(ended_before)}
-    leaderless = {"leaderless_ms_min": ms(before, ended_after), "leaderless_ms_max": ms(after, ended_before)}  # type: ignore[arg-type]
-    changed = {"prev_leader": -1, "leader": 1, "changes_min": 1, "changes_max": 1, "reason": "recovery"}
+    leaderless = {
+        "leaderless_ms_min": ms(before, ended_after),
+        "leaderless_ms_max": ms(after, ended_before),
+    }  # type: ignore[arg-type]
+    changed = {
+        "prev_leader": -1,
+        "leader": 1,
+        "changes_min": 1,
+        "changes_max": 1,
+        "reason": "recovery",
+    }
     return CLUSTER | {"id": thing, "topic": thing, "partition": 0} | bounds | leaderless | changed
 
 
 def rebalance(thing: str, source: str) -> Row:
-    told = {"id": f"{thing}, by {source}", "group_id": f"{thing}, by {source}", "group_type": "consumer", "members": 1}
+    told = {
+        "id": f"{thing}, by {source}",
+        "group_id": f"{thing}, by {source}",
+        "group_type": "consumer",
+        "members": 1,
+    }
     is_over = {} if THINGS[thing][3] is None else {"end_reason": "completed"}
     return lasted(thing) | told | is_over | {"source": source, "reasons": ["member_left"]}
 
@@ -125,7 +168,12 @@ def life(thing: str, source: str) -> Row:
 
 def cost(group: str, began_before: int, **more: Any) -> Row:
     times = {"began_before": at(began_before), "ended_before": at(began_before)}
-    return CLUSTER | {"rebalance_id": group, "group_id": group, "topic": "orders", "partition": 0} | times | more
+    return (
+        CLUSTER
+        | {"rebalance_id": group, "group_id": group, "topic": "orders", "partition": 0}
+        | times
+        | more
+    )
 
 
 def lag(seconds: int, behind: int, **more: Any) -> Row:
@@ -137,7 +185,12 @@ def lag(seconds: int, behind: int, **more: Any) -> Row:
         "lag_min": behind,
         "lag_max": behind,
     }
-    return CLUSTER | {"group_id": "lasts", "first_poll": poll(seconds), "valid_from": at(seconds)} | counts | more
+    return (
+        CLUSTER
+        | {"group_id": "lasts", "first_poll": poll(seconds), "valid_from": at(seconds)}
+        | counts
+        | more
+    )
 
 
 def happened() -> dict[Table, list[Row]]:
@@ -147,24 +200,46 @@ def happened() -> dict[Table, list[Row]]:
     return {
         gold.ISR_EPISODES: [
             lasted(thing)
-            | {"topic": thing, "partition": 0, "level": "under_replicated", "brokers_out": [2], "smallest_isr": 1}
+            | {
+                "topic": thing,
+                "partition": 0,
+                "level": "under_replicated",
+                "brokers_out": [2],
+                "smallest_isr": 1,
+            }
             for thing in THINGS
         ],
         silver.PARTITION_SNAPSHOTS: [state_of(thing, topic=thing, **replicas) for thing in THINGS],
         gold.BROKER_INCIDENTS: [
-            lasted(thing) | {"broker_id": number, "partitions": 1, "worst_level": "under_replicated", "causes": []}
+            lasted(thing)
+            | {
+                "broker_id": number,
+                "partitions": 1,
+                "worst_level": "under_replicated",
+                "causes": [],
+            }
             for thing, number in NUMBER.items()
         ],
         gold.ISR_CHANGES: [
-            lasted(thing) | {"broker_id": number, "change": "left", "topic": thing, "replicas": [number]}
+            lasted(thing)
+            | {"broker_id": number, "change": "left", "topic": thing, "replicas": [number]}
             for thing, number in NUMBER.items()
         ],
-        gold.STALE_BROKERS: [lasted(thing) | {"broker_id": number} for thing, number in NUMBER.items()],
-        silver.BROKER_REGISTRATIONS: [state_of(thing, broker_id=number, **fenced) for thing, number in NUMBER.items()],
+        gold.STALE_BROKERS: [
+            lasted(thing) | {"broker_id": number} for thing, number in NUMBER.items()
+        ],
+        silver.BROKER_REGISTRATIONS: [
+            state_of(thing, broker_id=number, **fenced) for thing, number in NUMBER.items()
+        ],
         gold.LEADER_CHANGES: [recovered(thing) for thing in THINGS if thing != "lasts"],
         gold.LEADER_BALANCE: [
             CLUSTER
-            | {"broker_id": number, "poll": poll(first), "valid_from": at(first), "valid_to": at(over)}
+            | {
+                "broker_id": number,
+                "poll": poll(first),
+                "valid_from": at(first),
+                "valid_to": at(over),
+            }
             | {"led_elsewhere": 1, "preferred_for": 1, "imbalance": 1.0}
             for thing, number in NUMBER.items()
             for _, first, _, over in [THINGS[thing]]
@@ -172,11 +247,20 @@ def happened() -> dict[Table, list[Row]]:
         groups.REBALANCES_TOLD: [rebalance(thing, source) for thing, source in told],
         groups.GROUP_LIVES: [life(thing, source) for thing, source in told],
         silver.GROUP_SNAPSHOTS: [
-            state_of("lasts", group_id="of a polled state", state="PreparingRebalance", group_type="classic")
+            state_of(
+                "lasts",
+                group_id="of a polled state",
+                state="PreparingRebalance",
+                group_type="classic",
+            )
         ],
         consumption.GROUP_LAG: [lag(0, 0, valid_to=at(50), last_seen_at=at(40)), lag(50, 7)],
         consumption.REBALANCE_COST: [
-            cost("awaits a commit", 50, awaits_after={"committed": 1, "at": at(45), "there_before": None}),
+            cost(
+                "awaits a commit",
+                50,
+                awaits_after={"committed": 1, "at": at(45), "there_before": None},
+            ),
             cost(
                 "lag is back",
                 90,
@@ -215,7 +299,9 @@ def seconds(row: Row) -> tuple[Any, ...]:
         ("shortest_ms_min", "longest_ms_max", 1000),
     ):
         if least in row:
-            ends = (None if row[name] is None else float(row[name]) / scale for name in (least, most))
+            ends = (
+                None if row[name] is None else float(row[name]) / scale for name in (least, most)
+            )
             return *ends, row["not_observed_s"]
     return (row["not_observed_s"],)
 
@@ -239,25 +325,39 @@ def test_time_at_level_in_a_window(ask: Ask) -> None:
         "ended in the gap": (40, 95, 50),
         "over the gap": (10, 70, 50),
     }
-    assert by(ask, "time_at_level", "topic", since=str(at(400)), topic="lasts") == {"lasts": (0, 414, 414)}
+    assert by(ask, "time_at_level", "topic", since=str(at(400)), topic="lasts") == {
+        "lasts": (0, 414, 414)
+    }
 
 
 def test_what_began_before_the_first_poll_was_not_observed_before_it() -> None:
     rows = observed([], LAST)
     rows[gold.ISR_EPISODES] = [
         lasted("closed")
-        | {"began_after": None, "began_before": at(0), "topic": "t", "partition": 0, "level": "offline"}
+        | {
+            "began_after": None,
+            "began_before": at(0),
+            "topic": "t",
+            "partition": 0,
+            "level": "offline",
+        }
     ]
     told = window(ASKED) | {"since": str(at(-60))}
     assert [seconds(row) for row in narrow(rows, text_of("time_at_level"), told)] == [(30, 95, 60)]
     # Retention has dropped the beginning: nobody knows when that was.
-    rows[internal.STATE].append(state("retention of silver", 5) | {"cluster_id": None, "cluster": ""})
+    rows[internal.STATE].append(
+        state("retention of silver", 5) | {"cluster_id": None, "cluster": ""}
+    )
     assert [seconds(row) for row in narrow(rows, text_of("time_at_level"), told)] == [(30, 95, 0)]
 
 
 def test_one_failure_from_offline(ask: Ask) -> None:
     assert by(ask, "one_failure_from_offline", "topic") == BY_POLLS
-    assert by(ask, "one_failure_from_offline", "topic", until=str(at(150)))["lasts"] == (50, 110, 50)
+    assert by(ask, "one_failure_from_offline", "topic", until=str(at(150)))["lasts"] == (
+        50,
+        110,
+        50,
+    )
 
 
 @pytest.mark.parametrize("name", ["broker_incidents", "repeat_offenders", "stale_brokers"])
@@ -270,17 +370,22 @@ def test_who_left_first(ask: Ask) -> None:
     # A broker that is still out has no longest time.
     lasts, least_and_not_observed = NUMBER["lasts"], (155, None, 609)
     assert {
-        broker: (least, unseen) for broker, (least, _, unseen) in by(ask, "who_left_first", "broker_id").items()
+        broker: (least, unseen)
+        for broker, (least, _, unseen) in by(ask, "who_left_first", "broker_id").items()
     } == {broker: (least, unseen) for broker, (least, _, unseen) in OF_BROKERS.items()}
     assert by(ask, "who_left_first", "broker_id")[lasts] == least_and_not_observed
 
 
 def test_broker_states(ask: Ask) -> None:
-    assert by(ask, "broker_states", "broker_id") == {NUMBER[thing]: expected for thing, expected in BY_LOG.items()}
+    assert by(ask, "broker_states", "broker_id") == {
+        NUMBER[thing]: expected for thing, expected in BY_LOG.items()
+    }
 
 
 def test_leader_churn(ask: Ask) -> None:
-    assert by(ask, "leader_churn", "topic") == {thing: own for thing, own in BY_POLLS.items() if thing != "lasts"}
+    assert by(ask, "leader_churn", "topic") == {
+        thing: own for thing, own in BY_POLLS.items() if thing != "lasts"
+    }
 
 
 def test_away_from_preferred(ask: Ask) -> None:
@@ -305,13 +410,20 @@ def test_rebalances(ask: Ask) -> None:
 def test_group_stability(ask: Ask) -> None:
     assert by(ask, "group_stability", "group_id") == OF_GROUPS
     shares = {
-        row["group_id"]: (row["per_hour"], row["percent_min"], row["percent_max"]) for row in ask("group_stability")
+        row["group_id"]: (row["per_hour"], row["percent_min"], row["percent_max"])
+        for row in ask("group_stability")
     }
     # Of 305 s, and by polls of the 205 s that somebody observed of them.
-    assert shares["over the gap, by log"] == pytest.approx((3600 / 305, 100 * 120 / 305, 100 * 140 / 305))
-    assert shares["over the gap, by polls"] == pytest.approx((3600 / 205, 100 * 20 / 205, 100 * 40 / 205))
+    assert shares["over the gap, by log"] == pytest.approx(
+        (3600 / 305, 100 * 120 / 305, 100 * 140 / 305)
+    )
+    assert shares["over the gap, by polls"] == pytest.approx(
+        (3600 / 205, 100 * 20 / 205, 100 * 40 / 205)
+    )
     assert shares["lasts, by log"] == pytest.approx((3600 / 305, 100 * 255 / 305, 100 * 265 / 305))
-    late = {row["group_id"]: row for row in ask("group_stability", since=str(at(400)))}["lasts, by log"]
+    late = {row["group_id"]: row for row in ask("group_stability", since=str(at(400)))}[
+        "lasts, by log"
+    ]
     assert (late["per_hour"], late["percent_min"], late["percent_max"]) == (None, None, None), (
         "nobody observed any of it"
     )
@@ -352,23 +464,31 @@ COUNT_NO_SECONDS = {
 def test_every_query_that_counts_seconds_is_here() -> None:
     seconds_or_more = re.compile(r"unix_micros|(seconds\w*|_m?s(_min|_max)?) *(,|$)", re.MULTILINE)
     counted = {name for name in names() if seconds_or_more.search(text_of(name))}
-    assert {name for name in names() if "not_observed_s" in text_of(name)} == counted - COUNT_NO_SECONDS.keys()
+    assert {
+        name for name in names() if "not_observed_s" in text_of(name)
+    } == counted - COUNT_NO_SECONDS.keys()
 
 
 # --- when it was observed ---
 
 
 def narrow(rows: Mapping[Table, list[Row]], sql: str, parameters: Row) -> list[Row]:
-    """The answer of a lake that has little more than silver.observed, which takes a tenth of the time."""
+    """The answer of a lake that has little more than silver.observed, which takes a tenth of the
+    time.
+    """
     with duckdb_lake.duckdb_lake(rows, (internal.STATE_NOW, silver.OBSERVED)) as lake:
         return duckdb_lake.ask(lake, with_values(sql, parameters))
 
 
-def gaps_of(rows: Mapping[Table, list[Row]], history: str) -> list[tuple[float | None, float | None]]:
+def gaps_of(
+    rows: Mapping[Table, list[Row]], history: str
+) -> list[tuple[float | None, float | None]]:
     def shown(moment: datetime | None) -> float | None:
         return None if moment is None else (moment - NOON).total_seconds()
 
-    (row,) = narrow(rows, "SELECT * FROM silver.observed WHERE history = :history", {"history": history})
+    (row,) = narrow(
+        rows, "SELECT * FROM silver.observed WHERE history = :history", {"history": history}
+    )
     found = [(shown(gap["gap_start"]), shown(gap["gap_end"])) for gap in row["gaps"]]
     return sorted(found, key=lambda gap: -1e9 if gap[0] is None else gap[0])
 
@@ -377,7 +497,12 @@ def told_by(*sources: tuple[str, int, int | None, int | None]) -> list[Row]:
     """source, from when, last seen, until when."""
     return [
         CLUSTER
-        | {"source": source, "first_poll": poll(begin), "valid_from": at(begin), "interval_ms": 10_000}
+        | {
+            "source": source,
+            "first_poll": poll(begin),
+            "valid_from": at(begin),
+            "interval_ms": 10_000,
+        }
         | {"last_seen_at": at(last), "valid_to": at(end)}
         for source, begin, last, end in sources
     ]
@@ -396,7 +521,12 @@ def told_by(*sources: tuple[str, int, int | None, int | None]) -> list[Row]:
         ([("polls", 0, 150, 160), ("log", 160, None, None)], [(None, 0), (100, 160), (305, None)]),
         # Twice: the gap is cut by both.
         (
-            [("log", 0, 120, 130), ("polls", 130, 170, 180), ("log", 180, 250, 260), ("polls", 260, None, None)],
+            [
+                ("log", 0, 120, 130),
+                ("polls", 130, 170, 180),
+                ("log", 180, 250, 260),
+                ("polls", 260, None, None),
+            ],
             [(None, 0), (120, 180), (305, None)],
         ),
         # Polls took over long after the log fell silent: what they asked meanwhile was not topics.
@@ -405,11 +535,14 @@ def told_by(*sources: tuple[str, int, int | None, int | None]) -> list[Row]:
     ],
 )
 def test_the_controllers_log_tells_of_topics_what_polls_missed(
-    sources: list[tuple[str, int, int | None, int | None]], of_topics: list[tuple[float | None, float | None]]
+    sources: list[tuple[str, int, int | None, int | None]],
+    of_topics: list[tuple[float | None, float | None]],
 ) -> None:
     rows = observed([(100, 200)], LAST) | {silver.HISTORY_SOURCES: told_by(*sources)}
     assert gaps_of(rows, "isr_shrink") == of_topics
-    assert gaps_of(rows, "polls") == [(None, 0), (100, 200), (305, None)], "brokers are listed by polls alone"
+    assert gaps_of(rows, "polls") == [(None, 0), (100, 200), (305, None)], (
+        "brokers are listed by polls alone"
+    )
     assert gaps_of(rows, "cluster_log") == gaps_of(rows, "group_log") == [(305, None)]
 
 
@@ -417,7 +550,9 @@ def test_the_controllers_log_tells_of_topics_what_polls_missed(
     ("done", "changed", "end"),
     [(280, 270, 305), (280, 280, 305), (280, 290, 280), (150, 290, 150)],
 )
-def test_a_history_that_trails_has_observed_no_more_than_it_took(done: int, changed: int, end: int) -> None:
+def test_a_history_that_trails_has_observed_no_more_than_it_took(
+    done: int, changed: int, end: int
+) -> None:
     rows = observed([(100, 200)], LAST)
     seen = {"last_seen_at": at(LAST), "changed_poll": poll(changed)}
     rows[internal.STATE] = [state("silver", LAST, **seen), state("isr_shrink", done)]
@@ -431,7 +566,9 @@ def test_rows_of_several_clusters_are_counted_by_the_gaps_of_their_own() -> None
     for table, own in (other | {gold.ISR_EPISODES: one[gold.ISR_EPISODES]}).items():
         rows[table] = [*rows[table], *(row | alias for row in own)]
     found = narrow(rows, text_of("time_at_level"), window(ASKED))
-    assert {(row["cluster"], row["topic"]): seconds(row) for row in found if row["topic"] == "lasts"} == {
+    assert {
+        (row["cluster"], row["topic"]): seconds(row) for row in found if row["topic"] == "lasts"
+    } == {
         ("prod", "lasts"): (155, 774, 609),
         ("other", "lasts"): (764, 774, 0),
     }
@@ -451,9 +588,13 @@ moments = st.integers(0, 60)
 def test_each_second_is_counted_once(
     ends: list[int], last: int, bounds: list[list[int]], is_open: bool, asked_of: list[int]
 ) -> None:
-    """As a plain count of seconds has it; the least and what nobody observed are no more than the most."""
+    """As a plain count of seconds has it; the least and what nobody observed are no more than the
+    most.
+    """
     gaps = [(begin, end) for begin, end in zip(ends[::2], ends[1::2], strict=False) if end <= last]
-    unobserved = {second for begin, end in gaps for second in range(begin, end)} | set(range(last, 100))
+    unobserved = {second for begin, end in gaps for second in range(begin, end)} | set(
+        range(last, 100)
+    )
     since, until = asked_of
     rows, least, most, unseen, count = observed(gaps, last), 0, 0, 0, 0
     rows[gold.ISR_EPISODES] = []
@@ -463,14 +604,20 @@ def test_each_second_is_counted_once(
         if not lasts:
             times |= {"ended_after": at(ended_after), "ended_before": at(ended_before)}
         rows[gold.ISR_EPISODES].append(
-            CLUSTER | times | {"id": str(number), "topic": "t", "partition": number, "level": "offline"}
+            CLUSTER
+            | times
+            | {"id": str(number), "topic": "t", "partition": number, "level": "offline"}
         )
         if before > until or (not lasts and ended_before < since):
             continue
         surely = {*range(max(before, since), min(until if lasts else ended_after, until))}
         maybe = {*range(max(after, since), min(until if lasts else ended_before, until))}
         count += 1
-        least, most, unseen = least + len(surely - unobserved), most + len(maybe), unseen + len(maybe & unobserved)
+        least, most, unseen = (
+            least + len(surely - unobserved),
+            most + len(maybe),
+            unseen + len(maybe & unobserved),
+        )
     found = narrow(rows, text_of("time_at_level"), window(until) | {"since": str(at(since))})
     assert [seconds(row) for row in found] == ([(least, most, unseen)] if count else [])
     assert least + unseen <= most

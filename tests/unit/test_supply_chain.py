@@ -1,4 +1,6 @@
-"""Nothing comes to a machine whose checksum is not in a file here, and of what runs the licence is listed."""
+"""Nothing comes to a machine whose checksum is not in a file here, and of what runs the licence is
+listed.
+"""
 
 import re
 import sys
@@ -51,7 +53,10 @@ def test_all_that_the_project_asks_for_is_locked():
             *PROJECT["project"]["dependencies"],
             *(each for extra in extras.values() for each in extra),
         ],
-        "constraints-build.txt": [*PROJECT["build-system"]["requires"], *PROJECT["dependency-groups"]["build"]],
+        "constraints-build.txt": [
+            *PROJECT["build-system"]["requires"],
+            *PROJECT["dependency-groups"]["build"],
+        ],
     }
     for file, requirements in asked.items():
         versions = locked(file)
@@ -62,8 +67,12 @@ def test_all_that_the_project_asks_for_is_locked():
 
 
 def test_setup_installs_nothing_else():
-    """Each line of the Makefile that installs something wants checksums, or takes from no registry."""
-    installs = [line for line in (ROOT / "Makefile").read_text().splitlines() if " install " in line]
+    """Each line of the Makefile that installs something wants checksums, or takes from no
+    registry.
+    """
+    installs = [
+        line for line in (ROOT / "Makefile").read_text().splitlines() if " install " in line
+    ]
     assert len(installs) == 3
     assert all("--require-hashes" in line or "--no-index --no-deps" in line for line in installs)
     assert all("--no-build-isolation" in line or "--only-binary :all:" in line for line in installs)
@@ -88,7 +97,9 @@ def test_the_jars_of_every_version_that_is_tried_have_checksums():
 def checksums(tmp_path, monkeypatch) -> Path:
     """The file, with one jar of no bytes."""
     file = tmp_path / "sha256.txt"
-    file.write_text("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  known-1.jar\n")
+    file.write_text(
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  known-1.jar\n"
+    )
     monkeypatch.setattr(ivy, "CHECKSUMS", file)
     return file
 
@@ -102,7 +113,8 @@ def test_a_jar_of_other_bytes_is_refused(tmp_path, checksums):
     ivy.check([jar(tmp_path, "known-1.jar")], "")
     for record in (False, True):
         with pytest.raises(
-            LocalClusterError, match=rf"^known-1\.jar: its SHA-256 is \w+, and e3b0c\w+ in {checksums}$"
+            LocalClusterError,
+            match=rf"^known-1\.jar: its SHA-256 is \w+, and e3b0c\w+ in {checksums}$",
         ):
             ivy.check([jar(tmp_path, "known-1.jar", b"x")], "", record=record)
 
@@ -113,31 +125,43 @@ def test_a_jar_that_nobody_wrote_down_is_refused_until_somebody_does(tmp_path, c
     with pytest.raises(LocalClusterError) as refused:
         ivy.check(jars, "org b 2 folder")
     assert str(refused.value) == (
-        f"a-1.jar and 1 more: not in {checksums}. If these jars are to be trusted, write down what they are: "
+        f"a-1.jar and 1 more: not in {checksums}. If these jars are to be trusted, write down "
+        "what they are: "
         "`python -m local_cluster.ivy org b 2 folder --record`"
     )
     assert checksums.read_text() == before
     ivy.check(jars, "", record=True)
     ivy.check(jars, "")
-    assert [line.split("  ")[1] for line in checksums.read_text().splitlines()] == ["a-1.jar", "b-2.jar", "known-1.jar"]
+    assert [line.split("  ")[1] for line in checksums.read_text().splitlines()] == [
+        "a-1.jar",
+        "b-2.jar",
+        "known-1.jar",
+    ]
 
 
 # --- licences ---
 
 
 @pytest.mark.skipif(
-    sys.platform != "linux" or sys.version_info[:2] != (3, 11), reason="the list is that of Linux with Python 3.11"
+    sys.platform != "linux" or sys.version_info[:2] != (3, 11),
+    reason="the list is that of Linux with Python 3.11",
 )
 def test_the_list_of_licences_is_current():
     listed = licences.listed()
     assert licences.FILE.read_text() == listed, "run `make lock`, or `python -m tools.licences`"
-    rows = [line.strip("| ").split(" | ")[:2] for line in listed.split("\n| jar |")[0].splitlines()[9:] if line]
+    rows = [
+        line.strip("| ").split(" | ")[:2]
+        for line in listed.split("\n| jar |")[0].splitlines()[9:]
+        if line
+    ]
     assert len(rows) > 80
     versions = locked("constraints.txt")
     assert [row for row in rows if not versions[row[0]][0].specifier.contains(row[1])] == []
 
 
 def test_a_package_without_a_licence_is_named(tmp_path):
-    (tmp_path / "METADATA").write_text("Metadata-Version: 2.1\nName: silent\nVersion: 1\nLicense: UNKNOWN\n")
+    (tmp_path / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: silent\nVersion: 1\nLicense: UNKNOWN\n"
+    )
     with pytest.raises(licences.LicenceError, match="silent 1 does not say what its licence is"):
         licences.licence(licences.Distribution.at(tmp_path))

@@ -82,8 +82,14 @@ class Java:
     ("cause", "says"),
     [
         (
-            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
-            f"org.apache.hadoop.fs.s3a.S3AFileSystem; org.apache.hadoop:hadoop-aws, of the version of {HADOOP}, has it",
+            (
+                "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem "
+                "not found"
+            ),
+            (
+                "org.apache.hadoop.fs.s3a.S3AFileSystem; org.apache.hadoop:hadoop-aws, of the "
+                f"version of {HADOOP}, has it"
+            ),
         ),
         (
             "java.lang.ClassNotFoundException: com.example.Store",
@@ -99,4 +105,6 @@ def test_a_class_that_spark_lacks_is_named_with_what_brings_it(cause: str, says:
 
 def test_a_file_system_that_spark_does_not_know_is_named() -> None:
     cause = 'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "gs"'
-    assert one_line(JavaError("java.lang.RuntimeException", cause)).startswith("Spark knows no file system gs://; ")
+    assert one_line(JavaError("java.lang.RuntimeException", cause)).startswith(
+        "Spark knows no file system gs://; "
+    )

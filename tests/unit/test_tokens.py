@@ -1,4 +1,6 @@
-"""Tokens: of an endpoint on this machine, and for Amazon MSK, whose signature is computed here again."""
+"""Tokens: of an endpoint on this machine, and for Amazon MSK, whose signature is computed here
+again.
+"""
 
 import base64
 import contextlib
@@ -56,7 +58,9 @@ def ask(cluster: Cluster, seconds: float = TIMEOUT_S) -> tokens.Token:
 
 
 def test_a_token_is_asked_for_once_and_again_at_four_fifths_of_its_life(endpoint, monkeypatch):
-    cluster = bearer(endpoint.url, **{"sasl.oauthbearer.scope": "a b", "sasl.oauthbearer.extensions": "x=1"})
+    cluster = bearer(
+        endpoint.url, **{"sasl.oauthbearer.scope": "a b", "sasl.oauthbearer.extensions": "x=1"}
+    )
     begin = time.time()
     first = ask(cluster)
     assert first.text == endpoint.given[0]
@@ -64,7 +68,9 @@ def test_a_token_is_asked_for_once_and_again_at_four_fifths_of_its_life(endpoint
     assert 0 <= first.expires_at - begin - endpoint.lifetime_s < TIMEOUT_S
     assert endpoint.asked == [{"grant_type": "client_credentials", "scope": "a b"}]
     for passed, asked in ((0.79, 1), (0.82, 2)):
-        monkeypatch.setattr(time, "time", lambda passed=passed: begin + passed * endpoint.lifetime_s)
+        monkeypatch.setattr(
+            time, "time", lambda passed=passed: begin + passed * endpoint.lifetime_s
+        )
         ask(cluster)
         assert len(endpoint.asked) == asked
     forget(cluster)
@@ -103,17 +109,42 @@ def test_a_token_that_says_itself_when_it_ends(endpoint, signer):
 @pytest.mark.parametrize(
     ("status", "body", "kind", "said"),
     [
-        (400, b'{"error": "invalid_scope"}', "authentication", "no token: HTTP 400, invalid_scope (check client id,"),
-        (401, b"<html>", "authentication", "no token: HTTP 401 (check client id, secret and scope)"),
+        (
+            400,
+            b'{"error": "invalid_scope"}',
+            "authentication",
+            "no token: HTTP 400, invalid_scope (check client id,",
+        ),
+        (
+            401,
+            b"<html>",
+            "authentication",
+            "no token: HTTP 401 (check client id, secret and scope)",
+        ),
         (302, b"", "protocol", "HTTP 302: is it a token endpoint?"),
         (404, b"", "protocol", "HTTP 404: is it a token endpoint?"),
         (429, b"", "unreachable", "HTTP 429"),
         (503, b"", "unreachable", "HTTP 503"),
         (200, b"<html>", "protocol", "the answer is no JSON with an access_token and expires_in"),
         (200, b"[]", "protocol", "the answer is no JSON with an access_token and expires_in"),
-        (200, b'{"access_token": "opaque"}', "protocol", "the answer is no JSON with an access_token and expires_in"),
-        (200, b'{"access_token": "a\\u0001b", "expires_in": 9}', "protocol", "the answer is no JSON with"),
-        (200, b'{"access_token": "a", "expires_in": null}', "protocol", "the answer is no JSON with"),
+        (
+            200,
+            b'{"access_token": "opaque"}',
+            "protocol",
+            "the answer is no JSON with an access_token and expires_in",
+        ),
+        (
+            200,
+            b'{"access_token": "a\\u0001b", "expires_in": 9}',
+            "protocol",
+            "the answer is no JSON with",
+        ),
+        (
+            200,
+            b'{"access_token": "a", "expires_in": null}',
+            "protocol",
+            "the answer is no JSON with",
+        ),
     ],
 )
 def test_what_is_no_token_is_one_clear_line(endpoint, status, body, kind, said):
@@ -143,9 +174,13 @@ def test_an_endpoint_that_hangs_or_is_not_there(endpoint):
     with pytest.raises(TokenError, match=r"timeout: token endpoint .*: no answer in time"):
         ask(bearer(endpoint.url), seconds=0.2)
     assert time.monotonic() - begin < 0.9
-    with pytest.raises(TokenError, match="unreachable: token endpoint http://localhost:1/token: connection refused"):
+    with pytest.raises(
+        TokenError, match="unreachable: token endpoint http://localhost:1/token: connection refused"
+    ):
         ask(bearer("http://localhost:1/token"))
-    with pytest.raises(OptionsError, match=r"kafka.https.ca.location: /none.pem: no such file or directory"):
+    with pytest.raises(
+        OptionsError, match=r"kafka.https.ca.location: /none.pem: no such file or directory"
+    ):
         ask(bearer(endpoint.url, **{"https.ca.location": "/none.pem"}))
 
 
@@ -166,7 +201,9 @@ def test_no_secret_goes_out_unencrypted_unless_the_operator_says_so(endpoint, mo
     ],
     ids=["header", "body", "refusal", "handshake"],
 )
-def test_an_endpoint_that_drips_leaves_no_thread_and_no_socket(endpoint, monkeypatch, scheme, begin):
+def test_an_endpoint_that_drips_leaves_no_thread_and_no_socket(
+    endpoint, monkeypatch, scheme, begin
+):
     """Each byte of it comes in time."""
     stopped = threading.Event()
 
@@ -206,13 +243,19 @@ KEY_ID, KEY = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 
 
 def msk(servers: str = MSK, **more: str) -> Cluster:
-    given = {"bootstrap.servers": servers, "security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}
+    given = {
+        "bootstrap.servers": servers,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+    }
     return parse({f"kafka.{name}": value for name, value in (given | more).items()}).clusters[0]
 
 
 @pytest.fixture
 def aws(monkeypatch, tmp_path):
-    """Credentials in the environment, and a profile with others in a file; never those of this machine."""
+    """Credentials in the environment, and a profile with others in a file; never those of this
+    machine.
+    """
     pytest.importorskip("aws_msk_iam_sasl_signer", reason="the extra msk is not installed")
     tokens._kept.clear()
     file = tmp_path / "credentials"
@@ -236,7 +279,9 @@ def fields(made: tokens.Token) -> dict[str, str]:
 
 
 def signature(signed: dict[str, str]) -> str:
-    """Signature Version 4 of a URL, over all its fields but the signature and the agent, which are added after it."""
+    """Signature Version 4 of a URL, over all its fields but the signature and the agent, which are
+    added after it.
+    """
     query = "&".join(
         f"{quote(name, safe='-_.~')}={quote(value, safe='-_.~')}"
         for name, value in sorted(signed.items())
@@ -255,12 +300,19 @@ def test_a_token_for_msk_is_signed_for_its_region(aws, caplog):
     caplog.set_level(logging.DEBUG)
     made = ask(msk())
     said = fields(made)
-    assert (said["Action"], said["host"]) == ("kafka-cluster:Connect", "kafka.eu-central-1.amazonaws.com")
+    assert (said["Action"], said["host"]) == (
+        "kafka-cluster:Connect",
+        "kafka.eu-central-1.amazonaws.com",
+    )
     assert said["X-Amz-Credential"].startswith(f"{KEY_ID}/")
     assert said["X-Amz-Credential"].endswith("/eu-central-1/kafka-cluster/aws4_request")
     assert said["X-Amz-Signature"] == signature(said)
     assert 0 < made.expires_at - time.time() <= int(said["X-Amz-Expires"]) == 900
-    assert not [secret for secret in (KEY, made.text, said["X-Amz-Signature"]) if secret in caplog.text + repr(made)]
+    assert not [
+        secret
+        for secret in (KEY, made.text, said["X-Amz-Signature"])
+        if secret in caplog.text + repr(made)
+    ]
     assert ask(msk()) is made
 
 
@@ -278,23 +330,31 @@ def test_the_region_is_in_a_host_s_name_or_where_aws_has_it(aws, monkeypatch, se
 
 
 def test_the_profile_of_a_java_client_s_line(aws, tmp_path):
-    (tmp_path / "jaas").write_text('software.amazon.msk.auth.iam.IAMLoginModule required awsProfileName="other";')
+    (tmp_path / "jaas").write_text(
+        'software.amazon.msk.auth.iam.IAMLoginModule required awsProfileName="other";'
+    )
     cluster = msk(**{"sasl.jaas.config": f"file:{tmp_path}/jaas"})
     assert fields(ask(cluster))["X-Amz-Credential"].startswith("AKIDOTHER/")
 
 
 def test_what_a_token_for_msk_lacks(aws, monkeypatch, tmp_path):
-    with pytest.raises(OptionsError, match="no host's name has the AWS region that AWS_MSK_IAM needs"):
+    with pytest.raises(
+        OptionsError, match="no host's name has the AWS region that AWS_MSK_IAM needs"
+    ):
         ask(msk("kafka.example.com:9098"))
     (tmp_path / "jaas").write_text('x.IAMLoginModule required awsProfileName="none";')
     with pytest.raises(TokenError, match=r"AWS_MSK_IAM: ProfileNotFound: .*none"):
         ask(msk(**{"sasl.jaas.config": f"file:{tmp_path}/jaas"}))
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    with pytest.raises(TokenError, match="authentication: AWS_MSK_IAM: no AWS credentials where the connection is"):
+    with pytest.raises(
+        TokenError, match="authentication: AWS_MSK_IAM: no AWS credentials where the connection is"
+    ):
         ask(msk())
 
 
 def test_msk_without_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
-    with pytest.raises(OptionsError, match=r"AWS_MSK_IAM needs the extra kafka-metadata-history\[msk\]"):
+    with pytest.raises(
+        OptionsError, match=r"AWS_MSK_IAM needs the extra kafka-metadata-history\[msk\]"
+    ):
         ask(msk())

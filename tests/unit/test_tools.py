@@ -1,4 +1,6 @@
-"""What set-up does on machines that lack something, tried with stand-ins for `java` and `python3`."""
+"""What set-up does on machines that lack something, tried with stand-ins for `java` and
+`python3`.
+"""
 
 import importlib.util
 import shutil
@@ -42,7 +44,10 @@ def test_java_of_java_home_comes_before_the_one_on_the_path(path, tmp_path, monk
         f"Java 17 or newer is needed and JAVA_HOME is {home}, which has no bin/java: "
     )
     java(home, "11.0.2")
-    assert f'`{home}/bin/java -version` says \'openjdk version "11.0.2"' in check_machine.java_problem()
+    assert (
+        f'`{home}/bin/java -version` says \'openjdk version "11.0.2"'
+        in check_machine.java_problem()
+    )
     java(home, "21.0.1")
     java(path, "1.8.0_452")
     assert check_machine.java_problem() is None
@@ -55,7 +60,10 @@ def test_java_of_java_home_comes_before_the_one_on_the_path(path, tmp_path, monk
 def test_a_python_that_cannot_make_environments_is_named_with_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert "without ensurepip, which venv needs: `apt-get install python3." in check_machine.python_problem()
+    assert (
+        "without ensurepip, which venv needs: `apt-get install python3."
+        in check_machine.python_problem()
+    )
     program(Path(check_machine.PIP), "")
     assert check_machine.python_problem() is None
 
@@ -73,7 +81,12 @@ def test_make_begins_an_environment_without_pip_anew(tmp_path):
         "touch .venv/bin/pip && chmod +x .venv/bin/pip && printf '#!/bin/sh\\n' > .venv/bin/python",
     )
     for _ in range(2):
-        subprocess.run(["make", f"PYTHON={python}", ".venv/.ready"], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run(
+            ["make", f"PYTHON={python}", ".venv/.ready"],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
         (tmp_path / ".venv/.ready").unlink()  # another installation, not another environment
     assert (tmp_path / "calls").read_text().splitlines() == [
         "tools/check_machine.py",
@@ -85,7 +98,9 @@ def test_make_begins_an_environment_without_pip_anew(tmp_path):
 def test_jars_of_another_version_are_replaced_whole(tmp_path, monkeypatch):
     asked, refused = [], ["delta-storage"]
 
-    def fetch_jars(organisation: str, module: str, revision: str, folder: Path, *, transitive: bool) -> list[Path]:
+    def fetch_jars(
+        organisation: str, module: str, revision: str, folder: Path, *, transitive: bool
+    ) -> list[Path]:
         if module in refused:
             raise LocalClusterError(f"{module}: of other bytes")
         asked.append(module)

@@ -10,7 +10,9 @@ from truth.administration import Administration, AdministrationError
 
 NOT_SENT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out waiting for controller"))
 IN_FLIGHT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out in flight"))
-REFUSED = KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS, "Topic 'orders' already exists."))
+REFUSED = KafkaException(
+    KafkaError(KafkaError.TOPIC_ALREADY_EXISTS, "Topic 'orders' already exists.")
+)
 
 
 class Clients:
@@ -35,7 +37,9 @@ def administration(monkeypatch: pytest.MonkeyPatch, clients: Clients) -> Adminis
     return Administration(None)  # type: ignore[arg-type] - of which nothing is asked
 
 
-def test_a_request_that_waited_for_a_controller_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_waited_for_a_controller_is_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Brokers name any that they list as the controller, also one that was killed a moment ago."""
     clients = Clients(NOT_SENT, NOT_SENT, None)
     administration(monkeypatch, clients).delete_topics(["orders"])
@@ -44,10 +48,17 @@ def test_a_request_that_waited_for_a_controller_is_made_again(monkeypatch: pytes
 
 @pytest.mark.parametrize(
     ("outcomes", "left"),
-    [([NOT_SENT] * 4, 1), ([REFUSED, None], 1), ([IN_FLIGHT, None], 1), ([NOT_SENT, REFUSED, None], 1)],
+    [
+        ([NOT_SENT] * 4, 1),
+        ([REFUSED, None], 1),
+        ([IN_FLIGHT, None], 1),
+        ([NOT_SENT, REFUSED, None], 1),
+    ],
     ids=["never sent", "refused", "may have been done", "refused at last"],
 )
-def test_what_fails_is_said(monkeypatch: pytest.MonkeyPatch, outcomes: list[KafkaException | None], left: int) -> None:
+def test_what_fails_is_said(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[KafkaException | None], left: int
+) -> None:
     clients = Clients(*outcomes)
     with pytest.raises(AdministrationError, match=r"Timed out|already exists"):
         administration(monkeypatch, clients).delete_topics(["orders"])

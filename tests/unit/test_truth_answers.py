@@ -24,12 +24,20 @@ def change(at: float, **data: Any) -> Record:
     return record(at, "PARTITION_CHANGE_RECORD", partitionId=0, topicId="id", **data)
 
 
-# Broker 4 takes the place of 3 from 10.5 to 14; from 20 on 5 is added, until the topic is deleted at 30.
+# Broker 4 takes the place of 3 from 10.5 to 14; from 20 on 5 is added, until the topic is deleted
+# at 30.
 TRUTH = truth_of(
     [
         record(1, "TOPIC_RECORD", name="t", topicId="id"),
         record(
-            1, "PARTITION_RECORD", partitionId=0, topicId="id", replicas=[1, 3], isr=[1, 3], leader=1, leaderEpoch=0
+            1,
+            "PARTITION_RECORD",
+            partitionId=0,
+            topicId="id",
+            replicas=[1, 3],
+            isr=[1, 3],
+            leader=1,
+            leaderEpoch=0,
         ),
         change(10.5, replicas=[1, 4, 3], addingReplicas=[4], removingReplicas=[3]),
         change(14, replicas=[1, 4], isr=[1, 4], addingReplicas=[], removingReplicas=[]),

@@ -90,4 +90,6 @@ def test_the_seeds_of_tests_have_something_of_everything(seed, seconds):
     }  # fmt: skip
     if seconds > 60:
         assert any(len(step.brokers) == 2 for step in steps)
-        assert any(a.action == "pause" and b.action == "resume" and b.wait < 6 for a, b in pairwise(steps))
+        assert any(
+            a.action == "pause" and b.action == "resume" and b.wait < 6 for a, b in pairwise(steps)
+        )

@@ -1,4 +1,6 @@
-"""The comparison finds whatever is wrong: history made from a small truth, then spoilt in one place."""
+"""The comparison finds whatever is wrong: history made from a small truth, then spoilt in one
+place.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -41,10 +43,13 @@ def change(at: float, **data) -> Record:
 
 
 def broker(at: float, broker_id: int, fenced: int) -> Record:
-    return record(at, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=broker_id, brokerEpoch=1, fenced=fenced)
+    return record(
+        at, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=broker_id, brokerEpoch=1, fenced=fenced
+    )
 
 
-# Polled at 10, 12, 14, ... Broker 1, which leads, dies at 13; it is back at 21 and preferred at 23. Broker 3 lags from
+# Polled at 10, 12, 14, ... Broker 1, which leads, dies at 13; it is back at 21 and preferred at 23.
+# Broker 3 lags from
 # 30.2 to 30.6, which no poll sees, and from 34.5 to 37. At 41 the leader 1 goes and comes back within half a second. At
 # 50.2 broker 4 takes the place of 3.
 LOG = [
@@ -83,7 +88,9 @@ def history(truth: Truth, polls: list[Poll], trail: float = 0) -> list[Seen]:
     for each in polls:
         at = each.sent_at - timedelta(seconds=trail)
         state = at_time(truth.partitions[TOPIC, 0], at)
-        offline = tuple(b for b in sorted(state.replicas) if not at_time(truth.brokers[b], at).is_alive)
+        offline = tuple(
+            b for b in sorted(state.replicas) if not at_time(truth.brokers[b], at).is_alive
+        )
         seen = Seen(
             state.topic, TOPIC, 0, state.leader, state.leader_epoch, state.replicas, state.isr, offline,
             each.poll_id, None,
@@ -113,7 +120,13 @@ def rows(truth: Truth) -> list[Seen]:
 
 def test_true_states_agree(truth, watch, rows):
     score = compare_states(rows, watch, truth)
-    assert (score.claims, score.wrong, score.missing, score.late, score.trail) == (26, [], [], [], [])
+    assert (score.claims, score.wrong, score.missing, score.late, score.trail) == (
+        26,
+        [],
+        [],
+        [],
+        [],
+    )
     epochs = compare_epochs(rows, truth, shrinks_raise=False)
     assert (epochs.pairs, epochs.transitions, epochs.exact, epochs.wrong) == (4, 4, 3, [])
 
@@ -137,14 +150,26 @@ def listed(*spans: tuple[int, int, int | None]) -> list[SeenBroker]:
 
 def test_brokers_are_listed_while_they_live(truth, watch):
     others = [(b, 0, None) for b in (2, 3, 4)]
-    right = compare_brokers(listed((1, 0, 1), (1, 6, None), *others), watch, truth)  # fenced from 13 to 20.5
+    right = compare_brokers(
+        listed((1, 0, 1), (1, 6, None), *others), watch, truth
+    )  # fenced from 13 to 20.5
     assert (right.claims, right.wrong, right.late) == (104, [], [])
     early = compare_brokers(listed((1, 0, 0), (1, 6, None), *others), watch, truth)
     assert len(early.wrong) == 1  # at 12 it was alive, and had never not been
     late = compare_brokers(listed((1, 0, None), *others), watch, truth)
     assert (late.wrong, max(late.trail)) == ([], timedelta(seconds=7))
-    assert len(compare_brokers([*listed((1, 0, None), *others), *listed((9, 3, 3))], watch, truth).wrong) == 1
-    racked = [replace(row, rack="z") if row.broker_id == 2 else row for row in listed((1, 0, None), *others)]
+    assert (
+        len(
+            compare_brokers(
+                [*listed((1, 0, None), *others), *listed((9, 3, 3))], watch, truth
+            ).wrong
+        )
+        == 1
+    )
+    racked = [
+        replace(row, rack="z") if row.broker_id == 2 else row
+        for row in listed((1, 0, None), *others)
+    ]
     assert len(compare_brokers(racked, watch, truth).wrong) == 26
 
 
@@ -169,7 +194,9 @@ def test_a_state_that_never_was_is_found(truth, watch, rows, spoilt):
 def test_a_state_that_is_yet_to_come_is_found(truth, watch, rows):
     rows[1] = replace(rows[1], first_poll=POLLS[1].poll_id)  # leader 2 at 12
     rows[0] = replace(rows[0], last_poll=POLLS[0].poll_id)
-    assert [text.split(" at ")[1][:14] for text in compare_states(rows, watch, truth).wrong] == ["s/000000000001"]
+    assert [text.split(" at ")[1][:14] for text in compare_states(rows, watch, truth).wrong] == [
+        "s/000000000001"
+    ]
 
 
 def test_a_state_of_which_nothing_is_said_is_found(truth, watch, rows):
@@ -189,7 +216,9 @@ def test_answers_that_trail_are_measured(truth, watch):
 
 def test_answers_that_do_not_count_are_left_out_and_counted(truth, rows):
     rows[1] = replace(rows[1], leader=3)
-    polls = [replace(each, left_out="paused") if 2 <= n <= 5 else each for n, each in enumerate(POLLS)]
+    polls = [
+        replace(each, left_out="paused") if 2 <= n <= 5 else each for n, each in enumerate(POLLS)
+    ]
     score = compare_states(rows, Watch.over(polls, TOLERANCE), truth)
     assert (score.claims, score.wrong, dict(score.left_out)) == (22, [], {"paused": 4})
 
@@ -214,13 +243,18 @@ def test_an_unseen_reassignment_is_told_apart(truth, rows):
     told = leader_changes(rows, watch, shrinks_raise=False)
     assert compare_leader_changes(told, rows, watch, moved).faults == []
     exact = [
-        replace(each, epoch_semantics="exact", changes_min=1, changes_max=1) for each in told if each.changes_max < 1
+        replace(each, epoch_semantics="exact", changes_min=1, changes_max=1)
+        for each in told
+        if each.changes_max < 1
     ]
     assert compare_leader_changes(exact, rows, watch, moved).left_out["unseen_reassignment"] == 2
 
 
 def test_what_happened_by_the_log(truth):
-    assert [(t.at, t.before.leader, t.after.leader, t.reason, t.unclean) for t in leader_transitions(truth)] == [
+    assert [
+        (t.at, t.before.leader, t.after.leader, t.reason, t.unclean)
+        for t in leader_transitions(truth)
+    ] == [
         (second(13), 1, 2, "failover", False),
         (second(23), 2, 1, "preferred", False),
         (second(41), 1, 2, None, False),
@@ -246,19 +280,27 @@ def test_what_happened_by_the_log(truth):
 )
 def test_unclean_elections(change_, unclean):
     recovering = {"leaderRecoveryState": 1} if change_["leader"] == 4 else {}
-    log = [*LOG[:6], change(30, leader=-1, isr=[2], eligibleLeaderReplicas=[1], **recovering), change(31, **change_)]
+    log = [
+        *LOG[:6],
+        change(30, leader=-1, isr=[2], eligibleLeaderReplicas=[1], **recovering),
+        change(31, **change_),
+    ]
     last = leader_transitions(truth_of(log))[-1]
     assert (last.reason, last.unclean) == ("recovery", unclean)
 
 
-@pytest.mark.parametrize(("said", "faults"), [("proven", 0), ("suspected", 0), ("no", 1), (None, 0)])
+@pytest.mark.parametrize(
+    ("said", "faults"), [("proven", 0), ("suspected", 0), ("no", 1), (None, 0)]
+)
 def test_an_unclean_election_must_not_be_called_clean(said, faults):
     log = [
         *LOG[:6], change(30.5, leader=-1, isr=[2]), change(36.5, leader=3, isr=[3], leaderRecoveryState=1), LOG[-1],
     ]  # fmt: skip
     unclean = truth_of(log)
     rows, watch = history(unclean, POLLS), Watch.over(POLLS, TOLERANCE)
-    changes = [replace(each, unclean="no") for each in leader_changes(rows, watch, shrinks_raise=False)]
+    changes = [
+        replace(each, unclean="no") for each in leader_changes(rows, watch, shrinks_raise=False)
+    ]
     assert [each.leader for each in changes] == [-1, 3]
     changes[1] = replace(changes[1], unclean=said)
     score = compare_leader_changes(changes, rows, watch, unclean)
@@ -266,10 +308,18 @@ def test_an_unclean_election_must_not_be_called_clean(said, faults):
 
 
 def test_true_leader_changes_agree(truth, watch, rows):
-    score = compare_leader_changes(leader_changes(rows, watch, shrinks_raise=False), rows, watch, truth)
+    score = compare_leader_changes(
+        leader_changes(rows, watch, shrinks_raise=False), rows, watch, truth
+    )
     assert score.faults == []
     # From 40 to 42 leadership went and came back; at 50.4 the epoch rose and nobody else led.
-    assert (score.expected, score.given, score.recall, score.precision, sum(score.slack)) == (4, 4, 1.0, 1.0, 0)
+    assert (score.expected, score.given, score.recall, score.precision, sum(score.slack)) == (
+        4,
+        4,
+        1.0,
+        1.0,
+        0,
+    )
     assert (score.median_width, score.longest_trail) == (2.01, 0)
 
 
@@ -296,7 +346,8 @@ def test_a_wrong_leader_change_is_found(truth, watch, rows, spoilt, kind):
     assert kind in {fault.split(":")[0] for fault in score.faults}
 
 
-# Broker 1 goes and comes back, and an election gives leadership back to it; broker 2, which led meanwhile, is well.
+# Broker 1 goes and comes back, and an election gives leadership back to it; broker 2, which led
+# meanwhile, is well.
 REASONS = ["failover", "preferred", "unknown", "unknown"]
 
 
@@ -308,7 +359,9 @@ def test_reasons_are_unknown_only_where_the_log_leaves_them_so(truth, watch, row
     # From 40 to 42 leadership went and came back, and at 50.4 a reassignment raised the epoch.
     assert score.undecidable == 2
     for index, decided in enumerate(REASONS[:2]):
-        lazy = [replace(each, reason="unknown") if n == index else each for n, each in enumerate(told)]
+        lazy = [
+            replace(each, reason="unknown") if n == index else each for n, each in enumerate(told)
+        ]
         (fault,) = compare_leader_changes(lazy, rows, watch, truth).faults
         assert fault.startswith("needless")
         assert fault.endswith(decided)
@@ -338,9 +391,10 @@ def test_a_cause_that_is_due_must_be_there(truth, watch, rows):
     ]
     assert compare_isr_changes(told, watch, truth, look_ahead=LOOK_AHEAD).faults == []
     told[2] = replace(told[2], cause=None)
-    assert [fault.split(":")[0] for fault in compare_isr_changes(told, watch, truth, look_ahead=LOOK_AHEAD).faults] == [
-        "needless"
-    ]
+    assert [
+        fault.split(":")[0]
+        for fault in compare_isr_changes(told, watch, truth, look_ahead=LOOK_AHEAD).faults
+    ] == ["needless"]
     assert compare_isr_changes(told, watch, truth, look_ahead=timedelta(seconds=30)).faults == []
 
 
@@ -357,7 +411,9 @@ def test_a_row_that_rests_on_a_poll_that_proves_nothing_is_found(truth, rows):
 
 def test_a_leader_that_went_and_came_back_is_no_shrink(truth, watch, rows):
     changes = leader_changes(rows, watch, shrinks_raise=False)
-    said = [replace(each, reason="isr_shrink") for each in changes if each.leader == each.prev_leader]
+    said = [
+        replace(each, reason="isr_shrink") for each in changes if each.leader == each.prev_leader
+    ]
     score = compare_leader_changes(said, rows, watch, truth)
     assert (len(said), len(score.misjudged)) == (2, 1)
 
@@ -371,7 +427,8 @@ def test_true_isr_changes_agree(truth, watch, rows):
     changes = isr_changes(rows, watch)
     score = compare_isr_changes(changes, watch, truth, look_ahead=None)
     assert score.faults == []
-    # Broker 1 left and came back, 3 did and then left, 4 came; what was between 30.2 and 30.6 no poll had to see.
+    # Broker 1 left and came back, 3 did and then left, 4 came; what was between 30.2 and 30.6 no
+    # poll had to see.
     assert (score.expected, score.given, +score.left_out) == (6, 6, {"between_polls": 2})
 
 
@@ -420,14 +477,18 @@ def test_a_broker_that_goes_later_is_asked_for_where_a_poll_had_to_show_that(pol
 def test_an_isr_change_that_is_not_there_is_missed(truth, watch, rows):
     changes: list[IsrChange] = isr_changes(rows, watch)
     for index in range(len(changes)):
-        score = compare_isr_changes(changes[:index] + changes[index + 1 :], watch, truth, look_ahead=LOOK_AHEAD)
+        score = compare_isr_changes(
+            changes[:index] + changes[index + 1 :], watch, truth, look_ahead=LOOK_AHEAD
+        )
         assert len(score.missed) == 1
 
 
 def test_what_happened_before_the_first_poll_and_after_the_last_is_left_out(truth):
     polls = POLLS[4:10]  # 18 to 28
     watch, rows = Watch.over(polls, TOLERANCE), history(truth, polls)
-    leaders = compare_leader_changes(leader_changes(rows, watch, shrinks_raise=False), rows, watch, truth)
+    leaders = compare_leader_changes(
+        leader_changes(rows, watch, shrinks_raise=False), rows, watch, truth
+    )
     assert (leaders.expected, leaders.faults) == (1, [])
     assert dict(leaders.left_out) == {"before_first_poll": 1, "after_last_poll": 2}
 
@@ -464,7 +525,16 @@ def test_a_broker_that_is_behind_proves_not_that_nothing_changed(digest, is_behi
         ((row(2), topic(2, 4)), True),
         ((row(2), topic(2, 5)), False),
         ((row(2), topic(2, 4, leader=2)), False),
-        ((row(2), {**topic(2, 3), "partitions": [{"partition": 0, "leader_epoch": 3, "leader": 1, "isr": []}]}), False),
+        (
+            (
+                row(2),
+                {
+                    **topic(2, 3),
+                    "partitions": [{"partition": 0, "leader_epoch": 3, "leader": 1, "isr": []}],
+                },
+            ),
+            False,
+        ),
         ((row(2, brokers=[{"broker_id": 2}]),), False),
     ],
     ids=["raised", "lost and back", "moved", "shrunk", "not listed"],
@@ -487,18 +557,31 @@ def test_a_broker_that_lost_something_may_have_been_behind(last, accepted):
     ids=["nobody asked", "the other hung", "confirmed", "nothing new", "alone", "listed"],
 )
 def test_news_of_a_broker_that_was_not_listed_count_where_another_was_heard(answer, accepted):
-    """As silver has it (jobs.rules.silver.acceptance): else events would be wanted within bounds that no row has."""
+    """As silver has it (jobs.rules.silver.acceptance): else events would be wanted within bounds
+    that no row has.
+    """
     rows = [row(0), topic(0, 3), row(1, **{"broker_id": 3, **answer})]
     assert [poll.accepted for poll in polls_of(rows, [])] == [True, accepted]
 
 
 def test_an_answer_that_is_not_accepted_shows_nobody_to_have_been_behind():
     alone = row(2, 3, brokers=[{"broker_id": 3}, {"broker_id": 2}])  # broker 1 is not listed
-    assert [poll.accepted for poll in polls_of([row(0), row(1, digest=b"0"), alone], [])] == [True, True, False]
+    assert [poll.accepted for poll in polls_of([row(0), row(1, digest=b"0"), alone], [])] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_an_answer_that_is_not_accepted_is_not_what_the_next_one_says_again():
-    rows = [row(0), topic(0, 3), row(1, 3), topic(1, 4), row(2, 2, digest=b"1"), row(3, brokers=[{"broker_id": 1}])]
+    rows = [
+        row(0),
+        topic(0, 3),
+        row(1, 3),
+        topic(1, 4),
+        row(2, 2, digest=b"1"),
+        row(3, brokers=[{"broker_id": 1}]),
+    ]
     assert [poll.accepted for poll in polls_of(rows, [])] == [True, False, True, True]
 
 
@@ -520,14 +603,27 @@ def test_answers_with_a_lower_epoch_are_not_accepted():
 
 def test_a_topic_that_is_gone_or_another_lowers_no_epoch():
     other = {"topic_id": "B" * 22}
-    rows = [row(0), topic(0, 3), row(1), topic(1, 0, present=False), row(2), topic(2, 0, **other), row(3), topic(3, 2)]
+    rows = [
+        row(0),
+        topic(0, 3),
+        row(1),
+        topic(1, 0, present=False),
+        row(2),
+        topic(2, 0, **other),
+        row(3),
+        topic(3, 2),
+    ]
     assert [each.accepted for each in polls_of(rows, [])] == [True, True, True, False]
 
 
 def test_a_step_that_failed_is_a_fault():
-    journal = [Entry("cancel", "cancel", (), second(1), second(2), error) for error in (None, "timed out")]
+    journal = [
+        Entry("cancel", "cancel", (), second(1), second(2), error) for error in (None, "timed out")
+    ]
     assert failed_steps(journal) == ["cancel: timed out"]
-    verdict = Verdict("4.3.1", 1, "", StateScore(), StateScore(), EpochScore(), {}, {}, failed_steps(journal))
+    verdict = Verdict(
+        "4.3.1", 1, "", StateScore(), StateScore(), EpochScore(), {}, {}, failed_steps(journal)
+    )
     assert verdict.faults == ["a step failed: cancel: timed out"]
     stopped = Entry("stop", "stop 1", (1,), second(1), second(2), "it still runs")
     assert failed_on_nodes([*journal, stopped]) == ["stop 1: it still runs"]
@@ -545,7 +641,10 @@ def test_answers_of_brokers_that_were_paused_or_just_started_are_left_out():
     assert [n for n, each in enumerate(found) if each.left_out == "paused"] == list(range(5, 20))
     found = polls_of([row(n, broker_id=2) for n in range(30)], journal)
     assert [n for n, each in enumerate(found) if each.left_out == "started"] == list(range(12, 26))
-    assert all(each.left_out is None for each in polls_of([row(n, broker_id=3) for n in range(30)], journal))
+    assert all(
+        each.left_out is None
+        for each in polls_of([row(n, broker_id=3) for n in range(30)], journal)
+    )
 
 
 def test_of_a_broker_that_is_cut_off_answers_that_say_nothing_new_prove_nothing():

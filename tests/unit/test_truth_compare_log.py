@@ -1,5 +1,5 @@
-"""The comparison of the controllers' log finds whatever is wrong: the fold makes states of a random log, which agree,
-and then are spoilt in one place.
+"""The comparison of the controllers' log finds whatever is wrong: the fold makes states of a random
+log, which agree, and then are spoilt in one place.
 """
 
 import random

@@ -11,7 +11,9 @@ from truth.costs.score import Score
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 LAST = 99
-"""Records come from second 0 on, one a second, and are done as they come, but for those of 60 to 63."""
+"""Records come from second 0 on, one a second, and are done as they come, but for those of 60 to
+63.
+"""
 RESTS_FROM = 120.0
 
 
@@ -39,7 +41,11 @@ def told(seconds: float, **columns: Any) -> dict[str, Any]:
 
 def faults(row: dict[str, Any], committed: int = 0, work: Work = WORK, partition: int = 0) -> Score:
     seconds = float(row["first_poll"])
-    entry = {"partition": partition, "committed_offset": committed, "commit_read_after": at(seconds - 0.1)}
+    entry = {
+        "partition": partition,
+        "committed_offset": committed,
+        "commit_read_after": at(seconds - 0.1),
+    }
     entry |= {"commit_read_before": at(seconds), "ends_read_before": at(seconds + 0.5)}
     score = Score()
     lag.compare([row], {row["first_poll"]: [entry]}, work, at(RESTS_FROM), score)
@@ -72,7 +78,9 @@ def test_lag_is_within_its_bounds_and_exact_at_rest(
     seconds: float, least: int | None, most: int, fault: str | None
 ) -> None:
     score = faults(told(seconds, lag_min=least, lag_max=most))
-    assert [each.partition(": ")[2] for each in score.faults][:1] == ([] if fault is None else [fault])
+    assert [each.partition(": ")[2] for each in score.faults][:1] == (
+        [] if fault is None else [fault]
+    )
     assert (score.lags, score.at_rest) == (1, int(seconds >= RESTS_FROM + 3))
 
 
@@ -87,7 +95,9 @@ def test_a_commit_whose_answer_did_not_come_may_have_been_made() -> None:
     work = Work(DONE, sorted([*COMMITTED, lost], key=lambda each: each.called), WORK.appended)
     assert faults(told(62.2, lag_min=None, lag_max=3), work=work).faults == []
     assert faults(told(62.2, lag_min=None, lag_max=8), work=work).faults == []
-    assert faults(told(66.0, lag_min=None, lag_max=6), work=work).faults != [], "a later one was answered"
+    assert faults(told(66.0, lag_min=None, lag_max=6), work=work).faults != [], (
+        "a later one was answered"
+    )
 
 
 def cost(**columns: Any) -> dict[str, Any]:
@@ -115,7 +125,10 @@ def cost(**columns: Any) -> dict[str, Any]:
         ({"pause_ms_min": 5_400}, "silent for 4960 ms, at least 5400 by history"),
         ({"pause_ms_max": 4_500}, "silent for 4960 ms, at most 4500 by history"),
         ({"reprocessed_min": 1}, "0 done again, at least 1 by history"),
-        ({"last_commit_at": at(-5), "first_commit_at": at(-4)}, "nobody did anything about its gap"),
+        (
+            {"last_commit_at": at(-5), "first_commit_at": at(-4)},
+            "nobody did anything about its gap",
+        ),
         ({"close_reason": "next_rebalance", "pause_ms_min": 9_000}, None),
     ],
 )
@@ -132,4 +145,6 @@ def test_records_that_were_done_twice_are_counted() -> None:
     score = Score()
     pauses.compare([cost(reprocessed_max=2)], done, score)
     assert score.reprocessed == 3
-    assert [each.partition(": ")[2] for each in score.faults] == ["3 done again, at most 2 by history"]
+    assert [each.partition(": ")[2] for each in score.faults] == [
+        "3 done again, at most 2 by history"
+    ]

@@ -1,5 +1,5 @@
-"""The comparison of groups finds whatever is wrong: history as it was, then spoilt in one place. And the scripts are
-what they should be.
+"""The comparison of groups finds whatever is wrong: history as it was, then spoilt in one place.
+And the scripts are what they should be.
 """
 
 from dataclasses import replace
@@ -12,7 +12,17 @@ from truth.groups.compare import Round, compare, figures, rounds
 from truth.groups.happened import Call, Happened, Holder, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance, Storm, history_of
 from truth.groups.polled import Shown, compare_polled
-from truth.groups.script import CONSUMER, COOPERATIVE, KINDS, RANGE, SHARE, Deed, beginning, is_static, write
+from truth.groups.script import (
+    CONSUMER,
+    COOPERATIVE,
+    KINDS,
+    RANGE,
+    SHARE,
+    Deed,
+    beginning,
+    is_static,
+    write,
+)
 from truth.groups.storms import compare_loops, compare_storms, storms
 
 START = datetime(2026, 7, 1, 9, tzinfo=UTC)
@@ -29,15 +39,25 @@ def at(seconds: float) -> datetime:
 
 
 def holder(member_id: str, partitions: frozenset) -> Holder:
-    return Holder(member_id, member_id[0], INSTANCE if member_id.startswith("b") else None, partitions)
+    return Holder(
+        member_id, member_id[0], INSTANCE if member_id.startswith("b") else None, partitions
+    )
 
 
-def call(seconds: float, member_id: str, what: str, generation: int, partitions: frozenset = frozenset()) -> Call:
-    return Call(member_id[0], Told(at(seconds), what, member_id, generation, partitions, frozenset()))
+def call(
+    seconds: float, member_id: str, what: str, generation: int, partitions: frozenset = frozenset()
+) -> Call:
+    return Call(
+        member_id[0], Told(at(seconds), what, member_id, generation, partitions, frozenset())
+    )
 
 
 def happened(
-    action: str, begun: float, *holders: Holder, before: tuple[Holder, ...], calls: tuple[Call, ...] = ()
+    action: str,
+    begun: float,
+    *holders: Holder,
+    before: tuple[Holder, ...],
+    calls: tuple[Call, ...] = (),
 ) -> Happened:
     return Happened(
         group=GROUP,
@@ -78,7 +98,13 @@ HAPPENED = [
         calls=(call(20.5, "b-1", "revoked", 3, REST), call(22, "b-2", "assigned", 3, REST)),
     ),
     happened("move", 30, A_HALF, B_AGAIN, before=(A_HALF, B_AGAIN)),
-    happened("crash", 40, B_ALONE, before=(A_HALF, B_AGAIN), calls=(call(42.1, "b-2", "assigned", 4, HALF),)),
+    happened(
+        "crash",
+        40,
+        B_ALONE,
+        before=(A_HALF, B_AGAIN),
+        calls=(call(42.1, "b-2", "assigned", 4, HALF),),
+    ),
     happened("expire", 60, before=(B_ALONE,), calls=(call(60.1, "b-2", "revoked", 4, ALL),)),
 ]
 MOVES = [Move(1, at(30), at(33), {GROUP: 2})]
@@ -131,14 +157,30 @@ def rebalance(
 
 REBALANCES = [
     rebalance(0, 1, 2, ("member_joined",), person(None, A_ALONE)),
-    rebalance(1, 3, 12, ("member_joined",), person(A_ALONE, A_HALF), person(None, B_FIRST), phases=2),
+    rebalance(
+        1, 3, 12, ("member_joined",), person(A_ALONE, A_HALF), person(None, B_FIRST), phases=2
+    ),
     rebalance(3, 4, 42, ("member_left",), person(A_HALF, None), person(B_AGAIN, B_ALONE)),
-    rebalance(4, 5, 62, ("static_member_left", "group_emptied"), person(B_ALONE, None), end_reason="emptied"),
+    rebalance(
+        4,
+        5,
+        62,
+        ("static_member_left", "group_emptied"),
+        person(B_ALONE, None),
+        end_reason="emptied",
+    ),
 ]
 REBALANCES[1] = replace(REBALANCES[1], began_before=at(11.2))  # The record of its first generation.
 REBALANCES[1:] = [
-    replace(row, since_previous_ms=since, followed_coordinator_move=move is not None, coordinator_move_id=move)
-    for row, since, move in zip(REBALANCES[1:], (9_200, 29_000, 20_000), (None, "e-3", None), strict=True)
+    replace(
+        row,
+        since_previous_ms=since,
+        followed_coordinator_move=move is not None,
+        coordinator_move_id=move,
+    )
+    for row, since, move in zip(
+        REBALANCES[1:], (9_200, 29_000, 20_000), (None, "e-3", None), strict=True
+    )
 ]
 EVENTS = [
     GroupEvent("e-1", GROUP, "created", at(1.9), at(1.9)),
@@ -237,8 +279,14 @@ def test_what_history_has_and_nobody_did_is_found(lost):
 def test_two_generations_are_one_rebalance_only_when_something_moves_in_the_second():
     step = HAPPENED[1]
     assert rounds(step, 1) == [Round(1, 3, 2)]
-    three = (*step.calls, call(13.1, "a-1", "revoked", 3, HALF), call(14.1, "c-1", "assigned", 4, HALF))
-    assert rounds(replace(step, calls=three), 1) == [Round(1, 4, 3)]  # another came in the middle of it
+    three = (
+        *step.calls,
+        call(13.1, "a-1", "revoked", 3, HALF),
+        call(14.1, "c-1", "assigned", 4, HALF),
+    )
+    assert rounds(replace(step, calls=three), 1) == [
+        Round(1, 4, 3)
+    ]  # another came in the middle of it
     kept = [replace(each, told=replace(each.told, partitions=frozenset())) for each in step.calls]
     assert rounds(replace(step, calls=tuple(kept)), 1) == [Round(1, 2, 1), Round(2, 3, 1)]
     assert rounds(HAPPENED[2], 3) == []  # the same generation again
@@ -296,7 +344,12 @@ def test_rows_become_history():
         {"topic": None, "topic_id": "T", "partitions": [0, 1]},
         {"topic": "u", "topic_id": None, "partitions": [3]},
     ]
-    row = {**REBALANCES[0].__dict__, "rebalance_id": 7, "reasons": ["member_joined"], "began_after": None}
+    row = {
+        **REBALANCES[0].__dict__,
+        "rebalance_id": 7,
+        "reasons": ["member_joined"],
+        "began_after": None,
+    }
     del row["people"]
     member = {**person.__dict__, "rebalance_id": 7, "before": None, "after": assigned}
     history = history_of([row], [member], [EVENTS[0].__dict__], topics={"T": "t"})
@@ -318,7 +371,9 @@ def test_a_script_has_something_of_everything_and_leaves_nobody(kind, seed):
     assert wanted <= actions
     live: set[str] = set()
     for deed in deeds:
-        assert (deed.member in live) == (deed.action not in ("join", "crash_loop")) or deed.action == "grow"
+        assert (deed.member in live) == (
+            deed.action not in ("join", "crash_loop")
+        ) or deed.action == "grow"
         if deed.action in ("join", "crash_loop"):
             live.add(deed.member)
         elif deed.action in ("leave", "crash", "expire"):
@@ -333,8 +388,18 @@ def test_the_beginning_of_a_script_leaves_nobody_too(kind):
     whole = write(281, kind)
     script = beginning(whole, 4, 1)
     assert (script.before, script.after[0]) == (whole.before[:4], whole.after[0])
-    gone = [deed.member for step in script.before + script.after for deed in step if deed.action != "join"]
-    joined = {deed.member for step in script.before + script.after for deed in step if deed.action == "join"}
+    gone = [
+        deed.member
+        for step in script.before + script.after
+        for deed in step
+        if deed.action != "join"
+    ]
+    joined = {
+        deed.member
+        for step in script.before + script.after
+        for deed in step
+        if deed.action == "join"
+    }
     assert joined <= set(gone)
     assert [deed.action for deed in script.after[-1]] == ["leave"]
 
@@ -380,9 +445,15 @@ def test_a_storm_that_is_missing_or_another_is_found():
     rows = joins(4, 60)
     right = storm("crash_loop", 4, 60, "x")
     assert list(compare_storms(LOOPED, History(rows, [], [right]))) == []
-    for told in ([], [replace(right, rebalances=3)], [replace(right, last_before=at(1))], [right, right]):
+    for told in (
+        [],
+        [replace(right, rebalances=3)],
+        [replace(right, last_before=at(1))],
+        [right, right],
+    ):
         assert list(compare_storms(LOOPED, History(rows, [], told)))
-    # It crashed thrice and stayed, so that it joined four times: less than that was not told as often as it joined.
+    # It crashed thrice and stayed, so that it joined four times: less than that was not told as
+    # often as it joined.
     assert list(compare_loops(LOOPED, History(rows, [], [right]))) == []
     (fault,) = compare_loops(LOOPED, History(joins(3, 60), [], [storm("crash_loop", 3, 60, "x")]))
     assert fault == "x joined 4 times, 3 are in its crash loop"
@@ -392,7 +463,13 @@ def test_a_storm_that_is_missing_or_another_is_found():
 
 B_WAITS = replace(B_FIRST, partitions=NOTHING)
 POLLED = [
-    replace(REBALANCES[0], generation=None, prev_generation=None, began_after=at(-1), ended_after=at(1.5)),
+    replace(
+        REBALANCES[0],
+        generation=None,
+        prev_generation=None,
+        began_after=at(-1),
+        ended_after=at(1.5),
+    ),
     # The two phases, each seen.
     replace(
         rebalance(2, 2, 11.5, ("member_joined",), person(A_ALONE, A_HALF), person(None, B_WAITS)),
@@ -450,8 +527,16 @@ def test_of_a_share_group_polls_may_show_the_epoch_before_partitions_have_their_
     step = replace(happened("grow", 0, A_ALONE, before=(A_HALF,)), kind=SHARE)
     share = {"group_type": "share", "mode": None, "ended_after": at(0)}
     rows = [
-        replace(rebalance(1, 2, 1, ("same_members",), person(A_HALF, A_HALF)), began_after=at(-1), **share),
-        replace(rebalance(2, 3, 2, ("partitions_changed",), person(A_HALF, A_ALONE)), began_after=at(1), **share),
+        replace(
+            rebalance(1, 2, 1, ("same_members",), person(A_HALF, A_HALF)),
+            began_after=at(-1),
+            **share,
+        ),
+        replace(
+            rebalance(2, 3, 2, ("partitions_changed",), person(A_HALF, A_ALONE)),
+            began_after=at(1),
+            **share,
+        ),
     ]
 
     def is_found(one) -> bool:
@@ -464,8 +549,15 @@ def test_of_a_share_group_polls_may_show_the_epoch_before_partitions_have_their_
 
 def test_the_log_of_a_share_group_tells_as_one_two_epochs_that_polls_may_show():
     step = replace(happened("grow", 0, A_ALONE, before=(A_HALF,)), kind=SHARE)
-    first = replace(rebalance(1, 2, 1, ("same_members",)), group_type="share", began_after=at(0), ended_after=at(0))
-    logged = replace(rebalance(1, 3, 0.5, ("same_members",)), group_type="share", ended_before=at(2))
+    first = replace(
+        rebalance(1, 2, 1, ("same_members",)),
+        group_type="share",
+        began_after=at(0),
+        ended_after=at(0),
+    )
+    logged = replace(
+        rebalance(1, 3, 0.5, ("same_members",)), group_type="share", ended_before=at(2)
+    )
 
     def is_found(row) -> bool:
         found = compare_polled([step], History([first], []), History([row], []), EACH_SECOND).faults
@@ -479,11 +571,18 @@ def test_the_log_of_a_share_group_tells_as_one_two_epochs_that_polls_may_show():
 
 def test_a_rebalance_that_no_poll_tells_is_missed_and_one_too_many_is_found():
     for n in (0, 3, 4):
-        assert any(" rebalances and not 1 to" in each for each in polled(POLLED[:n] + POLLED[n + 1 :]))
-    assert any("2 rebalances and not 1 to 1" in each for each in polled([*POLLED[:4], POLLED[3], POLLED[4]]))
+        assert any(
+            " rebalances and not 1 to" in each for each in polled(POLLED[:n] + POLLED[n + 1 :])
+        )
+    assert any(
+        "2 rebalances and not 1 to 1" in each
+        for each in polled([*POLLED[:4], POLLED[3], POLLED[4]])
+    )
     assert any(
         "made 0 times" in each
-        for each in compare_polled(HAPPENED, History(POLLED, []), History([], []), EACH_SECOND).faults
+        for each in compare_polled(
+            HAPPENED, History(POLLED, []), History([], []), EACH_SECOND
+        ).faults
     )
 
 
@@ -499,7 +598,10 @@ def test_steps_between_which_no_poll_told_the_group_are_one():
     assert polled([both, *POLLED[3:]]), "polls told the quiet moment between them"
     assert any("0 rebalances" in each for each in polled(POLLED[3:], late))
     assert any("members after it" in each for each in polled([POLLED[0], *POLLED[3:]], late))
-    ends_late = [Shown(poll.sent_at, at(12)) if at(5) <= poll.sent_at < at(10) else poll for poll in EACH_SECOND]
+    ends_late = [
+        Shown(poll.sent_at, at(12)) if at(5) <= poll.sent_at < at(10) else poll
+        for poll in EACH_SECOND
+    ]
     assert polled([both, *POLLED[3:]], ends_late) == [], "when they told it the next step had begun"
 
 
@@ -514,4 +616,6 @@ def test_polls_count_epochs():
     row = replace(POLLED[0], generation=4, group_type="consumer")
     logged = History([replace(row, generation=5)], [])
     faults = compare_polled([one], History([row], EVENTS[:1]), logged, EACH_SECOND).faults
-    assert [each.rpartition(": ")[0].rpartition(": ")[2] for each in faults] == ["it reached epoch 5"]
+    assert [each.rpartition(": ")[0].rpartition(": ")[2] for each in faults] == [
+        "it reached epoch 5"
+    ]

@@ -1,5 +1,5 @@
-"""The comparison of what lasts finds whatever is wrong: the folds make history of polls of a small truth, which agrees,
-and then is spoilt in one place.
+"""The comparison of what lasts finds whatever is wrong: the folds make history of polls of a small
+truth, which agrees, and then is spoilt in one place.
 """
 
 from collections.abc import Callable, Iterable
@@ -61,16 +61,26 @@ def change(at: float, topic_id: str, partition: int = 0, **data: Any) -> Record:
 
 
 def broker(at: float, broker_id: int, fenced: int) -> Record:
-    return record(at, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=broker_id, brokerEpoch=1, fenced=fenced)
+    return record(
+        at, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=broker_id, brokerEpoch=1, fenced=fenced
+    )
 
 
-# Polled at 10, 12, 14, ... Broker 1 is cut off at 12.5 and fenced at 17, by when it has lost what it led; it comes back
-# at 25 and is preferred at 29. Broker 3 lags from 32.5 to 37, and again from 47 to 49: one incident. Broker 2 dies at
+# Polled at 10, 12, 14, ... Broker 1 is cut off at 12.5 and fenced at 17, by when it has lost what
+# it led; it comes back at 25 and is preferred at 29. Broker 3 lags from 32.5 to 37, and again from
+# 47 to 49: one incident. Broker 2 dies at
 # 52.5 and leaves clicks-0 without a leader until 57. At 61 clicks is deleted, at 65 it is made again. Broker 3 lags
 # once more from 131 on, which is another incident.
 LOG = [
     *(record(0, "REGISTER_BROKER_RECORD", brokerId=b, rack=None, fenced=False) for b in (1, 2, 3)),
-    record(0.5, "CONFIG_RECORD", resourceType=2, resourceName="orders", name="min.insync.replicas", value="2"),
+    record(
+        0.5,
+        "CONFIG_RECORD",
+        resourceType=2,
+        resourceName="orders",
+        name="min.insync.replicas",
+        value="2",
+    ),
     *topic(1, "orders", ORDERS, [1, 2, 3], [2, 3, 1]),
     *topic(1, "clicks", CLICKS, [2, 3]),
     change(17, ORDERS, leader=2, isr=[2, 3]),
@@ -112,9 +122,15 @@ def sent(n: int) -> datetime:
     return second(10) + n * STEP
 
 
-def shown(truth: Truth, at: datetime) -> tuple[dict[int, str | None], dict[str, tuple[str, list[dict[str, Any]]]]]:
+def shown(
+    truth: Truth, at: datetime
+) -> tuple[dict[int, str | None], dict[str, tuple[str, list[dict[str, Any]]]]]:
     """The brokers, and the topics with ids and partitions, that an answer shows."""
-    live = {b: None for b, states in truth.brokers.items() if (state := at_time(states, at)) and state.is_alive}
+    live = {
+        b: None
+        for b, states in truth.brokers.items()
+        if (state := at_time(states, at)) and state.is_alive
+    }
     topics: dict[str, tuple[str, list[dict[str, Any]]]] = {}
     for key, states in sorted(truth.partitions.items()):
         state, ended_at = at_time(states, at), truth.ends_at(key)
@@ -134,15 +150,25 @@ def shown(truth: Truth, at: datetime) -> tuple[dict[int, str | None], dict[str, 
 def answer(truth: Truth, n: int) -> Answer:
     """Of a broker that is never behind."""
     brokers, topics = shown(truth, sent(n))
-    told = good_answer("20261121T080000Z-00000000", n, sent(n), brokers, {}, batch=n // 5, broker_id=3)
+    told = good_answer(
+        "20261121T080000Z-00000000", n, sent(n), brokers, {}, batch=n // 5, broker_id=3
+    )
     told.received_at, told.interval_ms = sent(n) + LATENCY, STEP // timedelta(milliseconds=1)
     told.topics = {
-        name: {"topic_id": topic_id, "error_code": 0, "is_internal": False, "partitions": partitions}
+        name: {
+            "topic_id": topic_id,
+            "error_code": 0,
+            "is_internal": False,
+            "partitions": partitions,
+        }
         for name, (topic_id, partitions) in topics.items()
     }
     told.enriched = {"configs": "ok"}
-    told.enrichments = {"configs": {(name,): (2 if name == "orders" else 1, False) for name in ("orders", "clicks")}}
-    # Broker 1 is asked at 14 (it knows all still), at 18, when it was behind for a second, at 22, and when it is back.
+    told.enrichments = {
+        "configs": {(name,): (2 if name == "orders" else 1, False) for name in ("orders", "clicks")}
+    }
+    # Broker 1 is asked at 14 (it knows all still), at 18, when it was behind for a second, at 22,
+    # and when it is back.
     if n in (2, 4, 6, 11):
         behind = n in (4, 6)
         told.witnesses = [
@@ -171,14 +197,25 @@ def made(truth: Truth) -> History:
     lake, answers = Lake("prod"), [answer(truth, n) for n in NUMBERS]
     lake.take(bronze_rows("prod", answers), [each.poll_id for each in answers], "id-prod")
     rows = {table: list(of_table.values()) for table, of_table in lake.tables.items()}
-    states = {table.full_name: rows[table.full_name] for table in silver.SNAPSHOTS if table.full_name in rows}
+    states = {
+        table.full_name: rows[table.full_name]
+        for table in silver.SNAPSHOTS
+        if table.full_name in rows
+    }
     news = News.of(states, None, lake.polls[-1].id, lake.polls[-1].at)
     for fold in (isr_shrink.fold, leaders.fold):
-        rows |= {table: list(each) for table, each in fold(None, {}, news, Thresholds()).rows.items()}
+        rows |= {
+            table: list(each) for table, each in fold(None, {}, news, Thresholds()).rows.items()
+        }
 
     def of(table: str, kind: Any) -> list[Any]:
         return [
-            kind(**{name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in kind.__slots__})
+            kind(
+                **{
+                    name: tuple(row[name]) if isinstance(row[name], list) else row[name]
+                    for name in kind.__slots__
+                }
+            )
             for row in sorted(rows[table], key=lambda row: row.get("poll", row.get("first_poll")))
         ]
 
@@ -194,7 +231,15 @@ def made(truth: Truth) -> History:
 TRUTH = truth_of(LOG)
 WATCH = Watch.over(
     [
-        Poll(f"20261121T080000Z-00000000/{n:012d}", sent(n), sent(n) + LATENCY, 3, STEP, accepted=True, left_out=None)
+        Poll(
+            f"20261121T080000Z-00000000/{n:012d}",
+            sent(n),
+            sent(n) + LATENCY,
+            3,
+            STEP,
+            accepted=True,
+            left_out=None,
+        )
         for n in NUMBERS
     ],
     tolerance(STEP),
@@ -226,7 +271,11 @@ def spoilt(rows: list[Any], index: int, change: Callable[[Any], dict[str, Any]])
 
 def find(rows: list[Any], **such: Any) -> int:
     """The first row that is such."""
-    return next(n for n, row in enumerate(rows) if all(getattr(row, name) == value for name, value in such.items()))
+    return next(
+        n
+        for n, row in enumerate(rows)
+        if all(getattr(row, name) == value for name, value in such.items())
+    )
 
 
 def test_the_folds_agree_with_the_truth(history: History) -> None:
@@ -238,13 +287,20 @@ def test_the_folds_agree_with_the_truth(history: History) -> None:
     assert [(row.broker_id, row.partitions, row.worst_level) for row in history.incidents] == [
         (1, 2, "at_min_isr"), (3, 2, "offline"), (2, 2, "at_min_isr"), (3, 1, "at_min_isr"),
     ]  # fmt: skip
-    assert [(row.broker_id, row.epochs_behind, row.end_reason) for row in history.stale] == [(1, 1, "caught_up")]
+    assert [(row.broker_id, row.epochs_behind, row.end_reason) for row in history.stale] == [
+        (1, 1, "caught_up")
+    ]
 
 
 def test_levels_of_min_isr_are_wanted_where_it_was_known(history: History) -> None:
-    """An incident of which the enrichment told no min ISR is under-replicated at worst, as far as anybody could see."""
+    """An incident of which the enrichment told no min ISR is under-replicated at worst, as far as
+    anybody could see.
+    """
     row = next(row for row in history.incidents if row.worst_level == "at_min_isr")
-    seen = [replace(row, worst_level="under_replicated") if each is row else each for each in history.incidents]
+    seen = [
+        replace(row, worst_level="under_replicated") if each is row else each
+        for each in history.incidents
+    ]
     assert kinds(compare_incidents(seen, history.settings, WATCH, TRUTH)) == {"misjudged"}
     assert compare_incidents(seen, [], WATCH, TRUTH).faults == []
 
@@ -281,7 +337,11 @@ def test_an_episode_that_is_not_there_is_missed(history: History) -> None:
 
 
 def test_a_min_isr_that_the_topic_does_not_ask_for_is_found(history: History) -> None:
-    rows = spoilt(history.settings, find(history.settings, topic="orders"), lambda _: {"min_insync_replicas": 1})
+    rows = spoilt(
+        history.settings,
+        find(history.settings, topic="orders"),
+        lambda _: {"min_insync_replicas": 1},
+    )
     assert kinds(scores(replace(history, settings=rows))["episodes"]) == {"wrong"}
 
 
@@ -328,7 +388,10 @@ def test_a_balance_that_is_not_there_is_found(history: History) -> None:
 
 STALE = [
     (lambda _: {"broker_id": 2}, {"wrong", "missed"}),
-    (lambda _: {"began_before": second(16)}, {"wrong"}),  # it was cut off, and there was nothing to know
+    (
+        lambda _: {"began_before": second(16)},
+        {"wrong"},
+    ),  # it was cut off, and there was nothing to know
     (lambda _: {"began_after": second(20)}, {"outside"}),
     (lambda _: {"ended_before": second(20)}, {"outside"}),
     (lambda _: {"ended_after": second(60), "ended_before": second(62)}, {"outside"}),

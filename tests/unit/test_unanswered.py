@@ -1,4 +1,6 @@
-"""The lines of the log about questions that get no answer again and again, and what status says of them."""
+"""The lines of the log about questions that get no answer again and again, and what status says of
+them.
+"""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -41,24 +43,40 @@ OFF = "failed: put off: no time is left before the next poll"
         (
             [FAILED] * 5 + ["ok", "ok"],
             [
-                f"2 groups got no answer 3 times in a row {SINCE}0Z: {WHY}; polls are good meanwhile",
+                (
+                    f"2 groups got no answer 3 times in a row {SINCE}0Z: {WHY}; polls are good "
+                    "meanwhile"
+                ),
                 "5 groups is answered again, after 5 failures in a row",
             ],
         ),
         (
             ["ok", FAILED, OFF, OFF, "ok: some"],
             [
-                f"3 groups got no answer 3 times in a row {SINCE}1Z: {WHY}; polls are good meanwhile",
+                (
+                    f"3 groups got no answer 3 times in a row {SINCE}1Z: {WHY}; polls are good "
+                    "meanwhile"
+                ),
                 "4 groups is answered again, after 3 failures in a row",
             ],
         ),
         (
             [OFF] * 4,
-            [f"2 groups got no answer 3 times in a row {SINCE}0Z: {OFF[8:]}; polls are good meanwhile"],
+            [
+                (
+                    f"2 groups got no answer 3 times in a row {SINCE}0Z: {OFF[8:]}; polls are "
+                    "good meanwhile"
+                )
+            ],
         ),
         (
             ["not_allowed"] * 4,
-            [f"2 groups got no answer 3 times in a row {SINCE}0Z: not_allowed: {TO_DO}; polls are good meanwhile"],
+            [
+                (
+                    f"2 groups got no answer 3 times in a row {SINCE}0Z: not_allowed: {TO_DO}; "
+                    "polls are good meanwhile"
+                )
+            ],
         ),
     ],
 )
@@ -68,10 +86,17 @@ def test_one_line_when_it_begins_and_one_when_it_ends(outcomes: list[str], said:
 
 def test_each_cluster_and_each_kind_has_its_own() -> None:
     unanswered = Unanswered()
-    rows = [answer(n, FAILED, kind, cluster) for n in range(AGAIN) for kind in ("a", "b") for cluster in ("c\x1b", "d")]
+    rows = [
+        answer(n, FAILED, kind, cluster)
+        for n in range(AGAIN)
+        for kind in ("a", "b")
+        for cluster in ("c\x1b", "d")
+    ]
     rows += [answer(n, "ok", "well") for n in range(AGAIN)]
     found = sorted(line.partition(" got")[0] for _, line in unanswered.see(reversed(rows)))
-    assert found == [f"cluster {cluster}: {kind}" for cluster in ("c\\x1b", "d") for kind in ("a", "b")]
+    assert found == [
+        f"cluster {cluster}: {kind}" for cluster in ("c\\x1b", "d") for kind in ("a", "b")
+    ]
 
 
 def test_what_is_said_is_one_printable_line() -> None:

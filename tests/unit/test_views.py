@@ -30,7 +30,13 @@ def rows_of(lake: duckdb.DuckDBPyConnection, view: str, cluster: str) -> list[Ro
 def test_moves_are_events_of_the_groups_that_were_there(lake: duckdb.DuckDBPyConnection) -> None:
     found = rows_of(lake, "group_events", MOVES)
     assert {
-        (row["group_id"], row["prev_broker_id"], row["broker_id"], row["began_after"], row["began_before"])
+        (
+            row["group_id"],
+            row["prev_broker_id"],
+            row["broker_id"],
+            row["began_after"],
+            row["began_before"],
+        )
         for row in found
     } == {
         *((group, 1, 2, at(190), at(201)) for group in ("here", "gone", "just there")),
@@ -38,11 +44,17 @@ def test_moves_are_events_of_the_groups_that_were_there(lake: duckdb.DuckDBPyCon
         *((group, -1, 1, at(400), at(411)) for group in ("here", "late", "back", "just there")),
     }
     assert len({row["id"] for row in found}) == len(found) == 11
-    assert {(row["event"], row["source"], row["log_partition"]) for row in found} == {("coordinator_moved", "polls", 3)}
+    assert {(row["event"], row["source"], row["log_partition"]) for row in found} == {
+        ("coordinator_moved", "polls", 3)
+    }
 
 
-def test_coordinators_and_the_moves_that_rebalances_followed(lake: duckdb.DuckDBPyConnection) -> None:
-    move = {(row["group_id"], row["poll"]): row["id"] for row in rows_of(lake, "group_events", MOVES)}
+def test_coordinators_and_the_moves_that_rebalances_followed(
+    lake: duckdb.DuckDBPyConnection,
+) -> None:
+    move = {
+        (row["group_id"], row["poll"]): row["id"] for row in rows_of(lake, "group_events", MOVES)
+    }
     told = by_id(
         ask(lake, f"SELECT * FROM gold.rebalances WHERE cluster IN ('{MOVES}', 'never polled')"),
         *("coordinator", "followed_coordinator_move", "coordinator_move_id"),
@@ -60,19 +72,26 @@ def test_coordinators_and_the_moves_that_rebalances_followed(lake: duckdb.DuckDB
 
 
 def test_a_move_has_the_id_that_it_always_had(lake: duckdb.DuckDBPyConnection) -> None:
-    (row,) = ask(lake, f"SELECT id, poll FROM gold.group_events WHERE group_id = 'gone' AND cluster = '{MOVES}'")
+    (row,) = ask(
+        lake,
+        f"SELECT id, poll FROM gold.group_events WHERE group_id = 'gone' AND cluster = '{MOVES}'",
+    )
     # md5 of "id-moves\ngone\ncoordinator_moved\ns/000000000020"
     assert row == {"id": "b5d24054cf0fd5efc5859a57a6aab077", "poll": poll(20)}
 
 
 def test_nobody_coordinates_while_the_topic_is_gone(lake: duckdb.DuckDBPyConnection) -> None:
     names = ("group_id", "broker_id", "prev_sent_at", "valid_from", "valid_to")
-    assert {tuple(row[name] for name in names) for row in rows_of(lake, "group_coordinators", ENDED)} == {
+    assert {
+        tuple(row[name] for name in names) for row in rows_of(lake, "group_coordinators", ENDED)
+    } == {
         ("here", 1, None, at(1), at(201)),
         ("here", 2, at(390), at(401), None),
     }
     assert len(rows_of(lake, "group_coordinators", ENDED)) == 2
-    assert by_id(rows_of(lake, "rebalances", ENDED), "coordinator", "followed_coordinator_move") == {
+    assert by_id(
+        rows_of(lake, "rebalances", ENDED), "coordinator", "followed_coordinator_move"
+    ) == {
         "while there": (1, False),
         "meanwhile": (None, None),
         # Who led before the topic came back is not known, so it may have moved.
@@ -82,7 +101,9 @@ def test_nobody_coordinates_while_the_topic_is_gone(lake: duckdb.DuckDBPyConnect
 
 
 def test_leaders_and_moves_months_away_count(lake: duckdb.DuckDBPyConnection) -> None:
-    assert by_id(rows_of(lake, "rebalances", MONTHS), "coordinator", "followed_coordinator_move") == {
+    assert by_id(
+        rows_of(lake, "rebalances", MONTHS), "coordinator", "followed_coordinator_move"
+    ) == {
         "led for months": (1, False),
         "went on for months, to the move": (1, True),
         "goes on since before the move": (1, True),
@@ -94,7 +115,10 @@ def test_leaders_and_moves_months_away_count(lake: duckdb.DuckDBPyConnection) ->
 def test_coordinators_over_time(lake: duckdb.DuckDBPyConnection) -> None:
     rows = [row for row in rows_of(lake, "group_coordinators", MOVES) if row["group_id"] == "back"]
     names = ("broker_id", "prev_sent_at", "valid_from", "valid_to")
-    assert [tuple(row[name] for name in names) for row in sorted(rows, key=lambda row: row["valid_from"])] == [
+    assert [
+        tuple(row[name] for name in names)
+        for row in sorted(rows, key=lambda row: row["valid_from"])
+    ] == [
         (1, None, at(1), at(201)),
         (2, at(190), at(201), at(401)),
         (-1, at(390), at(401), at(411)),
@@ -112,7 +136,14 @@ def test_polls_bound_the_begins_of_classic_rebalances(lake: duckdb.DuckDBPyConne
         "of another type": (None, None),
         "of polls": (None, None),
     }
-    found = by_id(rows, "began_after", "began_before", "duration_ms_min", "duration_ms_max", "since_previous_ms")
+    found = by_id(
+        rows,
+        "began_after",
+        "began_before",
+        "duration_ms_min",
+        "duration_ms_max",
+        "since_previous_ms",
+    )
     # It is 36 s then from the end of the one before to its begin.
     assert found["emptied"] == (at(85), at(140), 20_000, 31_000, 36_000)
     assert found["known closer"] == (at(25), at(50), 20_000, 26_000, 6_000)
@@ -132,7 +163,9 @@ def test_partitions_that_nobody_has(lake: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_members_have_the_names_of_topics(lake: duckdb.DuckDBPyConnection) -> None:
-    assert by_id(rows_of(lake, "rebalance_members", TOPICS), "before", "after", key="member_id") == {
+    assert by_id(
+        rows_of(lake, "rebalance_members", TOPICS), "before", "after", key="member_id"
+    ) == {
         "a": (
             [
                 {"topic": "orders", "topic_id": None, "partitions": [0]},
@@ -150,9 +183,16 @@ def test_members_have_the_names_of_topics(lake: duckdb.DuckDBPyConnection) -> No
 
 @pytest.mark.parametrize(
     ("view", "key"),
-    [("rebalances", "id"), ("rebalance_members", "rebalance_id"), ("group_events", "id"), ("rebalance_storms", "id")],
+    [
+        ("rebalances", "id"),
+        ("rebalance_members", "rebalance_id"),
+        ("group_events", "id"),
+        ("rebalance_storms", "id"),
+    ],
 )
-def test_what_polls_told_gives_way_to_the_log(lake: duckdb.DuckDBPyConnection, view: str, key: str) -> None:
+def test_what_polls_told_gives_way_to_the_log(
+    lake: duckdb.DuckDBPyConnection, view: str, key: str
+) -> None:
     assert sorted(row[key] for row in rows_of(lake, view, HIDDEN)) == [
         "both log 150",
         "both log 90",
@@ -167,8 +207,20 @@ def test_views_have_the_columns_that_the_tables_had(lake: duckdb.DuckDBPyConnect
         (
             "rebalances",
             groups.REBALANCES_TOLD,
-            {"partitions_unassigned", "coordinator", "followed_coordinator_move", "coordinator_move_id"}
-            | {"narrowed_after", "narrowed_before", "is_open", "partitions_committed", "pause_ms_min", "pause_ms_max"}
+            {
+                "partitions_unassigned",
+                "coordinator",
+                "followed_coordinator_move",
+                "coordinator_move_id",
+            }
+            | {
+                "narrowed_after",
+                "narrowed_before",
+                "is_open",
+                "partitions_committed",
+                "pause_ms_min",
+                "pause_ms_max",
+            }
             | {"lag_before", "lag_peak", "lag_back_after", "lag_back_before"}
             | {"reprocessed_min", "reprocessed_max", "lost_unread"},
             {"assigned"},
@@ -177,7 +229,9 @@ def test_views_have_the_columns_that_the_tables_had(lake: duckdb.DuckDBPyConnect
         ("group_events", groups.GROUP_EVENTS_TOLD, {"broker_id", "prev_broker_id"}, set()),
         ("rebalance_storms", groups.REBALANCE_STORMS_TOLD, set(), set()),
     ):
-        names = [column[0] for column in lake.execute(f"SELECT * FROM gold.{view} LIMIT 0").description]
+        names = [
+            column[0] for column in lake.execute(f"SELECT * FROM gold.{view} LIMIT 0").description
+        ]
         told = {column.name for column in table.columns}
         assert len(names) == len(set(names))
         assert set(names) == told - {"is_live", "part"} - without | besides
@@ -188,12 +242,33 @@ def test_views_have_the_columns_that_the_tables_had(lake: duckdb.DuckDBPyConnect
 
 
 def test_aggregates_of_commits_are_rows() -> None:
-    entries = [{"topic": "t", "partition": n, "commits": n, "last_committed": 7 * n} for n in range(3)]
-    row = {"cluster": "c", "log_partition": 4, "record": "commits", "group_id": "g", "offset": 8, "next_offset": 30}
-    rows = [row | {"offset_commits": entries, "producer_id": 9}, row | {"record": "read", "group_id": None}]
+    entries = [
+        {"topic": "t", "partition": n, "commits": n, "last_committed": 7 * n} for n in range(3)
+    ]
+    row = {
+        "cluster": "c",
+        "log_partition": 4,
+        "record": "commits",
+        "group_id": "g",
+        "offset": 8,
+        "next_offset": 30,
+    }
+    rows = [
+        row | {"offset_commits": entries, "producer_id": 9},
+        row | {"record": "read", "group_id": None},
+    ]
     with duckdb_lake({bronze.GROUP_LOG: rows}, bronze.VIEWS) as lake:
         found = ask(lake, "SELECT * FROM bronze.offset_commits")
-    names = ("group_id", "producer_id", "offset", "next_offset", "topic", "partition", "commits", "last_committed")
+    names = (
+        "group_id",
+        "producer_id",
+        "offset",
+        "next_offset",
+        "topic",
+        "partition",
+        "commits",
+        "last_committed",
+    )
     assert [tuple(each[name] for name in names) for each in found] == [
         ("g", 9, 8, 30, "t", n, n, 7 * n) for n in range(3)
     ]
@@ -204,16 +279,37 @@ def test_the_log_takes_the_place_of_what_polls_tell_of_removed_commits() -> None
     told = cluster | {"topic": "t", "committed_offset": 5, "is_group_gone": False}
 
     def polled(group_id: str, partition: int, seconds: float, **more: Any) -> Row:
-        bounds = {"removed_after": at(seconds - 30), "removed_before": at(seconds), "poll": poll(int(seconds) // 10)}
+        bounds = {
+            "removed_after": at(seconds - 30),
+            "removed_before": at(seconds),
+            "poll": poll(int(seconds) // 10),
+        }
         return told | {"group_id": group_id, "partition": partition} | bounds | more
 
     def logged(group_id: str, offset: int, seconds: float, *partitions: int) -> Row:
-        removed = {"topic": "t", "removed_offset": offset, "removed_timestamp": at(seconds), "last_committed": 6}
+        removed = {
+            "topic": "t",
+            "removed_offset": offset,
+            "removed_timestamp": at(seconds),
+            "last_committed": 6,
+        }
         entries = [removed | {"partition": partition} for partition in partitions]
-        row = cluster | {"log_partition": 3, "offset": offset, "record": "commits", "group_id": group_id, "chunk": 0}
+        row = cluster | {
+            "log_partition": 3,
+            "offset": offset,
+            "record": "commits",
+            "group_id": group_id,
+            "chunk": 0,
+        }
         return row | {"next_offset": offset + 1, "offset_commits": entries}
 
-    tombstone = cluster | {"log_partition": 3, "offset": 12, "record": "record", "type": 2, "is_tombstone": True}
+    tombstone = cluster | {
+        "log_partition": 3,
+        "offset": 12,
+        "record": "record",
+        "type": 2,
+        "is_tombstone": True,
+    }
     log = [
         logged("deleted", 11, 100, 0, 1),
         tombstone | {"group_id": "deleted", "timestamp": at(100)},
@@ -233,11 +329,19 @@ def test_the_log_takes_the_place_of_what_polls_tell_of_removed_commits() -> None
         polled("gone", 0, 220, is_group_gone=True),
     ]
     with duckdb_lake(
-        {bronze.GROUP_LOG: log, consumption.REMOVED_COMMITS_TOLD: polls}, (*bronze.VIEWS, groups.REMOVED_COMMITS)
+        {bronze.GROUP_LOG: log, consumption.REMOVED_COMMITS_TOLD: polls},
+        (*bronze.VIEWS, groups.REMOVED_COMMITS),
     ) as lake:
         found = ask(lake, "SELECT * FROM gold.removed_commits")
     assert {
-        (row["group_id"], row["partition"], row["source"], row["reason"], row["removed_after"], row["removed_before"])
+        (
+            row["group_id"],
+            row["partition"],
+            row["source"],
+            row["reason"],
+            row["removed_after"],
+            row["removed_before"],
+        )
         for row in found
     } == {
         ("deleted", 0, "log", "group_deleted", at(100), at(100)),

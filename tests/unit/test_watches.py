@@ -41,7 +41,9 @@ class GroupLogs:
         self.made[number].append(partition, commit_of("g"), commit_of("h"))
 
     def is_at_end(self, number: int, place: dict[str, Any]) -> bool:
-        return all(self.made[number].end(int(each)) == offset for each, offset in place["next"].items())
+        return all(
+            self.made[number].end(int(each)) == offset for each, offset in place["next"].items()
+        )
 
 
 class ClusterLogs:
@@ -54,7 +56,10 @@ class ClusterLogs:
 
     def add(self) -> tuple[Listening, Callable[[str], dict[str, str]]]:
         self.made.append(Quorum(holds=True))
-        return self.made[-1].listening(), lambda servers: {SERVERS: servers, "clusterId": CLUSTER_ID}
+        return self.made[-1].listening(), lambda servers: {
+            SERVERS: servers,
+            "clusterId": CLUSTER_ID,
+        }
 
     def news(self, number: int = 0, _: int = 0) -> None:
         self.made[number].write(topic("a"))
@@ -85,7 +90,8 @@ class Stream:
         deadline = time.monotonic() + 20
         aliases = [f"c{number}" for number in range(len(self.logs.made))]
         while not all(
-            alias in self.at and self.logs.is_at_end(number, self.at[alias]) for number, alias in enumerate(aliases)
+            alias in self.at and self.logs.is_at_end(number, self.at[alias])
+            for number, alias in enumerate(aliases)
         ):
             assert time.monotonic() < deadline
             self.batch()
@@ -97,18 +103,24 @@ class Stream:
     def rows(self) -> list[dict[str, Any]]:
         """Those of the last batch."""
         tasks = self.reader.partitions(self.before, self.at)
-        return [row for task in tasks for batch in self.reader.read(task) for row in batch.to_pylist()]
+        return [
+            row for task in tasks for batch in self.reader.read(task) for row in batch.to_pylist()
+        ]
 
 
 @contextmanager
-def streaming(logs: Any, clusters: int = 1, **options: str) -> Iterator[tuple[Stream, list[Listening]]]:
+def streaming(
+    logs: Any, clusters: int = 1, **options: str
+) -> Iterator[tuple[Stream, list[Listening]]]:
     with ExitStack() as stack:
         given, listening = {}, []
         for number in range(clusters):
             server, options_of = logs.add()
             listening.append(stack.enter_context(server))
             given[f"c{number}"] = options_of(server.servers)
-        stream = Stream(logs, given, {"minCommitInterval": "100ms", "commitInterval": "1s", **options})
+        stream = Stream(
+            logs, given, {"minCommitInterval": "100ms", "commitInterval": "1s", **options}
+        )
         stack.callback(stream.reader.stop)
         yield stream, listening
 
@@ -213,7 +225,10 @@ def test_a_cluster_that_is_slow_or_down_holds_nobody_up(logs: Any) -> None:
         servers = {"slow": f"127.0.0.1:{silent.getsockname()[1]}", "down": "127.0.0.1:1"}
         key = "kafka.bootstrap.servers" if isinstance(logs, GroupLogs) else SERVERS
         clusters = {alias: {key: each, "clusterId": "x"} for alias, each in servers.items()}
-        clusters["c0"] = {key: listening.servers, "clusterId": "id-0" if isinstance(logs, GroupLogs) else CLUSTER_ID}
+        clusters["c0"] = {
+            key: listening.servers,
+            "clusterId": "id-0" if isinstance(logs, GroupLogs) else CLUSTER_ID,
+        }
         stream = Stream(logs, clusters, {"commitInterval": "1m", "minCommitInterval": "100ms"})
         stream.settle()
         threading.Timer(0.4, logs.news).start()
@@ -231,7 +246,11 @@ def test_stop_ends_what_waits(logs: Any) -> None:
         threading.Timer(0.3, logs.news).start()
         stream.batch()
         time.sleep(0.2)
-        waits = [each for each in threading.enumerate() if each not in before and "kafka_metadata" in each.name]
+        waits = [
+            each
+            for each in threading.enumerate()
+            if each not in before and "kafka_metadata" in each.name
+        ]
         assert waits, "the other cluster is waited for"
         stream.reader.stop()
         for each in waits:
@@ -249,7 +268,11 @@ def test_a_process_whose_driver_was_killed_ends(logs: Any, monkeypatch: pytest.M
         with pytest.raises(RuntimeError, match="the Spark driver is gone"):
             stream.batch()
         assert time.monotonic() - began < 3
-    assert all(each.daemon for each in threading.enumerate() if each.name == "kafka_metadata_history.group_log")
+    assert all(
+        each.daemon
+        for each in threading.enumerate()
+        if each.name == "kafka_metadata_history.group_log"
+    )
 
 
 @both

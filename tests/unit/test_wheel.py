@@ -1,4 +1,6 @@
-"""What is installed on a cluster: the wheel has all that runs, and nothing else, and its jobs are commands."""
+"""What is installed on a cluster: the wheel has all that runs, and nothing else, and its jobs are
+commands.
+"""
 
 import json
 import os
@@ -16,7 +18,11 @@ from tests.support.standalone import packing
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("metadata_source", "schemas", "jobs", "kafka_metadata_history", "local_cluster")
-JOBS = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if '__name__ == "__main__"' in file.read_text())
+JOBS = sorted(
+    file.stem
+    for file in (ROOT / "jobs").glob("*.py")
+    if '__name__ == "__main__"' in file.read_text()
+)
 SHOW = """
 import contextlib, io, json, runpy, sys
 site, *jobs = sys.argv[1:]
@@ -40,7 +46,16 @@ print(json.dumps(shown))
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(folder),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (made,) = folder.glob("*.whl")
@@ -48,9 +63,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("is_installable", [True, False])
-def test_an_environment_is_packed_as_the_document_says(tmp_path: Path, *, is_installable: bool) -> None:
-    """Typed as it is printed, but for what would be fetched: builds have the tools of this environment, and nothing is
-    installed of what the package needs (tests/kafka/test_installed.py fetches it). What fails ends it.
+def test_an_environment_is_packed_as_the_document_says(
+    tmp_path: Path, *, is_installable: bool
+) -> None:
+    """Typed as it is printed, but for what would be fetched: builds have the tools of this
+    environment, and nothing is installed of what the package needs (tests/kafka/test_installed.py
+    fetches it). What fails ends it.
     """
     typed = packing()
     for printed, here in (
@@ -60,7 +78,11 @@ def test_an_environment_is_packed_as_the_document_says(tmp_path: Path, *, is_ins
     ):
         assert printed in typed
         typed = typed.replace(printed, here)
-    for name in ("constraints.txt", "constraints-build.txt") if is_installable else ("constraints-build.txt",):
+    for name in (
+        ("constraints.txt", "constraints-build.txt")
+        if is_installable
+        else ("constraints-build.txt",)
+    ):
         shutil.copy(ROOT / name, tmp_path)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -74,7 +96,9 @@ def test_an_environment_is_packed_as_the_document_says(tmp_path: Path, *, is_ins
     archive = tmp_path / "environment.tar.gz"
     assert (done.returncode == 0, archive.exists()) == (is_installable, is_installable), done.stderr
     if is_installable:
-        listed = subprocess.run(["tar", "-tzf", str(archive)], capture_output=True, text=True, check=True)
+        listed = subprocess.run(
+            ["tar", "-tzf", str(archive)], capture_output=True, text=True, check=True
+        )
         names = listed.stdout.splitlines()
         assert {"./bin/python3", "./bin/kafka-metadata-history"} <= {*names}
         assert [name for name in names if name.endswith("/site-packages/jobs/pipeline.py")]
@@ -103,7 +127,9 @@ def test_its_jobs_are_commands_with_all_that_they_read(wheel: Path, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
     assert shown["from"] == str(site / "jobs" / "validation" / "validity.py")
-    assert shown["queries"] == sorted(file.stem for file in (ROOT / "schemas" / "queries").glob("*.sql"))
+    assert shown["queries"] == sorted(
+        file.stem for file in (ROOT / "schemas" / "queries").glob("*.sql")
+    )
     assert (shown["views"], shown["subjects"]) == (len(VIEWS), list(validity.SUBJECTS))
     assert sorted(shown["jobs"]) == JOBS
     assert len(JOBS) > 8

@@ -22,13 +22,25 @@ def read_yaml(file: Path) -> object:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("password: hunter2: x", r"not YAML: mapping values are not allowed here \(line 1, column 18\)"),
+        (
+            "password: hunter2: x",
+            r"not YAML: mapping values are not allowed here \(line 1, column 18\)",
+        ),
         ("a: 1\npassword: [hunter2", r"not YAML: .* \(line 2, column 19\)"),
         ('password: "hunter2\\y"', r"found unknown escape character 'y' \(line 1, column 20\)"),
-        ("password: @hunter2", r"found character '@' that cannot start any token \(line 1, column 11\)"),
+        (
+            "password: @hunter2",
+            r"found character '@' that cannot start any token \(line 1, column 11\)",
+        ),
         ("password: *hunter2", r"found undefined alias \.\.\. \(line 1, column 11\)"),
-        ("password: !hunter2", r"could not determine a constructor for the tag \.\.\. \(line 1, column 11\)"),
-        ("password: !hunter2's", r"could not determine a constructor for the tag \.\.\. \(line 1, column 11\)"),
+        (
+            "password: !hunter2",
+            r"could not determine a constructor for the tag \.\.\. \(line 1, column 11\)",
+        ),
+        (
+            "password: !hunter2's",
+            r"could not determine a constructor for the tag \.\.\. \(line 1, column 11\)",
+        ),
         ("password: !hunter2!x", r"found undefined tag handle \.\.\. \(line 1, column 11\)"),
         *(
             (
@@ -37,16 +49,27 @@ def read_yaml(file: Path) -> object:
             )
             for tag in ("int", "float", "bool", "timestamp", "binary")
         ),
-        *((f"a: !!{tag} {{hunter2: 1}}", "a value has a tag such as !!int") for tag in ("set", "omap", "pairs")),
+        *(
+            (f"a: !!{tag} {{hunter2: 1}}", "a value has a tag such as !!int")
+            for tag in ("set", "omap", "pairs")
+        ),
         ("password: hunter2\0", "not YAML: it holds a character that YAML does not allow"),
         (b"password: hunter2\xff", "not YAML: not UTF-8 text"),
         ("? [hunter2]\n: x\n", r"not YAML: found unhashable key \(line 1, column 3\)"),
         ("a: 1\na: 2", r"not YAML: a is given twice \(line 1, column 1\)"),
-        ("password: hunter2\na: " + "[" * 5_000, "not YAML that can be read: it is nested too deeply"),
-        ("password: hunter2\na: " + "{a: " * 5_000, "not YAML that can be read: it is nested too deeply"),
+        (
+            "password: hunter2\na: " + "[" * 5_000,
+            "not YAML that can be read: it is nested too deeply",
+        ),
+        (
+            "password: hunter2\na: " + "{a: " * 5_000,
+            "not YAML that can be read: it is nested too deeply",
+        ),
     ],
 )
-def test_a_problem_is_one_line_that_shows_no_value(tmp_path: Path, text: str | bytes, says: str) -> None:
+def test_a_problem_is_one_line_that_shows_no_value(
+    tmp_path: Path, text: str | bytes, says: str
+) -> None:
     with pytest.raises(ValueError, match=says) as error:
         read_yaml(written(tmp_path, text))
     assert "hunter2" not in str(error.value)
@@ -54,7 +77,19 @@ def test_a_problem_is_one_line_that_shows_no_value(tmp_path: Path, text: str | b
 
 
 AS_WRITTEN = [
-    *("03303560", "12_34", "0o17", "0x1f", "1e3", "-.inf", ".nan", "+5", "007", "1.50", "9223372036854775808"),
+    *(
+        "03303560",
+        "12_34",
+        "0o17",
+        "0x1f",
+        "1e3",
+        "-.inf",
+        ".nan",
+        "+5",
+        "007",
+        "1.50",
+        "9223372036854775808",
+    ),
     *("1:30", "2026-11-22T09:00:00Z", "2026-11-01", "2026-13-45"),
     *("no", "Off", "True", "y", "="),
 ]
@@ -75,7 +110,9 @@ def test_no_plain_text_becomes_another(text: str) -> None:
 
 
 def test_nothing_is_none(tmp_path: Path) -> None:
-    values = read_yaml(written(tmp_path, "{a: , b: ~, c: null, d: Null, e: NULL, f: '', g: 'null'}"))
+    values = read_yaml(
+        written(tmp_path, "{a: , b: ~, c: null, d: Null, e: NULL, f: '', g: 'null'}")
+    )
     assert values == {**dict.fromkeys("abcde"), "f": "", "g": "null"}
 
 
@@ -96,5 +133,7 @@ def test_values_and_their_kinds(tmp_path: Path) -> None:
 
 
 def test_words_for_true_and_false() -> None:
-    assert [truth(word) for word in ("true", "Yes", "ON", "false", "no", "Off")] == [True] * 3 + [False] * 3
+    assert [truth(word) for word in ("true", "Yes", "ON", "false", "no", "Off")] == [True] * 3 + [
+        False
+    ] * 3
     assert [truth(word) for word in ("soon", "1", "", None, [])] == [None] * 5

@@ -1,5 +1,5 @@
-"""``python -m truth.costs``: do things to groups whose members write down their work, and print how the cost that
-history tells of their rebalances, and their lag, agree with it.
+"""``python -m truth.costs``: do things to groups whose members write down their work, and print how
+the cost that history tells of their rebalances, and their lag, agree with it.
 
 Exit status 1 if it does not.
 """
@@ -21,10 +21,16 @@ from truth.session import local_session
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the kinds that are asked for; the exit status is 0 when everything agrees."""
-    parser = argparse.ArgumentParser(prog="python -m truth.costs", description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--kinds", nargs="+", choices=[kind.name for kind in KINDS], help="these alone")
+    parser = argparse.ArgumentParser(
+        prog="python -m truth.costs", description=(__doc__ or "").partition("\n\n")[0]
+    )
+    parser.add_argument(
+        "--kinds", nargs="+", choices=[kind.name for kind in KINDS], help="these alone"
+    )
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that everything that was started is ended
     started = time.monotonic()
 
     def say(what: str) -> None:
@@ -38,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             scores = run(spark, kinds, LONG, Path(folder), say=say)
         finally:
             spark.stop()
-    print("\n".join(text_table(HEADINGS, [(group, *score.row()) for group, score in scores.items()])))
+    print(
+        "\n".join(text_table(HEADINGS, [(group, *score.row()) for group, score in scores.items()]))
+    )
     faults = [f"{group}, {fault}" for group, score in scores.items() for fault in score.faults]
     print("\n".join(["", f"{len(faults)} faults", *faults]))
     return 1 if faults else 0

@@ -1,4 +1,6 @@
-"""Rows of gold.group_lag held against what workers did and committed, and when records were appended."""
+"""Rows of gold.group_lag held against what workers did and committed, and when records were
+appended.
+"""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -11,16 +13,26 @@ from truth.costs.score import Score
 Row = Mapping[str, Any]
 
 AT_REST_AFTER: Final = timedelta(seconds=3)
-"""The visit before, whose ends are those of the least lag, was at rest too by then. Groups are asked each second."""
+"""The visit before, whose ends are those of the least lag, was at rest too by then. Groups are
+asked each second.
+"""
 
 
 def compare(
-    rows: Sequence[Row], asked: Mapping[str, Sequence[Row]], work: Work, rests_from: datetime, score: Score
+    rows: Sequence[Row],
+    asked: Mapping[str, Sequence[Row]],
+    work: Work,
+    rests_from: datetime,
+    score: Score,
 ) -> None:
-    """Hold the rows of a group against its workers. `asked`: the entries of bronze about its partitions, by poll."""
+    """Hold the rows of a group against its workers. `asked`: the entries of bronze about its
+    partitions, by poll.
+    """
     done = _ends_done(work)
     for row in rows:
-        entries = [each for each in asked[row["first_poll"]] if each["committed_offset"] is not None]
+        entries = [
+            each for each in asked[row["first_poll"]] if each["committed_offset"] is not None
+        ]
         if not entries or row["lag_max"] is None:
             continue
         score.lags += 1
@@ -30,21 +42,27 @@ def compare(
             continue
         least, most, at_end = map(sum, zip(*filter(None, lags), strict=True))
         if row["lag_min"] is not None and row["lag_min"] > most:
-            score.faults.append(f"{_name(row)}: a lag of {most} at most, at least {row['lag_min']} by history")
+            score.faults.append(
+                f"{_name(row)}: a lag of {most} at most, at least {row['lag_min']} by history"
+            )
         if not least <= row["lag_max"] <= at_end:
-            score.faults.append(f"{_name(row)}: a lag of {least} to {at_end}, at most {row['lag_max']} by history")
+            score.faults.append(
+                f"{_name(row)}: a lag of {least} to {at_end}, at most {row['lag_max']} by history"
+            )
         if row["valid_from"] >= rests_from + AT_REST_AFTER:
             score.at_rest += 1
             if not least <= row["lag_max"] <= most or row["lag_min"] != row["lag_max"]:
                 told = f"{row['lag_min']} to {row['lag_max']}"
-                score.faults.append(f"{_name(row)}: at rest a lag of {least} to {most}, {told} by history")
+                score.faults.append(
+                    f"{_name(row)}: at rest a lag of {least} to {most}, {told} by history"
+                )
 
 
 def _lag(
     entry: Row, work: Work, done: Mapping[str, Sequence[Any]], rests_from: datetime
 ) -> tuple[int, int, int] | None:
-    """The least and the most that a partition was behind when its commit was read, and the most when the end of its log
-    was; None if no worker committed it.
+    """The least and the most that a partition was behind when its commit was read, and the most
+    when the end of its log was; None if no worker committed it.
     """
     begin, end = entry["commit_read_after"], entry["commit_read_before"]
     commits = [each for each in work.committed if each.partition == entry["partition"]]
@@ -63,12 +81,16 @@ def _lag(
 
 def _last(commits: Sequence[Committed], begin: datetime, end: datetime) -> list[Committed]:
     """The commits each of which may have been the last one at some time between two."""
-    sure = max((each.called for each in commits if each.is_certain and each.over <= begin), default=None)
+    sure = max(
+        (each.called for each in commits if each.is_certain and each.over <= begin), default=None
+    )
     return [each for each in commits if each.called <= end and (sure is None or each.over >= sure)]
 
 
 def _ends_done(work: Work) -> Mapping[int, Mapping[str, Sequence[Any]]]:
-    """By partition, the times at which records were done, and the end that the log had by each at least."""
+    """By partition, the times at which records were done, and the end that the log had by each at
+    least.
+    """
     found: dict[int, dict[str, list[Any]]] = {n: {"at": [], "ends": [0]} for n in work.appended}
     for each in work.done:
         of_partition = found[each.partition]

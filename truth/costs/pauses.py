@@ -11,8 +11,8 @@ from truth.costs.play import Done
 from truth.costs.score import Score
 
 SLACK_MS: Final = 300
-"""Records come each 100 ms, and workers may commit a while after the last one, and do one a while before it is noted:
-so much less, or more, than history says, a silence may be.
+"""Records come each 100 ms, and workers may commit a while after the last one, and do one a while
+before it is noted: so much less, or more, than history says, a silence may be.
 """
 
 Row = Mapping[str, Any]
@@ -44,21 +44,32 @@ def _compare(row: Row, done: Sequence[Done], score: Score) -> None:
     silent = silence // timedelta(milliseconds=1)
     score.longest_ms = max(score.longest_ms, silent)
     if silent > row["pause_ms_max"] + SLACK_MS:
-        score.faults.append(f"{_name(row)}: silent for {silent} ms, at most {row['pause_ms_max']} by history")
+        score.faults.append(
+            f"{_name(row)}: silent for {silent} ms, at most {row['pause_ms_max']} by history"
+        )
     if row["pause_ms_min"] is not None:
         score.pauses += 1
         if silent < row["pause_ms_min"] - SLACK_MS:
-            score.faults.append(f"{_name(row)}: silent for {silent} ms, at least {row['pause_ms_min']} by history")
-    # Records that the one who comes after does, and that were done already by anyone. If the one before only hung, it
-    # does records that it had fetched when it awakes: no log tells that.
+            score.faults.append(
+                f"{_name(row)}: silent for {silent} ms, at least {row['pause_ms_min']} by history"
+            )
+    # Records that the one who comes after does, and that were done already by anyone. If the one
+    # before only hung, it does records that it had fetched when it awakes: no log tells that.
     had = {each.offset for each in done if each.at <= before.at}
     has = (each for each in done if each.worker == after.worker)
-    again = len({each.offset for each in has if after.at <= each.at <= after.at + timedelta(seconds=5)} & had)
+    again = len(
+        {each.offset for each in has if after.at <= each.at <= after.at + timedelta(seconds=5)}
+        & had
+    )
     score.reprocessed += again
     if row["reprocessed_min"] is not None and again < row["reprocessed_min"]:
-        score.faults.append(f"{_name(row)}: {again} done again, at least {row['reprocessed_min']} by history")
+        score.faults.append(
+            f"{_name(row)}: {again} done again, at least {row['reprocessed_min']} by history"
+        )
     if row["reprocessed_max"] is not None and again > row["reprocessed_max"]:
-        score.faults.append(f"{_name(row)}: {again} done again, at most {row['reprocessed_max']} by history")
+        score.faults.append(
+            f"{_name(row)}: {again} done again, at most {row['reprocessed_max']} by history"
+        )
 
 
 def _name(row: Row) -> str:

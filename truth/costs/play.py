@@ -1,5 +1,5 @@
-"""Groups of workers to which things are done, while records keep coming: what each worker did is kept. At the end
-producers rest while the groups are behind.
+"""Groups of workers to which things are done, while records keep coming: what each worker did is
+kept. At the end producers rest while the groups are behind.
 """
 
 import contextlib
@@ -33,7 +33,9 @@ STEADY_SECONDS: Final = 8.0
 LEFT: Final = 50
 """Records of each partition that nobody does, at the end."""
 _COMMITTED_SECONDS: Final = 4.0
-"""Once no record comes, all were committed by then, also where each third transaction is aborted."""
+"""Once no record comes, all were committed by then, also where each third transaction is
+aborted.
+"""
 
 Say = Callable[[str], None]
 
@@ -54,7 +56,9 @@ KINDS: Final = (
     Kind("careless", {**_CLASSIC, "partition.assignment.strategy": "range"}, commits_revoked=False),
     Kind("cooperative", {**_CLASSIC, "partition.assignment.strategy": "cooperative-sticky"}),
     Kind("consumer", {"group.protocol": "consumer"}),
-    Kind("transactions", {**_CLASSIC, "partition.assignment.strategy": "range"}, in_transactions=True),
+    Kind(
+        "transactions", {**_CLASSIC, "partition.assignment.strategy": "range"}, in_transactions=True
+    ),
 )
 
 
@@ -70,7 +74,9 @@ class Done:
 
 @dataclass(frozen=True)
 class Committed:
-    """A commit of one partition that a worker made: called and over by these times. `is_certain`: it was answered."""
+    """A commit of one partition that a worker made: called and over by these times. `is_certain`:
+    it was answered.
+    """
 
     called: datetime
     over: datetime
@@ -81,8 +87,8 @@ class Committed:
 
 @dataclass(frozen=True)
 class Work:
-    """All that a group's workers did and committed, in order of time; and when each record was appended to its log, by
-    partition, in the order of offsets.
+    """All that a group's workers did and committed, in order of time; and when each record was
+    appended to its log, by partition, in the order of offsets.
     """
 
     done: Sequence[Done]
@@ -131,7 +137,9 @@ class Group:
             settings["transactional_id"] = f"{self.name}-{name}"
         file = self._file(name)
         command = [sys.executable, "-P", worker.__file__, json.dumps(settings), str(file)]
-        self.running[name] = NodeProcess.supervised(command, file.with_suffix(".log"), remove=self.folder)
+        self.running[name] = NodeProcess.supervised(
+            command, file.with_suffix(".log"), remove=self.folder
+        )
 
     def leave(self, name: str) -> None:
         """Let a worker close its client."""
@@ -158,9 +166,15 @@ class Group:
         """All that workers did, in order of time."""
         done, committed = list[Done](), list[Committed]()
         for file in self.folder.glob(f"{self.name}-*.work"):
-            lines = [json.loads(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            lines = [
+                json.loads(line)
+                for line in file.read_text().splitlines(keepends=True)
+                if line.endswith("\n")
+            ]
             done += [
-                Done(datetime.fromisoformat(line[0]), file.stem, *line[2:]) for line in lines if isinstance(line, list)
+                Done(datetime.fromisoformat(line[0]), file.stem, *line[2:])
+                for line in lines
+                if isinstance(line, list)
             ]
             commits = [line for line in lines if isinstance(line, dict)]
             # The last one of a worker that was killed has no end.
@@ -170,12 +184,18 @@ class Group:
         committed.sort(key=lambda each: each.called)
         return Work(done, committed, _appended(self.bootstrap_servers, self.name))
 
-    def _committed(self, called: Mapping[str, Any], returned: Mapping[str, Any]) -> Iterator[Committed]:
+    def _committed(
+        self, called: Mapping[str, Any], returned: Mapping[str, Any]
+    ) -> Iterator[Committed]:
         if returned["is_committed"] is False:
             return
-        begin, is_certain = datetime.fromisoformat(called["called"]), returned["is_committed"] is not None
+        begin, is_certain = (
+            datetime.fromisoformat(called["called"]),
+            returned["is_committed"] is not None,
+        )
         over = datetime.fromisoformat(returned["returned"]) if returned["returned"] else begin
-        # A transaction is answered before its markers are written, and a coordinator may do what nobody waits for.
+        # A transaction is answered before its markers are written, and a coordinator may do what
+        # nobody waits for.
         over += _LATER if self.kind.in_transactions or not is_certain else timedelta()
         for partition, offset in called["offsets"].items():
             yield Committed(begin, over, int(partition), offset, is_certain)
@@ -193,13 +213,18 @@ def _appended(bootstrap_servers: str, topic: str) -> dict[int, list[datetime]]:
     settings = {"bootstrap.servers": bootstrap_servers, "group.id": "nobody", "log_level": 0}
     consumer = Consumer(settings)
     try:
-        ends = {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=30)[1] for n in range(PARTITIONS)}
+        ends = {
+            n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=30)[1]
+            for n in range(PARTITIONS)
+        }
         consumer.assign([TopicPartition(topic, n, 0) for n in ends])
         found: dict[int, list[datetime]] = {n: [] for n in ends}
         while any(len(found[n]) < end for n, end in ends.items()):
             for message in consumer.consume(10_000, 1):
                 kind, at = message.timestamp()
-                if kind != TIMESTAMP_LOG_APPEND_TIME or message.offset() != len(found[message.partition()]):
+                if kind != TIMESTAMP_LOG_APPEND_TIME or message.offset() != len(
+                    found[message.partition()]
+                ):
                     raise TruthError(f"{topic}-{message.partition()} is not as it was written")
                 found[message.partition()].append(datetime.fromtimestamp(at / 1000, UTC))
     finally:
@@ -243,8 +268,8 @@ STEPS: Final[Sequence[tuple[str, str]]] = (
 
 @dataclass(frozen=True)
 class Script:
-    """The steps of a run. At least `rest_seconds` nobody does anything at its end: history has a row of each group's
-    lag each minute.
+    """The steps of a run. At least `rest_seconds` nobody does anything at its end: history has a
+    row of each group's lag each minute.
     """
 
     brokers: int
@@ -254,13 +279,15 @@ class Script:
 
 
 LONG: Final = Script(3, STEPS, stops_coordinator=True, rest_seconds=68)
-SHORT: Final = Script(1, (*STEPS[:2], ("crash", "second")), stops_coordinator=False, rest_seconds=38)
+SHORT: Final = Script(
+    1, (*STEPS[:2], ("crash", "second")), stops_coordinator=False, rest_seconds=38
+)
 
 
 def play(cluster: LocalCluster, kinds: Sequence[Kind], script: Script, say: Say) -> Played:
-    """Do all steps to a group of each kind at once, then stop the broker that coordinates the first one. Then workers
-    commit all that is there, end, and leave some records that come after them. No worker runs when this returns or
-    raises.
+    """Do all steps to a group of each kind at once, then stop the broker that coordinates the first
+    one. Then workers commit all that is there, end, and leave some records that come after them. No
+    worker runs when this returns or raises.
     """
     servers = cluster.bootstrap_servers
     folder = Path(tempfile.mkdtemp(prefix="workers-"))
@@ -279,7 +306,12 @@ def play(cluster: LocalCluster, kinds: Sequence[Kind], script: Script, say: Say)
                 for deed, name in script.steps:
                     say(f"{deed} {name}")
                     with ThreadPoolExecutor(len(groups)) as pool:
-                        list(pool.map(lambda group, deed=deed, name=name: getattr(group, deed)(name), groups))
+                        list(
+                            pool.map(
+                                lambda group, deed=deed, name=name: getattr(group, deed)(name),
+                                groups,
+                            )
+                        )
                     time.sleep(STEADY_SECONDS)
                 if script.stops_coordinator:
                     found = admin.describe_consumer_groups([names[0]])[names[0]].result(30)

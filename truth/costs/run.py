@@ -1,5 +1,5 @@
-"""One run: workers of groups of some kinds, and the cost of their rebalances and the lag that the jobs make of log and
-polls.
+"""One run: workers of groups of some kinds, and the cost of their rebalances and the lag that the
+jobs make of log and polls.
 """
 
 from collections import defaultdict
@@ -25,11 +25,16 @@ from truth.run import await_batches, polling
 Row = Mapping[str, Any]
 
 
-def run(spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path, *, say: Say) -> dict[str, Score]:
-    """Start a cluster, poll it while things are done to groups of these kinds, and make history; the score of each
-    group. Everything that was started has ended when this returns or raises.
+def run(
+    spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path, *, say: Say
+) -> dict[str, Score]:
+    """Start a cluster, poll it while things are done to groups of these kinds, and make history;
+    the score of each group. Everything that was started has ended when this returns or raises.
     """
-    replicas = {"transaction.state.log.replication.factor": str(script.brokers), "transaction.state.log.min.isr": "1"}
+    replicas = {
+        "transaction.state.log.replication.factor": str(script.brokers),
+        "transaction.state.log.min.isr": "1",
+    }
     with LocalCluster(brokers=script.brokers, properties=PROPERTIES | replicas) as cluster:
         file = folder / "config.yaml"
         file.write_text(
@@ -37,7 +42,11 @@ def run(spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path
                 {
                     "lake": str(folder / "lake"),
                     "clusters": {"local": {"kafka.bootstrap.servers": cluster.bootstrap_servers}},
-                    "poll": {"pollInterval": "1s", "commitInterval": "5s", "enrich": {"offsets": "1s"}},
+                    "poll": {
+                        "pollInterval": "1s",
+                        "commitInterval": "5s",
+                        "enrich": {"offsets": "1s"},
+                    },
                     "groupLog": {},
                 }
             )
@@ -51,7 +60,9 @@ def run(spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path
     for job in (rebalance_history, rebalance_cost, group_lag):
         job.run(spark, config, True)
     say("history is made")
-    costs, lags = (_by("group_id", config.lake.read(spark, table)) for table in (REBALANCE_COST, GROUP_LAG))
+    costs, lags = (
+        _by("group_id", config.lake.read(spark, table)) for table in (REBALANCE_COST, GROUP_LAG)
+    )
     answers = config.lake.read(spark, METADATA_POLLS).where("record = 'offsets'")
     asked = answers.selectExpr("poll_id", "inline(offsets)").where("topic IS NOT NULL")
     scores = {group: Score() for group in played.work}

@@ -6,8 +6,8 @@ from typing import Final
 
 @dataclass
 class Score:
-    """Counts of what was held against the workers, and what was wrong. `lags`: rows of lag, `at_rest` those of them
-    that have one exact value.
+    """Counts of what was held against the workers, and what was wrong. `lags`: rows of lag,
+    `at_rest` those of them that have one exact value.
     """
 
     rows: int = 0
@@ -21,10 +21,28 @@ class Score:
 
     def row(self) -> tuple[int, ...]:
         """Its counts, and how many faults."""
-        counts = (self.rows, self.pauses, self.longest_ms, self.reprocessed, self.recovered, self.lags, self.at_rest)
+        counts = (
+            self.rows,
+            self.pauses,
+            self.longest_ms,
+            self.reprocessed,
+            self.recovered,
+            self.lags,
+            self.at_rest,
+        )
         return *counts, len(self.faults)
 
 
 HEADINGS: Final = (
-    *("group", "rows", "pauses", "longest, ms", "done twice", "lag back", "rows of lag", "at rest", "faults"),
+    *(
+        "group",
+        "rows",
+        "pauses",
+        "longest, ms",
+        "done twice",
+        "lag back",
+        "rows of lag",
+        "at rest",
+        "faults",
+    ),
 )

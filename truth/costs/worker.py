@@ -1,11 +1,11 @@
-"""A member that works through records and commits on a cadence, for as long as this process runs: `python -P worker.py
-SETTINGS WORK`.
+"""A member that works through records and commits on a cadence, for as long as this process runs:
+`python -P worker.py SETTINGS WORK`.
 
-SETTINGS is JSON: `topics`, `config` of the consumer, `cadence_s`, `commits_revoked` (whether it commits what it gives
-up), and for commits in transactions, of which each third is aborted, `transactional_id`. To the file WORK it writes a
-JSON line for each record: when, topic, partition, offset. Of a commit it writes an object before: `called`, `offsets`
-by partition; and one after: `returned`, `is_committed` (null: unknown). SIGTERM lets it leave its group as its client
-does.
+SETTINGS is JSON: `topics`, `config` of the consumer, `cadence_s`, `commits_revoked` (whether it
+commits what it gives up), and for commits in transactions, of which each third is aborted,
+`transactional_id`. To the file WORK it writes a JSON line for each record: when, topic, partition,
+offset. Of a commit it writes an object before: `called`, `offsets` by partition; and one after:
+`returned`, `is_committed` (null: unknown). SIGTERM lets it leave its group as its client does.
 """
 
 import json
@@ -33,7 +33,9 @@ class Worker:
         self._transactions = 0
         if "transactional_id" in settings:
             servers = settings["config"]["bootstrap.servers"]
-            self._producer = Producer({"bootstrap.servers": servers, "transactional.id": settings["transactional_id"]})
+            self._producer = Producer(
+                {"bootstrap.servers": servers, "transactional.id": settings["transactional_id"]}
+            )
             self._producer.init_transactions(TRANSACTION_SECONDS)
         self._consumer.subscribe(settings["topics"], on_revoke=self._revoked, on_lost=self._lost)
 
@@ -71,7 +73,8 @@ class Worker:
             else:
                 is_committed = self._commit_in_transaction(self._producer, offsets)
         except KafkaException:
-            pass  # It is no member any more, or its coordinator moves: the next time, or the next owner.
+            # It is no member any more, or its coordinator moves: the next time, or the next owner.
+            pass
         self._note({"returned": datetime.now(UTC).isoformat(), "is_committed": is_committed})
 
     def _note(self, line: object) -> None:
@@ -83,7 +86,9 @@ class Worker:
         self._transactions += 1
         producer.begin_transaction()
         try:
-            producer.send_offsets_to_transaction(offsets, self._consumer.consumer_group_metadata(), TRANSACTION_SECONDS)
+            producer.send_offsets_to_transaction(
+                offsets, self._consumer.consumer_group_metadata(), TRANSACTION_SECONDS
+            )
             if self._transactions % 3:
                 producer.commit_transaction(TRANSACTION_SECONDS)
                 return True

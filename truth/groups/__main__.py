@@ -1,4 +1,5 @@
-"""``python -m truth.groups``: do things to groups of every kind, and print how history agrees with what happened.
+"""``python -m truth.groups``: do things to groups of every kind, and print how history agrees with
+what happened.
 
 Exit status 1 when it does not.
 """
@@ -26,9 +27,13 @@ VERSIONS: Final = (NEWEST, "3.9.2")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the kinds that are asked for; the exit status is 0 when everything agrees."""
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started is ended
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that everything that was started is ended
     # 3.9 refuses to format its preview of the new protocols (group.version=1).
-    there = [kind for kind in KINDS if arguments.kafka_version == NEWEST or kind.protocol == "classic"]
+    there = [
+        kind for kind in KINDS if arguments.kafka_version == NEWEST or kind.protocol == "classic"
+    ]
     wanted = [kind for kind in there if arguments.kinds is None or kind.name in arguments.kinds]
     started = time.monotonic()
 
@@ -42,11 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Those with a JVM for each member have the machine to themselves.
             batches = [[kind for kind in wanted if kind.java == java] for java in (False, True)]
             asked = {"seed": arguments.seed, "say": say, "kafka_version": arguments.kafka_version}
-            runs = [run(spark, kinds, Path(folder) / kinds[0].name, **asked) for kinds in batches if kinds]
+            runs = [
+                run(spark, kinds, Path(folder) / kinds[0].name, **asked)
+                for kinds in batches
+                if kinds
+            ]
         finally:
             spark.stop()
     scores = {group: score for done in runs for group, score in done.scores().items()}
-    print("\n".join(text_table(HEADINGS, [(group, *score.row()) for group, score in scores.items()])))
+    print(
+        "\n".join(text_table(HEADINGS, [(group, *score.row()) for group, score in scores.items()]))
+    )
     faults = [f"{group}, {fault}" for group, score in scores.items() for fault in score.faults]
     print("\n".join(["", f"{len(faults)} faults", *faults]))
     return 1 if faults else 0
@@ -56,10 +67,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m truth.groups", description="Hold rebalance history against real groups."
     )
-    parser.add_argument("--kinds", nargs="+", choices=[kind.name for kind in KINDS], help="these alone")
-    parser.add_argument("--kafka-version", choices=VERSIONS, default=NEWEST, help="before 4.0 classic groups alone")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=[kind.name for kind in KINDS], help="these alone"
+    )
+    parser.add_argument(
+        "--kafka-version", choices=VERSIONS, default=NEWEST, help="before 4.0 classic groups alone"
+    )
     seed = secrets.randbelow(100_000)
-    parser.add_argument("--seed", type=int, default=seed, help="decides what is done (default: another each time)")
+    parser.add_argument(
+        "--seed", type=int, default=seed, help="decides what is done (default: another each time)"
+    )
     return parser
 
 

@@ -1,5 +1,5 @@
-"""History held against what happened: every rebalance once, with the right members, reasons, moves and phases, in time,
-and nothing else.
+"""History held against what happened: every rebalance once, with the right members, reasons, moves
+and phases, in time, and nothing else.
 """
 
 from collections import defaultdict
@@ -16,10 +16,12 @@ from truth.groups.script import CLASSIC_REASONS, CRASHES, REASONS, WITHOUT_REBAL
 from truth.groups.storms import compare_loops, compare_storms
 
 TOLERANCE: Final = timedelta(milliseconds=50)
-"""Between the clocks of members and brokers, all of one machine: times of records are cut to the millisecond."""
+"""Between the clocks of members and brokers, all of one machine: times of records are cut to the
+millisecond.
+"""
 LOOK_AHEAD: Final = timedelta(seconds=15)
-"""A rebalance that begins so soon after the first poll that showed a move followed it; two of the intervals of these
-polls are less.
+"""A rebalance that begins so soon after the first poll that showed a move followed it; two of the
+intervals of these polls are less.
 """
 
 ByGeneration = defaultdict[int, set[TopicPartition]]
@@ -37,11 +39,14 @@ class Score:
 
     def row(self) -> tuple[str, ...]:
         """For a table."""
-        return tuple(map(str, (self.steps, self.rebalances, self.members, self.events, len(self.faults))))
+        return tuple(
+            map(str, (self.steps, self.rebalances, self.members, self.events, len(self.faults)))
+        )
 
     def __str__(self) -> str:
         return (
-            f"{self.steps} steps, {self.rebalances} rebalances with {self.members} members, {self.events} events, "
+            f"{self.steps} steps, {self.rebalances} rebalances with {self.members} members, "
+            f"{self.events} events, "
             f"{len(self.faults)} faults"
         )
 
@@ -55,14 +60,20 @@ class Round:
     phases: int
 
 
-def compare(happened: Sequence[Happened], history: History, moves: Sequence[Move] | None = None) -> Score:
-    """One group's steps against the rows of that group. `moves` of coordinators are compared where they are given."""
+def compare(
+    happened: Sequence[Happened], history: History, moves: Sequence[Move] | None = None
+) -> Score:
+    """One group's steps against the rows of that group. `moves` of coordinators are compared where
+    they are given.
+    """
     group = happened[0].group
     rows = [row for row in history.rebalances if row.group_id == group]
     events = [event for event in history.events if event.group_id == group]
     score = Score(len(happened), len(rows), sum(len(row.people) for row in rows), len(events))
     score.faults += [
-        f"nothing was done then: {row}" for row in rows if not any(_within(row.began_before, one) for one in happened)
+        f"nothing was done then: {row}"
+        for row in rows
+        if not any(_within(row.began_before, one) for one in happened)
     ]
     score.faults += _chain(rows)
     generation = 0
@@ -80,13 +91,21 @@ def compare(happened: Sequence[Happened], history: History, moves: Sequence[Move
 
 
 def rounds(one: Happened, generation: int) -> list[Round]:
-    """The rebalances of a classic group that its members' callbacks tell of a step; `generation` is the one before it.
+    """The rebalances of a classic group that its members' callbacks tell of a step; `generation` is
+    the one before it.
 
-    Each generation is called back to each member, the last of an emptied group to nobody. A cooperative one in which a
-    member gave up what another has in the next is a phase of the same rebalance.
+    Each generation is called back to each member, the last of an emptied group to nobody. A
+    cooperative one in which a member gave up what another has in the next is a phase of the same
+    rebalance.
     """
     calls = [(call.client_id, call.told) for call in one.calls if call.told.generation is not None]
-    new = sorted({told.generation for _, told in calls if told.what == "assigned" and told.generation > generation})
+    new = sorted(
+        {
+            told.generation
+            for _, told in calls
+            if told.what == "assigned" and told.generation > generation
+        }
+    )
     given_up, taken = ByGeneration(set), ByGeneration(set)
     for _, told in calls:
         if told.what == "revoked" and told.member_id not in one.left and not one.kind.eager:
@@ -106,7 +125,9 @@ def rounds(one: Happened, generation: int) -> list[Round]:
     return found
 
 
-def _step(one: Happened, rows: Sequence[Rebalance], expected: Sequence[Round] | None) -> Iterator[str]:
+def _step(
+    one: Happened, rows: Sequence[Rebalance], expected: Sequence[Round] | None
+) -> Iterator[str]:
     least, most = counts(one, expected)
     if not least <= len(rows) <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
@@ -128,14 +149,18 @@ def _step(one: Happened, rows: Sequence[Rebalance], expected: Sequence[Round] | 
 
 
 def _called_back(rows: Sequence[Rebalance], expected: Sequence[Round]) -> list[Round]:
-    """The rebalances of history as callbacks tell of them. A late callback tells the generation of then: a generation
-    that nobody was called back of is part of the one that followed it at once.
+    """The rebalances of history as callbacks tell of them. A late callback tells the generation of
+    then: a generation that nobody was called back of is part of the one that followed it at once.
     """
     told_of = {each.generation for each in expected}
     found: list[Round] = []
     for row in rows:
         told = Round(row.prev_generation or 0, row.generation or 0, row.phases or 0)
-        if found and found[-1].generation == told.prev_generation and told.prev_generation not in told_of:
+        if (
+            found
+            and found[-1].generation == told.prev_generation
+            and told.prev_generation not in told_of
+        ):
             told = replace(told, prev_generation=found.pop().prev_generation)
         found.append(told)
     return found
@@ -146,11 +171,16 @@ def counts(one: Happened, expected: Sequence[Round] | None) -> tuple[int, int]:
     actions = [deed.action for deed in one.step]
     if expected is not None:
         least = len(expected)
-        most = least + sum(each.generation - each.prev_generation - each.phases for each in expected)
+        most = least + sum(
+            each.generation - each.prev_generation - each.phases for each in expected
+        )
         if not WITHOUT_REBALANCE.issuperset(actions):
             return max(1, least), max(1, most)
         return 0, 0
-    each = [0 if action in WITHOUT_REBALANCE else 1 + CRASHES if action == "crash_loop" else 1 for action in actions]
+    each = [
+        0 if action in WITHOUT_REBALANCE else 1 + CRASHES if action == "crash_loop" else 1
+        for action in actions
+    ]
     return min(1, sum(each)) if len(each) > 1 else sum(each), sum(each)
 
 
@@ -162,8 +192,8 @@ def overtakes(one: Happened) -> int | None:
         {partition for holder in holders.values() for partition in holder.partitions}
         for holders in (one.before, one.after)
     )
-    # A share group has an epoch more once new partitions have their state, whether its members have reached the one
-    # before or not.
+    # A share group has an epoch more once new partitions have their state, whether its members have
+    # reached the one before or not.
     return 1 if one.kind.protocol == "share" and has - had else 0
 
 
@@ -176,7 +206,8 @@ def _reasons(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
     if not one.after:
         must, may = must | {"group_emptied"}, may | {"group_emptied"}
     if one.joined and "member_joined" not in may:
-        yield f"{sorted(one.joined)} joined, which the script has not"  # thrown out and back: a slow machine
+        # thrown out and back: a slow machine
+        yield f"{sorted(one.joined)} joined, which the script has not"
     if missing := must - said:
         yield f"no {', '.join(sorted(missing))} among the reasons {sorted(said)}"
     if more := said - may:
@@ -196,7 +227,9 @@ def _members(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
         },
     )
     yield from compare_holders(
-        "after", one.after, {each.member_id: each for each in rows[-1].people if each.change != "left"}
+        "after",
+        one.after,
+        {each.member_id: each for each in rows[-1].people if each.change != "left"},
     )
     for change, wanted in (("joined", one.joined), ("left", one.left)):
         told = [each.member_id for row in rows for each in row.people if each.change == change]
@@ -238,11 +271,16 @@ def _times(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
                     and told.generation == row.generation
                     and told.at < row.ended_before - TOLERANCE
                 ):
-                    yield f"{call.client_id} was called back at {told.at:%H:%M:%S.%f}, before the end: {row}"
+                    yield (
+                        f"{call.client_id} was called back at {told.at:%H:%M:%S.%f}, before the "
+                        f"end: {row}"
+                    )
 
 
 def _chain(rows: Sequence[Rebalance]) -> Iterator[str]:
-    """The order of rows: each generation after the one before it, and each begin after the end before it."""
+    """The order of rows: each generation after the one before it, and each begin after the end
+    before it.
+    """
     for before, after in pairwise(rows):
         if after.prev_generation != before.generation:
             yield f"{after} does not follow {before}"
@@ -250,7 +288,10 @@ def _chain(rows: Sequence[Rebalance]) -> Iterator[str]:
             continue
         since = round((after.began_before - before.ended_before) / timedelta(milliseconds=1))
         if after.since_previous_ms is None or abs(after.since_previous_ms - since) > 1:
-            yield f"{after}: {after.since_previous_ms} ms since the one before, which ended {since} ms before"
+            yield (
+                f"{after}: {after.since_previous_ms} ms since the one before, which ended {since} "
+                "ms before"
+            )
 
 
 def _row(row: Rebalance, one: Happened) -> Iterator[str]:
@@ -264,7 +305,8 @@ def _row(row: Rebalance, one: Happened) -> Iterator[str]:
     if kind.assignor is not None and row.assignor != kind.assignor and row.members:
         yield f"assignor {row.assignor} and not {kind.assignor}"
     between = (row.generation or 0) - (row.prev_generation or 0) - (row.phases or 0)
-    # A share group has an epoch more where partitions first get their state; the one before it may have completed.
+    # A share group has an epoch more where partitions first get their state; the one before it may
+    # have completed.
     if (
         row.skipped_generations is None
         or not (0 if kind.protocol == "share" else between) <= row.skipped_generations <= between
@@ -288,9 +330,14 @@ def compare_figures(row: Rebalance) -> Iterator[str]:
 
 def figures(people: Sequence[MemberRow]) -> dict[str, int]:
     """The figures of a rebalance by its members, counted partition by partition."""
-    owned_before = {(each.member_id, partition) for each in people for partition in each.before or ()}
+    owned_before = {
+        (each.member_id, partition) for each in people for partition in each.before or ()
+    }
     owned_after = {(each.member_id, partition) for each in people for partition in each.after or ()}
-    had, has = {partition for _, partition in owned_before}, {partition for _, partition in owned_after}
+    had, has = (
+        {partition for _, partition in owned_before},
+        {partition for _, partition in owned_after},
+    )
     kept = {partition for _, partition in owned_before & owned_after}
     changes = [each.change for each in people]
     return {
@@ -308,7 +355,9 @@ def figures(people: Sequence[MemberRow]) -> dict[str, int]:
 
 def _events(happened: Sequence[Happened], events: Sequence[GroupEvent]) -> Iterator[str]:
     wanted: list[tuple[str, str | None, str | None]] = [("created", None, None)]
-    wanted += [("static_restart", was, now) for one in happened for was, now in one.restarted.items()]
+    wanted += [
+        ("static_restart", was, now) for one in happened for was, now in one.restarted.items()
+    ]
     told = [event for event in events if event.event != "coordinator_moved"]
     for event in told:
         each = (event.event, event.prev_member_id, event.member_id)
@@ -324,12 +373,19 @@ def _events(happened: Sequence[Happened], events: Sequence[GroupEvent]) -> Itera
         )
         if not _within(event.began_before, of):
             yield f"out of time: {event}, of {of}"
-        if event.event == "static_restart" and event.instance_id != of.before[event.prev_member_id or ""].instance_id:
+        if (
+            event.event == "static_restart"
+            and event.instance_id != of.before[event.prev_member_id or ""].instance_id
+        ):
             yield f"another instance: {event}"
-    yield from (f"{happened[0].group}: nothing is said of {' '.join(filter(None, each))}" for each in wanted)
+    yield from (
+        f"{happened[0].group}: nothing is said of {' '.join(filter(None, each))}" for each in wanted
+    )
 
 
-def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], moves: Sequence[Move]) -> Iterator[str]:
+def _moves(
+    group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], moves: Sequence[Move]
+) -> Iterator[str]:
     left = [event for event in events if event.event == "coordinator_moved"]
     shown: list[tuple[Move, Sequence[GroupEvent]]] = []
     for move in (move for move in moves if group in move.groups):
@@ -337,14 +393,18 @@ def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], 
         found = [
             event
             for event in left
-            if event.began_before >= move.began_at and (event.began_after is None or event.began_after <= move.ended_at)
+            if event.began_before >= move.began_at
+            and (event.began_after is None or event.began_after <= move.ended_at)
         ]
         left = [event for event in left if event not in found]
         if found:
             shown.append((move, found))
         path = [each for event in found for each in (event.prev_broker_id, event.broker_id)]
         if not path or (path[0], path[-1]) != (move.broker_id, move.groups[group]):
-            yield f"{group}: its coordinator moved from {move.broker_id} to {move.groups[group]}, history has {path}"
+            yield (
+                f"{group}: its coordinator moved from {move.broker_id} to {move.groups[group]}, "
+                f"history has {path}"
+            )
     yield from (f"{group}: its coordinator did not move: {event}" for event in left)
     for row in rows:
         followed = [_followed(row, move, found) for move, found in shown]
@@ -359,14 +419,16 @@ def _moves(group: str, rows: Sequence[Rebalance], events: Sequence[GroupEvent], 
 
 
 def _followed(row: Rebalance, move: Move, events: Sequence[GroupEvent]) -> bool | None:
-    """Whether a rebalance followed a move, which `events` tell; None where it ended while the broker was
-    being stopped.
+    """Whether a rebalance followed a move, which `events` tell; None where it ended while the
+    broker was being stopped.
     """
     if row.ended_before is not None and row.ended_before < move.began_at - TOLERANCE:
         return False
     if row.began_before > max(event.began_before for event in events) + LOOK_AHEAD:
         return False
-    return True if row.ended_before is None or row.ended_before > move.ended_at + TOLERANCE else None
+    return (
+        True if row.ended_before is None or row.ended_before > move.ended_at + TOLERANCE else None
+    )
 
 
 def _within(moment: datetime, one: Happened) -> bool:

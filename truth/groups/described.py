@@ -77,7 +77,9 @@ class _ByConfluent:
             # It would go on asking the coordinator that it knows.
             self._client = AdminClient(self._config)
             return None
-        return Description(found.state.name.lower(), tuple(map(_holder, found.members)), found.coordinator.id)
+        return Description(
+            found.state.name.lower(), tuple(map(_holder, found.members)), found.coordinator.id
+        )
 
 
 def _holder(member: MemberDescription) -> Holder:
@@ -97,8 +99,8 @@ def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | 
     asked = ask(groups).describedGroups().get(group)
     while not asked.isDone():  # default.api.timeout.ms ends it
         time.sleep(_ASK_SECONDS)
-    # Nothing is to be raised: pyspark looks every gateway's exceptions up in Spark's own JVM, where they are something
-    # else.
+    # Nothing is to be raised: pyspark looks every gateway's exceptions up in Spark's own JVM, where
+    # they are something else.
     if asked.isCompletedExceptionally():
         return None
     found = asked.get()
@@ -110,12 +112,15 @@ def _by_java(jvm: JVMView, admin: Any, kind: Kind, group: str) -> Description | 
 
 
 def _java_state(kind: Kind, found: Any) -> str:
-    """Kafka's word, but for share groups: they are stable to it while somebody is there, here once all are at the
-    group's epoch.
+    """Kafka's word, but for share groups: they are stable to it while somebody is there, here once
+    all are at the group's epoch.
     """
     state = str(found.groupState().toString()).lower()
     if kind.protocol == "share" and state == STABLE:
-        epochs = {found.targetAssignmentEpoch(), *(member.memberEpoch() for member in found.members())}
+        epochs = {
+            found.targetAssignmentEpoch(),
+            *(member.memberEpoch() for member in found.members()),
+        }
         return STABLE if epochs == {found.groupEpoch()} else RECONCILING
     return state
 
@@ -123,7 +128,9 @@ def _java_state(kind: Kind, found: Any) -> str:
 def _java_holder(kind: Kind, member: Any) -> Holder:
     if kind.protocol == "share":
         member_id = member.consumerId()
-        partitions = {(each.topic(), each.partition()) for each in member.assignment().topicPartitions()}
+        partitions = {
+            (each.topic(), each.partition()) for each in member.assignment().topicPartitions()
+        }
     else:
         member_id = member.memberId()
         partitions = {

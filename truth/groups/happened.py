@@ -1,4 +1,6 @@
-"""Steps done to a group, with what its members and its coordinator said of them: history is held against these."""
+"""Steps done to a group, with what its members and its coordinator said of them: history is held
+against these.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,12 +48,18 @@ class Happened:
     calls: tuple[Call, ...] = ()
     """In order of time."""
     passed: frozenset[str] = frozenset()
-    """Member ids that were seen to have joined meanwhile, those that had gone again by the end among them."""
+    """Member ids that were seen to have joined meanwhile, those that had gone again by the end
+    among them.
+    """
 
     @property
     def restarted(self) -> Mapping[str, str]:
         """The member ids of static members that are back under another one, by the one before."""
-        now = {holder.instance_id: member_id for member_id, holder in self.after.items() if holder.instance_id}
+        now = {
+            holder.instance_id: member_id
+            for member_id, holder in self.after.items()
+            if holder.instance_id
+        }
         return {
             member_id: now[holder.instance_id]
             for member_id, holder in self.before.items()

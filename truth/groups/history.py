@@ -1,5 +1,5 @@
-"""The history of groups, as the comparison reads it: rows of gold.rebalances with their members, gold.group_events and
-gold.rebalance_storms.
+"""The history of groups, as the comparison reads it: rows of gold.rebalances with their members,
+gold.group_events and gold.rebalance_storms.
 """
 
 from collections import defaultdict
@@ -64,10 +64,15 @@ class Rebalance:
     """Of an event."""
 
     def __str__(self) -> str:
-        ended = f"{self.ended_before:%H:%M:%S.%f} {self.end_reason}" if self.ended_before else "goes on"
+        ended = (
+            f"{self.ended_before:%H:%M:%S.%f} {self.end_reason}" if self.ended_before else "goes on"
+        )
         reasons = ", ".join(self.reasons or ())
         began = f"{self.began_before:%H:%M:%S.%f}"
-        return f"{self.group_id} {self.prev_generation} to {self.generation} ({began} to {ended}; {reasons})"
+        return (
+            f"{self.group_id} {self.prev_generation} to {self.generation} ({began} to {ended}; "
+            f"{reasons})"
+        )
 
 
 @dataclass(frozen=True)
@@ -131,12 +136,24 @@ def history_of(
     """
     people: dict[Any, list[MemberRow]] = defaultdict(list)
     for row in members:
-        fields = _fields(MemberRow, row) | {when: _partitions(row[when], topics) for when in ("before", "after")}
+        fields = _fields(MemberRow, row) | {
+            when: _partitions(row[when], topics) for when in ("before", "after")
+        }
         people[row["rebalance_id"]].append(MemberRow(**fields))
     return History(
-        sorted((_rebalance(row, people[row["rebalance_id"]]) for row in rebalances), key=lambda row: row.began_before),
-        sorted((GroupEvent(**_fields(GroupEvent, row)) for row in events), key=lambda row: row.began_before),
-        tuple(sorted((Storm(**_fields(Storm, row)) for row in storms), key=lambda row: row.began_before)),
+        sorted(
+            (_rebalance(row, people[row["rebalance_id"]]) for row in rebalances),
+            key=lambda row: row.began_before,
+        ),
+        sorted(
+            (GroupEvent(**_fields(GroupEvent, row)) for row in events),
+            key=lambda row: row.began_before,
+        ),
+        tuple(
+            sorted(
+                (Storm(**_fields(Storm, row)) for row in storms), key=lambda row: row.began_before
+            )
+        ),
     )
 
 
@@ -150,7 +167,9 @@ def _fields(kind: type, row: Row) -> dict[str, Any]:
     return {name: row[name] for name in kind.__dataclass_fields__ if name in row}
 
 
-def _partitions(assigned: Sequence[Row] | None, topics: Mapping[str, str]) -> frozenset[TopicPartition] | None:
+def _partitions(
+    assigned: Sequence[Row] | None, topics: Mapping[str, str]
+) -> frozenset[TopicPartition] | None:
     if assigned is None:
         return None
     return frozenset(

@@ -1,4 +1,6 @@
-"""The script is done to a group of real members, step by step; each time the group is left alone until it is quiet."""
+"""The script is done to a group of real members, step by step; each time the group is left alone
+until it is quiet.
+"""
 
 import contextlib
 import time
@@ -17,13 +19,24 @@ from local_cluster import LocalCluster
 from local_cluster.members import Member, Members, TopicPartition
 from truth.groups.described import EMPTY, STABLE, Describer, Description, describer
 from truth.groups.happened import Call, Happened, Holder, Holders, Move
-from truth.groups.script import CRASHES, GROWS_TO, PARTITIONS, WITHOUT_REBALANCE, Deed, Kind, Script, Step, is_static
+from truth.groups.script import (
+    CRASHES,
+    GROWS_TO,
+    PARTITIONS,
+    WITHOUT_REBALANCE,
+    Deed,
+    Kind,
+    Script,
+    Step,
+    is_static,
+)
 from truth.log import TruthError
 
 SESSION_SECONDS: Final = 5
 _SESSION = str(SESSION_SECONDS * 1000)
 PROPERTIES: Final = {
-    # Who dies is missed sooner than by default, and what the coordinator waits for by default it does not.
+    # Who dies is missed sooner than by default, and what the coordinator waits for by default it
+    # does not.
     "group.min.session.timeout.ms": _SESSION,
     **{
         f"group.{kind}.{name}": value
@@ -44,8 +57,8 @@ PROPERTIES: Final = {
 }
 
 _QUIET_SECONDS: Final = 2.0
-"""So long a group stays as it is before it counts as quiet: more than a heartbeat, a refresh of metadata and the second
-that the server's assignor waits between two runs."""
+"""So long a group stays as it is before it counts as quiet: more than a heartbeat, a refresh of
+metadata and the second that the server's assignor waits between two runs."""
 _LATEST_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.25
 
@@ -65,7 +78,9 @@ class Played:
 class Group:
     """A group that a script is done to. `happened` is what was done so far."""
 
-    def __init__(self, kind: Kind, members: Members, admin: AdminClient, describe: Describer, say: Say) -> None:
+    def __init__(
+        self, kind: Kind, members: Members, admin: AdminClient, describe: Describer, say: Say
+    ) -> None:
         self.kind = kind
         self.name = f"truth-{kind.name}"
         self.happened: list[Happened] = []
@@ -96,15 +111,21 @@ class Group:
 
     @contextlib.contextmanager
     def doing(self, step: Step) -> Iterator[None]:
-        """Something is done to the group, by the step's name; afterwards the group is waited for."""
+        """Something is done to the group, by the step's name; afterwards the group is waited
+        for.
+        """
         before: Holders = self.happened[-1].after if self.happened else {}
         known = {member: len(member.told) for member in self._started}
         self._passed: frozenset[str] = frozenset()
         began_at = datetime.now(UTC)
         yield
-        description, settled_at = self._await_quiet(patient=all(deed.action in WITHOUT_REBALANCE for deed in step))
+        description, settled_at = self._await_quiet(
+            patient=all(deed.action in WITHOUT_REBALANCE for deed in step)
+        )
         calls = [
-            Call(member.client_id, told) for member in self._started for told in member.told[known.get(member, 0) :]
+            Call(member.client_id, told)
+            for member in self._started
+            for told in member.told[known.get(member, 0) :]
         ]
         happened = Happened(
             group=self.name,
@@ -177,7 +198,9 @@ class Group:
             protocol=self.kind.protocol,
             assignor=self.kind.assignor,
             instance_id=f"{client_id}-instance" if is_static(client_id) else None,
-            config={"session.timeout.ms": SESSION_SECONDS * 1000} if self.kind.protocol == "classic" else None,
+            config={"session.timeout.ms": SESSION_SECONDS * 1000}
+            if self.kind.protocol == "classic"
+            else None,
         )
         self._started.append(member)
         self._live[client_id] = member
@@ -194,11 +217,15 @@ class Group:
         return frozenset(passed)
 
     def _await_joined(self, member: Member, passed: AbstractSet[str]) -> str:
-        """The member id of a process; not of those before it under the same client id, which have passed."""
+        """The member id of a process; not of those before it under the same client id, which have
+        passed.
+        """
 
         def ids(found: Description) -> list[str]:
             mine = [
-                each for each in found.holders if each.client_id == member.client_id and each.member_id not in passed
+                each
+                for each in found.holders
+                if each.client_id == member.client_id and each.member_id not in passed
             ]
             return [each.member_id for each in mine if _agrees(member, self.kind, each)]
 
@@ -206,7 +233,9 @@ class Group:
         return member_id
 
     def _await_quiet(self, *, patient: bool) -> tuple[Description, datetime]:
-        """The group as it stays, and when it was first seen so; `patient` where nothing is to be seen at all."""
+        """The group as it stays, and when it was first seen so; `patient` where nothing is to be
+        seen at all.
+        """
         quiet = timedelta(seconds=_QUIET_SECONDS * (2 if patient else 1))
         deadline = time.monotonic() + _LATEST_SECONDS
         since, held = datetime.now(UTC), None
@@ -223,7 +252,9 @@ class Group:
         raise TruthError(f"{self.name} is not quiet after {_LATEST_SECONDS:.0f} s: {self._why()}")
 
     def _fits(self, found: Description) -> bool:
-        """Whether the group is as the script wants it, and the members have what the coordinator says."""
+        """Whether the group is as the script wants it, and the members have what the coordinator
+        says.
+        """
         live = {name: member for name, member in self._live.items() if name not in self._paused}
         if sorted(holder.client_id for holder in found.holders) != sorted(live):
             return False
@@ -239,8 +270,12 @@ class Group:
         topics = [self._topic, *([self._other] if self._wide - self._paused else [])]
         wanted = {(topic, number) for topic in topics for number in range(self._partitions[topic])}
         if self.kind.protocol == "streams":  # by subtopology, of which there is one
-            return sorted(number for _, number in held.elements()) == sorted(number for _, number in wanted)
-        return held.keys() == wanted and (self.kind.protocol == "share" or held.total() == len(wanted))
+            return sorted(number for _, number in held.elements()) == sorted(
+                number for _, number in wanted
+            )
+        return held.keys() == wanted and (
+            self.kind.protocol == "share" or held.total() == len(wanted)
+        )
 
     def _await(self, wanted: Callable[[Description], bool]) -> Description:
         deadline = time.monotonic() + _LATEST_SECONDS
@@ -249,11 +284,15 @@ class Group:
             if found is not None and wanted(found):
                 return found
             time.sleep(_LOOK_SECONDS)
-        raise TruthError(f"{self.name} is not as the script wants it after {_LATEST_SECONDS:.0f} s: {self._why()}")
+        raise TruthError(
+            f"{self.name} is not as the script wants it after {_LATEST_SECONDS:.0f} s: "
+            f"{self._why()}"
+        )
 
     def _why(self) -> str:
         logs = "".join(
-            f"\n{member}, {member.state}, has {len(member.owned)}: {member.log_end}" for member in self._live.values()
+            f"\n{member}, {member.state}, has {len(member.owned)}: {member.log_end}"
+            for member in self._live.values()
         )
         return f"{self._describe(self.name)}{logs}"
 
@@ -263,7 +302,9 @@ def _held(found: Description) -> Mapping[str, frozenset[TopicPartition]]:
 
 
 def _agrees(member: Member, kind: Kind, holder: Holder) -> bool:
-    """Whether a member says of itself what its coordinator says; who is told nothing says nothing else."""
+    """Whether a member says of itself what its coordinator says; who is told nothing says nothing
+    else.
+    """
     told = member.told
     if kind.protocol == "share":
         return True
@@ -273,7 +314,8 @@ def _agrees(member: Member, kind: Kind, holder: Holder) -> bool:
 
 
 def play(cluster: LocalCluster, scripts: Sequence[Script], say: Say) -> Played:
-    """Do all scripts at once; in the middle of them the broker that coordinates the first group is stopped for good.
+    """Do all scripts at once; in the middle of them the broker that coordinates the first group is
+    stopped for good.
 
     No member runs when this returns or raises.
     """
@@ -282,16 +324,32 @@ def play(cluster: LocalCluster, scripts: Sequence[Script], say: Say) -> Played:
     with contextlib.ExitStack() as started:
         members = started.enter_context(Members(servers))
         groups = [
-            Group(script.kind, members, admin, started.enter_context(describer(script.kind, servers)), say)
+            Group(
+                script.kind,
+                members,
+                admin,
+                started.enter_context(describer(script.kind, servers)),
+                say,
+            )
             for script in scripts
         ]
         pool = started.enter_context(ThreadPoolExecutor(len(groups)))
         for group in groups:
             group.create_topics()
-        _results([pool.submit(group.play, script.before) for group, script in zip(groups, scripts, strict=True)])
+        _results(
+            [
+                pool.submit(group.play, script.before)
+                for group, script in zip(groups, scripts, strict=True)
+            ]
+        )
         move = _move(cluster, groups, pool)
         say(f"broker {move.broker_id} stopped, which coordinated {', '.join(move.groups)}")
-        _results([pool.submit(group.play, script.after) for group, script in zip(groups, scripts, strict=True)])
+        _results(
+            [
+                pool.submit(group.play, script.after)
+                for group, script in zip(groups, scripts, strict=True)
+            ]
+        )
         return Played({group.name: group.happened for group in groups}, [move])
 
 
@@ -316,7 +374,12 @@ def _move(cluster: LocalCluster, groups: Sequence[Group], pool: ThreadPoolExecut
     finally:
         stopped.set()
     moved = dict(zip(before, _results(after), strict=True))
-    return Move(broker_id, began_at, ended_at, {name: moved[name] for name, was in before.items() if was == broker_id})
+    return Move(
+        broker_id,
+        began_at,
+        ended_at,
+        {name: moved[name] for name, was in before.items() if was == broker_id},
+    )
 
 
 def _results(futures: Sequence[Future[T]]) -> list[T]:

@@ -1,6 +1,7 @@
-"""History of polls alone against what happened. Polls bound times, and what came and went between two of them is one
-rebalance; but where quiet moments were polled, no step between may be missing, or be another than it was. Steps between
-which no poll told the group count as one: on a slow machine polls come late.
+"""History of polls alone against what happened. Polls bound times, and what came and went between
+two of them is one rebalance; but where quiet moments were polled, no step between may be missing,
+or be another than it was. Steps between which no poll told the group count as one: on a slow
+machine polls come late.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,8 +57,12 @@ class _Step:
         return _Step(whole, self.most + other.most, is_one=False)
 
 
-def compare_polled(happened: Sequence[Happened], history: History, logged: History, polls: Sequence[Shown]) -> Score:
-    """One group's steps against what polls told of it. `logged`: what its coordinators' log told."""
+def compare_polled(
+    happened: Sequence[Happened], history: History, logged: History, polls: Sequence[Shown]
+) -> Score:
+    """One group's steps against what polls told of it. `logged`: what its coordinators' log
+    told.
+    """
     group = happened[0].group
     rows = [row for row in history.rebalances if row.group_id == group]
     events = [event for event in history.events if event.group_id == group]
@@ -65,10 +70,13 @@ def compare_polled(happened: Sequence[Happened], history: History, logged: Histo
     score = Score(len(steps), len(rows), sum(len(row.people) for row in rows), len(events))
     if len(steps) < len(happened) * _LEAST_SHOWN:
         score.faults.append(
-            f"{group}: polls told {len(steps)} of {len(happened)} quiet moments: nothing is proven by this run"
+            f"{group}: polls told {len(steps)} of {len(happened)} quiet moments: nothing is "
+            "proven by this run"
         )
     wholes = [step.happened for step in steps]
-    score.faults += [f"nothing was done then: {row}" for row in rows if _step_of(row, wholes) is None]
+    score.faults += [
+        f"nothing was done then: {row}" for row in rows if _step_of(row, wholes) is None
+    ]
     for step in steps:
         mine = [row for row in rows if _step_of(row, wholes) is step.happened]
         score.faults += [f"{step.happened}: {fault}" for fault in _step(step, mine, logged)]
@@ -94,7 +102,9 @@ def _steps(happened: Sequence[Happened]) -> Iterator[_Step]:
 
 
 def _between_polls(steps: Sequence[_Step], polls: Sequence[Shown]) -> list[_Step]:
-    """The steps, those as one between which no poll told the group. After the last one polls were waited for."""
+    """The steps, those as one between which no poll told the group. After the last one polls were
+    waited for.
+    """
     found = [steps[0]]
     for step in steps[1:]:
         quiet_since, began_at = found[-1].happened.settled_at, step.happened.began_at
@@ -106,27 +116,42 @@ def _between_polls(steps: Sequence[_Step], polls: Sequence[Shown]) -> list[_Step
 
 
 def _step_of(row: Rebalance, happened: Sequence[Happened]) -> Happened | None:
-    """The step in which it began: of several within its bounds one that makes a group rebalance, the first of them."""
+    """The step in which it began: of several within its bounds one that makes a group rebalance,
+    the first of them.
+    """
     found = [one for one in happened if _meet(row.began_after, row.began_before, one)]
-    making = [one for one in found if not WITHOUT_REBALANCE.issuperset(deed.action for deed in one.step)]
+    making = [
+        one for one in found if not WITHOUT_REBALANCE.issuperset(deed.action for deed in one.step)
+    ]
     return next(iter(making or found), None)
 
 
 def _meet(after: datetime | None, before: datetime, one: Happened) -> bool:
     """Whether some time within the bounds is of a step."""
-    return (after is None or after <= one.settled_at + TOLERANCE) and before >= one.began_at - TOLERANCE
+    return (
+        after is None or after <= one.settled_at + TOLERANCE
+    ) and before >= one.began_at - TOLERANCE
 
 
 def _step(step: _Step, rows: Sequence[Rebalance], logged: History) -> Iterator[str]:
     one = step.happened
     is_seen = _has(one, "before") != _has(one, "after")
     if not is_seen <= len(rows) <= step.most:
-        yield f"{len(rows)} rebalances and not {int(is_seen)} to {step.most}: {'; '.join(map(str, rows)) or 'none'}"
+        yield (
+            f"{len(rows)} rebalances and not {int(is_seen)} to {step.most}: "
+            f"{'; '.join(map(str, rows)) or 'none'}"
+        )
     if not rows:
         return
-    before = {each.prev_member_id or each.member_id: each for each in rows[0].people if each.change != "joined"}
+    before = {
+        each.prev_member_id or each.member_id: each
+        for each in rows[0].people
+        if each.change != "joined"
+    }
     yield from compare_holders("before", one.before, before)
-    yield from compare_holders("after", one.after, {p.member_id: p for p in rows[-1].people if p.change != "left"})
+    yield from compare_holders(
+        "after", one.after, {p.member_id: p for p in rows[-1].people if p.change != "left"}
+    )
     for change, least, most in (
         ("joined", one.after.keys() - one.before.keys() - set(one.restarted.values()), one.joined),
         ("left", one.before.keys() - one.after.keys() - one.restarted.keys(), one.left),
@@ -141,15 +166,16 @@ def _step(step: _Step, rows: Sequence[Rebalance], logged: History) -> Iterator[s
 
 
 def _bounds(row: Rebalance, logged: History) -> Iterator[str]:
-    """The log has a begin, where it tells begins, and an end within the bounds that answers gave: nothing had begun or
-    ended that an answer showed otherwise, or only after it came.
+    """The log has a begin, where it tells begins, and an end within the bounds that answers gave:
+    nothing had begun or ended that an answer showed otherwise, or only after it came.
     """
     of_group = [each for each in logged.rebalances if each.group_id == row.group_id]
     begins = [each.began_before for each in of_group if each.group_type != "classic"]
     ends = [each.ended_before for each in of_group if each.ended_before is not None]
     # Of two phases the first ends with the record by which the log knows that they began.
     ends += [each.stored_before or each.began_before for each in of_group if (each.phases or 1) > 1]
-    # Of a share group whose partitions had no state the log tells two epochs as one: one ends and one begins within it.
+    # Of a share group whose partitions had no state the log tells two epochs as one: one ends and
+    # one begins within it.
     spans = [
         (each.began_before, each.ended_before or each.began_before)
         for each in of_group
@@ -157,15 +183,21 @@ def _bounds(row: Rebalance, logged: History) -> Iterator[str]:
     ]
     if begins and not _has_one(begins, spans, row.began_after, row.began_before):
         yield f"the log has no begin between {row.began_after} and {row.began_before}"
-    if row.ended_before is not None and not _has_one(ends, spans, row.ended_after, row.ended_before):
+    if row.ended_before is not None and not _has_one(
+        ends, spans, row.ended_after, row.ended_before
+    ):
         yield f"the log has no end between {row.ended_after} and {row.ended_before}"
 
 
 def _has_one(
-    times: Sequence[datetime], spans: Sequence[tuple[datetime, datetime]], after: datetime | None, before: datetime
+    times: Sequence[datetime],
+    spans: Sequence[tuple[datetime, datetime]],
+    after: datetime | None,
+    before: datetime,
 ) -> bool:
     return any(_lies_within(at, after, before) for at in times) or any(
-        begin <= before and (after is None or end > after - COMMITTED_WITHIN) for begin, end in spans
+        begin <= before and (after is None or end > after - COMMITTED_WITHIN)
+        for begin, end in spans
     )
 
 
@@ -176,7 +208,10 @@ def _lies_within(at: datetime, after: datetime | None, before: datetime) -> bool
 def _has(one: Happened, when: str) -> list[object]:
     """Who has what; of a static member that came back under another id that of the instance."""
     holders = one.before if when == "before" else one.after
-    who = [(holder.instance_id or holder.member_id, sorted(holder.partitions)) for holder in holders.values()]
+    who = [
+        (holder.instance_id or holder.member_id, sorted(holder.partitions))
+        for holder in holders.values()
+    ]
     return sorted(who, key=repr)
 
 
@@ -185,12 +220,18 @@ def _reasons(step: _Step, rows: Sequence[Rebalance]) -> Iterator[str]:
     said = {reason for row in rows for reason in row.reasons or ()}
     # Of several steps one may undo another.
     must = {
-        reason for deed in one.step if step.is_one and deed.action not in _MAY_PASS for reason in REASONS[deed.action]
+        reason
+        for deed in one.step
+        if step.is_one and deed.action not in _MAY_PASS
+        for reason in REASONS[deed.action]
     }
     may = {reason for deed in one.step for reason in REASONS[deed.action]}
     if one.kind.group_type == "classic":
         # A generation that gives up and one that takes may each be seen.
-        may |= {"same_members", *(reason for deed in one.step for reason in CLASSIC_REASONS.get(deed.action, ()))}
+        may |= {
+            "same_members",
+            *(reason for deed in one.step for reason in CLASSIC_REASONS.get(deed.action, ())),
+        }
     if overtakes(one):
         may |= {"partitions_changed", "same_members"}
     if not one.after:
@@ -208,7 +249,9 @@ def _ends(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
             yield f"goes on still: {row}"
         elif row.end_reason != wanted:
             yield f"ended as {row.end_reason} and not {wanted}: {row}"
-        elif not _meet(row.ended_after, row.ended_before, one) or row.ended_before < row.began_before:
+        elif (
+            not _meet(row.ended_after, row.ended_before, one) or row.ended_before < row.began_before
+        ):
             yield f"ended out of time: {row}, the step at {one.settled_at:%H:%M:%S.%f}"
 
 

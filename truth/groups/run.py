@@ -1,5 +1,5 @@
-"""One run: groups to which things are done while the cluster is polled, and the history that the jobs make of their
-log; and that of polls alone, in a lake of its own.
+"""One run: groups to which things are done while the cluster is polled, and the history that the
+jobs make of their log; and that of polls alone, in a lake of its own.
 """
 
 from collections.abc import Sequence
@@ -50,18 +50,29 @@ class Run:
         scores = {}
         for group, steps in self.played.happened.items():
             scores[group] = compare(steps, self.history, self.played.moves)
-            scores[f"{group}, polled"] = compare_polled(steps, self.polled, self.history, self.polls)
+            scores[f"{group}, polled"] = compare_polled(
+                steps, self.polled, self.history, self.polls
+            )
         return scores
 
 
 def run(
-    spark: SparkSession, kinds: Sequence[Kind], folder: Path, *, seed: int, say: Say, kafka_version: str = NEWEST
+    spark: SparkSession,
+    kinds: Sequence[Kind],
+    folder: Path,
+    *,
+    seed: int,
+    say: Say,
+    kafka_version: str = NEWEST,
 ) -> Run:
-    """Start a cluster, poll it while the scripts of these kinds of groups are done, and make history of it.
+    """Start a cluster, poll it while the scripts of these kinds of groups are done, and make
+    history of it.
 
     Everything that was started has ended when this returns or raises.
     """
-    with LocalCluster(brokers=BROKERS, properties=PROPERTIES, kafka_version=kafka_version) as cluster:
+    with LocalCluster(
+        brokers=BROKERS, properties=PROPERTIES, kafka_version=kafka_version
+    ) as cluster:
         names = ", ".join(kind.name for kind in kinds)
         say(f"{BROKERS} brokers of {kafka_version}; seed {seed}; {names}")
         config = _config(folder, cluster.bootstrap_servers, _INTERVAL_SECONDS, {}, groupLog={})
@@ -78,12 +89,19 @@ def run(
         Engine(spark, each, Polls(["silver"])).catch_up(whole=True)
         rebalance_history.run(spark, each, True)
     say("silver and gold are made")
-    return Run(played, read_history(spark, config.lake), read_history(spark, polled.lake), _polls(spark, polled.lake))
+    return Run(
+        played,
+        read_history(spark, config.lake),
+        read_history(spark, polled.lake),
+        _polls(spark, polled.lake),
+    )
 
 
 def _polls(spark: SparkSession, lake: Lake) -> list[Shown]:
     """The answers that told all groups."""
-    rows = lake.read(spark, bronze.METADATA_POLLS).where("record = 'answer' AND kind = 'groups' AND outcome = 'ok'")
+    rows = lake.read(spark, bronze.METADATA_POLLS).where(
+        "record = 'answer' AND kind = 'groups' AND outcome = 'ok'"
+    )
     told = rows.select("asked_at", "answered_at").toArrow().to_pylist()
     return [Shown(row["asked_at"], row["answered_at"]) for row in told]
 
@@ -92,7 +110,12 @@ def read_history(spark: SparkSession, lake: Lake) -> History:
     """The history that gold has of the groups of a lake's one cluster."""
     rebalances, members, events, storms = (
         read_view(spark, lake, view).toArrow().to_pylist()
-        for view in (groups.REBALANCES, groups.REBALANCE_MEMBERS, groups.GROUP_EVENTS, groups.REBALANCE_STORMS)
+        for view in (
+            groups.REBALANCES,
+            groups.REBALANCE_MEMBERS,
+            groups.GROUP_EVENTS,
+            groups.REBALANCE_STORMS,
+        )
     )
     # As close as polls and the log together know it.
     told = [
@@ -107,10 +130,14 @@ def read_history(spark: SparkSession, lake: Lake) -> History:
     return history_of(told, members, events, storms, topics={})
 
 
-def _config(folder: Path, bootstrap_servers: str, interval: int, poll: dict[str, str], **more: object) -> Config:
+def _config(
+    folder: Path, bootstrap_servers: str, interval: int, poll: dict[str, str], **more: object
+) -> Config:
     clusters = {"local": {"kafka.bootstrap.servers": bootstrap_servers}}
     poll = {"pollInterval": f"{interval}s", "commitInterval": f"{_COMMIT_SECONDS}s", **poll}
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, **more}))
+    file.write_text(
+        yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, **more})
+    )
     return load(str(file))

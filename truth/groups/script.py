@@ -1,5 +1,5 @@
-"""A seeded series of things done to the members of a group: decided beforehand, from the seed and the kind of group
-alone.
+"""A seeded series of things done to the members of a group: decided beforehand, from the seed and
+the kind of group alone.
 """
 
 import random
@@ -49,8 +49,8 @@ class Deed:
     """One thing done to one member, or to the group's topic."""
 
     action: str
-    """join | leave | crash | restart | expire | pause | resume | widen | narrow | grow | crash_loop | move (of the
-    coordinator).
+    """join | leave | crash | restart | expire | pause | resume | widen | narrow | grow | crash_loop
+    | move (of the coordinator).
     """
     member: str = ""
     """Its client id."""
@@ -79,12 +79,14 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
 """The reasons that history must give for an action, and no others."""
 
 CLASSIC_REASONS: Final[Mapping[str, tuple[str, ...]]] = {
-    # Each member joins again when it notices, which may take a generation more; and only then is the new topic shared
-    # out.
+    # Each member joins again when it notices, which may take a generation more; and only then is
+    # the new topic shared out.
     "grow": ("same_members",),
     "widen": ("partitions_changed", "same_members"),
 }
-"""The further reasons that history may give for an action on a classic group, whose leader assigns what it knows."""
+"""The further reasons that history may give for an action on a classic group, whose leader assigns
+what it knows.
+"""
 
 WITHOUT_REBALANCE: Final = frozenset({"restart", "move"})
 
@@ -96,7 +98,9 @@ def is_static(member: str) -> bool:
 
 @dataclass(frozen=True)
 class Script:
-    """The steps done to one group, before and after the coordinator's broker is stopped; in the end nobody is left."""
+    """The steps done to one group, before and after the coordinator's broker is stopped; in the end
+    nobody is left.
+    """
 
     kind: Kind
     before: tuple[Step, ...]
@@ -192,7 +196,9 @@ class _Writer:
         *first, last = self.chance.sample(self.live, len(self.live))
         self.live.clear()
         for members in (first, [last]):
-            yield tuple(Deed("expire" if is_static(member) else "leave", member) for member in members)
+            yield tuple(
+                Deed("expire" if is_static(member) else "leave", member) for member in members
+            )
 
     def possible(self, scenario: Callable[[], Iterator[Step]]) -> bool:
         """Whether there are members enough for it, and not too many."""
@@ -227,7 +233,9 @@ def beginning(script: Script, before: int, after: int) -> Script:
 
 
 def write(seed: int, kind: Kind) -> Script:
-    """The script of a kind of group: each thing that its clients can do, at least once; the same for the same seed."""
+    """The script of a kind of group: each thing that its clients can do, at least once; the same
+    for the same seed.
+    """
     writer = _Writer(kind, random.Random(f"{seed} {kind.name}"))  # noqa: S311 - not a secret
     before = [writer.join, writer.two_join, writer.grow]
     after = [writer.crash_loop] if not kind.only_static else [writer.restart]

@@ -1,4 +1,6 @@
-"""Storms and crash loops, counted in the plainest way: whatever lies in a window that holds enough hangs together."""
+"""Storms and crash loops, counted in the plainest way: whatever lies in a window that holds enough
+hangs together.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +24,10 @@ class Limit:
     window: timedelta
 
 
-LIMITS: Final = {STORM: Limit(5, timedelta(minutes=10)), CRASH_LOOP: Limit(3, timedelta(minutes=10))}
+LIMITS: Final = {
+    STORM: Limit(5, timedelta(minutes=10)),
+    CRASH_LOOP: Limit(3, timedelta(minutes=10)),
+}
 """As docs/configuration.md says that they are unless configured."""
 
 
@@ -32,14 +37,27 @@ def compare_storms(happened: Sequence[Happened], history: History) -> Iterator[s
     rows = [row for row in history.rebalances if row.group_id == group]
     told = [storm for storm in history.storms if storm.group_id == group]
     wanted = list(storms(group, rows))
-    yield from (f"it did not rebalance so often: {storm}" for storm in (Counter(told) - Counter(wanted)).elements())
-    yield from (f"nothing is said of {storm}" for storm in (Counter(wanted) - Counter(told)).elements())
+    yield from (
+        f"it did not rebalance so often: {storm}"
+        for storm in (Counter(told) - Counter(wanted)).elements()
+    )
+    yield from (
+        f"nothing is said of {storm}" for storm in (Counter(wanted) - Counter(told)).elements()
+    )
 
 
 def compare_loops(happened: Sequence[Happened], history: History) -> Iterator[str]:
-    """Crash loops of one group against the script: each of those that died joined, and so did the one that stayed."""
-    loops = [each for each in history.storms if (each.group_id, each.kind) == (happened[0].group, CRASH_LOOP)]
-    for client_id in (deed.member for one in happened for deed in one.step if deed.action == CRASH_LOOP):
+    """Crash loops of one group against the script: each of those that died joined, and so did the
+    one that stayed.
+    """
+    loops = [
+        each
+        for each in history.storms
+        if (each.group_id, each.kind) == (happened[0].group, CRASH_LOOP)
+    ]
+    for client_id in (
+        deed.member for one in happened for deed in one.step if deed.action == CRASH_LOOP
+    ):
         most = max((each.rebalances for each in loops if _is_of(client_id, each)), default=0)
         if most < CRASHES + 1:
             yield f"{client_id} joined {CRASHES + 1} times, {most} are in its crash loop"
@@ -51,14 +69,20 @@ def storms(group: str, rows: Sequence[Rebalance]) -> Iterator[Storm]:
     yield from _chains(group, STORM, None, times)
     joins: dict[str, list[datetime]] = {}
     for row in rows:
-        joined = {each.client_id for each in row.people if each.change == "joined" and each.client_id is not None}
+        joined = {
+            each.client_id
+            for each in row.people
+            if each.change == "joined" and each.client_id is not None
+        }
         for client_id in joined if row.ended_before is not None else ():
             joins.setdefault(client_id, []).append(row.stored_before or row.began_before)
     for client_id, begins in joins.items():
         yield from _chains(group, CRASH_LOOP, client_id, sorted(begins))
 
 
-def _chains(group: str, kind: str, client_id: str | None, times: Sequence[datetime]) -> Iterator[Storm]:
+def _chains(
+    group: str, kind: str, client_id: str | None, times: Sequence[datetime]
+) -> Iterator[Storm]:
     limit = LIMITS[kind]
     found: list[tuple[int, int]] = []
     for first, time in enumerate(times):

@@ -7,12 +7,16 @@ from typing import Any
 from jobs.rules.gold.news import Row
 from jobs.rules.ids import row_id, source_of
 
-NOT_ENDED = dict.fromkeys(("ended_poll", "ended_after", "ended_before", "duration_ms_min", "duration_ms_max"))
+NOT_ENDED = dict.fromkeys(
+    ("ended_poll", "ended_after", "ended_before", "duration_ms_min", "duration_ms_max")
+)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """A change came after the last poll without it was sent, and before the first poll with it was answered."""
+    """A change came after the last poll without it was sent, and before the first poll with it was
+    answered.
+    """
 
     poll: str
     after: datetime | None
@@ -39,7 +43,8 @@ class Bounds:
         }
 
     def merged(self, other: "Bounds | None") -> "Bounds":
-        """The bounds of two changes that one poll, and an answer beside it, showed: either may have come last.
+        """The bounds of two changes that one poll, and an answer beside it, showed: either may have
+        come last.
 
         Where one has no lower bound, both have none.
         """
@@ -50,9 +55,16 @@ class Bounds:
 
 
 def event(state: Row, bounds: Bounds, *key: str | int) -> Row:
-    """The first columns of rows of gold about a partition. `key`: in the id beside the partition and the poll."""
+    """The first columns of rows of gold about a partition. `key`: in the id beside the partition
+    and the poll.
+    """
     place = {name: state[name] for name in ("cluster_id", "topic", "topic_id", "partition")}
-    return {"id": row_id(*place.values(), *key, bounds.poll), "cluster": state["cluster"], **place, **bounds.began}
+    return {
+        "id": row_id(*place.values(), *key, bounds.poll),
+        "cluster": state["cluster"],
+        **place,
+        **bounds.began,
+    }
 
 
 def end(row: Row, bounds: Bounds, **more: Any) -> None:
@@ -68,10 +80,14 @@ def end(row: Row, bounds: Bounds, **more: Any) -> None:
 
 
 def ms(begin: datetime | None, end: datetime | None) -> int | None:
-    """Whole milliseconds from one time to another, rounded down; None where one of them is not known."""
+    """Whole milliseconds from one time to another, rounded down; None where one of them is not
+    known.
+    """
     return None if begin is None or end is None else (end - begin) // timedelta(milliseconds=1)
 
 
 def at_least_ms(begin: datetime | None, end: datetime | None) -> int:
-    """How long something lasted at least that had begun by `begin` and not ended at `end`; 0 where it is not known."""
+    """How long something lasted at least that had begun by `begin` and not ended at `end`; 0 where
+    it is not known.
+    """
     return max(0, ms(begin, end) or 0)

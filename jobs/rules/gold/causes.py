@@ -1,9 +1,12 @@
-"""Brokers that are out of ISRs: why, inferred, and which absences are one incident (rows of gold.broker_incidents).
+"""Brokers that are out of ISRs: why, inferred, and which absences are one incident (rows of
+gold.broker_incidents).
 
-An absence is a row of gold.isr_changes. On a controlled stop the ISR shrinks at once, while the broker stays listed for
-another half second. So a cause is decided when a look-ahead is over, by the signs that polls gave until then.
+An absence is a row of gold.isr_changes. On a controlled stop the ISR shrinks at once, while the
+broker stays listed for another half second. So a cause is decided when a look-ahead is over, by the
+signs that polls gave until then.
 
-An incident is a stretch in which some ISR lacked the broker. Stretches that are less than a minute apart are one.
+An incident is a stretch in which some ISR lacked the broker. Stretches that are less than a minute
+apart are one.
 """
 
 from collections import Counter
@@ -21,7 +24,13 @@ LOOK_AHEAD = timedelta(seconds=15)
 LOOK_AHEAD_POLLS = 2
 MERGED_WITHIN = timedelta(seconds=60)
 _INSTANT = timedelta(microseconds=1)
-_INCIDENT = NOT_ENDED | {"partitions": 0, "partitions_out": 0, "causes": [], "worst_level": LEVELS[0], "is_live": True}
+_INCIDENT = NOT_ENDED | {
+    "partitions": 0,
+    "partitions_out": 0,
+    "causes": [],
+    "worst_level": LEVELS[0],
+    "is_live": True,
+}
 
 LEFT, INITIALLY_OUT = "left", "initially_out"
 """How absences begin."""
@@ -29,18 +38,23 @@ LEFT, INITIALLY_OUT = "left", "initially_out"
 # Signs.
 GONE = "gone"  # The broker was not listed.
 OFFLINE = "offline"  # It was among the partition's offline replicas.
-FAILED = "failed"  # It lost a leadership as only a failed broker does: it may be back before a poll misses it.
+# It lost a leadership as only a failed broker does: it may be back before a poll misses it.
+FAILED = "failed"
 BACK = "back"  # A later poll showed it in the ISR again.
 TOGETHER = "together"  # Other brokers left ISRs of the same leader at the same moment.
 
 
 def due_at(began_before: datetime, interval_ms: int | None) -> datetime:
     """The time until which signs count: two intervals between polls or 15 s, whichever is more."""
-    return began_before + max(LOOK_AHEAD, timedelta(milliseconds=LOOK_AHEAD_POLLS * (interval_ms or 0)))
+    return began_before + max(
+        LOOK_AHEAD, timedelta(milliseconds=LOOK_AHEAD_POLLS * (interval_ms or 0))
+    )
 
 
 def give_sign(absence: Row, sign: str, at: datetime) -> None:
-    """Note in an absence what a poll that was answered `at` showed, unless its cause is known or due by then."""
+    """Note in an absence what a poll that was answered `at` showed, unless its cause is known or
+    due by then.
+    """
     if absence["cause"] is None and at <= absence["cause_due_at"]:
         absence["signs"] = sorted({*absence["signs"], sign})
 
@@ -49,9 +63,10 @@ def cause(absence: Row) -> str:
     """The cause by all signs: broker_down | log_dir_failed | leader_stalled | lagging.
 
     A replica is offline if its broker is fenced, and so not listed, or if its log directory failed
-    (``KRaftMetadataCache.isReplicaOffline``): a broker that stays listed lost a directory, which only a restart brings
-    back. If the replica is back without one, brokers and topics of an answer were of two images. A leader that was hung
-    blames followers that did nothing: they leave at once, and are back.
+    (``KRaftMetadataCache.isReplicaOffline``): a broker that stays listed lost a directory, which
+    only a restart brings back. If the replica is back without one, brokers and topics of an answer
+    were of two images. A leader that was hung blames followers that did nothing: they leave at
+    once, and are back.
     """
     signs = set(absence["signs"])
     if OFFLINE in signs and not signs & {GONE, BACK}:
@@ -63,7 +78,9 @@ def cause(absence: Row) -> str:
 
 
 def is_replica(absence: Row) -> bool:
-    """Whether the broker is a replica still. One that a reassignment took off the list is lacking nowhere."""
+    """Whether the broker is a replica still. One that a reassignment took off the list is lacking
+    nowhere.
+    """
     return absence["broker_id"] in absence["replicas"]
 
 
@@ -71,8 +88,9 @@ def is_replica(absence: Row) -> bool:
 class Broker:
     """A broker with its absences and its incidents, the oldest first.
 
-    `counted`: by topic and number, the partitions that the last incident counts, each with the absence that tells: the
-    first one, or the first with a topic id. One that gets an id (Kafka 2.8) is the same; one of another id is another.
+    `counted`: by topic and number, the partitions that the last incident counts, each with the
+    absence that tells: the first one, or the first with a topic id. One that gets an id (Kafka 2.8)
+    is the same; one of another id is another.
     """
 
     absences: list[Row] = field(default_factory=list)
@@ -89,22 +107,27 @@ class Broker:
                 self.counted[place(absence)] = absence
 
     def sign(self, sign: str, at: datetime) -> None:
-        """Give all absences a sign. Those that were given it before, or were due by then, are passed over: in the
-        controllers' log each record of a broker that failed is a sign.
+        """Give all absences a sign. Those that were given it before, or were due by then, are
+        passed over: in the controllers' log each record of a broker that failed is a sign.
         """
         for number in range(self._signed.get(sign, 0), len(self.absences)):
             give_sign(self.absences[number], sign, at)
         self._signed[sign] = len(self.absences)
 
     def leave(self, absence: Row) -> None:
-        """Add an absence that begins, and count it in the last incident, or in one that begins with it."""
+        """Add an absence that begins, and count it in the last incident, or in one that begins with
+        it.
+        """
         if is_replica(absence):
             if not self.incidents or not _may_continue(self.incidents[-1], absence["began_before"]):
                 self.incidents.append(_incident(absence))
                 self.counted = {}
             incident = self.incidents[-1]
             known = self.counted.get(place(absence))
-            incident["partitions"] += known is None or known["topic_id"] not in (None, absence["topic_id"])
+            incident["partitions"] += known is None or known["topic_id"] not in (
+                None,
+                absence["topic_id"],
+            )
             incident["partitions_out"] += 1
             incident |= {"last_out_before": absence["began_before"], **NOT_ENDED}
         self.load(absence)
@@ -114,12 +137,17 @@ class Broker:
         incident = self.incidents[-1]
         incident["partitions_out"] -= 1
         if incident["partitions_out"] == 0:
-            end(incident, Bounds(absence["ended_poll"], absence["ended_after"], absence["ended_before"]))
+            end(
+                incident,
+                Bounds(absence["ended_poll"], absence["ended_after"], absence["ended_before"]),
+            )
 
     def keep(self, at: datetime, flaps: int, flap_window: timedelta) -> Iterator[datetime]:
-        """Decide the causes that are due at a time, and which rows are live; tells when to look at them again.
+        """Decide the causes that are due at a time, and which rows are live; tells when to look at
+        them again.
 
-        `flaps`: a departure is flapping if so many, itself among them, are less than `flap_window` old.
+        `flaps`: a departure is flapping if so many, itself among them, are less than `flap_window`
+        old.
         """
         later: Counter[Any] = Counter()
         for incident in self.incidents:
@@ -128,7 +156,9 @@ class Broker:
                 yield incident["ended_before"] + MERGED_WITHIN
         for absence in reversed(self.absences):
             if absence["cause"] is None:
-                incident = next(each for each in reversed(self.incidents) if each["poll"] <= absence["poll"])
+                incident = next(
+                    each for each in reversed(self.incidents) if each["poll"] <= absence["poll"]
+                )
                 if absence["cause_due_at"] < at:
                     absence["cause"] = cause(absence)
                     incident["causes"] = sorted({*incident["causes"], absence["cause"]})
@@ -136,10 +166,15 @@ class Broker:
                     incident["is_live"] = True
                     yield absence["cause_due_at"] + _INSTANT
             # An incident counts a partition once, so a later round has to know by which absence.
-            is_counted = self.counted.get(place(absence)) is absence and _may_continue(self.incidents[-1], at)
-            absence["is_live"] = absence["ended_poll"] is None or absence["cause"] is None or is_counted
+            is_counted = self.counted.get(place(absence)) is absence and _may_continue(
+                self.incidents[-1], at
+            )
+            absence["is_live"] = (
+                absence["ended_poll"] is None or absence["cause"] is None or is_counted
+            )
             if absence["change"] == LEFT:
-                # The next departure is one of them: of those before it only the newest can make it flapping.
+                # The next departure is one of them: of those before it only the newest can make it
+                # flapping.
                 later[absence["topic"], absence["partition"]] += 1
                 flaps_until = absence["began_before"] + flap_window
                 is_newest = later[absence["topic"], absence["partition"]] < flaps
@@ -155,6 +190,20 @@ def _may_continue(incident: Row, at: datetime) -> bool:
 
 def _incident(first: Row) -> Row:
     """The incident that begins with an absence, before that is counted."""
-    names = ("cluster_id", "cluster", "broker_id", "rack", "poll", "source", "began_after", "began_before")
+    names = (
+        "cluster_id",
+        "cluster",
+        "broker_id",
+        "rack",
+        "poll",
+        "source",
+        "began_after",
+        "began_before",
+    )
     id_ = row_id(first["cluster_id"], first["broker_id"], first["poll"])
-    return {"id": id_, **{name: first[name] for name in names}, **_INCIDENT, "first_out_before": first["began_before"]}
+    return {
+        "id": id_,
+        **{name: first[name] for name in names},
+        **_INCIDENT,
+        "first_out_before": first["began_before"],
+    }

@@ -1,8 +1,8 @@
 """The leaders between one row of silver.partition_snapshots and the state before it.
 
-KRaft raises the leader epoch by one for each record that sets a leader (PartitionChangeBuilder), so the difference of
-two epochs counts what happened between two polls. From metadata.version 3.6-IV0 on an ISR that shrinks raises it no
-more (KAFKA-15021), which makes the count exact.
+KRaft raises the leader epoch by one for each record that sets a leader (PartitionChangeBuilder), so
+the difference of two epochs counts what happened between two polls. From metadata.version 3.6-IV0
+on an ISR that shrinks raises it no more (KAFKA-15021), which makes the count exact.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,15 +19,19 @@ EXACT, UPPER_BOUND, UNRELIABLE = "exact", "upper_bound", "unreliable"
 def epoch_semantics(row: Row, levels: Levels) -> str:
     """How the difference of two leader epochs counts elections: exact | upper_bound | unreliable.
 
-    A cancelled reassignment raises the epoch and may leave the same replicas in another order, so any other list of
-    replicas makes it a bound. One record of the controllers' log hides nothing.
+    A cancelled reassignment raises the epoch and may leave the same replicas in another order, so
+    any other list of replicas makes it a bound. One record of the controllers' log hides nothing.
     """
     if EVIDENCE in row:
         return EXACT
     raised = raised_by(row)
     if raised is None or raised < 0 or (raised == 0 and row["leader"] != row["prev_leader"]):
         return UNRELIABLE
-    return EXACT if has_quiet_shrinks(levels) and row["replicas"] == row["prev_replicas"] else UPPER_BOUND
+    return (
+        EXACT
+        if has_quiet_shrinks(levels) and row["replicas"] == row["prev_replicas"]
+        else UPPER_BOUND
+    )
 
 
 def has_quiet_shrinks(levels: Levels) -> bool:
@@ -36,12 +40,16 @@ def has_quiet_shrinks(levels: Levels) -> bool:
 
 
 def is_isr_shrink(row: Row, levels: Levels) -> bool:
-    """Whether brokers that left the ISR account for the epochs, under one leader: one record each, at most.
+    """Whether brokers that left the ISR account for the epochs, under one leader: one record each,
+    at most.
 
-    Below metadata.version 3.6-IV0 each record that shrinks the ISR raises the epoch by one (PartitionChangeBuilder);
-    under ZooKeeper those of the controller do. What left and came back between the polls does not show.
+    Below metadata.version 3.6-IV0 each record that shrinks the ISR raises the epoch by one
+    (PartitionChangeBuilder); under ZooKeeper those of the controller do. What left and came back
+    between the polls does not show.
     """
-    is_same = row["leader"] == row["prev_leader"] != NO_LEADER and row["replicas"] == row["prev_replicas"]
+    is_same = (
+        row["leader"] == row["prev_leader"] != NO_LEADER and row["replicas"] == row["prev_replicas"]
+    )
     if not is_same or hides_leader(row) or has_quiet_shrinks(levels) or not has_isr(row):
         return False
     return 0 < (raised_by(row) or 0) <= len(_left(row))
@@ -54,12 +62,14 @@ def raised_by(row: Row) -> int | None:
 
 
 def is_failover(row: Row, levels: Levels) -> bool:
-    """Whether the leader before failed, for it lost the partition to another than the preferred replica.
+    """Whether the leader before failed, for it lost the partition to another than the preferred
+    replica.
 
-    The leader before may be well if an election brought the preferred replica, and the preferred replica failed. Those
-    are two records, and the second takes the preferred replica out of the ISR. If other replicas left the ISR, and
-    shrinks raise the epoch, there was a third record at least. If the epochs do not tell, a leader before that is in
-    sync has not failed as far as anybody knows.
+    The leader before may be well if an election brought the preferred replica, and the preferred
+    replica failed. Those are two records, and the second takes the preferred replica out of the
+    ISR. If other replicas left the ISR, and shrinks raise the epoch, there was a third record at
+    least. If the epochs do not tell, a leader before that is in sync has not failed as far as
+    anybody knows.
     """
     if not _has_lost(row) or is_preferred(row):
         return False
@@ -71,7 +81,9 @@ def is_failover(row: Row, levels: Levels) -> bool:
 
 
 def hides_leader(row: Row) -> bool:
-    """Whether this answer, or the one before, came from a broker without the leader's listener: -1 tells nothing."""
+    """Whether this answer, or the one before, came from a broker without the leader's listener: -1
+    tells nothing.
+    """
     return LISTENER_NOT_FOUND in (row["error_code"], row["prev_error_code"])
 
 
@@ -81,8 +93,8 @@ def has_isr(row: Row) -> bool:
 
 
 def has_moved(row: Row) -> bool:
-    """Whether another broker, or none, leads than in the state before. Not of the first state of a partition, nor where
-    leaders mean nothing.
+    """Whether another broker, or none, leads than in the state before. Not of the first state of a
+    partition, nor where leaders mean nothing.
     """
     leaders = row["prev_leader"], row["leader"]
     return None not in leaders and leaders[0] != leaders[1] and not hides_leader(row)
@@ -94,14 +106,18 @@ def was_leaderless(row: Row) -> bool:
 
 
 def is_last_known(row: Row, elr: Sequence[int], last_known_elr: Sequence[int]) -> bool:
-    """Whether the last known leader came from none, and was not eligible. Both lists are of the state before."""
+    """Whether the last known leader came from none, and was not eligible. Both lists are of the
+    state before.
+    """
     leader = row["leader"]
     from_none = leader != NO_LEADER and row["prev_leader"] == NO_LEADER and not hides_leader(row)
     return from_none and leader in last_known_elr and leader not in elr
 
 
 def is_preferred(row: Row) -> bool:
-    """Whether the leader is the preferred replica, or was before a reassignment that came between the polls."""
+    """Whether the leader is the preferred replica, or was before a reassignment that came between
+    the polls.
+    """
     return row["leader"] in _preferred_of(row)
 
 
@@ -121,10 +137,11 @@ def _left(row: Row) -> set[int]:
 
 
 def failed_leaders(rows: Iterable[Row], levels: Levels) -> set[int]:
-    """The brokers that lost a leadership as only one that failed does, by states that began with one poll.
+    """The brokers that lost a leadership as only one that failed does, by states that began with
+    one poll.
 
-    Preferred replicas are elected, and reassignments done, with the old leader alive. Where epochs are upper bounds,
-    shrinks of the ISR may have raised them too.
+    Preferred replicas are elected, and reassignments done, with the old leader alive. Where epochs
+    are upper bounds, shrinks of the ISR may have raised them too.
     """
     return {
         row["prev_leader"]
@@ -136,10 +153,11 @@ def failed_leaders(rows: Iterable[Row], levels: Levels) -> set[int]:
 def may_have_failed(rows: Iterable[Row], levels: Levels) -> set[int]:
     """The brokers that may have failed, by states that began with one poll.
 
-    KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the leader
-    (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So whatever a broker lost in the same
-    poll counts: only one that failed loses what it leads to another than the preferred replica. These are rules of
-    Kafka's controllers: where the ISR means nothing they do not hold.
+    KRaft takes a broker that fails, or is stopped, out of the ISR in the same record that moves the
+    leader (PartitionChangeBuilder), but it may be back in sync when the next poll comes. So
+    whatever a broker lost in the same poll counts: only one that failed loses what it leads to
+    another than the preferred replica. These are rules of Kafka's controllers: where the ISR means
+    nothing they do not hold.
     """
     return {
         row["prev_leader"]
@@ -151,12 +169,14 @@ def may_have_failed(rows: Iterable[Row], levels: Levels) -> set[int]:
 
 def _has_lost(row: Row) -> bool:
     """Whether the leader before lost the partition, though it is a replica still."""
-    return has_moved(row) and row["prev_leader"] != NO_LEADER and row["prev_leader"] in row["replicas"]
+    return (
+        has_moved(row) and row["prev_leader"] != NO_LEADER and row["prev_leader"] in row["replicas"]
+    )
 
 
 def _came_back(row: Row) -> bool:
-    """Whether the preferred replica, which only a broker that failed is not for long, lost the partition and got it
-    back: it leads as before, two or more epochs later.
+    """Whether the preferred replica, which only a broker that failed is not for long, lost the
+    partition and got it back: it leads as before, two or more epochs later.
     """
     leaders = {row["leader"], row["prev_leader"], *_preferred_of(row)}
     return len(leaders) == 1 and (raised_by(row) or 0) >= 2

@@ -1,13 +1,14 @@
-"""The in-sync replicas of a partition: rows of gold.isr_changes (who left and came back) and gold.isr_episodes (how bad
-it was meanwhile, stretches at a level).
+"""The in-sync replicas of a partition: rows of gold.isr_changes (who left and came back) and
+gold.isr_episodes (how bad it was meanwhile, stretches at a level).
 
-ISRs are compared as sets, members and not sizes. A replica is out from the poll in which it left the ISR, or in which
-its partition was first seen without it, until it is back, is no replica any more, or the partition is gone. So a
-replica that a reassignment adds is not out before it has been in: it never left. It has been in once the reassignment
-is over, whether a poll showed it there or not.
+ISRs are compared as sets, members and not sizes. A replica is out from the poll in which it left
+the ISR, or in which its partition was first seen without it, until it is back, is no replica any
+more, or the partition is gone. So a replica that a reassignment adds is not out before it has been
+in: it never left. It has been in once the reassignment is over, whether a poll showed it there or
+not.
 
-Levels do not exclude each other. They are looked at where a state of the partition begins, and where a setting of its
-topic changes; another finalized level alone changes nothing before then.
+Levels do not exclude each other. They are looked at where a state of the partition begins, and
+where a setting of its topic changes; another finalized level alone changes nothing before then.
 """
 
 from collections.abc import Mapping
@@ -23,8 +24,8 @@ from metadata_source.facts import LISTENER_NOT_FOUND
 from metadata_source.kinds import KINDS, UNDER_REPLICATED
 
 BOUNDED_BY_REPLICAS_FROM_LEVEL = 15
-"""Feature level of metadata.version 3.7-IV0. Brokers that have it, finalized or not, count min ISR only as far as
-replicas exist (``Partition.effectiveMinIsr``, KIP-966).
+"""Feature level of metadata.version 3.7-IV0. Brokers that have it, finalized or not, count min ISR
+only as far as replicas exist (``Partition.effectiveMinIsr``, KIP-966).
 """
 
 _OF_MIN_ISR = ("at_min_isr", "under_min_isr")
@@ -34,7 +35,9 @@ _EPISODE = NOT_ENDED | {"end_reason": None, "brokers_out": [], "min_isr": None, 
 
 
 class Thresholds(Protocol):
-    """A broker that leaves an ISR `flaps` times within `flap_window` is flapping (Thresholds of a configuration)."""
+    """A broker that leaves an ISR `flaps` times within `flap_window` is flapping (Thresholds of a
+    configuration).
+    """
 
     flaps: int
     flap_window: timedelta
@@ -43,8 +46,8 @@ class Thresholds(Protocol):
 def effective_min_isr(setting: int | None, replicas: int, levels: Levels) -> int | None:
     """How many in-sync replicas acks=all asks for; None where that is not known.
 
-    Before 3.7 a setting larger than the number of replicas counts as it is. It is the software that decides; the
-    finalized level says no more than what each broker has at least.
+    Before 3.7 a setting larger than the number of replicas counts as it is. It is the software that
+    decides; the finalized level says no more than what each broker has at least.
     """
     if setting is None or setting <= replicas:
         return setting
@@ -54,15 +57,23 @@ def effective_min_isr(setting: int | None, replicas: int, levels: Levels) -> int
 
 
 def levels(state: Row, min_isr: int | None, *, is_any_out: bool) -> dict[str, bool | None]:
-    """Whether a partition is at each level; None where the effective min ISR decides, and is not known, and where the
-    ISR, or the leader, means nothing.
+    """Whether a partition is at each level; None where the effective min ISR decides, and is not
+    known, and where the ISR, or the leader, means nothing.
     """
     has_leader = state["leader"] != NO_LEADER or state["error_code"] == LISTENER_NOT_FOUND
     is_offline = None if state["leader"] is None else not has_leader
     if state["isr"] is None:
         return {**dict.fromkeys(("under_replicated", *_OF_MIN_ISR)), "offline": is_offline}
-    at, under = (None, None) if min_isr is None else (len(state["isr"]) == min_isr, len(state["isr"]) < min_isr)
-    of_min_isr = {"at_min_isr": at, "under_min_isr": under} if has_leader else dict.fromkeys(_OF_MIN_ISR, False)
+    at, under = (
+        (None, None)
+        if min_isr is None
+        else (len(state["isr"]) == min_isr, len(state["isr"]) < min_isr)
+    )
+    of_min_isr = (
+        {"at_min_isr": at, "under_min_isr": under}
+        if has_leader
+        else dict.fromkeys(_OF_MIN_ISR, False)
+    )
     return {"under_replicated": is_any_out, "offline": is_offline, **of_min_isr}
 
 
@@ -70,8 +81,9 @@ def levels(state: Row, min_isr: int | None, *, is_any_out: bool) -> dict[str, bo
 class Partition:
     """A partition between two polls.
 
-    `absences`: those from its ISR that matter still, the oldest first; only the last of a broker may last. `episodes`:
-    those that last, by level. `state`: its row of silver, of those in the news and in their context.
+    `absences`: those from its ISR that matter still, the oldest first; only the last of a broker
+    may last. `episodes`: those that last, by level. `state`: its row of silver, of those in the
+    news and in their context.
     """
 
     absences: list[Row] = field(default_factory=list)
@@ -93,29 +105,47 @@ class Partition:
     def follow(
         self, state: Row, known: Known, racks: Mapping[int, str | None], thresholds: Thresholds
     ) -> tuple[list[Row], list[Row], list[Row]]:
-        """The changes by a row of silver that began: brokers that came, absences that ended, and that began.
+        """The changes by a row of silver that began: brokers that came, absences that ended, and
+        that began.
 
         `racks`: by broker, as listed.
         """
-        self.state, bounds, is_first, out = state, Bounds.of_begin(state), state["prev_isr"] is None, self.out()
+        self.state, bounds, is_first, out = (
+            state,
+            Bounds.of_begin(state),
+            state["prev_isr"] is None,
+            self.out(),
+        )
         if state["isr"] is None:
             for absence in out.values():
                 end(absence, bounds, end_reason="unknown")
             return [], list(out.values()), []
         isr, replicas = set(state["isr"]), set(state["replicas"])
         prev_isr = _supposed_isr(state, known) if is_first else set(state["prev_isr"])
-        ended = [absence for broker, absence in out.items() if broker in isr or broker not in replicas]
+        ended = [
+            absence for broker, absence in out.items() if broker in isr or broker not in replicas
+        ]
         for absence in ended:
-            end(absence, bounds, end_reason="rejoined" if absence["broker_id"] in isr else "removed")
+            end(
+                absence, bounds, end_reason="rejoined" if absence["broker_id"] in isr else "removed"
+            )
         joined = [] if is_first else sorted(isr - prev_isr)
-        came = [_change(state, broker, "rejoined" if broker in out else "joined", racks) for broker in joined]
+        came = [
+            _change(state, broker, "rejoined" if broker in out else "joined", racks)
+            for broker in joined
+        ]
         been = prev_isr if is_first else prev_isr | _in_between(state, known, prev_isr | out.keys())
-        left = [_change(state, each, INITIALLY_OUT if is_first else LEFT, racks) for each in sorted(been - isr)]
+        left = [
+            _change(state, each, INITIALLY_OUT if is_first else LEFT, racks)
+            for each in sorted(been - isr)
+        ]
         self.absences += left
         for absence in left:
             absence |= {"cause_due_at": due_at(bounds.before, state["interval_ms"]), "signs": []}
             if not is_first:
-                of_broker = [row for row in self.absences if row["broker_id"] == absence["broker_id"]]
+                of_broker = [
+                    row for row in self.absences if row["broker_id"] == absence["broker_id"]
+                ]
                 times = [row["began_before"] for row in of_broker if row["change"] == LEFT]
                 since = bounds.before - thresholds.flap_window
                 absence["is_flapping"] = sum(time > since for time in times) >= thresholds.flaps
@@ -128,7 +158,9 @@ class Partition:
                 give_sign(absence, BACK, bounds.before)
         return came, ended, left
 
-    def follow_levels(self, known: Known, bounds: Bounds, settings: Bounds | None = None) -> list[Row]:
+    def follow_levels(
+        self, known: Known, bounds: Bounds, settings: Bounds | None = None
+    ) -> list[Row]:
         """Begin, continue and end episodes by the state, new or not; returns those that begin.
 
         `settings`: when these changed, where the same poll showed it.
@@ -143,7 +175,12 @@ class Partition:
             since = bounds.merged(settings) if level in _OF_MIN_ISR else bounds
             episode = self.episodes.get(level)
             if is_at and episode is None:
-                episode = {**event(self.state, since, level), **_EPISODE, "level": level, "smallest_isr": size}
+                episode = {
+                    **event(self.state, since, level),
+                    **_EPISODE,
+                    "level": level,
+                    "smallest_isr": size,
+                }
                 self.episodes[level] = episode
                 begun.append(episode)
             if is_at and episode:
@@ -153,14 +190,21 @@ class Partition:
                 if level in _OF_MIN_ISR and min_isr is not None:
                     episode["min_isr"] = max(min_isr, episode["min_isr"] or 0)
             elif episode:
-                end(self.episodes.pop(level), since, end_reason="unknown" if is_at is None else None, is_live=False)
+                end(
+                    self.episodes.pop(level),
+                    since,
+                    end_reason="unknown" if is_at is None else None,
+                    is_live=False,
+                )
         return begun
 
 
 def _supposed_isr(state: Row, known: Known) -> set[int]:
-    """The ISR before a partition was first seen: all replicas, but for those that may never have been in it.
+    """The ISR before a partition was first seen: all replicas, but for those that may never have
+    been in it.
 
-    These are what a reassignment adds and, where metadata does not tell them from followers, observers.
+    These are what a reassignment adds and, where metadata does not tell them from followers,
+    observers.
     """
     if UNDER_REPLICATED in KINDS[known.levels.kind].not_meaningful:
         return set(state["isr"])
@@ -168,10 +212,12 @@ def _supposed_isr(state: Row, known: Known) -> set[int]:
 
 
 def _in_between(state: Row, known: Known, been: set[int]) -> set[int]:
-    """The replicas that were in the ISR between two polls: those that a reassignment added which is over.
+    """The replicas that were in the ISR between two polls: those that a reassignment added which is
+    over.
 
-    `been`: the brokers that were in the ISR before. The controller drops what a reassignment removes once all that it
-    adds are in sync (PartitionReassignmentReplicas.maybeCompleteReassignment). If one is cancelled, or another one
+    `been`: the brokers that were in the ISR before. The controller drops what a reassignment
+    removes once all that it adds are in sync
+    (PartitionReassignmentReplicas.maybeCompleteReassignment). If one is cancelled, or another one
     takes its place, what it has added goes instead.
     """
     replicas = set(state["replicas"])
@@ -184,4 +230,10 @@ def _in_between(state: Row, known: Known, been: set[int]) -> set[int]:
 def _change(state: Row, broker: int, change: str, racks: Mapping[int, str | None]) -> Row:
     first = event(state, Bounds.of_begin(state), broker, change)
     of_broker = {"broker_id": broker, "rack": racks.get(broker), "change": change}
-    return {**first, **of_broker, **{name: state[name] for name in _OF_STATE}, **_CHANGE, "is_live": False}
+    return {
+        **first,
+        **of_broker,
+        **{name: state[name] for name in _OF_STATE},
+        **_CHANGE,
+        "is_live": False,
+    }

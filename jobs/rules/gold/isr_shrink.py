@@ -1,7 +1,8 @@
 """Who left in-sync replicas, for how long, and how bad it was meanwhile: the fold of one cluster.
 
-It makes rows of gold.isr_changes, gold.isr_episodes and gold.broker_incidents, a poll at a time. A row is live, and
-given to the next fold, while something of it may change or others need it (schemas/gold.py).
+It makes rows of gold.isr_changes, gold.isr_episodes and gold.broker_incidents, a poll at a time. A
+row is live, and given to the next fold, while something of it may change or others need it
+(schemas/gold.py).
 """
 
 from collections import defaultdict
@@ -16,32 +17,51 @@ from jobs.rules.gold.bounds import Bounds
 from jobs.rules.gold.causes import FAILED, GONE, Broker, give_sign, is_replica
 from jobs.rules.gold.elections import failed_leaders
 from jobs.rules.gold.isr import Partition, Thresholds
-from jobs.rules.gold.news import BROKERS, PARTITIONS, REASSIGNMENTS, SETTINGS, Folded, Known, Memory, News, Poll, Row
+from jobs.rules.gold.news import (
+    BROKERS,
+    PARTITIONS,
+    REASSIGNMENTS,
+    SETTINGS,
+    Folded,
+    Known,
+    Memory,
+    News,
+    Poll,
+    Row,
+)
 from jobs.rules.gold.together import Passes
 from jobs.rules.memory import from_json, to_json
 from schemas.gold import ISR_TABLES, LEVELS
 
-ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS = TABLES = tuple(table.full_name for table in ISR_TABLES)
+ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS = TABLES = tuple(
+    table.full_name for table in ISR_TABLES
+)
 
 
 def needed(live: Mapping[str, pa.Table], topics: pa.Array) -> dict[str, pa.Table]:
-    """Live rows by table, without those that change nothing in a fold. `topics`: all with news or context."""
+    """Live rows by table, without those that change nothing in a fold. `topics`: all with news or
+    context.
+    """
     found = dict(live)
     for table in {ISR_CHANGES, ISR_EPISODES} & live.keys():
         rows = live[table]
         is_needed = pc.is_in(rows["topic"], topics)
         if table == ISR_CHANGES:
-            is_needed = pc.or_(is_needed, pc.or_(pc.is_null(rows["cause"]), pc.is_valid(rows["ended_poll"])))
+            is_needed = pc.or_(
+                is_needed, pc.or_(pc.is_null(rows["cause"]), pc.is_valid(rows["ended_poll"]))
+            )
         found[table] = rows.filter(is_needed)
     return found
 
 
-def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, thresholds: Thresholds) -> Folded:
+def fold(
+    memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, thresholds: Thresholds
+) -> Folded:
     """Rows of the three tables that are new or changed, without updated_at.
 
-    `memory`: what the last fold returned. `live`: live rows of the three tables, at least all of gold.broker_incidents;
-    of gold.isr_episodes those of partitions in the news and in their context; of gold.isr_changes these too, those that
-    have ended, and those without a cause.
+    `memory`: what the last fold returned. `live`: live rows of the three tables, at least all of
+    gold.broker_incidents; of gold.isr_episodes those of partitions in the news and in their
+    context; of gold.isr_changes these too, those that have ended, and those without a cause.
     """
     cluster = _Cluster(from_json(Known, memory) or Known(), thresholds, live)
     for row in (*news.rows.get(PARTITIONS, ()), *news.context):
@@ -55,15 +75,20 @@ def fold(memory: Memory | None, live: Mapping[str, Sequence[Row]], news: News, t
 class _Cluster:
     """A cluster between two polls: its partitions by topic and number, and its brokers."""
 
-    def __init__(self, known: Known, thresholds: Thresholds, live: Mapping[str, Sequence[Row]]) -> None:
+    def __init__(
+        self, known: Known, thresholds: Thresholds, live: Mapping[str, Sequence[Row]]
+    ) -> None:
         self._known, self._thresholds = known, thresholds
-        self._partitions: defaultdict[str, defaultdict[int, Partition]] = defaultdict(lambda: defaultdict(Partition))
+        self._partitions: defaultdict[str, defaultdict[int, Partition]] = defaultdict(
+            lambda: defaultdict(Partition)
+        )
         self._brokers: defaultdict[int, Broker] = defaultdict(Broker)
         self._passes = Passes()
         self._came: list[Row] = []
         self._given = {row["id"]: row for table in TABLES for row in live.get(table, ())}
         changes, self._episodes, incidents = (
-            [row.copy() for row in sorted(live.get(table, ()), key=itemgetter("poll"))] for table in TABLES
+            [row.copy() for row in sorted(live.get(table, ()), key=itemgetter("poll"))]
+            for table in TABLES
         )
         for row in incidents:
             self._brokers[row["broker_id"]].incidents.append(row)
@@ -101,22 +126,39 @@ class _Cluster:
             self._brokers[absence["broker_id"]].come_back(absence)
 
     def _follow_levels(self, poll: Poll) -> None:
-        """Look at the partitions with a new state, and at those of topics whose settings changed."""
-        settings = {row["topic"]: Bounds.of_end(row) for row in poll.over[SETTINGS] if row["end_reason"]}
+        """Look at the partitions with a new state, and at those of topics whose settings
+        changed.
+        """
+        settings = {
+            row["topic"]: Bounds.of_end(row) for row in poll.over[SETTINGS] if row["end_reason"]
+        }
         settings |= {row["topic"]: Bounds.of_begin(row) for row in poll.began[SETTINGS]}
         began = poll.began[PARTITIONS]
-        changed = [(self.partition(row), Bounds.of_begin(row), settings.get(row["topic"])) for row in began]
-        changed += [(each, of, None) for topic, of in settings.items() for each in self._partitions[topic].values()]
+        changed = [
+            (self.partition(row), Bounds.of_begin(row), settings.get(row["topic"])) for row in began
+        ]
+        changed += [
+            (each, of, None)
+            for topic, of in settings.items()
+            for each in self._partitions[topic].values()
+        ]
         for partition, bounds, of_settings in changed:
             self._episodes += partition.follow_levels(self._known, bounds, of_settings)
             for broker in partition.out() if partition.episodes else ():
                 incident = self._brokers[broker].incidents[-1]
-                incident["worst_level"] = max(incident["worst_level"], *partition.episodes, key=LEVELS.index)
+                incident["worst_level"] = max(
+                    incident["worst_level"], *partition.episodes, key=LEVELS.index
+                )
 
     def _give_signs(self, poll: Poll, left: Sequence[Row]) -> None:
-        """Give absences, those that begin with a poll and earlier ones, the signs that the poll shows of brokers."""
+        """Give absences, those that begin with a poll and earlier ones, the signs that the poll
+        shows of brokers.
+        """
         signs = [(row["broker_id"], GONE) for row in poll.over[BROKERS] if row["end_reason"]]
-        signs += [(broker, FAILED) for broker in failed_leaders(poll.began[PARTITIONS], self._known.levels)]
+        signs += [
+            (broker, FAILED)
+            for broker in failed_leaders(poll.began[PARTITIONS], self._known.levels)
+        ]
         for broker, sign in signs:
             self._brokers[broker].sign(sign, poll.at)
         for row in left:
@@ -126,12 +168,19 @@ class _Cluster:
 
     def folded(self, settled_at: datetime) -> Folded:
         """The result, with the causes that are due, and which rows are live."""
-        brokers, flaps, window = self._brokers.values(), self._thresholds.flaps, self._thresholds.flap_window
+        brokers, flaps, window = (
+            self._brokers.values(),
+            self._thresholds.flaps,
+            self._thresholds.flap_window,
+        )
         deadlines = [at for broker in brokers for at in broker.keep(settled_at, flaps, window)]
         rows = {
             ISR_CHANGES: [*self._came, *(row for broker in brokers for row in broker.absences)],
             ISR_EPISODES: self._episodes,
             BROKER_INCIDENTS: [row for broker in brokers for row in broker.incidents],
         }
-        changed = {table: [row for row in each if row != self._given.get(row["id"])] for table, each in rows.items()}
+        changed = {
+            table: [row for row in each if row != self._given.get(row["id"])]
+            for table, each in rows.items()
+        }
         return Folded(to_json(self._known), changed, min(deadlines, default=None))

@@ -1,4 +1,5 @@
-"""The input, the memory and the answer of a fold of gold: rows of silver that are new, one cluster at a time.
+"""The input, the memory and the answer of a fold of gold: rows of silver that are new, one cluster
+at a time.
 
 A row is a dict by column names: lists for arrays, aware UTC datetimes, None for null.
 """
@@ -28,14 +29,14 @@ _BESIDE = frozenset(table.full_name for table in silver.ENRICHMENTS.values())
 """The tables that tell of answers beside polls, which have times of their own."""
 
 TIMES = "times"
-"""Not a column: for how many partitions a row of silver.partition_snapshots stands, without 1. They were first seen by
-the same poll, with all replicas in sync, and have the same leader and preferred leader; nothing else of them matters to
-gold.
+"""Not a column: for how many partitions a row of silver.partition_snapshots stands, without 1. They
+were first seen by the same poll, with all replicas in sync, and have the same leader and preferred
+leader; nothing else of them matters to gold.
 """
 
 EVIDENCE = "evidence"
-"""Not a column: of a row of silver.partition_snapshots that began with one record of the controllers' log, what the log
-says about that record (jobs/rules/log/evidence.py).
+"""Not a column: of a row of silver.partition_snapshots that began with one record of the
+controllers' log, what the log says about that record (jobs/rules/log/evidence.py).
 """
 
 place = itemgetter("topic", "partition")
@@ -44,11 +45,12 @@ place = itemgetter("topic", "partition")
 
 @dataclass(frozen=True)
 class Poll:
-    """The rows, by table, that began with a poll answered `at`, and those over by it: superseded, or ended.
+    """The rows, by table, that began with a poll answered `at`, and those over by it: superseded,
+    or ended.
 
-    Within a poll, levels come first, then brokers, settings, reassignments, partitions, and ELR last. Settings,
-    reassignments and ELR are of answers beside the poll, each with times of its own, mostly later ones.
-    `is_migrating`: the cluster was on its way from ZooKeeper to KRaft.
+    Within a poll, levels come first, then brokers, settings, reassignments, partitions, and ELR
+    last. Settings, reassignments and ELR are of answers beside the poll, each with times of its
+    own, mostly later ones. `is_migrating`: the cluster was on its way from ZooKeeper to KRaft.
     """
 
     poll_id: str
@@ -60,10 +62,11 @@ class Poll:
 
 @dataclass(frozen=True)
 class News:
-    """Rows of silver, by table, that began or ended in (done_poll, settled_poll], as they were at settled_poll.
+    """Rows of silver, by table, that began or ended in (done_poll, settled_poll], as they were at
+    settled_poll.
 
-    `context`: rows of silver.partition_snapshots that held all the time, of topics whose settings changed.
-    `done_poll`: empty while nothing is done. `is_migrating`: as of a Poll, of all of them.
+    `context`: rows of silver.partition_snapshots that held all the time, of topics whose settings
+    changed. `done_poll`: empty while nothing is done. `is_migrating`: as of a Poll, of all of them.
     """
 
     rows: Mapping[str, Sequence[Row]]
@@ -83,16 +86,27 @@ class News:
         *,
         is_migrating: bool = False,
     ) -> "News":
-        """The news up to the settled `poll` among `rows` of silver, by table; any history that has them."""
+        """The news up to the settled `poll` among `rows` of silver, by table; any history that has
+        them.
+        """
         done = done_poll or ""
-        then = {table: [as_of(row, poll) for row in each if row["first_poll"] <= poll] for table, each in rows.items()}
+        then = {
+            table: [as_of(row, poll) for row in each if row["first_poll"] <= poll]
+            for table, each in rows.items()
+        }
         new = {
             table: [row for row in each if (row["superseded_poll"] or row["first_poll"]) > done]
             for table, each in then.items()
         }
         topics = {row["topic"] for row in new.get(SETTINGS, ())}
-        held = (row for row in then.get(PARTITIONS, ()) if row["first_poll"] <= done and row["superseded_poll"] is None)
-        return cls(new, done, poll, at, [row for row in held if row["topic"] in topics], is_migrating)
+        held = (
+            row
+            for row in then.get(PARTITIONS, ())
+            if row["first_poll"] <= done and row["superseded_poll"] is None
+        )
+        return cls(
+            new, done, poll, at, [row for row in held if row["topic"] in topics], is_migrating
+        )
 
     def polls(self) -> list[Poll]:
         """The polls by which something began or was over, in order."""
@@ -120,12 +134,13 @@ def as_of(row: Row, poll_id: str) -> Row:
 
 @dataclass(frozen=True)
 class Levels:
-    """Finalized feature levels at a poll, None while unknown: they decide what leader epochs and settings mean.
+    """Finalized feature levels at a poll, None while unknown: they decide what leader epochs and
+    settings mean.
 
-    `lower`: of metadata.version at the poll and at the one before; between the two, either may have held. None too
-    while a cluster migrates from ZooKeeper: then an ISR that shrinks raises the epoch, whatever the level says
-    (PartitionChangeBuilder, Kafka 3.6 to 3.9). `kind`: of the cluster. `highest`: of metadata.version, as each broker
-    has it.
+    `lower`: of metadata.version at the poll and at the one before; between the two, either may have
+    held. None too while a cluster migrates from ZooKeeper: then an ISR that shrinks raises the
+    epoch, whatever the level says (PartitionChangeBuilder, Kafka 3.6 to 3.9). `kind`: of the
+    cluster. `highest`: of metadata.version, as each broker has it.
     """
 
     metadata_version: int | None = None
@@ -139,7 +154,11 @@ class Levels:
         before, now, elr_version = self.metadata_version, self.metadata_version, self.elr_version
         kind, highest = self.kind, self.highest
         for row in poll.began[CLUSTERS]:
-            now, elr_version, kind = row["metadata_version_level"], row["elr_version_level"], row["kind"]
+            now, elr_version, kind = (
+                row["metadata_version_level"],
+                row["elr_version_level"],
+                row["kind"],
+            )
             highest = row["metadata_version_highest"]
         lower = None if before is None or now is None or poll.is_migrating else min(before, now)
         return Levels(now, elr_version, lower, kind, highest)
@@ -147,8 +166,8 @@ class Levels:
 
 @dataclass(frozen=True)
 class Elr:
-    """Eligible and last known leaders of a partition (KIP-966), as answers have told since the one that came at
-    `since`.
+    """Eligible and last known leaders of a partition (KIP-966), as answers have told since the one
+    that came at `since`.
     """
 
     elr: Sequence[int]
@@ -160,8 +179,8 @@ class Elr:
 class Known:
     """The memory of a fold: the last known states of things in the tables that a history follows.
 
-    `racks`: of the brokers that are listed. `min_isr`: min.insync.replicas by topic. By topic and partition, `adding`:
-    the replicas that reassignments add; `elr`: where a list is not empty.
+    `racks`: of the brokers that are listed. `min_isr`: min.insync.replicas by topic. By topic and
+    partition, `adding`: the replicas that reassignments add; `elr`: where a list is not empty.
     """
 
     levels: Levels = field(default_factory=Levels)
@@ -185,14 +204,20 @@ _TOLD: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
     BROKERS: ("racks", itemgetter("broker_id"), itemgetter("rack")),
     SETTINGS: ("min_isr", itemgetter("topic"), itemgetter("min_insync_replicas")),
     REASSIGNMENTS: ("adding", place, itemgetter("adding_replicas")),
-    PARTITION_ELR: ("elr", place, lambda row: Elr(row["elr"], row["last_known_elr"], row["valid_from"])),
+    PARTITION_ELR: (
+        "elr",
+        place,
+        lambda row: Elr(row["elr"], row["last_known_elr"], row["valid_from"]),
+    ),
 }
 """Table -> the field of Known, and of a row its key and value there."""
 
 
 @dataclass(frozen=True)
 class Folded:
-    """The memory of a fold, its new and changed rows by table, and when to call it again though nothing is new."""
+    """The memory of a fold, its new and changed rows by table, and when to call it again though
+    nothing is new.
+    """
 
     memory: Memory
     rows: Mapping[str, Sequence[Row]]

@@ -1,5 +1,5 @@
-"""The change of a leader by one record of the controllers' log: why, and whether it was clean. Nothing is inferred from
-what came before or after.
+"""The change of a leader by one record of the controllers' log: why, and whether it was clean.
+Nothing is inferred from what came before or after.
 """
 
 from jobs.rules.gold.elections import NO_LEADER, is_last_known, preferred
@@ -12,15 +12,17 @@ def told(row: Row, evidence: Evidence) -> Row:
     return {
         "reason": reason(row, evidence),
         "unclean": unclean(row, evidence),
-        "is_last_known_leader": is_last_known(row, evidence.elr["elr"], evidence.elr["last_known_elr"]),
+        "is_last_known_leader": is_last_known(
+            row, evidence.elr["elr"], evidence.elr["last_known_elr"]
+        ),
     }
 
 
 def reason(row: Row, evidence: Evidence) -> str:
     """Why the leader, or its epoch, changed, as gold.leader_changes has it.
 
-    A record names the same leader again where a replica is no more or, below 3.6-IV0, where the ISR shrinks
-    (``PartitionChangeBuilder.triggerLeaderEpochBump...``).
+    A record names the same leader again where a replica is no more or, below 3.6-IV0, where the ISR
+    shrinks (``PartitionChangeBuilder.triggerLeaderEpochBump...``).
     """
     leader, prev_leader = row["leader"], row["prev_leader"]
     if leader == prev_leader:
@@ -41,8 +43,9 @@ def reason(row: Row, evidence: Evidence) -> str:
 def unclean(row: Row, evidence: Evidence) -> str:
     """Whether the new leader was out of sync: no | proven.
 
-    A record that completes a reassignment may bring a leader that the ISR had not before: it has joined in the request
-    that completes it. Recovery is set by the first of several unclean elections only.
+    A record that completes a reassignment may bring a leader that the ISR had not before: it has
+    joined in the request that completes it. Recovery is set by the first of several unclean
+    elections only.
     """
     leader = row["leader"]
     if evidence.began_recovery:

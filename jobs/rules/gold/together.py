@@ -1,9 +1,10 @@
-"""Departures from ISRs of one leader at one moment: where several brokers leave at once, it may be the leader that
-hung.
+"""Departures from ISRs of one leader at one moment: where several brokers leave at once, it may be
+the leader that hung.
 
-A leader looks for followers that are out of sync in passes (``ReplicaManager.maybeShrinkIsr``). Of each pass
-``DefaultAlterPartitionManager`` sends the first partition alone, and the others together once that one is answered,
-when its record is committed. So a poll shows a pass whole, and the controllers' log shows it at two times at least.
+A leader looks for followers that are out of sync in passes (``ReplicaManager.maybeShrinkIsr``). Of
+each pass ``DefaultAlterPartitionManager`` sends the first partition alone, and the others together
+once that one is answered, when its record is committed. So a poll shows a pass whole, and the
+controllers' log shows it at two times at least.
 """
 
 from collections import Counter, defaultdict, deque
@@ -15,7 +16,8 @@ from jobs.rules.ids import offset_of
 
 ONE_PASS = timedelta(milliseconds=500)
 """Records of one pass of a leader lie within this time. A commit takes the controllers 25 ms
-(controller.quorum.append.linger.ms), a write to disk and a fetch; passes are replica.lag.time.max.ms / 2, 15 s, apart.
+(controller.quorum.append.linger.ms), a write to disk and a fetch; passes are
+replica.lag.time.max.ms / 2, 15 s, apart.
 """
 
 
@@ -49,12 +51,16 @@ class Passes:
         self._passes: defaultdict[int | None, _Pass] = defaultdict(_Pass)
 
     def leave(self, absence: Row) -> None:
-        """Take in an absence that begins; those before came in order. Gives `TOGETHER` to those of its pass."""
+        """Take in an absence that begins; those before came in order. Gives `TOGETHER` to those of
+        its pass.
+        """
         self._passes[absence["leader"]].leave(absence)
 
 
 def _are_of_one_pass(one: Row, other: Row) -> bool:
-    """Whether two departures were shown by one poll, or by records of the log that one pass may have made."""
+    """Whether two departures were shown by one poll, or by records of the log that one pass may
+    have made.
+    """
     if one["poll"] == other["poll"]:
         return True
     are_of_log = None not in (offset_of(one["poll"]), offset_of(other["poll"]))

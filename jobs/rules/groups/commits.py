@@ -1,4 +1,6 @@
-"""Offset commits of one group as its coordinator's log has them: aggregates, in the order of the log."""
+"""Offset commits of one group as its coordinator's log has them: aggregates, in the order of the
+log.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -13,7 +15,9 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: the offset of the topic that it committed, its offset in the log, and its time there."""
+    """One commit: the offset of the topic that it committed, its offset in the log, and its time
+    there.
+    """
 
     committed: int
     offset: int
@@ -32,8 +36,9 @@ class Removal:
 class Commits:
     """Successive commits of one partition, between which lies no record of the group.
 
-    `gap`: begin and end of the longest time between two of them, None where there are none, or times are not known.
-    `fallen`: by how much the committed offset fell among them, all falls together.
+    `gap`: begin and end of the longest time between two of them, None where there are none, or
+    times are not known. `fallen`: by how much the committed offset fell among them, all falls
+    together.
     """
 
     first: Commit
@@ -44,10 +49,12 @@ class Commits:
 
 @dataclass
 class CommitLog:
-    """The commits of a group in one partition of the log since the last break there: by topic and partition, in order.
+    """The commits of a group in one partition of the log since the last break there: by topic and
+    partition, in order.
 
-    `removals`: the records that removed the committed offset, likewise. `breaks`: offsets up to which
-    commits may be missing: records were gone before they could be read, or had been taken back.
+    `removals`: the records that removed the committed offset, likewise. `breaks`: offsets up to
+    which commits may be missing: records were gone before they could be read, or had been taken
+    back.
     """
 
     of: dict[Partition, list[Commits]] = field(default_factory=dict)
@@ -56,17 +63,20 @@ class CommitLog:
 
 
 def commit_log(rows: Iterable[Row]) -> CommitLog:
-    """The commits of some rows of bronze.group_log, of one partition of the log: those of the group's `commits`, and
-    `marker`, `lost` and `truncated` of the partition. In any order.
+    """The commits of some rows of bronze.group_log, of one partition of the log: those of the
+    group's `commits`, and `marker`, `lost` and `truncated` of the partition. In any order.
 
-    Commits of a transaction that was open at the end of what was read count at the producer's next marker, if that
-    commits; which they do not once rows were lost between (the marker may be among those).
+    Commits of a transaction that was open at the end of what was read count at the producer's next
+    marker, if that commits; which they do not once rows were lost between (the marker may be among
+    those).
     """
     rows, found, pending = list(rows), CommitLog(), dict[int, list[Row]]()
-    # Offsets go back where the log was truncated. Otherwise the order of offsets is that of the log, whatever the clock
-    # of who read it did.
+    # Offsets go back where the log was truncated. Otherwise the order of offsets is that of the
+    # log, whatever the clock of who read it did.
     truncated = sorted(row["read_at"] for row in rows if row["record"] == "truncated")
-    for row in sorted(rows, key=lambda row: (bisect_right(truncated, row["read_at"]), *_place(row))):
+    for row in sorted(
+        rows, key=lambda row: (bisect_right(truncated, row["read_at"]), *_place(row))
+    ):
         kind, producer = row["record"], row["producer_id"]
         if kind in ("lost", "truncated"):
             pending.clear()
@@ -102,8 +112,15 @@ def _add(found: CommitLog, entry: Row, marker: Row | None) -> None:
         at = {end: (entry[f"{end}_offset"], entry[f"{end}_timestamp"]) for end in ("from", "to")}
         if marker is not None:
             at = dict.fromkeys(at, (marker["offset"], marker["timestamp"]))
-        first, last = Commit(entry["first_committed"], *at["from"]), Commit(entry["last_committed"], *at["to"])
-        gap = None if marker is not None or entry["gap_from"] is None else (entry["gap_from"], entry["gap_to"])
+        first, last = (
+            Commit(entry["first_committed"], *at["from"]),
+            Commit(entry["last_committed"], *at["to"]),
+        )
+        gap = (
+            None
+            if marker is not None or entry["gap_from"] is None
+            else (entry["gap_from"], entry["gap_to"])
+        )
         found.of.setdefault(place, []).append(Commits(first, last, gap, entry["fallen"]))
     if entry["removed_offset"] is not None:
         of = Removal(entry["removed_offset"], entry["removed_timestamp"])

@@ -1,4 +1,6 @@
-"""How two moments of a group differ: its members, who has which partitions, and why it rebalanced."""
+"""How two moments of a group differ: its members, who has which partitions, and why it
+rebalanced.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +16,9 @@ MOVED = ("partitions_kept", "partitions_moved", "partitions_added", "partitions_
 
 
 def identity(member_id: str, member: Member) -> Identity:
-    """Who a member is: static members by instance id, which outlives a restart (KIP-345), others by member id."""
+    """Who a member is: static members by instance id, which outlives a restart (KIP-345), others by
+    member id.
+    """
     return ("member", member_id) if member.instance_id is None else ("instance", member.instance_id)
 
 
@@ -61,7 +65,9 @@ def owners(members: Members) -> Owners | None:
 
 
 def moves(before: Members, after: Members) -> dict[str, Any]:
-    """The columns of MOVED. A partition with several owners (share groups) is kept where one of them stayed."""
+    """The columns of MOVED. A partition with several owners (share groups) is kept where one of
+    them stayed.
+    """
     had, have = owners(before), owners(after)
     # In a conversion one side names topics by name, the other by id.
     namings = {member.by_id for member in (*before.values(), *after.values()) if member.has}
@@ -74,14 +80,26 @@ def moves(before: Members, after: Members) -> dict[str, Any]:
 
 
 def reasons(
-    rebalance: Rebalance, before: Standing, after: Standing, went: list[Change], moved: Mapping[str, Any]
+    rebalance: Rebalance,
+    before: Standing,
+    after: Standing,
+    went: list[Change],
+    moved: Mapping[str, Any],
 ) -> list[str]:
-    """The reasons that hold, inferred: Kafka's own one (KIP-800) is only in coordinators' logs. `moved`: see moves."""
-    stayed = [(each.before, each.after) for each in went if each.before is not None and each.after is not None]
+    """The reasons that hold, inferred: Kafka's own one (KIP-800) is only in coordinators' logs.
+    `moved`: see moves.
+    """
+    stayed = [
+        (each.before, each.after)
+        for each in went
+        if each.before is not None and each.after is not None
+    ]
     left = [each.before for each in went if each.before is not None and each.after is None]
     is_static = {member.instance_id is not None for member in (*left, *rebalance.passed.values())}
     resubscribed = any(
-        _differ(was.topics, now.topics) or was.pattern != now.pattern or _differ(was.topology_epoch, now.topology_epoch)
+        _differ(was.topics, now.topics)
+        or was.pattern != now.pattern
+        or _differ(was.topology_epoch, now.topology_epoch)
         for was, now in stayed
     )
     grew = refreshed = False
@@ -89,19 +107,32 @@ def reasons(
         # Only what members have tells of its partitions.
         had, has = owners(before.members), owners(after.members)
         is_known = tells_subscriptions(before) and tells_subscriptions(after)
-        if had is not None and has is not None and is_known and len(stayed) == len(went) and not resubscribed:
+        if (
+            had is not None
+            and has is not None
+            and is_known
+            and len(stayed) == len(went)
+            and not resubscribed
+        ):
             grew = had.keys() != has.keys() | rebalance.withheld
     else:
-        patterns = {was.pattern for was, now in stayed if was.pattern and was.pattern == now.pattern}
-        matched_others = any(before.patterns.get(each) != after.patterns.get(each) for each in patterns)
-        is_other = _differ(before.metadata_hash, after.metadata_hash) or _is_rewritten(before, after)
+        patterns = {
+            was.pattern for was, now in stayed if was.pattern and was.pattern == now.pattern
+        }
+        matched_others = any(
+            before.patterns.get(each) != after.patterns.get(each) for each in patterns
+        )
+        is_other = _differ(before.metadata_hash, after.metadata_hash) or _is_rewritten(
+            before, after
+        )
         refreshed = matched_others or (is_other and _subscribed(before) == _subscribed(after))
         grew = refreshed and bool(moved["partitions_added"] or moved["partitions_lost"])
     is_same_type = before.group_type == after.group_type
     holds = {
         "member_joined": bool(rebalance.passed) or any(each.before is None for each in went),
         "member_left": False in is_static,
-        # Most do not leave when they close (KIP-345), and time out; records do not tell it from a leave (KIP-1092).
+        # Most do not leave when they close (KIP-345), and time out; records do not tell it from a
+        # leave (KIP-1092).
         "static_member_left": True in is_static,
         "subscription_changed": resubscribed,
         "partitions_changed": grew and is_same_type,
@@ -115,9 +146,13 @@ def reasons(
 
 
 def tells_subscriptions(group: Standing) -> bool:
-    """Whether it is known what each member subscribes to; streams groups have a topology instead."""
+    """Whether it is known what each member subscribes to; streams groups have a topology
+    instead.
+    """
     members = group.members.values()
-    return group.group_type == STREAMS or all(each.topics is not None or each.pattern is not None for each in members)
+    return group.group_type == STREAMS or all(
+        each.topics is not None or each.pattern is not None for each in members
+    )
 
 
 def _differ(was: Any, now: Any) -> bool:
@@ -126,14 +161,20 @@ def _differ(was: Any, now: Any) -> bool:
 
 
 def _is_rewritten(before: Standing, after: Standing) -> bool:
-    """Whether the coordinator wrote other partition metadata, though it was of a Kafka without hashes before.
+    """Whether the coordinator wrote other partition metadata, though it was of a Kafka without
+    hashes before.
 
-    It writes what changed alone, so the first that is read of a group that was there is a change, too.
+    It writes what changed alone, so the first that is read of a group that was there is a change,
+    too.
     """
-    return before.metadata_hash is None and _differ(before.partition_metadata or "", after.partition_metadata)
+    return before.metadata_hash is None and _differ(
+        before.partition_metadata or "", after.partition_metadata
+    )
 
 
 def _subscribed(group: Standing) -> tuple[Any, ...]:
-    """The input of what is known of topics: those named, those that patterns matched, and the topology."""
+    """The input of what is known of topics: those named, those that patterns matched, and the
+    topology.
+    """
     matched = {group.patterns.get(each.pattern) for each in group.members.values() if each.pattern}
     return group.topics, matched, group.topology_epoch

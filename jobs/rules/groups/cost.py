@@ -1,13 +1,15 @@
-"""The cost of a rebalance for each of the group's partitions: for how long nobody committed, how far the group fell
-behind, how much may have been done twice.
+"""The cost of a rebalance for each of the group's partitions: for how long nobody committed, how
+far the group fell behind, how much may have been done twice.
 
-The group's own log says when who committed (`CommitLog`); lag takes the ends of logs, which visits asked for. A row is
-begun once the rebalance is over, and is live until the partition is committed again and its lag is back, or the next
-rebalance is over. Commits and visits from the begin of the next rebalance on are that one's.
+The group's own log says when who committed (`CommitLog`); lag takes the ends of logs, which visits
+asked for. A row is begun once the rebalance is over, and is live until the partition is committed
+again and its lag is back, or the next rebalance is over. Commits and visits from the begin of the
+next rebalance on are that one's.
 
-While a group has no member, coordinators take commits of whoever is none (ClassicGroup.validateOffsetCommit and
-ConsumerGroup.validateOffsetCommit): an administrator's, who sets offsets. No such commit ends a pause. Before anybody
-joined a group, its commits are those of a consumer without a membership, and count as any other.
+While a group has no member, coordinators take commits of whoever is none
+(ClassicGroup.validateOffsetCommit and ConsumerGroup.validateOffsetCommit): an administrator's, who
+sets offsets. No such commit ends a pause. Before anybody joined a group, its commits are those of a
+consumer without a membership, and count as any other.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -38,7 +40,8 @@ MILLISECOND = timedelta(milliseconds=1)
 class Rebalance:
     """The columns of a rebalance that its cost follows from; `ended` is None while it lasts.
 
-    `emptied`: it left no member. `was_empty`: the one before it had, whether or not that one is known here.
+    `emptied`: it left no member. `was_empty`: the one before it had, whether or not that one is
+    known here.
     """
 
     id: str
@@ -55,7 +58,9 @@ class Rebalance:
         """A row of gold.rebalances_told that the log told."""
         names = ("id", "log_partition", "first_offset", "last_offset")
         last = row["first_offset"] if row["last_offset"] is None else row["last_offset"]
-        given = {name: row[name] for name in names} | {"last_offset": max(last, row["first_offset"])}
+        given = {name: row[name] for name in names} | {
+            "last_offset": max(last, row["first_offset"])
+        }
         was_empty = row["prev_members"] == 0 and row["since_previous_ms"] is not None
         times = {"began": row["began_before"], "ended": row["ended_before"]}
         return cls(**given, **times, emptied=row["end_reason"] == EMPTIED, was_empty=was_empty)
@@ -63,8 +68,8 @@ class Rebalance:
 
 @dataclass(frozen=True)
 class Visit:
-    """A partition as it was asked for once: what was committed, read between the times `commit`, then the ends of its
-    log, read between the times `ends`. What could not be told is None.
+    """A partition as it was asked for once: what was committed, read between the times `commit`,
+    then the ends of its log, read between the times `ends`. What could not be told is None.
     """
 
     committed: int | None
@@ -76,7 +81,11 @@ class Visit:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Visit":
         """An entry of bronze.metadata_polls.offsets."""
-        ends = None if row["ends_read_before"] is None else (row["ends_read_after"], row["ends_read_before"])
+        ends = (
+            None
+            if row["ends_read_before"] is None
+            else (row["ends_read_after"], row["ends_read_before"])
+        )
         commit = row["commit_read_after"], row["commit_read_before"]
         return cls(row["committed_offset"], row["log_start"], row["log_end"], commit, ends)
 
@@ -98,12 +107,12 @@ def begun(
     visits: Visits,
     waiting: Mapping[Partition, Row],
 ) -> list[Row]:
-    """The rows of a rebalance that is over, as they are at its end: one for each partition that the group had committed
-    offsets of.
+    """The rows of a rebalance that is over, as they are at its end: one for each partition that the
+    group had committed offsets of.
 
-    `before`: the group's rebalances of the ten minutes before. `log`, `visits`: of that time too; what they have of
-    later times is left to `continued`. `waiting`: rows of the rebalances before; where nobody has committed since, the
-    commit that they wait to be followed is this one's, too.
+    `before`: the group's rebalances of the ten minutes before. `log`, `visits`: of that time too;
+    what they have of later times is left to `continued`. `waiting`: rows of the rebalances before;
+    where nobody has committed since, the commit that they wait to be followed is this one's, too.
     """
     others = [each for each in before if each.log_partition == rebalance.log_partition]
     since = rebalance.began - CADENCE_FROM
@@ -111,7 +120,10 @@ def begun(
     for partition in sorted(log.of.keys() | visits.keys() | waiting.keys()):
         commits = _standing(log, partition, rebalance, since)
         seen = [each for each in visits.get(partition, ()) if each.commit[1] < rebalance.began]
-        asked = next((each for each in reversed(seen) if each.lag is not None and each.commit[0] >= since), None)
+        asked = next(
+            (each for each in reversed(seen) if each.lag is not None and each.commit[0] >= since),
+            None,
+        )
         waits = waiting.get(partition, {}).get("awaits_after")
         if not commits and asked is None and waits is None:
             continue
@@ -120,8 +132,8 @@ def begun(
         cadence = cadence_ms(earlier, since, others)
         if cadence is None and waits is not None:
             cadence = waiting[partition]["cadence_ms"]
-        # Nobody committed from before an earlier rebalance until within this one: the whole gap is this one's. In
-        # another partition of the log, the group may have committed since.
+        # Nobody committed from before an earlier rebalance until within this one: the whole gap is
+        # this one's. In another partition of the log, the group may have committed since.
         if earlier and (waits is None or (earlier[-1].last.at or since) > waits["at"]):
             waits = _awaited(earlier[-1].last)
         last = _awaited(within[-1].last) if within else waits
@@ -152,22 +164,34 @@ LATER = (
 
 
 def continued(
-    row: Row, rebalance: Rebalance, following: Rebalance | None, log: CommitLog, visits: Sequence[Visit]
+    row: Row,
+    rebalance: Rebalance,
+    following: Rebalance | None,
+    log: CommitLog,
+    visits: Sequence[Visit],
 ) -> Row:
-    """A live row after more of the log, and more visits of its partition, some of which it may have had before.
+    """A live row after more of the log, and more visits of its partition, some of which it may have
+    had before.
 
-    `following`: the group's next rebalance, if any, which may last: what comes from its first record on is its own.
+    `following`: the group's next rebalance, if any, which may last: what comes from its first
+    record on is its own.
     """
     until = MOST if following is None else following.first_offset
     place, row = (row["topic"], row["partition"]), dict(row)
-    commits = [each for each in log.of.get(place, ()) if rebalance.last_offset < each.first.offset < until]
+    commits = [
+        each for each in log.of.get(place, ()) if rebalance.last_offset < each.first.offset < until
+    ]
     # Of no member: somebody set the offset, for whoever comes next.
     was_set = commits[-1].last.committed if commits and rebalance.emptied else None
     after = commits[0].first if commits and not rebalance.emptied else None
     end = until if after is None else after.offset
-    removals = [each for each in log.removals.get(place, ()) if rebalance.last_offset < each.offset < end]
+    removals = [
+        each for each in log.removals.get(place, ()) if rebalance.last_offset < each.offset < end
+    ]
     lost = any(rebalance.last_offset < each < end for each in log.breaks)
-    over = [each.at for each in removals if each.at] + ([] if following is None else [following.began])
+    over = [each.at for each in removals if each.at] + (
+        [] if following is None else [following.began]
+    )
     if over:
         visits = [each for each in visits if each.commit[0] < min(over)]
     if row["awaits_after"] is not None:
@@ -186,8 +210,9 @@ def continued(
 
 
 def _awaited(last: Commit) -> Row:
-    """The last commit before a rebalance was over, which another one has to follow. `there_before`: by when a record
-    was there that it did not have, as far as visits say. `set_to`: the offset that was set since, by no member.
+    """The last commit before a rebalance was over, which another one has to follow. `there_before`:
+    by when a record was there that it did not have, as far as visits say. `set_to`: the offset that
+    was set since, by no member.
     """
     return {"committed": last.committed, "at": last.at, "there_before": None, "set_to": None}
 
@@ -206,24 +231,39 @@ def _there(awaited: Row, visits: Iterable[Visit]) -> Row:
         return awaited
     ends = ((each.log_end, each.ends) for each in visits)
     return awaited | {
-        "there_before": next((at[1] for end, at in ends if end and at and end > awaited["committed"]), None)
+        "there_before": next(
+            (at[1] for end, at in ends if end and at and end > awaited["committed"]), None
+        )
     }
 
 
-def cadence_ms(commits: Sequence[Commits], since: datetime, others: Sequence[Rebalance]) -> int | None:
-    """The longest time between two successive commits that ended after `since`, but for those in which the group
-    rebalanced; None where there is none.
+def cadence_ms(
+    commits: Sequence[Commits], since: datetime, others: Sequence[Rebalance]
+) -> int | None:
+    """The longest time between two successive commits that ended after `since`, but for those in
+    which the group rebalanced; None where there is none.
     """
-    gaps = [each.gap for each in commits if each.gap and not any(_lies_in(each, other) for other in others)]
+    gaps = [
+        each.gap
+        for each in commits
+        if each.gap and not any(_lies_in(each, other) for other in others)
+    ]
     for one, other in pairwise(commits):
-        if not any(one.last.offset <= each.last_offset and each.first_offset <= other.first.offset for each in others):
+        if not any(
+            one.last.offset <= each.last_offset and each.first_offset <= other.first.offset
+            for each in others
+        ):
             gaps += _between(one.last, other.first)
     return max((_ms(gap) for gap in gaps if gap[1] >= since), default=None)
 
 
-def _standing(log: CommitLog, place: Partition, rebalance: Rebalance, since: datetime) -> list[Commits]:
+def _standing(
+    log: CommitLog, place: Partition, rebalance: Rebalance, since: datetime
+) -> list[Commits]:
     """Commits from `since` to the end of the rebalance that nothing had removed by then."""
-    removed = [each.offset for each in log.removals.get(place, ()) if each.offset < rebalance.last_offset]
+    removed = [
+        each.offset for each in log.removals.get(place, ()) if each.offset < rebalance.last_offset
+    ]
     return [
         each
         for each in log.of.get(place, ())
@@ -235,7 +275,10 @@ def _standing(log: CommitLog, place: Partition, rebalance: Rebalance, since: dat
 
 
 def _lies_in(commits: Commits, rebalance: Rebalance) -> bool:
-    return rebalance.first_offset < commits.first.offset and commits.last.offset < rebalance.last_offset
+    return (
+        rebalance.first_offset < commits.first.offset
+        and commits.last.offset < rebalance.last_offset
+    )
 
 
 def _between(one: Commit, other: Commit) -> list[tuple[datetime, datetime]]:
@@ -248,14 +291,16 @@ def _ms(gap: tuple[datetime, datetime]) -> int:
 
 
 def _with_gaps(row: Row, last: Row | None, within: Sequence[Commits]) -> Row:
-    """The row with the longest gap of those that overlap the rebalance, so far. `last`: the last commit before its
-    first record; `within`: those up to its last one. If a partition changes hands, a record of the group lies in its
-    gap.
+    """The row with the longest gap of those that overlap the rebalance, so far. `last`: the last
+    commit before its first record; `within`: those up to its last one. If a partition changes
+    hands, a record of the group lies in its gap.
     """
     if not within:
         return row
     first, gaps = within[0].first, [(one.last, other.first) for one, other in pairwise(within)]
-    fallen = sum(each.fallen for each in within) + sum(_fallen((one.committed, other.committed)) for one, other in gaps)
+    fallen = sum(each.fallen for each in within) + sum(
+        _fallen((one.committed, other.committed)) for one, other in gaps
+    )
     if last is not None:
         gaps.insert(0, (Commit(last["committed"], -1, last["at"]), first))
         fallen += _fallen((*_committed(last), first.committed))
@@ -277,7 +322,9 @@ def _with_gap(row: Row, length: int, last: Commit, first: Commit) -> Row:
 
 
 def _committed_again(row: Row, first: Commit, visits: Sequence[Visit]) -> Row:
-    """The row once the first commit after the rebalance is known: its gap, and the pause that it may be."""
+    """The row once the first commit after the rebalance is known: its gap, and the pause that it
+    may be.
+    """
     awaited = row["awaits_after"]
     fallen = _fallen((*_committed(awaited), first.committed))
     row["reprocessed_min"] = min(row["reprocessed_min"] + fallen, MOST)
@@ -289,8 +336,8 @@ def _committed_again(row: Row, first: Commit, visits: Sequence[Visit]) -> Row:
 
 
 def _pause(row: Row, awaited: Row, visits: Sequence[Visit]) -> Row:
-    """For how long nobody consumed: at most the whole gap; at least what two usual times between commits leave of it,
-    from when on something was there to consume.
+    """For how long nobody consumed: at most the whole gap; at least what two usual times between
+    commits leave of it, from when on something was there to consume.
     """
     gap, cadence = row["commit_gap_ms"], row["cadence_ms"]
     if gap is None:
@@ -298,11 +345,15 @@ def _pause(row: Row, awaited: Row, visits: Sequence[Visit]) -> Row:
     found = {"pause_ms_max": gap, "pause_ms_min": None}
     last, began, ended = row["last_committed"], row["last_commit_at"], row["first_commit_at"]
     stood = _committed(awaited)[-1] if began == awaited["at"] else last
-    of_ends = [each for each in visits if each.ends and each.log_end is not None and each.ends[1] < ended]
+    of_ends = [
+        each for each in visits if each.ends and each.log_end is not None and each.ends[1] < ended
+    ]
     if began == awaited["at"]:
         there = awaited["there_before"] if (awaited["there_before"] or ended) < ended else None
     else:
-        there = next((each.ends[1] for each in of_ends if each.ends and (each.log_end or 0) > last), None)
+        there = next(
+            (each.ends[1] for each in of_ends if each.ends and (each.log_end or 0) > last), None
+        )
     if cadence is None:
         return found | {"pause_unknown": NO_CADENCE}
     if there is None and any(each.ends and each.ends[1] >= began for each in of_ends):
@@ -314,13 +365,22 @@ def _pause(row: Row, awaited: Row, visits: Sequence[Visit]) -> Row:
 
 
 def _behind(row: Row, rebalance: Rebalance, visits: Sequence[Visit]) -> Row:
-    """The row with what visits since the rebalance show of the partition's lag, and of what was lost or done twice."""
+    """The row with what visits since the rebalance show of the partition's lag, and of what was
+    lost or done twice.
+    """
     if row["lag_before"] is None:
         return row  # Nobody asked before, so the row waits for no answer.
     ended = rebalance.ended or rebalance.began
     last = row["committed_before"]
     since = [each for each in visits if each.ends and each.ends[1] >= rebalance.began]
-    at_end = next((each for each in since if each.ends and each.ends[0] >= ended and each.log_end is not None), None)
+    at_end = next(
+        (
+            each
+            for each in since
+            if each.ends and each.ends[0] >= ended and each.log_end is not None
+        ),
+        None,
+    )
     if (
         row["reprocessed_max"] is None
         and at_end is not None
@@ -333,7 +393,9 @@ def _behind(row: Row, rebalance: Rebalance, visits: Sequence[Visit]) -> Row:
         return row
     for visit in since:
         lag, seen = visit.lag, visit.ends[1] if visit.ends else None
-        if lag is None or (row["lag_back_after"] is not None and visit.commit[0] <= row["lag_back_after"]):
+        if lag is None or (
+            row["lag_back_after"] is not None and visit.commit[0] <= row["lag_back_after"]
+        ):
             continue
         if row["lag_peak"] is None or lag > row["lag_peak"]:
             row |= {"lag_peak": lag, "lag_peak_at": seen}
@@ -346,7 +408,9 @@ def _behind(row: Row, rebalance: Rebalance, visits: Sequence[Visit]) -> Row:
     return row
 
 
-def _close_reason(row: Row, following: Rebalance | None, *, removed: bool, lost: bool) -> str | None:
+def _close_reason(
+    row: Row, following: Rebalance | None, *, removed: bool, lost: bool
+) -> str | None:
     is_asked = row["lag_before"] is not None
     if row["awaits_after"] is None and (row["lag_back_before"] is not None or not is_asked):
         return RECOVERED
@@ -366,13 +430,15 @@ def fold(
     *,
     until: datetime,
 ) -> list[Row]:
-    """The rows of a group that are new, or other than the `live` ones. Rows whose rebalance is not told any more close.
+    """The rows of a group that are new, or other than the `live` ones. Rows whose rebalance is not
+    told any more close.
 
-    `told`: rows of gold.rebalances_told, of the log: those of the live rows, those that are new, those of the ten
-    minutes before these, and all later ones. `new`: ids of rebalances whose rows are not begun. `log_of`: what is known
-    of a partition of the log, `visits` of the group's partitions: from ten minutes before the first that is new.
-    `until`: `told` has each rebalance that began before it. A visit after it is left to a later fold, since the log
-    may still tell of a rebalance before that visit.
+    `told`: rows of gold.rebalances_told, of the log: those of the live rows, those that are new,
+    those of the ten minutes before these, and all later ones. `new`: ids of rebalances whose rows
+    are not begun. `log_of`: what is known of a partition of the log, `visits` of the group's
+    partitions: from ten minutes before the first that is new. `until`: `told` has each rebalance
+    that began before it. A visit after it is left to a later fold, since the log may still tell of
+    a rebalance before that visit.
     """
     known = {key(row): row for row in live}
     of_logs: dict[int, list[Rebalance]] = {}
@@ -381,10 +447,14 @@ def fold(
     kept: dict[str, list[Row]] = {}
     for row in live:
         kept.setdefault(row["rebalance_id"], []).append(row)
-    seen = {place: [each for each in of_place if each.commit[0] < until] for place, of_place in visits.items()}
+    seen = {
+        place: [each for each in of_place if each.commit[0] < until]
+        for place, of_place in visits.items()
+    }
     rows: list[Row] = []
     waiting: dict[Partition, Row] = {}
-    # Where a group is kept in another partition of the log from then on, its rebalances there come later.
+    # Where a group is kept in another partition of the log from then on, its rebalances there come
+    # later.
     for partition, rebalances in sorted(of_logs.items(), key=lambda each: each[1][0].began):
         log = log_of(partition)
         of_members = _of_members(log, rebalances)
@@ -392,8 +462,14 @@ def fold(
             # One that lasts may have its own end before the partition is committed again.
             if each.ended is None or (each.id not in new and each.id not in kept):
                 continue
-            before = [other for other in rebalances[max(0, at - BEFORE_AT_MOST) : at] if other.ended is not None]
-            begin = begun(each, before, of_members, seen, waiting) if each.id in new else kept[each.id]
+            before = [
+                other
+                for other in rebalances[max(0, at - BEFORE_AT_MOST) : at]
+                if other.ended is not None
+            ]
+            begin = (
+                begun(each, before, of_members, seen, waiting) if each.id in new else kept[each.id]
+            )
             following = rebalances[at + 1] if at + 1 < len(rebalances) else None
             of_visits = ((row, seen.get((row["topic"], row["partition"]), ())) for row in begin)
             after = [continued(row, each, following, log, of_place) for row, of_place in of_visits]
@@ -405,7 +481,9 @@ def fold(
 
 
 def _of_members(log: CommitLog, rebalances: Sequence[Rebalance]) -> CommitLog:
-    """The log without the commits that were made while the group had no member, and had had some."""
+    """The log without the commits that were made while the group had no member, and had had
+    some.
+    """
     pairs = pairwise((None, *rebalances, None))
     empty = [
         (-1 if one is None else one.last_offset, MOST if other is None else other.first_offset)
@@ -415,7 +493,11 @@ def _of_members(log: CommitLog, rebalances: Sequence[Rebalance]) -> CommitLog:
     if not empty:
         return log
     of = {
-        place: [each for each in commits if not any(since < each.first.offset < until for since, until in empty)]
+        place: [
+            each
+            for each in commits
+            if not any(since < each.first.offset < until for since, until in empty)
+        ]
         for place, commits in log.of.items()
     }
     return replace(log, of={place: commits for place, commits in of.items() if commits})

@@ -24,8 +24,12 @@ from jobs.rules.groups.state import (
 STEPS: dict[str, dict[int, Callable[[State, Row, Told], State]]] = {
     CLASSIC: {2: classic_group},
     CONSUMER: dict(zip((3, 5, 6, 7, 8, 4, 16), (*epochs.STEPS, *epochs.OF_CONSUMERS), strict=True)),
-    SHARE: dict(zip((11, 10, 12, 13, 14, 15), (*epochs.STEPS, epochs.share_state_record), strict=True)),
-    STREAMS: dict(zip((17, 19, 20, 21, 22, 23), (*epochs.STEPS, epochs.topology_record), strict=True)),
+    SHARE: dict(
+        zip((11, 10, 12, 13, 14, 15), (*epochs.STEPS, epochs.share_state_record), strict=True)
+    ),
+    STREAMS: dict(
+        zip((17, 19, 20, 21, 22, 23), (*epochs.STEPS, epochs.topology_record), strict=True)
+    ),
 }
 """Type of group -> record type -> what it changes."""
 
@@ -37,13 +41,18 @@ GROUPS = (2, 3, 11, 17)
 def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
     """The state after some rows, and what they tell.
 
-    `rows`: of bronze.group_log, of one group and in offset order, timestamps as aware datetimes; and those of its
-    partition that are `lost` or `truncated`, where they lie between them. Rows that the state has seen change nothing.
-    A record without a time was written after the group's record before, and by when it was read.
+    `rows`: of bronze.group_log, of one group and in offset order, timestamps as aware datetimes;
+    and those of its partition that are `lost` or `truncated`, where they lie between them. Rows
+    that the state has seen change nothing. A record without a time was written after the group's
+    record before, and by when it was read.
     """
     told, now, rows = Told(), state, list(rows)
     # Offsets tell rows apart only from the last truncation on.
-    known = [n for n, row in enumerate(rows, 1) if row["record"] == "truncated" and _span(row) == state.truncated]
+    known = [
+        n
+        for n, row in enumerate(rows, 1)
+        if row["record"] == "truncated" and _span(row) == state.truncated
+    ]
     for row in rows[max(known, default=0) :]:
         now = _step(now, row, told)
     if now is not state and now.open_rebalance:
@@ -52,20 +61,31 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
 
 
 def _step(state: State, row: Row, told: Told) -> State:
-    kind, last, offset, next_offset = row["record"], state.last_offset, row["offset"], row["next_offset"]
+    kind, last, offset, next_offset = (
+        row["record"],
+        state.last_offset,
+        row["offset"],
+        row["next_offset"],
+    )
     if kind == "truncated":
         detail = f"the log ended {offset - next_offset} offsets before what had been read"
         return replace(_broken(state, row, detail, told), truncated=_span(row))
     if last is not None and (next_offset - 1 if kind == "lost" else offset) <= last:
         return state
     if kind == "lost":
-        why = "were gone before they could be read" if row["error"] is None else f"cannot be read: {row['error']}"
+        why = (
+            "were gone before they could be read"
+            if row["error"] is None
+            else f"cannot be read: {row['error']}"
+        )
         return _broken(state, row, f"{next_offset - offset} offsets {why}", told)
     is_next = (row["timestamp"], offset - 1) == (state.at, last)
     if row["timestamp"] is None:
         by = written_by(row)
         row = {**row, "timestamp": max(by, state.at or by), WRITTEN_AFTER: state.at}
-    state = replace(state, log_partition=row["log_partition"], known_since=state.known_since or row["timestamp"])
+    state = replace(
+        state, log_partition=row["log_partition"], known_since=state.known_since or row["timestamp"]
+    )
     if not is_next:
         # Another batch: records of one change have one time, and lie side by side.
         told.recent.clear()
@@ -85,7 +105,11 @@ def _broken(state: State, row: Row, detail: str, told: Told) -> State:
     else:
         by = max(row["read_at"], state.at)
         if state.now.group_type is not None or not state.known:
-            told.event("records_lost", Moment(by, state.at, row["log_partition"], row["offset"]), detail=detail)
+            told.event(
+                "records_lost",
+                Moment(by, state.at, row["log_partition"], row["offset"]),
+                detail=detail,
+            )
         state = interrupted(state, by, told)
     told.recent.clear()
     return replace(state, last_offset=row["next_offset"] - 1)
@@ -104,7 +128,11 @@ def _record(state: State, row: Row, told: Told) -> State:
     if row["is_tombstone"] and kind in GROUPS:
         return _gone(state, row, group_type, told)
     if row["is_tombstone"]:
-        return step(state, row, told) if known_type == group_type and step in epochs.WITH_TOMBSTONE else state
+        return (
+            step(state, row, told)
+            if known_type == group_type and step in epochs.WITH_TOMBSTONE
+            else state
+        )
     if known_type != group_type:
         state = _converted(state, row, group_type, told)
     if state.now.group_type != group_type:
@@ -118,7 +146,8 @@ def _record(state: State, row: Row, told: Told) -> State:
 def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
     """The state at a group's tombstone: it is deleted, unless the batch has it as another type."""
     at, rebalance = Moment.of(row), state.open_rebalance
-    # Members of groups that are not classic have tombstones of their own, which come first in the batch.
+    # Members of groups that are not classic have tombstones of their own, which come first in the
+    # batch.
     was = state.now if group_type == CLASSIC else state.began
     if state.now.group_type is None and not state.known:
         was = Standing(group_type=group_type)
@@ -127,20 +156,32 @@ def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
     if rebalance is not None:
         told.rebalance(rebalance, was, DELETED, at)
     told.event("deleted", at, replace(was, group_type=group_type))
-    state = replace(state, gone=Gone(at, was, state.known, rebalance), known=True, now=Standing(), rebalance=None)
+    state = replace(
+        state,
+        gone=Gone(at, was, state.known, rebalance),
+        known=True,
+        now=Standing(),
+        rebalance=None,
+    )
     return replace(state, last_end=None, converted_from=None, leavers={})
 
 
 def _converted(state: State, row: Row, group_type: str, told: Told) -> State:
-    """The state where a batch that took a group away has it as another type: converted (KIP-848), if it had members.
+    """The state where a batch that took a group away has it as another type: converted (KIP-848),
+    if it had members.
 
-    Kafka deletes no group that has some. Of one that is not known, members that speak the classic protocol tell it.
+    Kafka deletes no group that has some. Of one that is not known, members that speak the classic
+    protocol tell it.
     """
     gone = state.gone
     if gone is None or gone.standing.group_type == group_type:
         return state
     was = gone.standing
-    speaks_classic = row["classic"]["members"] if group_type == CLASSIC else (row["member"] or {}).get("protocols")
+    speaks_classic = (
+        row["classic"]["members"]
+        if group_type == CLASSIC
+        else (row["member"] or {}).get("protocols")
+    )
     if not (was.members if gone.known else speaks_classic):
         return state
     # Both take the place of the deletion that it looked like.
@@ -148,4 +189,12 @@ def _converted(state: State, row: Row, group_type: str, told: Told) -> State:
         told.rebalance(gone.rebalance, was, CONVERTED, gone.at)
     now = Standing(group_type=group_type, generation=was.generation)
     told.event("converted", gone.at, now, prev_group_type=was.group_type)
-    return replace(state, known=gone.known, gap=True, now=now, began=was, converted_from=was.group_type, gone=None)
+    return replace(
+        state,
+        known=gone.known,
+        gap=True,
+        now=now,
+        began=was,
+        converted_from=was.group_type,
+        gone=None,
+    )

@@ -1,9 +1,10 @@
-"""All of one group: what the coordinators' log and polls have new of it, to rows of gold and what to remember.
+"""All of one group: what the coordinators' log and polls have new of it, to rows of gold and what
+to remember.
 
-Log and polls have a fold each. From a group's first record on, polls only tell when its rebalances began: the log is
-exact, but has them only once they are over. Where __consumer_offsets gets more partitions a group is kept in another
-one from then on, by a coordinator that never knew it, and the one before lets it time out: each partition that has
-records of it is a log of its own.
+Log and polls have a fold each. From a group's first record on, polls only tell when its rebalances
+began: the log is exact, but has them only once they are over. Where __consumer_offsets gets more
+partitions a group is kept in another one from then on, by a coordinator that never knew it, and the
+one before lets it time out: each partition that has records of it is a log of its own.
 """
 
 import math
@@ -66,19 +67,23 @@ def fold(
     states: Sequence[Row],
     log_partition: int | None,
 ) -> tuple[Row, dict[str, list[Row]]]:
-    """The memory of a group after its news, fit for JSON, and the rows that they make, by table, without updated_at.
+    """The memory of a group after its news, fit for JSON, and the rows that they make, by table,
+    without updated_at.
 
-    A row takes the place of the live one with its key. `memory`: as the last fold of the group returned it, None before
-    the first. `records`: rows of bronze.group_log in the order of their places: the group's own, and what was lost or
-    truncated of its partitions. `read_to`: partition of the log -> the offset up to which it has been read. `states`:
-    rows of silver.group_snapshots in order, as of the last poll that is taken; those that began have `is_new`.
-    `log_partition`: that keeps the group, by its id, where that is known.
+    A row takes the place of the live one with its key. `memory`: as the last fold of the group
+    returned it, None before the first. `records`: rows of bronze.group_log in the order of their
+    places: the group's own, and what was lost or truncated of its partitions. `read_to`: partition
+    of the log -> the offset up to which it has been read. `states`: rows of silver.group_snapshots
+    in order, as of the last poll that is taken; those that began have `is_new`. `log_partition`:
+    that keeps the group, by its id, where that is known.
     """
     kept, records = memory or {}, list(records)
     news = (*map(written_by, records), *(row["valid_to"] or row["valid_from"] for row in states))
     told_at = max(map(to_micros, news), default=0)
     source = partial(_Source, group, live=live, limits=limits)
-    of_logs = {each: source(LOG, kept[LOG][str(each)], log_partition=each) for each in partitions_of(kept)}
+    of_logs = {
+        each: source(LOG, kept[LOG][str(each)], log_partition=each) for each in partitions_of(kept)
+    }
     of_polls, logged_from = source(POLLS, kept.get(POLLS)), kept.get("logged_from")
     read, since = _by_partition(records, of_logs), None
     if read and logged_from is None:
@@ -99,7 +104,9 @@ def fold(
         table.full_name: [row for each in sources for row in each.rows.get(table.full_name, ())]
         for table in groups.TABLES
     }
-    for name in {each.name for each in sources if each.rows} - {row["source"] for row in rows[STORMS]}:
+    for name in {each.name for each in sources if each.rows} - {
+        row["source"] for row in rows[STORMS]
+    }:
         # A row without a kind takes the place of storms that were live.
         rows[STORMS].append({"source": name, "is_live": True})
     if states:
@@ -122,7 +129,9 @@ def is_over(memory: Mapping[str, Any], before: datetime) -> bool:
 
 
 def settled(live: Live) -> dict[str, list[Row]]:
-    """Live rows of a group that is over, as rows that no round changes any more: its log may end with its own end."""
+    """Live rows of a group that is over, as rows that no round changes any more: its log may end
+    with its own end.
+    """
     return {
         table.full_name: [row | {"is_live": False} for row in live.get(table.full_name, ())]
         for table in groups.TABLES
@@ -136,7 +145,9 @@ def partitions_of(memory: Mapping[str, Any]) -> set[int]:
 
 
 def _by_partition(records: Iterable[Row], known: Collection[int]) -> dict[int, list[Row]]:
-    """Rows by partition, where the group came first first; rows before its first record there say nothing of it."""
+    """Rows by partition, where the group came first first; rows before its first record there say
+    nothing of it.
+    """
     found: dict[int, list[Row]] = {}
     for row in records:
         partition = row["log_partition"]
@@ -163,41 +174,74 @@ def _changed(table: Table, told: Live, live: Live) -> list[Row]:
 
 
 class _Source:
-    """One source of a group: what it remembers, and rows that it tells, live ones until no news may change them.
+    """One source of a group: what it remembers, and rows that it tells, live ones until no news may
+    change them.
 
     `log_partition`: of the log, which has its own source for each.
     """
 
     def __init__(
-        self, group: Group, name: str, memory: Any, *, live: Live, limits: Any, log_partition: int | None = None
+        self,
+        group: Group,
+        name: str,
+        memory: Any,
+        *,
+        live: Live,
+        limits: Any,
+        log_partition: int | None = None,
     ) -> None:
-        self.name, self.memory, self.rows = name, dict(memory or {}), defaultdict[str, list[Row]](list)
+        self.name, self.memory, self.rows = (
+            name,
+            dict(memory or {}),
+            defaultdict[str, list[Row]](list),
+        )
         self._group, self._limits = group, limits
         members = defaultdict[str, list[Row]](list)
         for row in live.get(MEMBERS, ()):
             members[row["rebalance_id"]].append(row)
-        told = [row for table in (REBALANCES, EVENTS) for row in live.get(table, ()) if row["source"] == name]
+        told = [
+            row
+            for table in (REBALANCES, EVENTS)
+            for row in live.get(table, ())
+            if row["source"] == name
+        ]
         of_partition = [row for row in told if log_partition in (None, row["log_partition"])]
         self._live = {row["id"]: row | {MEMBER_ROWS: members[row["id"]]} for row in of_partition}
 
-    def take_records(self, records: Sequence[Row], read_to: Mapping[int, int], since: datetime | None) -> None:
-        """Fold rows of the log. A read may cut a batch in two: its rows are settled once the log was read beyond it.
+    def take_records(
+        self, records: Sequence[Row], read_to: Mapping[int, int], since: datetime | None
+    ) -> None:
+        """Fold rows of the log. A read may cut a batch in two: its rows are settled once the log
+        was read beyond it.
 
         `since`: when the group was first known to be there, where that was before the first record.
         """
         before, last = state.from_json(self.memory.get("state")), records[-1]
         now, told = fold_log(before, records)
-        is_whole = last["record"] != "record" or read_to.get(last["log_partition"], 0) > last["offset"] + 1
+        is_whole = (
+            last["record"] != "record" or read_to.get(last["log_partition"], 0) > last["offset"] + 1
+        )
         recent = set() if is_whole else {self._id(*key) for key in told.recent}
         # Whether these rows all belong to the batch that the ones before ended with.
-        places = ((row["record"], row.get("timestamp"), row["offset"] - n) for n, row in enumerate(records, 1))
-        if not is_whole and all(place == ("record", before.at, before.last_offset) for place in places):
+        places = (
+            (row["record"], row.get("timestamp"), row["offset"] - n)
+            for n, row in enumerate(records, 1)
+        )
+        if not is_whole and all(
+            place == ("record", before.at, before.last_offset) for place in places
+        ):
             recent |= {*self.memory["recent"]}
         of_batch = sorted(recent)
         if now.rebalance is not None and not now.known:
-            recent.add(self._id(*key_of(now.rebalance)))  # A member that was not read of yet may prolong it.
+            recent.add(
+                self._id(*key_of(now.rebalance))
+            )  # A member that was not read of yet may prolong it.
         settled, unsettled = self._split(told, recent)
-        first = Life(since or written_by(records[0])) if not self.memory else from_json(Life, self.memory["life"])
+        first = (
+            Life(since or written_by(records[0]))
+            if not self.memory
+            else from_json(Life, self.memory["life"])
+        )
         ended, life = _lived(first, settled)
         over, there = _lived(life, unsettled)
         group_type = now.now.group_type
@@ -205,11 +249,18 @@ class _Source:
             there = replace(there, group_type=group_type or there.group_type)
         elif group_type is not None:
             # No record said that the group was made, so its first one did.
-            gone = max((row["offset"] for row in told.rows.values() if row.get("event") == "deleted"), default=-1)
+            gone = max(
+                (row["offset"] for row in told.rows.values() if row.get("event") == "deleted"),
+                default=-1,
+            )
             own = [row for row in records if row["record"] == "record"]
             made = next((row for row in own if row["offset"] > gone), own[0])
             there = Life(written_by(made), group_type=group_type)
-        self.memory |= {"state": state.to_json(now), "life": to_json(there if is_whole else life), "recent": of_batch}
+        self.memory |= {
+            "state": state.to_json(now),
+            "life": to_json(there if is_whole else life),
+            "recent": of_batch,
+        }
         of_lives = {"log_partition": last["log_partition"], "known_since": now.known_since}
         self._tell(settled, unsettled, ended, [*over, there], **of_lives)
 
@@ -220,8 +271,14 @@ class _Source:
             row["log_partition"] = log_partition
         settled, unsettled = self._split(told)
         first = Life(states[0]["valid_from"], group_type=polls.type_of(states[0]))
-        ended, life = _lived(from_json(Life, self.memory["life"]) if self.memory else first, settled)
-        self.memory |= {"open": to_json(open_), "life": to_json(life), "log_partition": log_partition}
+        ended, life = _lived(
+            from_json(Life, self.memory["life"]) if self.memory else first, settled
+        )
+        self.memory |= {
+            "open": to_json(open_),
+            "life": to_json(life),
+            "log_partition": log_partition,
+        }
         self._tell(settled, unsettled, ended, [life], log_partition=log_partition)
 
     def tell_again(self) -> None:
@@ -229,7 +286,9 @@ class _Source:
         self._tell([], self._live.values(), [], [])
 
     def give_way(self, record: Row) -> datetime:
-        """Tell no more: the log has the group from this record on. Returns since when it has it and what was open."""
+        """Tell no more: the log has the group from this record on. Returns since when it has it and
+        what was open.
+        """
         # The record may be the end of a rebalance.
         by = written_by(record)
         began = (record["classic"] or {}).get("state_timestamp") or by
@@ -241,16 +300,22 @@ class _Source:
                 row.update(end_columns(row["began_after"], by, UNKNOWN, Moment(by)))
             life: Life | None = from_json(Life, self.memory["life"])
             ended = [replace(life, ended=max(life.began, at))] if life else []
-            self._tell(self._live.values(), [], ended, [], log_partition=self.memory["log_partition"])
+            self._tell(
+                self._live.values(), [], ended, [], log_partition=self.memory["log_partition"]
+            )
             self.memory = {}
         return at
 
     def _split(self, told: Told, recent: Collection[str] = ()) -> tuple[list[Row], list[Row]]:
-        """Rows that are settled, and those that may change: those with `recent` ids, and rebalances that are open."""
+        """Rows that are settled, and those that may change: those with `recent` ids, and rebalances
+        that are open.
+        """
         new = [row | {"id": self._id(*key)} for key, row in told.rows.items()]
         rows = (self._live | {row["id"]: row for row in new}).values()
         live = {row["id"] for row in rows if row["id"] in recent or _is_open(row)}
-        return [row for row in rows if row["id"] not in live], [row for row in rows if row["id"] in live]
+        return [row for row in rows if row["id"] not in live], [
+            row for row in rows if row["id"] in live
+        ]
 
     def _tell(
         self,
@@ -260,21 +325,31 @@ class _Source:
         there: Iterable[Life | None],
         **of_lives: Any,
     ) -> None:
-        """Put rows into the tables: settled ones first, then those that may change, of which nothing is remembered."""
-        self.memory["storms"], over, _ = stormed(self.memory.get("storms", ()), settled, self._limits)
+        """Put rows into the tables: settled ones first, then those that may change, of which
+        nothing is remembered.
+        """
+        self.memory["storms"], over, _ = stormed(
+            self.memory.get("storms", ()), settled, self._limits
+        )
         _, more, longer = stormed(self.memory["storms"], unsettled, self._limits)
         sides = (False, settled, ended, over), (True, unsettled, there, more + longer)
         for is_live, rows, lives, chains in sides:
             told = [row for row in rows if "event" not in row]
             made = {
                 REBALANCES: told,
-                MEMBERS: [each | {"rebalance_id": row["id"]} for row in told for each in row[MEMBER_ROWS] or [{}]],
+                MEMBERS: [
+                    each | {"rebalance_id": row["id"]}
+                    for row in told
+                    for each in row[MEMBER_ROWS] or [{}]
+                ],
                 EVENTS: [row for row in rows if "event" in row],
                 STORMS: [self._storm(*each) for each in chains],
                 LIVES: [life.row | of_lives for life in lives if life is not None],
             }
             for table, of_table in made.items():
-                self.rows[table] += [row | {"source": self.name, "is_live": is_live} for row in of_table]
+                self.rows[table] += [
+                    row | {"source": self.name, "is_live": is_live} for row in of_table
+                ]
 
     def _storm(self, who: Who, chain: Chain) -> Row:
         micros = chain.last - chain.began

@@ -8,18 +8,20 @@
 | a commit was removed | it was there at the visit before, and the group's coordinator tells it no more |
 | status | Burrow's rules, in the order of `calculatePartitionStatus` (core/internal/evaluator/caching.go, ced55ba) |
 
-A lag is the end of the log less the committed offset, as Kafka's own tools have it (ConsumerGroupCommand.getLag): it is
-negative where a commit lies beyond the end. In sums of a group such a partition counts as one without lag, so that it
-hides no other's. Burrow takes a negative lag for zero.
+A lag is the end of the log less the committed offset, as Kafka's own tools have it
+(ConsumerGroupCommand.getLag): it is negative where a commit lies beyond the end. In sums of a group
+such a partition counts as one without lag, so that it hides no other's. Burrow takes a negative lag
+for zero.
 
-Burrow sees each commit. A visit sees the last one, and no commit that repeats the offset. So a window is of the last
-ten visits that told of the group, and a commit has the time of the visit that showed it first. STOP and STALL look
-alike then, but for how long: if no other offset was committed within all of the window it is STALL, else it may be
-STOP. A window that is not whole has no status, unless the partition has no lag.
+Burrow sees each commit. A visit sees the last one, and no commit that repeats the offset. So a
+window is of the last ten visits that told of the group, and a commit has the time of the visit that
+showed it first. STOP and STALL look alike then, but for how long: if no other offset was committed
+within all of the window it is STALL, else it may be STOP. A window that is not whole has no status,
+unless the partition has no lag.
 
-A visit that could not tell of a group says nothing of it. If its answer is whole and lacks the group, the group is
-gone, and its commits are removed. A row begins with a visit that shows another state than the row before, a minute
-after that row at the earliest.
+A visit that could not tell of a group says nothing of it. If its answer is whole and lacks the
+group, the group is gone, and its commits are removed. A row begins with a visit that shows another
+state than the row before, a minute after that row at the earliest.
 
 Times are µs since 1970, but in rows: fit for JSON, and quick.
 """
@@ -56,8 +58,8 @@ _ERRORS: Final = frozenset({"STOP", "STALL", "REWIND"})
 
 
 class Visit(NamedTuple):
-    """An asking of all groups. `due`: when its poll was due. `seen`: when the poll was answered, before commits were
-    read. `read`: when all of them had been. The filters are as in bronze.
+    """An asking of all groups. `due`: when its poll was due. `seen`: when the poll was answered,
+    before commits were read. `read`: when all of them had been. The filters are as in bronze.
     """
 
     poll: str
@@ -69,7 +71,9 @@ class Visit(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The answer of a visit about a partition: the committed offset, and the end of its log; None if not known."""
+    """The answer of a visit about a partition: the committed offset, and the end of its log; None
+    if not known.
+    """
 
     topic: str
     partition: int
@@ -78,7 +82,9 @@ class Commit(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The answer of a visit about a group. `read`: when its commits had been read. `commits`: None if not known."""
+    """The answer of a visit about a group. `read`: when its commits had been read. `commits`: None
+    if not known.
+    """
 
     read: int
     is_simple: bool | None
@@ -86,9 +92,10 @@ class Told(NamedTuple):
 
 
 class _Partition(NamedTuple):
-    """The memory of a partition: the last commit, made after one time (None: it was there when polls first asked) and
-    before another; the end that was known last; and the window, the visit of now last: the time of the commit that its
-    first visit showed, the offset that each showed, and its lag (None where that could not be told).
+    """The memory of a partition: the last commit, made after one time (None: it was there when
+    polls first asked) and before another; the end that was known last; and the window, the visit of
+    now last: the time of the commit that its first visit showed, the offset that each showed, and
+    its lag (None where that could not be told).
     """
 
     after: int | None
@@ -121,10 +128,11 @@ class _Now:
 class Memory:
     """The memory of a group beside its live row.
 
-    `due`: of the visit with which the live row begins. `agreed`: when the last visit was answered that showed the row
-    within a minute from then on; later ones show it, or end it. `missed`: due and answered, of the last visit that told
-    of the group, if a later one could not tell. `times`: of the visits of the window, the last one first; 0 where no
-    partition had another commit than before.
+    `due`: of the visit with which the live row begins. `agreed`: when the last visit was answered
+    that showed the row within a minute from then on; later ones show it, or end it. `missed`: due
+    and answered, of the last visit that told of the group, if a later one could not tell. `times`:
+    of the visits of the window, the last one first; 0 where no partition had another commit than
+    before.
     """
 
     due: int
@@ -138,7 +146,10 @@ class Memory:
         topics: dict[str, dict[int, _Partition]] = {}
         for (topic, partition), kept in self.partitions.items():
             offsets = kept.offsets
-            steps = [offsets[0], *(other - one for one, other in pairwise(offsets))]  # A fifth as long as offsets.
+            steps = [
+                offsets[0],
+                *(other - one for one, other in pairwise(offsets)),
+            ]  # A fifth as long as offsets.
             topics.setdefault(topic, {})[partition] = kept._replace(offsets=steps)
         return {
             "due": self.due,
@@ -152,7 +163,9 @@ class Memory:
     def from_json(cls, plain: Mapping[str, Any]) -> Memory:
         """Read the JSON that to_json wrote."""
         partitions = {
-            (topic, int(partition)): _Partition(after, before, end, oldest, list(accumulate(steps)), lags)
+            (topic, int(partition)): _Partition(
+                after, before, end, oldest, list(accumulate(steps)), lags
+            )
             for topic, of_topic in plain["topics"].items()
             for partition, (after, before, end, oldest, steps, lags) in of_topic.items()
         }
@@ -177,11 +190,11 @@ def fold(
     told: Mapping[str, Told],
     before: Visit | None,
 ) -> tuple[Memory | None, Made]:
-    """Return what is remembered of a group after these visits, None once it is gone, and the rows that are new or
-    changed.
+    """Return what is remembered of a group after these visits, None once it is gone, and the rows
+    that are new or changed.
 
-    `live`: its live row of gold.group_lag. `told`: what the visits say of it, by poll; nothing where it was not listed.
-    `before`: the visit before them.
+    `live`: its live row of gold.group_lag. `told`: what the visits say of it, by poll; nothing
+    where it was not listed. `before`: the visit before them.
     """
     rows: dict[str, Row] = {}
     removed: list[Row] = []
@@ -189,10 +202,14 @@ def fold(
         said, last = told.get(visit.poll), _last(memory, before)
         seen = last and last[1]
         if said is None:
-            is_asked = visit.groups_pattern is None or _matches(visit.groups_pattern, group.group_id)
+            is_asked = visit.groups_pattern is None or _matches(
+                visit.groups_pattern, group.group_id
+            )
             if memory is not None and live is not None:
                 reason = "gone" if is_asked else "not_polled"
-                rows[live["first_poll"]] = _ended(live, visit.read, _last_shown(memory, last), reason)
+                rows[live["first_poll"]] = _ended(
+                    live, visit.read, _last_shown(memory, last), reason
+                )
                 gone = memory.partitions if is_asked else {}
                 removed += _removed(group, gone, visit, visit.read, seen, is_group_gone=True)
             memory = live = None
@@ -201,7 +218,9 @@ def fold(
                 memory, seen = Memory(visit.due, visit.seen, None, [], {}), None
             gone = _without(memory, said.commits, visit.topic_filter)
             removed += _removed(group, gone, visit, said.read, seen, is_group_gone=False)
-            shown = _shown(memory, said.commits, said.read, seen if _covers_the_same(visit, before) else None)
+            shown = _shown(
+                memory, said.commits, said.read, seen if _covers_the_same(visit, before) else None
+            )
             state = _state(shown, len(said.commits) - len(shown)) | {"is_simple": said.is_simple}
             memory.missed = None
             if live is not None and not _differs(live, state):
@@ -209,9 +228,16 @@ def fold(
             elif live is None or _is_later(memory, visit.due):
                 valid_from = from_micros(said.read)
                 if live is not None:
-                    rows[live["first_poll"]] = ended = _ended(live, said.read, _last_shown(memory, last), None)
+                    rows[live["first_poll"]] = ended = _ended(
+                        live, said.read, _last_shown(memory, last), None
+                    )
                     valid_from = ended["valid_to"]
-                live = vars(group) | {"first_poll": visit.poll, "valid_from": valid_from, **_OPEN, **state}
+                live = vars(group) | {
+                    "first_poll": visit.poll,
+                    "valid_from": valid_from,
+                    **_OPEN,
+                    **state,
+                }
                 rows[visit.poll] = live
                 memory.due, memory.agreed = visit.due, visit.seen
         elif memory is not None:
@@ -231,12 +257,16 @@ def _last(memory: Memory | None, before: Visit | None) -> tuple[int, int] | None
 
 
 def _is_later(memory: Memory, due: int) -> bool:
-    """Whether a row may begin with a visit, as for the time since the row before. A clock may be set back."""
+    """Whether a row may begin with a visit, as for the time since the row before. A clock may be
+    set back.
+    """
     return not 0 <= due - memory.due < A_ROW_EACH
 
 
 def _last_shown(memory: Memory, last: tuple[int, int] | None) -> int:
-    """When the last visit was answered that showed the live row. `last`: the last one that told of the group."""
+    """When the last visit was answered that showed the live row. `last`: the last one that told of
+    the group.
+    """
     if last is None:
         return memory.agreed
     return last[1] if _is_later(memory, last[0]) else memory.agreed
@@ -256,8 +286,12 @@ def _covers_the_same(visit: Visit, before: Visit | None) -> bool:
     return before is not None and before.topic_filter == visit.topic_filter
 
 
-def _without(memory: Memory, commits: Iterable[Commit], topic_filter: str | None) -> dict[tuple[str, int], _Partition]:
-    """Forget the partitions of which there is no commit any more, and return those that the filter covers."""
+def _without(
+    memory: Memory, commits: Iterable[Commit], topic_filter: str | None
+) -> dict[tuple[str, int], _Partition]:
+    """Forget the partitions of which there is no commit any more, and return those that the filter
+    covers.
+    """
     there = {(each.topic, each.partition) for each in commits}
     gone = {key: kept for key, kept in memory.partitions.items() if key not in there}
     for key in gone:
@@ -275,10 +309,18 @@ def _removed(
     *,
     is_group_gone: bool,
 ) -> list[Row]:
-    bounds = {"removed_after": from_micros(at if seen is None else min(seen, at)), "removed_before": from_micros(at)}
+    bounds = {
+        "removed_after": from_micros(at if seen is None else min(seen, at)),
+        "removed_before": from_micros(at),
+    }
     return [
         vars(group)
-        | {"topic": topic, "partition": partition, "committed_offset": kept.offset, "poll": visit.poll}
+        | {
+            "topic": topic,
+            "partition": partition,
+            "committed_offset": kept.offset,
+            "poll": visit.poll,
+        }
         | bounds
         | {"is_group_gone": is_group_gone}
         for (topic, partition), kept in partitions.items()
@@ -286,8 +328,8 @@ def _removed(
 
 
 def _shown(memory: Memory, commits: Iterable[Commit], at: int, seen: int | None) -> list[_Now]:
-    """Each partition as a visit shows it, and as it is remembered. `at`: when the commits had been read. `seen`: when
-    the visit before was answered, if it would have told of the same topics.
+    """Each partition as a visit shows it, and as it is remembered. `at`: when the commits had been
+    read. `seen`: when the visit before was answered, if it would have told of the same topics.
     """
     left = memory.times[WINDOW - 2] if len(memory.times) > WINDOW - 2 else 0
     shown, has_moved = [], False
@@ -305,10 +347,14 @@ def _shown(memory: Memory, commits: Iterable[Commit], at: int, seen: int | None)
     return shown
 
 
-def _seen_now(known: _Partition | None, commit: Commit, at: int, seen: int | None, left: int) -> _Now | None:
-    """A partition as a visit shows it; None if neither this visit nor one before could tell its commit.
+def _seen_now(
+    known: _Partition | None, commit: Commit, at: int, seen: int | None, left: int
+) -> _Now | None:
+    """A partition as a visit shows it; None if neither this visit nor one before could tell its
+    commit.
 
-    `left`: when the commit was read that the first visit of a window shows from now on, if that showed another one.
+    `left`: when the commit was read that the first visit of a window shows from now on, if that
+    showed another one.
     """
     offset, end = commit.offset, commit.end
     lag = None if end is None or offset is None else end - offset
@@ -331,16 +377,20 @@ def _seen_now(known: _Partition | None, commit: Commit, at: int, seen: int | Non
     )
     least = _least(known.end, end, told) if lag is not None else None
     is_without_progress = least is not None and least > 0 and not moved
-    return _Now(commit.topic, commit.partition, kept, least, lag, is_without_progress, _status(kept, at))
+    return _Now(
+        commit.topic, commit.partition, kept, least, lag, is_without_progress, _status(kept, at)
+    )
 
 
 def _least(before: int | None, end: int | None, committed: int) -> int | None:
-    """The lag at least, by the end of the log that was known before. Nobody commits what is not there yet: it is
-    negative only where it is at most, too.
+    """The lag at least, by the end of the log that was known before. Nobody commits what is not
+    there yet: it is negative only where it is at most, too.
     """
     if before is None or end is None:
         return None
-    least = min(before, end) - committed  # The end falls if the log is cut off, or the topic made again.
+    least = (
+        min(before, end) - committed
+    )  # The end falls if the log is cut off, or the topic made again.
     return least if end < committed else max(0, least)
 
 
@@ -366,8 +416,8 @@ def _status(kept: _Partition, at: int) -> str | None:
 
 
 def _has_stopped(kept: _Partition, at: int) -> bool:
-    """The last commit is older than the commits of the window took. Where no other offset was committed in all of it,
-    the group may commit that one again and again: then it has not.
+    """The last commit is older than the commits of the window took. Where no other offset was
+    committed in all of it, the group may commit that one again and again: then it has not.
     """
     return at - kept.before > kept.before - kept.oldest and not _is_stalled(kept.offsets)
 
@@ -379,7 +429,9 @@ def _was_lag_zero_recently(kept: _Partition) -> bool:
 
 
 def _is_rewound(offsets: Sequence[int]) -> bool:
-    """The committed offset fell, and did not come back to where it was by the first fall of the window."""
+    """The committed offset fell, and did not come back to where it was by the first fall of the
+    window.
+    """
     if list(offsets) == sorted(offsets):
         return False  # As most are, and quick to tell.
     fell = next(n for n in range(1, len(offsets)) if offsets[n] < offsets[n - 1])
@@ -402,17 +454,27 @@ def _is_lag_not_decreasing(lags: Iterable[int | None]) -> bool:
 
 
 def _state(shown: Sequence[_Now], untold: int) -> Row:
-    """The columns of gold.group_lag that make a state. `untold`: partitions of whose commits nothing is known."""
+    """The columns of gold.group_lag that make a state. `untold`: partitions of whose commits
+    nothing is known.
+    """
     least = [each.least for each in shown if each.least is not None]
     most = [each.most for each in shown if each.most is not None]
     unknown = len(shown) - len(most) + untold
     is_whole = bool(most) and not unknown
     statuses = {each.status for each in shown}
-    group = "ERROR" if statuses & _ERRORS else next((each for each in ("WARNING", "OK") if each in statuses), None)
+    group = (
+        "ERROR"
+        if statuses & _ERRORS
+        else next((each for each in ("WARNING", "OK") if each in statuses), None)
+    )
     not_well = [
-        each for each in shown if each.is_without_progress or each.status not in {"OK", None} or (each.most or 0) < 0
+        each
+        for each in shown
+        if each.is_without_progress or each.status not in {"OK", None} or (each.most or 0) < 0
     ]
-    oldest = min((each.kept for each in shown), key=lambda kept: (kept.before, kept.after or 0), default=None)
+    oldest = min(
+        (each.kept for each in shown), key=lambda kept: (kept.before, kept.after or 0), default=None
+    )
     return {
         "partitions": len(shown),
         "committed_sum": _sum(each.kept.offset for each in shown) if shown else None,
@@ -440,7 +502,9 @@ def _state(shown: Sequence[_Now], untold: int) -> Row:
                 "committed_after": _time(each.kept.after),
                 "committed_before": from_micros(each.kept.before),
             }
-            for each in sorted(not_well, key=lambda each: (-(each.most or 0), each.topic, each.partition))[:LISTED]
+            for each in sorted(
+                not_well, key=lambda each: (-(each.most or 0), each.topic, each.partition)
+            )[:LISTED]
         ],
     }
 

@@ -4,7 +4,8 @@
 def log_partition(group_id: str, partitions: int) -> int:
     """Utils.abs(groupId.hashCode()) % partitions, as Kafka's GroupCoordinatorService.partitionFor.
 
-    Java's hashCode goes over UTF-16 units and wraps around at 32 bits; Utils.abs makes 0 of the smallest number.
+    Java's hashCode goes over UTF-16 units and wraps around at 32 bits; Utils.abs makes 0 of the
+    smallest number.
     """
     units, hashed = group_id.encode("utf-16-be", "surrogatepass"), 0
     for high, low in zip(units[::2], units[1::2], strict=True):

@@ -1,4 +1,6 @@
-"""How rebalances of groups begin and end, and the rows that tell of them, their members, and other events."""
+"""How rebalances of groups begin and end, and the rows that tell of them, their members, and other
+events.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -6,14 +8,45 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.rules.groups.compare import MOVED, Change, Members, by_identity, changes, moves, reasons
-from jobs.rules.groups.state import CLASSIC, CLIENT, Member, Moment, Rebalance, Standing, State, numbered, to_micros
+from jobs.rules.groups.state import (
+    CLASSIC,
+    CLIENT,
+    Member,
+    Moment,
+    Rebalance,
+    Standing,
+    State,
+    numbered,
+    to_micros,
+)
 
-COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = "completed", "emptied", "deleted", "converted", "unknown"
+COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = (
+    "completed",
+    "emptied",
+    "deleted",
+    "converted",
+    "unknown",
+)
 MEMBER_ROWS = "member_rows"
 """Not a column of a rebalance: its rows of gold.rebalance_members_told."""
 
-EVENT = ("group_type", "prev_group_type", "generation", "member_id", "prev_member_id", *CLIENT, "detail")
-ENDED = ("ended_after", "ended_before", "duration_ms_min", "duration_ms_max", "ended_leader_epoch", "end_reason")
+EVENT = (
+    "group_type",
+    "prev_group_type",
+    "generation",
+    "member_id",
+    "prev_member_id",
+    *CLIENT,
+    "detail",
+)
+ENDED = (
+    "ended_after",
+    "ended_before",
+    "duration_ms_min",
+    "duration_ms_max",
+    "ended_leader_epoch",
+    "end_reason",
+)
 MILLISECOND = timedelta(milliseconds=1)
 
 Row = dict[str, Any]
@@ -23,7 +56,8 @@ Key = Any
 
 @dataclass(frozen=True)
 class Told:
-    """Rows of rebalances, each with its MEMBER_ROWS, and of events, by their keys; a later row replaces an earlier.
+    """Rows of rebalances, each with its MEMBER_ROWS, and of events, by their keys; a later row
+    replaces an earlier.
 
     `recent`: keys of the rows that the last batch of the log told.
     """
@@ -32,28 +66,53 @@ class Told:
     recent: set[Key] = field(default_factory=set)
 
     def rebalance(
-        self, rebalance: Rebalance, after: Standing, end_reason: str | None = None, end: Moment | None = None
+        self,
+        rebalance: Rebalance,
+        after: Standing,
+        end_reason: str | None = None,
+        end: Moment | None = None,
     ) -> Row:
-        """Tell a rebalance and its members; returns its row. `after`: the group now, or at its `end`."""
+        """Tell a rebalance and its members; returns its row. `after`: the group now, or at its
+        `end`.
+        """
         began, before, key = rebalance.began, rebalance.before, key_of(rebalance)
-        # Nobody passed that was there before, or is there under another id; who restarted passed once.
+        # Nobody passed that was there before, or is there under another id; who restarted passed
+        # once.
         there = by_identity(before.members if before else {}) | by_identity(after.members)
-        passed = dict(each for who, each in by_identity(rebalance.passed).items() if who not in there)
+        passed = dict(
+            each for who, each in by_identity(rebalance.passed).items() if who not in there
+        )
         is_reached = end_reason in (COMPLETED, EMPTIED)
         # Not decided yet: who gets what a classic group's members gave up, or the target.
-        is_open = not is_reached and (after.group_type == CLASSIC or after.target_epoch != after.generation)
-        rebalance, after = replace(rebalance, passed=passed), after if is_reached else after.at_target
+        is_open = not is_reached and (
+            after.group_type == CLASSIC or after.target_epoch != after.generation
+        )
+        rebalance, after = (
+            replace(rebalance, passed=passed),
+            after if is_reached else after.at_target,
+        )
         went = changes(before.members, after.members) if before else []
-        moved = moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
-        row = _rebalance_row(rebalance, after, went, moved) | end_columns(began.after, began.by, end_reason, end)
-        row |= {"last_offset": end and end.offset, MEMBER_ROWS: _member_rows(rebalance, after, went)}
+        moved = (
+            moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
+        )
+        row = _rebalance_row(rebalance, after, went, moved) | end_columns(
+            began.after, began.by, end_reason, end
+        )
+        row |= {
+            "last_offset": end and end.offset,
+            MEMBER_ROWS: _member_rows(rebalance, after, went),
+        }
         self.rows[key] = row
         self.recent.add(key)
         return row
 
     def event(self, event: str, at: Moment, group: Standing | None = None, **columns: Any) -> None:
         """Tell what happened to a group: of the log one event for each record and instance id."""
-        row = dict.fromkeys(EVENT) | _columns(group or Standing(), "group_type", "generation") | columns
+        row = (
+            dict.fromkeys(EVENT)
+            | _columns(group or Standing(), "group_type", "generation")
+            | columns
+        )
         by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
         key = by_record if at.poll is None else (event, at.poll, row["instance_id"])
         self.rows[key] = row | {"event": event, "offset": at.offset, **_shown_by(at)}
@@ -68,7 +127,9 @@ class Told:
 
 
 def key_of(rebalance: Rebalance) -> Key:
-    """The key of its row. Offsets go back where the log was truncated, so an offset alone is none."""
+    """The key of its row. Offsets go back where the log was truncated, so an offset alone is
+    none.
+    """
     began = rebalance.began
     return (began.poll,) if began.poll else (began.log_partition, began.offset, to_micros(began.by))
 
@@ -82,14 +143,22 @@ def skipped(before: Standing | None, after: Standing) -> int | None:
 
 def begun(state: State, before: Standing | None, after: Standing, began: Moment) -> Rebalance:
     """A rebalance that begins."""
-    since = None if before is None or state.last_end is None else (began.by - state.last_end) // MILLISECOND
-    return Rebalance(began, before, since and max(0, since), state.converted_from, skipped(before, after))
+    since = (
+        None
+        if before is None or state.last_end is None
+        else (began.by - state.last_end) // MILLISECOND
+    )
+    return Rebalance(
+        began, before, since and max(0, since), state.converted_from, skipped(before, after)
+    )
 
 
 def overtaken(rebalance: Rebalance, more: int | None) -> Rebalance:
     """The rebalance with more generations that never completed, where their number is known."""
     so_far = rebalance.skipped_generations
-    return replace(rebalance, skipped_generations=None if so_far is None or more is None else so_far + more)
+    return replace(
+        rebalance, skipped_generations=None if so_far is None or more is None else so_far + more
+    )
 
 
 def ended(state: State, rebalance: Rebalance, end_reason: str, end: Moment, told: Told) -> State:
@@ -99,14 +168,24 @@ def ended(state: State, rebalance: Rebalance, end_reason: str, end: Moment, told
 
 
 def interrupted(state: State, by: datetime, told: Told) -> State:
-    """The state where records are missing: nothing is known; a rebalance that was open ended, or not, by then."""
+    """The state where records are missing: nothing is known; a rebalance that was open ended, or
+    not, by then.
+    """
     if rebalance := state.open_rebalance:
-        told.rebalance(rebalance, state.now, UNKNOWN, Moment(by, state.at, offset=state.last_offset))
-    return State(state.log_partition, state.last_offset, state.at, gap=True, truncated=state.truncated)
+        told.rebalance(
+            rebalance, state.now, UNKNOWN, Moment(by, state.at, offset=state.last_offset)
+        )
+    return State(
+        state.log_partition, state.last_offset, state.at, gap=True, truncated=state.truncated
+    )
 
 
-def end_columns(began_after: Any, began_before: Any, end_reason: str | None, end: Moment | None) -> Row:
-    """When and how a rebalance ended. A coordinator's clock may step back: nothing ends before it began."""
+def end_columns(
+    began_after: Any, began_before: Any, end_reason: str | None, end: Moment | None
+) -> Row:
+    """When and how a rebalance ended. A coordinator's clock may step back: nothing ends before it
+    began.
+    """
     if end is None:
         return dict.fromkeys(ENDED)
     by, after = max(end.by, began_before), end.after
@@ -122,7 +201,12 @@ def _columns(of: Any, *names: str) -> Row:
 
 
 def _shown_by(at: Moment) -> Row:
-    return {"log_partition": at.log_partition, "poll": at.poll, "began_after": at.after, "began_before": at.by}
+    return {
+        "log_partition": at.log_partition,
+        "poll": at.poll,
+        "began_after": at.after,
+        "began_before": at.by,
+    }
 
 
 def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change], moved: Row) -> Row:
@@ -150,9 +234,14 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change], mo
 
 
 def _silent_ms_max(went: list[Change]) -> int | None:
-    """The longest session time-out of those that left: had one of them died, the coordinator noticed so much later."""
+    """The longest session time-out of those that left: had one of them died, the coordinator
+    noticed so much later.
+    """
     left = (each.before for each in went if each.before is not None and each.after is None)
-    return max((member.session_timeout_ms for member in left if member.session_timeout_ms is not None), default=None)
+    return max(
+        (member.session_timeout_ms for member in left if member.session_timeout_ms is not None),
+        default=None,
+    )
 
 
 def _assigned(rebalance: Rebalance, after: Standing) -> list[Row] | None:
@@ -162,17 +251,26 @@ def _assigned(rebalance: Rebalance, after: Standing) -> list[Row] | None:
         return None
     every = {(member.by_id, *partition) for member in members for partition in numbered(member.has)}
     counts = sorted(Counter((by_id, topic) for by_id, topic, _ in every).items())
-    return [_topic(rebalance, topic, by_id=by_id) | {"partitions": count} for (by_id, topic), count in counts]
+    return [
+        _topic(rebalance, topic, by_id=by_id) | {"partitions": count}
+        for (by_id, topic), count in counts
+    ]
 
 
 def _topic(rebalance: Rebalance, topic: str, *, by_id: bool) -> Row:
     """By topic name, or by id where the source names topics so."""
-    return {"topic": rebalance.topics.get(topic) if by_id else topic, "topic_id": topic if by_id else None}
+    return {
+        "topic": rebalance.topics.get(topic) if by_id else topic,
+        "topic_id": topic if by_id else None,
+    }
 
 
 def _member_rows(rebalance: Rebalance, after: Standing, went: list[Change]) -> list[Row]:
     before = rebalance.before
-    passed = [Change(each, replace(member, has={}), None, None) for each, member in rebalance.passed.items()]
+    passed = [
+        Change(each, replace(member, has={}), None, None)
+        for each, member in rebalance.passed.items()
+    ]
     came = [] if before else [Change(None, None, *each) for each in after.members.items()]
     rows = [
         {
@@ -190,8 +288,13 @@ def _member_rows(rebalance: Rebalance, after: Standing, went: list[Change]) -> l
 
 
 def _has(rebalance: Rebalance, member: Member | None) -> list[Row] | None:
-    """The partitions of a member by topic; none where it is not there, None where they are not known."""
+    """The partitions of a member by topic; none where it is not there, None where they are not
+    known.
+    """
     if member is None or member.has is None:
         return [] if member is None else None
     topics = ((topic, sorted(numbers)) for topic, numbers in sorted(member.has.items()) if numbers)
-    return [_topic(rebalance, topic, by_id=member.by_id) | {"partitions": numbers} for topic, numbers in topics]
+    return [
+        _topic(rebalance, topic, by_id=member.by_id) | {"partitions": numbers}
+        for topic, numbers in topics
+    ]

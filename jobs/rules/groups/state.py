@@ -1,4 +1,6 @@
-"""The state of one group between two of its records, or two of its polls, as its memory keeps it."""
+"""The state of one group between two of its records, or two of its polls, as its memory keeps
+it.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,7 +12,9 @@ from jobs.rules import memory
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
-"""Code of the state in which a member has all that it is to have: MemberState of Kafka's modern and streams groups."""
+"""Code of the state in which a member has all that it is to have: MemberState of Kafka's modern and
+streams groups.
+"""
 
 MODES = {CONSUMER: "cooperative", STREAMS: "cooperative"}
 """These only give up what must go; partitions of share groups have no owner."""
@@ -19,8 +23,8 @@ CLIENT = ("instance_id", "client_id", "client_host")
 """Who a member is, as every source says it."""
 
 WRITTEN_AFTER = "written_after"
-"""Not a column: of a record without a time, that of the group's record before; None before any. `timestamp` then is by
-when it had been written.
+"""Not a column: of a record without a time, that of the group's record before; None before any.
+`timestamp` then is by when it had been written.
 """
 
 MICROSECOND = timedelta(microseconds=1)
@@ -37,7 +41,9 @@ def numbered(partitions: Partitions | None) -> set[tuple[str, int]]:
 
 
 def gathered(*parts: Iterable[Row] | None) -> Partitions:
-    """Lists of topics and partitions as one: by topic id, by topic where there is no id, or by subtopology."""
+    """Lists of topics and partitions as one: by topic id, by topic where there is no id, or by
+    subtopology.
+    """
     every: dict[str, set[int]] = {}
     # librdkafka's cooperative-sticky assignor writes a topic as often as it gave away some of it.
     for part in parts:
@@ -48,7 +54,8 @@ def gathered(*parts: Iterable[Row] | None) -> Partitions:
 
 
 def written_by(row: Row) -> datetime:
-    """When a row of the log had been written: at its time, or by when it was read where it has none.
+    """When a row of the log had been written: at its time, or by when it was read where it has
+    none.
 
     Some records, and spans, have none.
     """
@@ -68,7 +75,9 @@ def from_micros(micros: int) -> datetime:
 
 @dataclass(frozen=True)
 class Moment:
-    """When something happened, after `after` (None: nothing bounds it) and by `by`; and what shows it."""
+    """When something happened, after `after` (None: nothing bounds it) and by `by`; and what shows
+    it.
+    """
 
     by: datetime
     after: datetime | None = None
@@ -81,12 +90,16 @@ class Moment:
     def of(cls, row: Row) -> "Moment":
         """When a record of the log was written: exact, unless it has WRITTEN_AFTER."""
         at = row["timestamp"]
-        return cls(at, row.get(WRITTEN_AFTER, at), row["log_partition"], row["offset"], row["leader_epoch"])
+        return cls(
+            at, row.get(WRITTEN_AFTER, at), row["log_partition"], row["offset"], row["leader_epoch"]
+        )
 
 
 @dataclass(frozen=True)
 class Member:
-    """One member. `has` and `to_have` are None where they are not known; of classic groups only `has` is used."""
+    """One member. `has` and `to_have` are None where they are not known; of classic groups only
+    `has` is used.
+    """
 
     instance_id: str | None = None
     client_id: str | None = None
@@ -112,9 +125,9 @@ class Member:
 class Standing:
     """A group at one moment. `generation` is the group epoch of groups that are not classic.
 
-    What the coordinator knew of the topics: `metadata_hash` from Kafka 4.1 on, before a digest of `partition_metadata`.
-    `making`: partitions that a share group was to have state of when that was last told, with `names` of their topics;
-    they stay once they have it.
+    What the coordinator knew of the topics: `metadata_hash` from Kafka 4.1 on, before a digest of
+    `partition_metadata`. `making`: partitions that a share group was to have state of when that was
+    last told, with `names` of their topics; they stay once they have it.
     """
 
     group_type: str | None = None
@@ -139,38 +152,58 @@ class Standing:
 
     @property
     def subscribed(self) -> list[str] | None:
-        """Topics that the members name, sorted; None where a pattern, a topology or another protocol may add some."""
+        """Topics that the members name, sorted; None where a pattern, a topology or another
+        protocol may add some.
+        """
         members = self.members.values()
-        if self.group_type == STREAMS or any(each.topics is None or each.pattern is not None for each in members):
+        if self.group_type == STREAMS or any(
+            each.topics is None or each.pattern is not None for each in members
+        ):
             return None
         return sorted(self.topics)
 
     @property
     def converged(self) -> bool:
-        """Every member has what it is to have at the group's epoch (equal epochs alone are not enough)."""
+        """Every member has what it is to have at the group's epoch (equal epochs alone are not
+        enough).
+        """
         reached = (STABLE.get(self.group_type or ""), self.generation)
         is_target = bool(self.members) and self.target_epoch == self.generation
-        return is_target and all((member.state, member.epoch) == reached for member in self.members.values())
+        return is_target and all(
+            (member.state, member.epoch) == reached for member in self.members.values()
+        )
 
     @property
     def awaits_epoch(self) -> bool:
-        """A share group is to have one more epoch, which assigns partitions that have state, or will have, by then.
+        """A share group is to have one more epoch, which assigns partitions that have state, or
+        will have, by then.
 
         Of topics that are subscribed to alone (GroupMetadataManager.initializedAssignmentPending).
         """
-        wanted, targets = self.topics, (numbered(member.to_have) for member in self.members.values())
+        wanted, targets = (
+            self.topics,
+            (numbered(member.to_have) for member in self.members.values()),
+        )
         parts = {each for each in numbered(self.making) if self.names[each[0]] in wanted}
         return not parts <= set[tuple[str, int]]().union(*targets)
 
     @property
     def at_target(self) -> "Standing":
         """The group where every member has what it is to have, as far as that is known."""
-        has = ((each, m.has if m.to_have is None else m.to_have) for each, m in self.members.items())
-        return replace(self, members={each: replace(self.members[each], has=part) for each, part in has})
+        has = (
+            (each, m.has if m.to_have is None else m.to_have) for each, m in self.members.items()
+        )
+        return replace(
+            self, members={each: replace(self.members[each], has=part) for each, part in has}
+        )
 
     def with_members(self, members: dict[str, Member]) -> "Standing":
-        """The group with these members, and the server-side assignor that most of them ask for, if any."""
-        asked = Counter(member.assignor for member in members.values() if member.assignor is not None).most_common(2)
+        """The group with these members, and the server-side assignor that most of them ask for, if
+        any.
+        """
+        asked = Counter(
+            member.assignor for member in members.values() if member.assignor is not None
+        ).most_common(2)
         is_one = len(asked) == 1 or (len(asked) == 2 and asked[0][1] > asked[1][1])
         mode = MODES.get(self.group_type or "")
         return replace(self, members=members, assignor=asked[0][0] if is_one else None, mode=mode)
@@ -180,9 +213,9 @@ class Standing:
 class Rebalance:
     """A rebalance that is open, or that the rest of its last batch may yet reopen (`ended`).
 
-    `before`: None where it is not known. `passed`: members that came and went meanwhile. `given_up`: by member id, what
-    the last generation of a classic group, `reached` then, took from members that are to join again. `topics`: names of
-    topic ids, from polls.
+    `before`: None where it is not known. `passed`: members that came and went meanwhile.
+    `given_up`: by member id, what the last generation of a classic group, `reached` then, took from
+    members that are to join again. `topics`: names of topic ids, from polls.
     """
 
     began: Moment
@@ -205,7 +238,9 @@ class Rebalance:
 
 @dataclass(frozen=True)
 class Gone:
-    """A group whose tombstone was read last: deleted, unless the same batch has it as another type, too."""
+    """A group whose tombstone was read last: deleted, unless the same batch has it as another type,
+    too.
+    """
 
     at: Moment
     standing: Standing
@@ -217,9 +252,10 @@ class Gone:
 class State:
     """All that is carried from record to record.
 
-    `known`: `now` is the whole group, or that it is gone. `began`: `now` where the batch of the last record began, or
-    where a rebalance ended within it. `gap`: records may have been missed before the first of `now`. `fresh`: all of
-    the group's records are of this batch. `leavers`: members that a conversion left behind. `truncated`: last one.
+    `known`: `now` is the whole group, or that it is gone. `began`: `now` where the batch of the
+    last record began, or where a rebalance ended within it. `gap`: records may have been missed
+    before the first of `now`. `fresh`: all of the group's records are of this batch. `leavers`:
+    members that a conversion left behind. `truncated`: last one.
     """
 
     log_partition: int | None = None

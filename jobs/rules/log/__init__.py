@@ -1,4 +1,6 @@
-"""The controllers' own log: its records -> state over time, exact. Pure functions, one cluster at a time."""
+"""The controllers' own log: its records -> state over time, exact. Pure functions, one cluster at a
+time.
+"""
 
 from jobs.rules.log.fold import Folded, fold
 from jobs.rules.log.needed import needed

@@ -1,8 +1,10 @@
-"""The facts of the controllers' log about a record that changed a partition, beside the state that it began.
+"""The facts of the controllers' log about a record that changed a partition, beside the state that
+it began.
 
-Controllers write what they change of partitions before they fence a broker, or let it go, in one atomic batch
-(``ReplicationControlManager.handleBrokerFenced``): at one time. So facts about a broker are those at the end of that
-moment. Which rows of silver are exact says their ids: one that began with a record that follows the one before it.
+Controllers write what they change of partitions before they fence a broker, or let it go, in one
+atomic batch (``ReplicationControlManager.handleBrokerFenced``): at one time. So facts about a
+broker are those at the end of that moment. Which rows of silver are exact says their ids: one that
+began with a record that follows the one before it.
 """
 
 from bisect import bisect_right
@@ -24,10 +26,11 @@ REGISTRATIONS = silver.PARTITION_REGISTRATIONS.full_name
 class Evidence:
     """Facts about one record.
 
-    `lost_leader`: the leader before could not lead any more. Its broker was fenced, not registered or in controlled
-    shutdown, or the replica's log directory was offline. `completes_reassignment`: it completed one. `elr`: eligible
-    and last known leaders of the state before, by column of silver.partition_elr. `began_recovery`: it set the leader
-    recovery state, as an unclean election does from 3.2-IV0 on where it was not set (``PartitionChangeBuilder``).
+    `lost_leader`: the leader before could not lead any more. Its broker was fenced, not registered
+    or in controlled shutdown, or the replica's log directory was offline. `completes_reassignment`:
+    it completed one. `elr`: eligible and last known leaders of the state before, by column of
+    silver.partition_elr. `began_recovery`: it set the leader recovery state, as an unclean election
+    does from 3.2-IV0 on where it was not set (``PartitionChangeBuilder``).
     """
 
     lost_leader: bool
@@ -37,11 +40,11 @@ class Evidence:
 
 
 def with_evidence(rows: Mapping[str, Sequence[Row]], since: str = "") -> list[Row]:
-    """The rows of silver.partition_snapshots among `rows`, by table, those that began with one record after `since`
-    with its `Evidence` under EVIDENCE.
+    """The rows of silver.partition_snapshots among `rows`, by table, those that began with one
+    record after `since` with its `Evidence` under EVIDENCE.
 
-    `rows`: of partitions, and the rows of the other tables that the log tells that held when these began, or began or
-    ended with them.
+    `rows`: of partitions, and the rows of the other tables that the log tells that held when these
+    began, or began or ended with them.
     """
     brokers = _by(rows, BROKERS, itemgetter("broker_id"))
     tables = (REASSIGNMENTS, PARTITION_ELR, REGISTRATIONS)
@@ -54,12 +57,17 @@ def with_evidence(rows: Mapping[str, Sequence[Row]], since: str = "") -> list[Ro
             _has_lost_leader(row, brokers),
             _completes(_before(reassigned.get(key, ()), poll), row),
             {name: elr[name] for name in _NO_ELR},
-            any(each["first_poll"] == poll and _is_recovery(each) for each in registered.get(key, ())),
+            any(
+                each["first_poll"] == poll and _is_recovery(each)
+                for each in registered.get(key, ())
+            ),
         )
 
     partitions = rows.get(PARTITIONS, ())
     return [
-        {**row, EVIDENCE: evidence(row)} if row["first_poll"] > since and _is_of_one_record(row) else row
+        {**row, EVIDENCE: evidence(row)}
+        if row["first_poll"] > since and _is_of_one_record(row)
+        else row
         for row in partitions
     ]
 
@@ -76,7 +84,9 @@ def _by(rows: Mapping[str, Iterable[Row]], table: str, key: Any) -> dict[Any, li
 
 
 def _is_of_one_record(row: Row) -> bool:
-    """Whether it followed the state of the record just before: no record between the two is hidden."""
+    """Whether it followed the state of the record just before: no record between the two is
+    hidden.
+    """
     offset, before = offset_of(row["first_poll"]), offset_of(row["prev_poll"])
     return row["prev_leader"] is not None and offset is not None and before == offset - 1
 
@@ -93,16 +103,22 @@ def _has_lost_leader(row: Row, brokers: Mapping[int, Sequence[Row]]) -> bool:
     if leader in row["offline_replicas"]:
         return True
     began = [each for each in brokers.get(leader, ()) if each["valid_from"] <= row["valid_from"]]
-    if not began or (began[-1]["valid_to"] is not None and began[-1]["valid_to"] <= row["valid_from"]):
+    if not began or (
+        began[-1]["valid_to"] is not None and began[-1]["valid_to"] <= row["valid_from"]
+    ):
         return True  # It is not registered.
     return bool(began[-1]["is_fenced"] or began[-1]["in_controlled_shutdown"])
 
 
 def _completes(reassignment: Row | None, row: Row) -> bool:
-    """Whether a reassignment that lasted until the record was completed by it, rather than cancelled or replaced
-    (``PartitionReassignmentReplicas.maybeCompleteReassignment``).
+    """Whether a reassignment that lasted until the record was completed by it, rather than
+    cancelled or replaced (``PartitionReassignmentReplicas.maybeCompleteReassignment``).
     """
-    if reassignment is None or reassignment["superseded_poll"] != row["first_poll"] or not reassignment["end_reason"]:
+    if (
+        reassignment is None
+        or reassignment["superseded_poll"] != row["first_poll"]
+        or not reassignment["end_reason"]
+    ):
         return False
     replicas = set(row["replicas"])
     return replicas.issuperset(reassignment["adding_replicas"]) and replicas.isdisjoint(

@@ -1,14 +1,15 @@
-"""The controllers' log of one cluster -> its history: what changed in the interval tables, and who was the controller.
+"""The controllers' log of one cluster -> its history: what changed in the interval tables, and who
+was the controller.
 
-Pure: the same records give the same rows however they are cut into rounds. A record is one observation, so states are
-exact: they end and begin at one moment. States of no length are states, too. A snapshot is one observation of all that
-it has; the first states of a cluster have no begin.
+Pure: the same records give the same rows however they are cut into rounds. A record is one
+observation, so states are exact: they end and begin at one moment. States of no length are states,
+too. A snapshot is one observation of all that it has; the first states of a cluster have no begin.
 
-Where polls tell the history of topics, records are replayed all the same, and make rows in those tables alone that
-nobody else tells. The log tells the topics that polls ask for, so that history is one whoever tells it; in the tables
-that nobody else tells it keeps all topics, or a wider filter would have none of what came before. The log takes over
-with the first batch that was read after the last accepted poll: the state at its
-end is one observation, by our clock.
+Where polls tell the history of topics, records are replayed all the same, and make rows in those
+tables alone that nobody else tells. The log tells the topics that polls ask for, so that history is
+one whoever tells it; in the tables that nobody else tells it keeps all topics, or a wider filter
+would have none of what came before. The log takes over with the first batch that was read after the
+last accepted poll: the state at its end is one observation, by our clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,14 +22,29 @@ from typing import Any
 from jobs.rules.gold.bounds import Bounds
 from jobs.rules.ids import LOG, log_id, row_id
 from jobs.rules.log.image import A_FEATURE, A_PARTITION, A_TOPIC, LIVENESS, SETTINGS, Image, Thing
-from jobs.rules.log.records import FIRST_OFFSETS, Break, Change, Open, Record, Snapshot, since_truncation, steps
+from jobs.rules.log.records import (
+    FIRST_OFFSETS,
+    Break,
+    Change,
+    Open,
+    Record,
+    Snapshot,
+    since_truncation,
+    steps,
+)
 from jobs.rules.log.silver import DERIVED, TABLES, TOLD, image_of, levels, registered
 from jobs.rules.log.state import State, observed
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Place, Poll, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, RECREATED, asked_for, is_another
 from schemas import gold
-from schemas.silver import CLUSTER_SNAPSHOTS, ENRICHMENTS, HISTORY_SOURCES, OF_LOG, PARTITION_REGISTRATIONS
+from schemas.silver import (
+    CLUSTER_SNAPSHOTS,
+    ENRICHMENTS,
+    HISTORY_SOURCES,
+    OF_LOG,
+    PARTITION_REGISTRATIONS,
+)
 from schemas.table import Table
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -38,8 +54,8 @@ _KIND_OF = {table: kind for kind, tables in TOLD.items() if kind != LIVENESS for
 
 @dataclass(frozen=True)
 class Folded:
-    """The result of a cluster's round: its next state, which says up to where the log is done, and new and ended rows
-    by table.
+    """The result of a cluster's round: its next state, which says up to where the log is done, and
+    new and ended rows by table.
     """
 
     state: State
@@ -58,13 +74,15 @@ def fold(
 ) -> Folded:
     """Bring the history of one cluster up to some records.
 
-    `records`: rows of bronze.cluster_log in the order in which they were read, from `state.next_offset` on at the
-    latest, that of an open transaction among them; those of a snapshot are whole, or come again. `live`: the open rows
-    by table, at least those that `needed` leaves. `polled`: the last accepted poll; ids of observations sort after it.
-    If there is one and `state` is None, polls have told the history so far. `topic_filter`: that of the polls (as in
-    bronze: null, or JSON), which holds for what the log tells in their place. `static_configs`: what polls told of the
-    brokers' files, which no record tells. Once one of the two is another one, all live rows are needed. `answered`: the
-    last answers beside polls, by kind: they came after the poll's own.
+    `records`: rows of bronze.cluster_log in the order in which they were read, from
+    `state.next_offset` on at the latest, that of an open transaction among them; those of a
+    snapshot are whole, or come again. `live`: the open rows by table, at least those that `needed`
+    leaves. `polled`: the last accepted poll; ids of observations sort after it. If there is one and
+    `state` is None, polls have told the history so far. `topic_filter`: that of the polls (as in
+    bronze: null, or JSON), which holds for what the log tells in their place. `static_configs`:
+    what polls told of the brokers' files, which no record tells. Once one of the two is another
+    one, all live rows are needed. `answered`: the last answers beside polls, by kind: they came
+    after the poll's own.
     """
     state = replace(state or State(tells=polled is None, topic_filter=topic_filter))
     if state.truncated_at is not None:
@@ -74,7 +92,9 @@ def fold(
     state.after = max(state.after, polled.id if polled else "")
     state.is_open = False
     columns = {name: records[0][name] for name in ("cluster_id", "cluster")}
-    cluster = _Cluster(state, columns, live, polled, topic_filter, answered=answered, static_configs=static_configs)
+    cluster = _Cluster(
+        state, columns, live, polled, topic_filter, answered=answered, static_configs=static_configs
+    )
     for step in steps(records, is_cut=state.is_cut):
         match step:
             case Change():
@@ -105,20 +125,28 @@ class _Cluster:
     ) -> None:
         self._state, self._columns, self._polled = state, columns, polled
         self._answered, self._static_configs = answered, static_configs
-        self._last_told: dict[Table, Poll] = {}  # By table, where it is another one than the last poll.
+        self._last_told: dict[
+            Table, Poll
+        ] = {}  # By table, where it is another one than the last poll.
         self._is_asked = cache(lambda topic: bool(asked_for(topic_filter, (topic,))))
         self._topic_filter = topic_filter
         self._tables = {
-            table: Intervals(table, columns, live.get(table.full_name, ())) for table in (*TABLES, HISTORY_SOURCES)
+            table: Intervals(table, columns, live.get(table.full_name, ()))
+            for table in (*TABLES, HISTORY_SOURCES)
         }
         self._image = (
-            image_of(live, state.static_configs, tells=state.tells) if state.is_whole else Image(state.static_configs)
+            image_of(live, state.static_configs, tells=state.tells)
+            if state.is_whole
+            else Image(state.static_configs)
         )
         self._controllers: list[Row] = []
         self._is_source = False  # silver.history_sources says that the log tells.
 
     def folded(self) -> Folded:
-        rows = {table.full_name: list(of_table.changed.values()) for table, of_table in self._tables.items()}
+        rows = {
+            table.full_name: list(of_table.changed.values())
+            for table, of_table in self._tables.items()
+        }
         rows[gold.CONTROLLER_CHANGES.full_name] = self._controllers
         return Folded(self._state, {table: changed for table, changed in rows.items() if changed})
 
@@ -145,7 +173,9 @@ class _Cluster:
             self._tell_all(place)
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Take a snapshot that knows more than was replayed as one observation of all that there is."""
+        """Take a snapshot that knows more than was replayed as one observation of all that there
+        is.
+        """
         state = self._state
         if state.last and snapshot.offset <= state.next_offset:
             return
@@ -156,13 +186,19 @@ class _Cluster:
         for record in snapshot.records:
             self._image.replay(record)
         state.last, state.run, state.run_at = place.poll, place.poll.id, None
-        state.next_offset, state.leader_epoch, state.is_whole = snapshot.offset, snapshot.leader_epoch, True
+        state.next_offset, state.leader_epoch, state.is_whole = (
+            snapshot.offset,
+            snapshot.leader_epoch,
+            True,
+        )
         self._tell_all(place)
 
     def break_off(self, step: Break) -> None:
-        """Know nothing more before the next snapshot, unless the log was read beyond the break already.
+        """Know nothing more before the next snapshot, unless the log was read beyond the break
+        already.
 
-        The log after a truncation has offsets again that were there. From there on ids are made after the last one.
+        The log after a truncation has offsets again that were there. From there on ids are made
+        after the last one.
         """
         state = self._state
         at = step.truncated_at
@@ -178,7 +214,9 @@ class _Cluster:
             state.next_offset, state.truncated_at, state.after = 0, at, state.last.id
 
     def hear(self, read_at: datetime) -> None:
-        """Note that all is known up to the end of what was read then; take over from polls if none came later."""
+        """Note that all is known up to the end of what was read then; take over from polls if none
+        came later.
+        """
         state, polled = self._state, self._polled
         if not state.is_whole or state.last is None:
             return
@@ -204,7 +242,9 @@ class _Cluster:
         return place
 
     def _take_static_configs(self) -> frozenset[Thing]:
-        """Take in what polls have told of the brokers' files, and return the settings that may be others by it."""
+        """Take in what polls have told of the brokers' files, and return the settings that may be
+        others by it.
+        """
         if self._state.static_configs == self._static_configs:
             return frozenset()
         self._state.static_configs = self._image.static_configs = self._static_configs
@@ -218,7 +258,9 @@ class _Cluster:
     def _tell_all(self, place: Place) -> None:
         """Bring all rows up to the image, as the filter has them now."""
         self._state.topic_filter = self._topic_filter
-        known = [(kind, key) for table, kind in _KIND_OF.items() for key in self._tables[table].open]
+        known = [
+            (kind, key) for table, kind in _KIND_OF.items() for key in self._tables[table].open
+        ]
         for thing in dict.fromkeys((*known, *self._image.things())):
             self._tell(thing, place)
 
@@ -236,7 +278,10 @@ class _Cluster:
                 self._tables[table].end(key, NOT_POLLED, place)
         if kind == A_PARTITION and key in self._image.partitions:
             # A record of a partition may change nothing but this.
-            registrations, told = self._tables[PARTITION_REGISTRATIONS], registered(self._image, key)
+            registrations, told = (
+                self._tables[PARTITION_REGISTRATIONS],
+                registered(self._image, key),
+            )
             row = registrations.open[key]
             if any(row.get(name) != value for name, value in told.items()):
                 registrations.amend(key, told)

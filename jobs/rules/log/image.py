@@ -1,4 +1,6 @@
-"""A cluster as its controllers' log has it at one record (``MetadataImage``), and what each record changes in it."""
+"""A cluster as its controllers' log has it at one record (``MetadataImage``), and what each record
+changes in it.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,7 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 from jobs.rules.log.records import BROKER, REMOVE_TOPIC, TOPIC, UNREGISTER_BROKER
-from jobs.rules.log.registrations import broker_of, changed, liveness, merged, partition_of, without_elr
+from jobs.rules.log.registrations import (
+    broker_of,
+    changed,
+    liveness,
+    merged,
+    partition_of,
+    without_elr,
+)
 from jobs.rules.silver.intervals import Key
 from jobs.rules.silver.state import Row
 
@@ -16,7 +25,9 @@ Thing = tuple[str, Key]
 A_BROKER, A_FEATURE, A_CONFIG, SETTINGS, A_TOPIC, A_PARTITION, LIVENESS = (
     *("broker", "feature", "config", "settings", "topic", "partition", "liveness"),
 )
-"""`settings`: what is in effect of a topic's. `liveness`: which replicas of a partition are offline."""
+"""`settings`: what is in effect of a topic's. `liveness`: which replicas of a partition are
+offline.
+"""
 
 MIN_ISR, UNCLEAN = IN_EFFECT = ("min.insync.replicas", "unclean.leader.election.enable")
 """Configurations of topics whose values in effect silver keeps."""
@@ -28,10 +39,12 @@ _OF_ALL_BROKERS = ""
 class Image:
     """The known state of a cluster: all of it, or all that some records can change and depend on.
 
-    `brokers` by id. `topics` by name: the id and the number of partitions; `names` by topic id. `partitions` by topic
-    and number. `configs`: values by resource (type and name) and name. `features`: levels by name.
+    `brokers` by id. `topics` by name: the id and the number of partitions; `names` by topic id.
+    `partitions` by topic and number. `configs`: values by resource (type and name) and name.
+    `features`: levels by name.
 
-    `static_configs`: by name, what topics have where no record sets it: the log does not tell, polls do.
+    `static_configs`: by name, what topics have where no record sets it: the log does not tell,
+    polls do.
     """
 
     def __init__(self, static_configs: Mapping[str, str | None] = MappingProxyType({})) -> None:
@@ -47,16 +60,21 @@ class Image:
         """All that there is."""
         yield from ((A_BROKER, (broker,)) for broker in self.brokers)
         yield from ((A_FEATURE, (name,)) for name in self.features)
-        yield from ((A_CONFIG, (*resource, name)) for resource, values in self.configs.items() for name in values)
+        yield from (
+            (A_CONFIG, (*resource, name))
+            for resource, values in self.configs.items()
+            for name in values
+        )
         for topic in self.topics:
             yield from ((SETTINGS, (topic,)), (A_TOPIC, (topic,)))
         yield from ((A_PARTITION, key) for key in self.partitions)
 
     def replay(self, record: Mapping[str, Any]) -> Iterable[Thing]:
-        """Apply a record (``MetadataDelta.replay``), and return the things that it may have changed.
+        """Apply a record (``MetadataDelta.replay``), and return the things that it may have
+        changed.
 
-        Records of other types, and those that could not be decoded, change nothing that is kept; nor does a change of a
-        thing that is not there.
+        Records of other types, and those that could not be decoded, change nothing that is kept;
+        nor does a change of a thing that is not there.
         """
         if (change := record["partition_change"]) is not None:
             return self._change_partition(change)
@@ -75,8 +93,8 @@ class Image:
         return ()
 
     def effective(self, topic: str, name: str) -> str | None:
-        """The value of a topic's configuration: its own, or else that of all brokers, or else what polls told of the
-        brokers' files.
+        """The value of a topic's configuration: its own, or else that of all brokers, or else what
+        polls told of the brokers' files.
 
         None where nobody tells it: a broker has one of its own, or no poll asked.
         """
@@ -84,7 +102,9 @@ class Image:
         if own is not None:
             return own
         default = self.configs.get((BROKER, _OF_ALL_BROKERS), {}).get(name)
-        of_one = (values for (kind, broker), values in self.configs.items() if kind == BROKER and broker)
+        of_one = (
+            values for (kind, broker), values in self.configs.items() if kind == BROKER and broker
+        )
         if any(name in values for values in of_one):
             return None
         return self.static_configs.get(name) if default is None else default
@@ -109,7 +129,9 @@ class Image:
         return ((A_TOPIC, (topic,)), (A_PARTITION, key))
 
     def _configure(self, config: Mapping[str, Any]) -> Iterable[Thing]:
-        """``ConfigurationDelta.replay``: without a value it is unset. A value that is not kept is None, but set."""
+        """``ConfigurationDelta.replay``: without a value it is unset. A value that is not kept is
+        None, but set.
+        """
         resource, name = (config["resource_type"], config["resource_name"]), config["name"]
         if config["is_removed"]:
             self.configs[resource].pop(name, None)
@@ -117,7 +139,13 @@ class Image:
             self.configs[resource][name] = config["value"]
         things: list[Thing] = [(A_CONFIG, (*resource, name))]
         if name in IN_EFFECT:
-            topics = [resource[1]] if resource[0] == TOPIC else self.topics if resource[0] == BROKER else ()
+            topics = (
+                [resource[1]]
+                if resource[0] == TOPIC
+                else self.topics
+                if resource[0] == BROKER
+                else ()
+            )
             things += [(SETTINGS, (topic,)) for topic in topics]
         return things
 
@@ -131,7 +159,9 @@ class Image:
 
     def _change_broker(self, record_type: int, change: Mapping[str, Any]) -> Iterable[Thing]:
         broker = self.brokers.get(change["broker_id"])
-        after = None if broker is None or record_type == UNREGISTER_BROKER else changed(broker, change)
+        after = (
+            None if broker is None or record_type == UNREGISTER_BROKER else changed(broker, change)
+        )
         return self._set_broker(change["broker_id"], after)
 
     def _set_broker(self, broker: int, after: Row | None) -> Iterable[Thing]:
@@ -141,7 +171,9 @@ class Image:
             self.brokers[broker] = after
         things: list[Thing] = [(A_BROKER, (broker,))]
         if liveness(before) != liveness(after):
-            things += [(LIVENESS, key) for key, of in self.partitions.items() if broker in of["replicas"]]
+            things += [
+                (LIVENESS, key) for key, of in self.partitions.items() if broker in of["replicas"]
+            ]
         return things
 
     def _take_topic(self, record_type: int, topic: Mapping[str, Any]) -> Iterable[Thing]:

@@ -13,7 +13,12 @@ _PARTITIONS = silver.PARTITION_REGISTRATIONS.full_name
 _BY_PARTITION = {
     table.full_name
     for table in (
-        *(silver.PARTITION_REGISTRATIONS, silver.PARTITION_SNAPSHOTS, silver.REASSIGNMENTS, silver.PARTITION_ELR),
+        *(
+            silver.PARTITION_REGISTRATIONS,
+            silver.PARTITION_SNAPSHOTS,
+            silver.REASSIGNMENTS,
+            silver.PARTITION_ELR,
+        ),
     )
 }
 _BY_TOPIC = {silver.TOPIC_SNAPSHOTS.full_name, silver.TOPIC_CONFIGS.full_name}
@@ -21,12 +26,14 @@ _CONFIGS = silver.CONFIGS.full_name
 
 
 def needed(live: Mapping[str, pa.Table], records: pa.Table) -> dict[str, pa.Table]:
-    """Of live rows, by table, those that may matter to a fold of `records`, in which the log tells and knows all.
+    """Of live rows, by table, those that may matter to a fold of `records`, in which the log tells
+    and knows all.
 
-    Partitions that records name, or that have a replica on a broker that they name; topics, with all that is theirs,
-    that they name or of whose partitions one is needed. A topic that is removed is needed whole, and so is one that
-    polls do not ask for and that gets partitions; all topics are where a setting of brokers changes. Of a snapshot,
-    after a truncation, and of a ClearElrRecord about all topics, all rows are needed.
+    Partitions that records name, or that have a replica on a broker that they name; topics, with
+    all that is theirs, that they name or of whose partitions one is needed. A topic that is removed
+    is needed whole, and so is one that polls do not ask for and that gets partitions; all topics
+    are where a setting of brokers changes. Of a snapshot, after a truncation, and of a
+    ClearElrRecord about all topics, all rows are needed.
     """
     topics = _told(records, "topic")
     tell_all = (
@@ -43,18 +50,31 @@ def needed(live: Mapping[str, pa.Table], records: pa.Table) -> dict[str, pa.Tabl
     told = [_told(records, name) for name in ("partition", "partition_change")]
     # Of a topic that polls do not ask for, partitions alone tell the name and how many there are.
     added = told[0]["topic_id"]
-    unasked = added.filter(pc.invert(pc.is_in(added, _set(live[silver.TOPIC_SNAPSHOTS.full_name]["topic_id"]))))
+    unasked = added.filter(
+        pc.invert(pc.is_in(added, _set(live[silver.TOPIC_SNAPSHOTS.full_name]["topic_id"])))
+    )
     whole = pc.or_(
         pc.is_in(partitions["topic_id"], _set(removed, unasked)),
-        pc.is_in(partitions["topic"], _set(topics["topic"], configs["resource_name"].filter(is_of_topic))),
+        pc.is_in(
+            partitions["topic"], _set(topics["topic"], configs["resource_name"].filter(is_of_topic))
+        ),
     )
     named = pc.is_in(_keys(partitions), _set(*map(_keys, told)))
     brokers = _set(*(_told(records, name)["broker_id"] for name in ("broker", "broker_change")))
-    needed = partitions.filter(pc.or_(pc.or_(whole, named), _have_one_of(partitions["replicas"], brokers)))
+    needed = partitions.filter(
+        pc.or_(pc.or_(whole, named), _have_one_of(partitions["replicas"], brokers))
+    )
 
     ids = _set(needed["topic_id"], removed, *(each["topic_id"] for each in told))
-    names = _set(needed["topic"], topics["topic"], configs["resource_name"].filter(is_of_topic), _named(live, ids))
-    of_brokers = pc.and_(pc.equal(configs["resource_type"], BROKER), pc.is_in(configs["name"], pa.array(IN_EFFECT)))
+    names = _set(
+        needed["topic"],
+        topics["topic"],
+        configs["resource_name"].filter(is_of_topic),
+        _named(live, ids),
+    )
+    of_brokers = pc.and_(
+        pc.equal(configs["resource_type"], BROKER), pc.is_in(configs["name"], pa.array(IN_EFFECT))
+    )
     is_each_topic = bool(pc.any(of_brokers).as_py())
     keys = _set(_places(needed))
 

@@ -1,7 +1,9 @@
-"""Rows of bronze.cluster_log as steps of a replay: a record with its time, a whole snapshot, or a break in the log.
+"""Rows of bronze.cluster_log as steps of a replay: a record with its time, a whole snapshot, or a
+break in the log.
 
-All that the fold knows of how that table says these things is here. A row's `record` is 'record' (of the log),
-'snapshot' (of one, between its header and its footer) or 'span' (of what was read, or could not be).
+All that the fold knows of how that table says these things is here. A row's `record` is 'record'
+(of the log), 'snapshot' (of one, between its header and its footer) or 'span' (of what was read, or
+could not be).
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -24,7 +26,9 @@ _SPAN, _SNAPSHOT = "span", "snapshot"
 _READ, _LOST, _TRUNCATED = "read", "lost", "truncated"
 _BREAKS = (_LOST, _TRUNCATED)
 FIRST_OFFSETS = (0, 1)
-"""Where a log begins that has lost nothing. A fetch at 0 is answered with a snapshot as soon as there is one."""
+"""Where a log begins that has lost nothing. A fetch at 0 is answered with a snapshot as soon as
+there is one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that the log said before `offset`, the last of it `at`; `leader_epoch`: of the last record that it has."""
+    """All that the log said before `offset`, the last of it `at`; `leader_epoch`: of the last
+    record that it has.
+    """
 
     records: Sequence[Record]
     offset: int
@@ -49,7 +55,8 @@ class Snapshot:
 class Break:
     """The log is not as it was read, or cannot be read any more.
 
-    `truncated_at`: it was truncated at `offset`, and when that was found, by our clock. None: it was lost up to there.
+    `truncated_at`: it was truncated at `offset`, and when that was found, by our clock. None: it
+    was lost up to there.
     """
 
     offset: int
@@ -58,18 +65,22 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The end of a transaction, or of a snapshot, is not among the rows. All its rows have to come again."""
+    """The end of a transaction, or of a snapshot, is not among the rows. All its rows have to come
+    again.
+    """
 
 
 Step = Change | Snapshot | Break | Open
 
 
 def steps(rows: Sequence[Record], *, is_cut: bool = False) -> Iterator[Step]:
-    """The steps that rows of one cluster make, in their order. `is_cut`: the last step before was a truncation.
+    """The steps that rows of one cluster make, in their order. `is_cut`: the last step before was a
+    truncation.
 
-    The records of a transaction (KIP-866, ``MetadataBatchLoader``) are in effect at its end, those of an aborted one
-    never. A transaction, or a snapshot, whose end is not among the rows is the last step, `Open`; but where a break or
-    a snapshot follows, its end will never come, and the steps are those from there on.
+    The records of a transaction (KIP-866, ``MetadataBatchLoader``) are in effect at its end, those
+    of an aborted one never. A transaction, or a snapshot, whose end is not among the rows is the
+    last step, `Open`; but where a break or a snapshot follows, its end will never come, and the
+    steps are those from there on.
     """
     place = (yield from _begun_again(rows, 0)) if is_cut else 0
     while place < len(rows):
@@ -88,7 +99,11 @@ def steps(rows: Sequence[Record], *, is_cut: bool = False) -> Iterator[Step]:
             if end < len(rows) and rows[end]["type"] in (_END, _ABORT):
                 is_whole, at = rows[end]["type"] == _END, rows[end]["timestamp"] or _EPOCH
                 inside = range(place + 1, end) if is_whole else ()
-                yield from (Change(rows[each], at) for each in (place, *inside, end) if _is_record(rows[each]))
+                yield from (
+                    Change(rows[each], at)
+                    for each in (place, *inside, end)
+                    if _is_record(rows[each])
+                )
                 end += 1
             elif end == len(rows):
                 yield Open()
@@ -101,7 +116,8 @@ def steps(rows: Sequence[Record], *, is_cut: bool = False) -> Iterator[Step]:
 def in_order(rows: pa.Table) -> pa.Table:
     """Rows of bronze.cluster_log of one cluster in the order in which they were read.
 
-    In a batch a snapshot comes before the record at its offset, and what was lost up to there before the snapshot.
+    In a batch a snapshot comes before the record at its offset, and what was lost up to there
+    before the snapshot.
     """
     is_span, is_snapshot = pc.equal(rows["record"], _SPAN), pc.is_valid(rows["snapshot_offset"])
     is_break = pc.is_in(rows["went"], pa.array(_BREAKS))
@@ -109,8 +125,13 @@ def in_order(rows: pa.Table) -> pa.Table:
     order = {
         "read_at": rows["read_at"],
         "place": pc.if_else(is_snapshot, rows["snapshot_offset"], place),
-        # At one offset: the span that ends there, a break, the snapshot (its span last), the record.
-        "rank": pc.if_else(is_snapshot, pc.if_else(is_span, 3, 2), pc.if_else(is_span, pc.if_else(is_break, 1, 0), 4)),
+        # At one offset: the span that ends there, a break, the snapshot (its span last), the
+        # record.
+        "rank": pc.if_else(
+            is_snapshot,
+            pc.if_else(is_span, 3, 2),
+            pc.if_else(is_span, pc.if_else(is_break, 1, 0), 4),
+        ),
         "offset": rows["offset"],
     }
     keys = [(name, "ascending") for name in order]
@@ -118,7 +139,9 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def _span(rows: Sequence[Record], place: int) -> Generator[Step, None, int]:
-    """The step of a span, with the one after it if the span is a truncation. Returns the place after them."""
+    """The step of a span, with the one after it if the span is a truncation. Returns the place
+    after them.
+    """
     went = rows[place]["went"]
     if went in _BREAKS:
         yield _break(rows[place])
@@ -126,12 +149,19 @@ def _span(rows: Sequence[Record], place: int) -> Generator[Step, None, int]:
 
 
 def _begun_again(rows: Sequence[Record], begin: int) -> Generator[Step, None, int]:
-    """The step of a log that is read from its beginning on after a truncation: a snapshot of its end. The log before
-    may have begun in the same way, so its records are no changes. Returns the place after them.
+    """The step of a log that is read from its beginning on after a truncation: a snapshot of its
+    end. The log before may have begun in the same way, so its records are no changes. Returns the
+    place after them.
     """
-    while begin < len(rows) and rows[begin]["went"] == _LOST and rows[begin]["next_offset"] in FIRST_OFFSETS:
+    while (
+        begin < len(rows)
+        and rows[begin]["went"] == _LOST
+        and rows[begin]["next_offset"] in FIRST_OFFSETS
+    ):
         begin += 1
-    end = next((place for place in range(begin, len(rows)) if not _is_record(rows[place])), len(rows))
+    end = next(
+        (place for place in range(begin, len(rows)) if not _is_record(rows[place])), len(rows)
+    )
     if end == len(rows):
         if begin < end:
             yield Open()
@@ -149,8 +179,14 @@ def _begun_again(rows: Sequence[Record], begin: int) -> Generator[Step, None, in
 
 
 def since_truncation(rows: Sequence[Record], found_at: datetime) -> Sequence[Record]:
-    """The rows from a truncation on that was taken already: those of the log before come again with it."""
-    known = (place for place, row in enumerate(rows) if row["went"] == _TRUNCATED and row["read_at"] <= found_at)
+    """The rows from a truncation on that was taken already: those of the log before come again with
+    it.
+    """
+    known = (
+        place
+        for place, row in enumerate(rows)
+        if row["went"] == _TRUNCATED and row["read_at"] <= found_at
+    )
     return rows[max(known, default=0) :]
 
 
@@ -173,7 +209,9 @@ def _end_of_snapshot(rows: Sequence[Record], begin: int) -> int:
     own = (_SNAPSHOT, rows[begin]["snapshot_offset"], rows[begin]["snapshot_epoch"])
     for place in range(begin + 1, len(rows)):
         row = rows[place]
-        if (row["record"], row["snapshot_offset"], row["snapshot_epoch"]) != own or _is_footer(rows[place - 1]):
+        if (row["record"], row["snapshot_offset"], row["snapshot_epoch"]) != own or _is_footer(
+            rows[place - 1]
+        ):
             return place
     return len(rows)
 
@@ -187,7 +225,11 @@ def _snapshot(rows: Sequence[Record]) -> Snapshot:
     """Its header says when the last record was written that it has; bootstrap ones say nothing."""
     header = rows[0]
     written_ms = header["last_contained_log_timestamp_ms"] or 0
-    at = _EPOCH + timedelta(milliseconds=written_ms) if written_ms > 0 else header["timestamp"] or _EPOCH
+    at = (
+        _EPOCH + timedelta(milliseconds=written_ms)
+        if written_ms > 0
+        else header["timestamp"] or _EPOCH
+    )
     return Snapshot(rows, header["snapshot_offset"], header["snapshot_epoch"], at)
 
 

@@ -1,7 +1,8 @@
 """Kafka's rules of replay of one partition and one broker, and which of their replicas are offline.
 
-A partition is a row with the fields of a PartitionRecord, a broker one with those of a RegisterBrokerRecord
-(metadata_source/protocol/cluster_records.py). Rows are never changed, they are replaced.
+A partition is a row with the fields of a PartitionRecord, a broker one with those of a
+RegisterBrokerRecord (metadata_source/protocol/cluster_records.py). Rows are never changed, they are
+replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +11,24 @@ from typing import Any
 from jobs.rules.silver.state import Row
 from jobs.rules.silver.topic_lives import GONE
 
-_CHANGED = ("replicas", "isr", "removing_replicas", "adding_replicas", "leader_recovery_state", "elr", "last_known_elr")
+_CHANGED = (
+    "replicas",
+    "isr",
+    "removing_replicas",
+    "adding_replicas",
+    "leader_recovery_state",
+    "elr",
+    "last_known_elr",
+)
 """Fields of a PartitionChangeRecord that take the place of those before; null leaves them."""
 
 #: ``DirectoryId``. A replica that has no directory yet because the cluster is older (MIGRATING) is null.
 _UNASSIGNED, _LOST = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
-_NO_ELR: Row = dict.fromkeys((*_CHANGED, "leader", "directories")) | {"elr": [], "last_known_elr": []}
+_NO_ELR: Row = dict.fromkeys((*_CHANGED, "leader", "directories")) | {
+    "elr": [],
+    "last_known_elr": [],
+}
 
 
 def partition_of(record: Mapping[str, Any]) -> Row:
@@ -47,7 +59,9 @@ def merged(before: Row, change: Mapping[str, Any]) -> Row:
 
 
 def without_elr(before: Row) -> Row:
-    """A partition after a ClearElrRecord (``TopicDelta.maybeClearElr``): one without ELR is left as it is."""
+    """A partition after a ClearElrRecord (``TopicDelta.maybeClearElr``): one without ELR is left as
+    it is.
+    """
     return merged(before, _NO_ELR) if before["elr"] or before["last_known_elr"] else before
 
 
@@ -76,20 +90,24 @@ def changed(before: Row, change: Mapping[str, Any]) -> Row:
 
 
 def offline_replicas(partition: Row, brokers: Mapping[int, Row]) -> list[int]:
-    """The replicas that are not available, sorted (``KRaftMetadataCache.getOfflineReplicas``): their broker is fenced,
-    or not registered, or their directory is lost or offline. One whose broker lacks a client's listener is offline for
-    that client alone.
+    """The replicas that are not available, sorted (``KRaftMetadataCache.getOfflineReplicas``):
+    their broker is fenced, or not registered, or their directory is lost or offline. One whose
+    broker lacks a client's listener is offline for that client alone.
     """
     placed = zip(partition["replicas"], partition["directories"], strict=True)
     return sorted(
         replica
         for replica, directory in placed
-        if (broker := brokers.get(replica)) is None or broker["is_fenced"] or _is_offline(broker, directory)
+        if (broker := brokers.get(replica)) is None
+        or broker["is_fenced"]
+        or _is_offline(broker, directory)
     )
 
 
 def _is_offline(broker: Row, directory: str | None) -> bool:
-    """Whether a directory is (``DirectoryId.isOnline``). A broker that knows no directories has none offline."""
+    """Whether a directory is (``DirectoryId.isOnline``). A broker that knows no directories has
+    none offline.
+    """
     known = broker["log_dirs"]
     if directory in known or directory is None or directory == _UNASSIGNED:
         return False
@@ -97,10 +115,17 @@ def _is_offline(broker: Row, directory: str | None) -> bool:
 
 
 def listed(registrations: Sequence[Row]) -> list[Row]:
-    """Rows of silver.broker_registrations as those of silver.broker_snapshots: a broker that is fenced is gone."""
+    """Rows of silver.broker_registrations as those of silver.broker_snapshots: a broker that is
+    fenced is gone.
+    """
     fenced = {(row["broker_id"], row["first_poll"]) for row in registrations if row["is_fenced"]}
     return [
-        row | {"end_reason": GONE if (row["broker_id"], row["superseded_poll"]) in fenced else row["end_reason"]}
+        row
+        | {
+            "end_reason": GONE
+            if (row["broker_id"], row["superseded_poll"]) in fenced
+            else row["end_reason"]
+        }
         for row in registrations
         if not row["is_fenced"]
     ]

@@ -34,7 +34,15 @@ _RECOVERING: Final = 1
 """``LeaderRecoveryState``."""
 _LEVELS = ("metadata_version_level", "elr_version_level")
 _REGISTERED = (
-    *("partition_epoch", "leader", "leader_epoch", "replicas", "isr", "adding_replicas", "removing_replicas"),
+    *(
+        "partition_epoch",
+        "leader",
+        "leader_epoch",
+        "replicas",
+        "isr",
+        "adding_replicas",
+        "removing_replicas",
+    ),
     *("elr", "last_known_elr"),
 )
 
@@ -55,7 +63,11 @@ def _config(image: Image, key: Key) -> Row | None:
 
 def _topic_config(image: Image, key: Key) -> Row | None:
     topic = key[0]
-    return settings_of({name: image.effective(topic, name) for name in IN_EFFECT}) if topic in image.topics else None
+    return (
+        settings_of({name: image.effective(topic, name) for name in IN_EFFECT})
+        if topic in image.topics
+        else None
+    )
 
 
 def _topic(image: Image, key: Key) -> Row | None:
@@ -100,7 +112,11 @@ def _elr(image: Image, key: Key) -> Row | None:
 
 def _not_empty(image: Image, key: Key, *names: str) -> Row | None:
     of = image.partitions.get(key)
-    return {name: sorted(of[name]) for name in names} if of and any(of[name] for name in names) else None
+    return (
+        {name: sorted(of[name]) for name in names}
+        if of and any(of[name] for name in names)
+        else None
+    )
 
 
 Told = tuple[Table, Callable[[Image, Key], Row | None]]
@@ -128,23 +144,32 @@ DERIVED: Final[Mapping[Table, frozenset[str]]] = {
     silver.TOPIC_CONFIGS: frozenset({"min_insync_replicas", "unclean_leader_election_enable"}),
     silver.CLUSTER_SNAPSHOTS: frozenset(_LEVELS),
 }
-"""Columns that no one record tells: those of a batch make one value, for nobody is ever shown a part of it."""
+"""Columns that no one record tells: those of a batch make one value, for nobody is ever shown a
+part of it.
+"""
 
 TABLES: Final = (
-    *(silver.CLUSTER_SNAPSHOTS, silver.FEATURES, silver.BROKER_REGISTRATIONS, silver.CONFIGS, silver.TOPIC_CONFIGS),
+    *(
+        silver.CLUSTER_SNAPSHOTS,
+        silver.FEATURES,
+        silver.BROKER_REGISTRATIONS,
+        silver.CONFIGS,
+        silver.TOPIC_CONFIGS,
+    ),
     *(silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.PARTITION_REGISTRATIONS),
     *(silver.REASSIGNMENTS, silver.PARTITION_ELR),
 )
-"""The tables of states over time that the log tells. Those of silver.OF_LOG it tells at all times, the others while
-polls do not.
+"""The tables of states over time that the log tells. Those of silver.OF_LOG it tells at all times,
+the others while polls do not.
 """
 
 
 def levels(image: Image, known: Mapping[str, Any] | None) -> Row:
-    """The cluster's state in silver.cluster_snapshots. `known`: its open row. Only clusters of Kafka's kind have a log.
+    """The cluster's state in silver.cluster_snapshots. `known`: its open row. Only clusters of
+    Kafka's kind have a log.
 
-    The log tells all features, so one without a level has level 0; but before 3.3 metadata.version is in no record.
-    Of the software of brokers it tells nothing that is kept.
+    The log tells all features, so one without a level has level 0; but before 3.3 metadata.version
+    is in no record. Of the software of brokers it tells nothing that is kept.
     """
     of_kafka = {"kind": KAFKA, "not_meaningful": KINDS[KAFKA].reasons}
     return {
@@ -161,8 +186,8 @@ def image_of(
     *,
     tells: bool = True,
 ) -> Image:
-    """The image that open rows of silver show, by table: all of it, or a part. Polls may have told the rows of topics:
-    if the log does not tell them, all rows are needed.
+    """The image that open rows of silver show, by table: all of it, or a part. Polls may have told
+    the rows of topics: if the log does not tell them, all rows are needed.
     """
     image = Image(static_configs)
 
@@ -170,7 +195,14 @@ def image_of(
         return live.get(table.full_name, ())
 
     for row in rows(silver.BROKER_REGISTRATIONS):
-        names = ("broker_epoch", "incarnation_id", "rack", "is_fenced", "in_controlled_shutdown", "log_dirs")
+        names = (
+            "broker_epoch",
+            "incarnation_id",
+            "rack",
+            "is_fenced",
+            "in_controlled_shutdown",
+            "log_dirs",
+        )
         image.brokers[row["broker_id"]] = {name: row[name] for name in names}
     for row in rows(silver.FEATURES):
         image.features[row["name"]] = row["level"]
@@ -183,7 +215,10 @@ def image_of(
     # Of topics that polls do not ask for there are partitions alone.
     counts = dict(Counter((topic, of["topic_id"]) for (topic, _), of in image.partitions.items()))
     if tells:
-        counts |= {(row["topic"], row["topic_id"]): row["partition_count"] for row in rows(silver.TOPIC_SNAPSHOTS)}
+        counts |= {
+            (row["topic"], row["topic_id"]): row["partition_count"]
+            for row in rows(silver.TOPIC_SNAPSHOTS)
+        }
     for (topic, topic_id), count in counts.items():
         image.names[topic_id] = topic
         image.topics[topic] = {"topic_id": topic_id, "partition_count": count}

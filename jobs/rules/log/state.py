@@ -1,5 +1,5 @@
-"""The memory of the fold of the controllers' log of one cluster from round to round, beside its live rows; and the ids
-of its observations.
+"""The memory of the fold of the controllers' log of one cluster from round to round, beside its
+live rows; and the ids of its observations.
 """
 
 from collections.abc import Mapping
@@ -16,18 +16,19 @@ from jobs.rules.silver.state import Place, Poll, Row
 class State:
     """How far the log of one cluster has become history. Only a fold changes one, of its own.
 
-    `next_offset`: the first record that has not been taken, or that of a BeginTransaction whose end is not there yet.
-    `leader_epoch`: that of the last record. `last`: the last observation; its times never decrease.
-    `is_whole`: all that there is in the cluster is known, so that records may be replayed. It is not before the first
-    snapshot, nor after a part of the log was lost. `truncated_at`: when the log was last found to be truncated, by our
-    clock.
-    `after`: begins the ids of observations. `run`, `run_at`: id and time of the first of the records up to the last
-    one that have one time, offset by offset. A batch of the controllers is atomic, and has one time.
+    `next_offset`: the first record that has not been taken, or that of a BeginTransaction whose end
+    is not there yet. `leader_epoch`: that of the last record. `last`: the last observation; its
+    times never decrease. `is_whole`: all that there is in the cluster is known, so that records may
+    be replayed. It is not before the first snapshot, nor after a part of the log was lost.
+    `truncated_at`: when the log was last found to be truncated, by our clock. `after`: begins the
+    ids of observations. `run`, `run_at`: id and time of the first of the records up to the last one
+    that have one time, offset by offset. A batch of the controllers is atomic, and has one time.
     `controller`: the active controller, None while unknown; `controller_epoch`: its epoch.
-    `is_open`: rows from `next_offset` on have to come again, as the end of a transaction was not there.
-    `tells`: the log tells the history of topics and partitions, rather than polls. `heard_at`: when what was taken of
-    it was read, by our clock, and all was known up to there. `topic_filter`: that of the polls then, as in bronze.
-    `static_configs`: what polls had told then of the brokers' files (silver.state.State).
+    `is_open`: rows from `next_offset` on have to come again, as the end of a transaction was not
+    there. `tells`: the log tells the history of topics and partitions, rather than polls.
+    `heard_at`: when what was taken of it was read, by our clock, and all was known up to there.
+    `topic_filter`: that of the polls then, as in bronze. `static_configs`: what polls had told then
+    of the brokers' files (silver.state.State).
     """
 
     next_offset: int = 0
@@ -58,7 +59,9 @@ class State:
         return max((at for at in times if at is not None), default=None)
 
     def place(self, offset: int, at: datetime) -> Place:
-        """The record at `offset`, and the record before it: a change that it brings came at that moment."""
+        """The record at `offset`, and the record before it: a change that it brings came at that
+        moment.
+        """
         at = max(at, self.last.at) if self.last else at
         before = observed(self.after, offset - 1, at) if self.last else None
         return Place(observed(self.after, offset, at), before)
@@ -74,5 +77,7 @@ class State:
 
 
 def observed(after: str, offset: int, at: datetime) -> Poll:
-    """A record, or the state at it, as an accepted poll: no time lies between its question and its answer."""
+    """A record, or the state at it, as an accepted poll: no time lies between its question and its
+    answer.
+    """
     return Poll(log_id(after, offset), at, at, 0)

@@ -1,4 +1,5 @@
-"""Polls of one cluster -> its history: what changed in the interval tables, and the gaps between polls.
+"""Polls of one cluster -> its history: what changed in the interval tables, and the gaps between
+polls.
 
 Pure: the same polls give the same rows however they are cut into rounds.
 """
@@ -39,7 +40,9 @@ Records = Mapping[str, list[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Folded:
-    """The result of a cluster's round: its next state, new and ended rows by table, and the polls accepted."""
+    """The result of a cluster's round: its next state, new and ended rows by table, and the polls
+    accepted.
+    """
 
     state: State
     rows: dict[str, list[Row]]
@@ -59,13 +62,14 @@ def fold(
 ) -> Folded:
     """Bring the history of one cluster up to some polls.
 
-    `live`: current rows by table. `headers`: rows of bronze with record 'poll' in the order of their ids, those that
-    wait among them. `said`: the other rows of those polls, at least those that `records_to_read` names. A topic may be
-    left out of `live` and `said` if every answer says of it what the last accepted one said, and so may a partition of
-    a topic that is in both. `claimed_id`: see acceptance.claims; needed until the state has it. `kind`: of the cluster,
-    as declared. Another one than before holds from the first accepted answer on that tells all topics. `by_log`: the
-    controllers' log tells topics, partitions and their settings; polls tell the rest. `believe`: a person says that the
-    answers are right that still wait after these polls.
+    `live`: current rows by table. `headers`: rows of bronze with record 'poll' in the order of
+    their ids, those that wait among them. `said`: the other rows of those polls, at least those
+    that `records_to_read` names. A topic may be left out of `live` and `said` if every answer says
+    of it what the last accepted one said, and so may a partition of a topic that is in both.
+    `claimed_id`: see acceptance.claims; needed until the state has it. `kind`: of the cluster, as
+    declared. Another one than before holds from the first accepted answer on that tells all topics.
+    `by_log`: the controllers' log tells topics, partitions and their settings; polls tell the rest.
+    `believe`: a person says that the answers are right that still wait after these polls.
     """
     state = replace(state or State())
     if not headers:
@@ -74,7 +78,10 @@ def fold(
     for row in said:
         records[row["poll_id"]][row["record"]].append(row)
     to_judge = _take(state, headers)
-    state.cluster_id, state.topic_digests = state.cluster_id or claimed_id, dict(state.topic_digests)
+    state.cluster_id, state.topic_digests = (
+        state.cluster_id or claimed_id,
+        dict(state.topic_digests),
+    )
     state.ended_ids = dict(state.ended_ids)
     cluster = _Cluster(state, kind, headers[0]["cluster"], live, by_log=by_log)
     for header in to_judge:
@@ -91,14 +98,15 @@ def records_to_read(
     kind: str = KAFKA,
     told_from: str | None = "",
 ) -> dict[str, set[str]]:
-    """Poll id -> the kinds of records of that poll that may say something new; the other arguments as for `fold`.
+    """Poll id -> the kinds of records of that poll that may say something new; the other arguments
+    as for `fold`.
 
-    Two kinds lie in the header: answers of other brokers (`WITNESSES`), and the list of brokers (`BROKERS`). The list
-    counts before the poll `told_from`. From that poll on, polls tell in place of the controllers' log (None: the log
-    tells still).
+    Two kinds lie in the header: answers of other brokers (`WITNESSES`), and the list of brokers
+    (`BROKERS`). The list counts before the poll `told_from`. From that poll on, polls tell in place
+    of the controllers' log (None: the log tells still).
 
-    The rows of a digest that is still what was accepted last need not be read. After the first digest that differs all
-    are: what is the same as before then depends on what is accepted.
+    The rows of a digest that is still what was accepted last need not be read. After the first
+    digest that differs all are: what is the same as before then depends on what is accepted.
     """
     state = state or State()
     accepted = {kind: answered.digest for kind, answered in state.enriched.items()}
@@ -113,20 +121,32 @@ def records_to_read(
             behind = behind_after(header, behind)
             by_log = told_from is None or header["poll_id"] < told_from
             told = {BROKERS if by_log else TOPIC: header["digest"]}
-            told |= {kind: answer.digest for kind, answer in _answers(header, by_log=by_log).items()}
+            told |= {
+                kind: answer.digest for kind, answer in _answers(header, by_log=by_log).items()
+            }
             if kind != state.kind and header["is_key_frame"]:
                 differing.add(TOPIC)
-            differing |= {record for record, digest in told.items() if digest is None or digest != accepted.get(record)}
+            differing |= {
+                record
+                for record, digest in told.items()
+                if digest is None or digest != accepted.get(record)
+            }
             if records := differing & told.keys():
                 wanted.setdefault(header["poll_id"], set()).update(records)
     return wanted
 
 
 def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
-    """The answers beside a good poll that tell something, by kind in the order in which they came."""
+    """The answers beside a good poll that tell something, by kind in the order in which they
+    came.
+    """
     return {
         row["kind"]: Answered(
-            row["poll_id"], row["answered_at"], row["asked_at"], header["interval_ms"] or 0, row["digest"]
+            row["poll_id"],
+            row["answered_at"],
+            row["asked_at"],
+            header["interval_ms"] or 0,
+            row["digest"],
         )
         for row in header["answers"]
         if not (by_log and row["kind"] in TOLD_BY_LOG)
@@ -140,9 +160,11 @@ def poll_of(header: Header) -> Poll:
 
 
 def _take(state: State, headers: Iterable[Header]) -> list[Header]:
-    """Count polls as taken, and return those to judge: new ones that are not late, and those that wait.
+    """Count polls as taken, and return those to judge: new ones that are not late, and those that
+    wait.
 
-    A poll is new if no round has taken it, and late if it is of an older stream than one that was seen.
+    A poll is new if no round has taken it, and late if it is of an older stream than one that was
+    seen.
     """
     seen, newest, to_judge = state.seen, max(state.seen, default=""), []
     for header in headers:
@@ -150,7 +172,9 @@ def _take(state: State, headers: Iterable[Header]) -> list[Header]:
         if is_new:
             state.seen = {**state.seen, header["stream"]: header["n"]}
             state.late_polls += is_late
-            state.last_poll_at = max(filter(None, (state.last_poll_at, header["scheduled_at"])), default=None)
+            state.last_poll_at = max(
+                filter(None, (state.last_poll_at, header["scheduled_at"])), default=None
+            )
         if header["poll_id"] in state.waiting or (is_new and not is_late):
             to_judge.append(header)
     return to_judge
@@ -174,10 +198,15 @@ class _Cluster:
             table: Intervals(table, self._columns, live.get(table.full_name, ()))
             for table in (*silver.SNAPSHOTS, silver.HISTORY_SOURCES)
         }
-        topics, partitions = self._tables[silver.TOPIC_SNAPSHOTS], self._tables[silver.PARTITION_SNAPSHOTS]
+        topics, partitions = (
+            self._tables[silver.TOPIC_SNAPSHOTS],
+            self._tables[silver.PARTITION_SNAPSHOTS],
+        )
         self._lives = TopicLives(topics, partitions, state)
         self._stale = StaleBrokers(state, self._columns, live.get(gold.STALE_BROKERS.full_name, ()))
-        self._waiting: list[tuple[Header, Answer | None, Records]] = []  # A stale answer, and all polls after it.
+        self._waiting: list[
+            tuple[Header, Answer | None, Records]
+        ] = []  # A stale answer, and all polls after it.
         self._shown = Answer()  # The answers that wait, as one.
         self._gaps: list[Row] = []
         self._accepted: list[Poll] = []
@@ -190,7 +219,9 @@ class _Cluster:
             if not (self._by_log or self._says_the_same(header)):
                 answer = answer_of(header, records.get(TOPIC, ()))
                 shown = self._shown.then(answer)
-            is_old = is_stale(shown, self._lives, shows_again=shows_again(header, self._state.answered_by))
+            is_old = is_stale(
+                shown, self._lives, shows_again=shows_again(header, self._state.answered_by)
+            )
             if not (is_old or self._is_by_unlisted(header)):
                 self.wait_no_more(are_believed=False)
                 self._accept(header, shown, records)
@@ -199,22 +230,34 @@ class _Cluster:
         elif not self._waiting:
             self._count(header)
             return
-        # A failed poll among answers that wait belongs to a gap on one side of them or the other: it waits with them.
+        # A failed poll among answers that wait belongs to a gap on one side of them or the other:
+        # it waits with them.
         self._waiting.append((header, answer, records))
-        if last is not None and are_believed([each for each, of, _ in self._waiting if of is not None], last.at):
+        if last is not None and are_believed(
+            [each for each, of, _ in self._waiting if of is not None], last.at
+        ):
             self.wait_no_more(are_believed=True)
-        elif last is not None and (gone := let_go([(each, of is not None) for each, of, _ in self._waiting], last.at)):
+        elif last is not None and (
+            gone := let_go([(each, of is not None) for each, of, _ in self._waiting], last.at)
+        ):
             for each, _, _ in self._waiting[:gone]:
                 self._count(each)
             self._waiting = self._waiting[gone:]
             self._shown = self._shown if self._waiting else Answer()
 
     def folded(self) -> Folded:
-        rows = {table.full_name: list(of_table.changed.values()) for table, of_table in self._tables.items()}
+        rows = {
+            table.full_name: list(of_table.changed.values())
+            for table, of_table in self._tables.items()
+        }
         rows[silver.POLL_GAPS.full_name] = self._gaps
         rows[gold.STALE_BROKERS.full_name] = list(self._stale.changed.values())
         self._state.waiting = tuple(header["poll_id"] for header, _, _ in self._waiting)
-        return Folded(self._state, {table: changed for table, changed in rows.items() if changed}, self._accepted)
+        return Folded(
+            self._state,
+            {table: changed for table, changed in rows.items() if changed},
+            self._accepted,
+        )
 
     def _is_by_unlisted(self, header: Header) -> bool:
         """See acceptance.is_by_unlisted."""
@@ -224,10 +267,16 @@ class _Cluster:
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again, and means the same."""
         digest = self._state.heard if self._by_log else self._state.digest
-        return digest is not None and header["digest"] == digest and not self._is_of_another_kind(header)
+        return (
+            digest is not None
+            and header["digest"] == digest
+            and not self._is_of_another_kind(header)
+        )
 
     def _is_of_another_kind(self, header: Header) -> bool:
-        """Whether the answer is to be read as of another kind of cluster than the last accepted one."""
+        """Whether the answer is to be read as of another kind of cluster than the last accepted
+        one.
+        """
         is_whole = header["is_key_frame"] or self._state.last is None
         return self._kind != self._state.kind and not self._by_log and bool(is_whole)
 
@@ -251,15 +300,21 @@ class _Cluster:
             state.error_kinds = tuple(sorted({*state.error_kinds, str(header["error_kind"])}))
 
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
-        """Make an answer part of history: brokers, levels, topics, then the answers beside it as they came."""
+        """Make an answer part of history: brokers, levels, topics, then the answers beside it as
+        they came.
+        """
         state, last = self._state, self._state.last
-        # Of the controllers' log, which told before, the last time may be a later one, by the controllers' clocks.
+        # Of the controllers' log, which told before, the last time may be a later one, by the
+        # controllers' clocks.
         poll = poll_of(header).following(last).following(state.heir_of, *state.enriched.values())
         now = told = Place(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
         state.highest = highest_after(header, state.highest)
         self._stale.take(header, poll)
-        has_news, is_of_another_kind = not self._says_the_same(header), self._is_of_another_kind(header)
+        has_news, is_of_another_kind = (
+            not self._says_the_same(header),
+            self._is_of_another_kind(header),
+        )
         if has_news:
             enrichments.take(BROKERS, [header], None, now, self._tables[silver.BROKER_SNAPSHOTS])
         if not self._by_log:
@@ -268,11 +323,14 @@ class _Cluster:
             self._lives.forget(now)
         for kind, told_beside in _answers(header, by_log=self._by_log).items():
             earlier = state.enriched.get(kind)
-            # It may have come before this poll's own answer, and too late for the entry of the poll before.
+            # It may have come before this poll's own answer, and too late for the entry of the poll
+            # before.
             is_of_before = told_beside.at < header["received_at"]
             answered = told_beside.following(earlier, (last if is_of_before else None) or poll)
             if earlier is None or answered.digest is None or answered.digest != earlier.digest:
-                self._take_answer(kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier))
+                self._take_answer(
+                    kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier)
+                )
             state.enriched = {**state.enriched, kind: answered}
         if has_news:
             state.sure = poll
@@ -280,21 +338,30 @@ class _Cluster:
             state.sure = last
         state.answered_by = header["broker_id"]
         state.last, state.before, state.witness = poll, last, told.before
-        state.digest, state.heard = (None, header["digest"]) if self._by_log else (header["digest"], None)
+        state.digest, state.heard = (
+            (None, header["digest"]) if self._by_log else (header["digest"], None)
+        )
         state.failed_polls = state.refused_polls = state.stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
 
-    def _take_answer(self, kind: str, rows: Sequence[Mapping[str, Any]], topic_filter: str | None, now: Place) -> None:
-        """Bring one kind up to an answer beside the poll. `rows`: of bronze, all that the answer told."""
+    def _take_answer(
+        self, kind: str, rows: Sequence[Mapping[str, Any]], topic_filter: str | None, now: Place
+    ) -> None:
+        """Bring one kind up to an answer beside the poll. `rows`: of bronze, all that the answer
+        told.
+        """
         if kind == CONFIGS:
-            self._state.static_configs = {**self._state.static_configs, **enrichments.static_configs(rows)}
+            self._state.static_configs = {
+                **self._state.static_configs,
+                **enrichments.static_configs(rows),
+            }
         if not (kind == CONFIGS and self._by_log):
             enrichments.take(kind, rows, topic_filter, now, self._tables[silver.ENRICHMENTS[kind]])
 
     def _show_topics(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> Place:
-        """Levels and topics; returns the place of what changes: if the controllers' log told before, polls since have
-        not shown that it had not.
+        """Levels and topics; returns the place of what changes: if the controllers' log told
+        before, polls since have not shown that it had not.
         """
         state, last = self._state, self._state.last
         told = now if state.heir_of is None else Place(now.poll, state.heir_of)
@@ -303,7 +370,9 @@ class _Cluster:
             state.heir_of = None
         if has_news:
             self._show_cluster(header, told)
-        self._lives.take(answer, header["topic_filter"], told, Place(last, state.witness) if last else told)
+        self._lives.take(
+            answer, header["topic_filter"], told, Place(last, state.witness) if last else told
+        )
         return told
 
     def _show_cluster(self, header: Header, now: Place) -> None:
@@ -320,23 +389,33 @@ class _Cluster:
     def _witness(self, header: Header, answer: Answer) -> Poll | None:
         """The last accepted poll that shows the state before this one.
 
-        If the broker that answered `last` is found to be behind, or may have been, its answer that nothing had changed
-        proves nothing.
+        If the broker that answered `last` is found to be behind, or may have been, its answer that
+        nothing had changed proves nothing.
         """
         state, broker = self._state, self._state.answered_by
         if broker is None or self._says_the_same(header):
             return state.last
         heard = [told for told in header["witnesses"] or () if told["error_kind"] is None]
         behind = {told["broker_id"] for told in heard if told["is_behind"] is not False}
-        return state.sure if broker in behind or has_lost(broker, header, answer, self._lives) else state.last
+        return (
+            state.sure
+            if broker in behind or has_lost(broker, header, answer, self._lives)
+            else state.last
+        )
 
     def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
-        """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one before."""
+        """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one
+        before.
+        """
         interval_ms = max(poll.interval_ms, before.interval_ms if before else 0)
         if before is None or poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
             return
         state = self._state
-        counts = {FAILED: state.failed_polls, REFUSED: state.refused_polls, STALE: state.stale_polls}
+        counts = {
+            FAILED: state.failed_polls,
+            REFUSED: state.refused_polls,
+            STALE: state.stale_polls,
+        }
         row = {
             **self._columns,
             "after_poll": before.id,

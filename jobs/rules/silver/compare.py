@@ -1,8 +1,8 @@
 """Answers about topics for all partitions at once, in NumPy and Arrow.
 
-The difference between answers and history is the topics and partitions of a part that `fold` has to look at: what is
-left out is as the last accepted answer said, in every answer of the round. The first answer of a large cluster, with
-which each partition begins, becomes rows of silver as it is.
+The difference between answers and history is the topics and partitions of a part that `fold` has to
+look at: what is left out is as the last accepted answer said, in every answer of the round. The
+first answer of a large cluster, with which each partition begins, becomes rows of silver as it is.
 """
 
 import json
@@ -30,16 +30,27 @@ from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_SNAPSHOTS
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
-COMPARED = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
+COMPARED = (
+    "topic_id",
+    "error_code",
+    "leader",
+    "leader_epoch",
+    "replicas",
+    "isr",
+    "offline_replicas",
+)
 """The columns by which partitions are compared."""
 
 _ABSENT = pa.array([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED], pa.int32())
 
 
-def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table, kind: str = KAFKA) -> pa.Array:
+def to_look_at(
+    state: State, headers: pa.Table, said: pa.Table, topics: pa.Table, kind: str = KAFKA
+) -> pa.Array:
     """The names of topics that some answer may say something new of; the arguments as for `narrow`.
 
-    Of `said` no more is needed than poll_id, topic, chunk, present, digest and digest_version, of `topics` topic.
+    Of `said` no more is needed than poll_id, topic, chunk, present, digest and digest_version, of
+    `topics` topic.
     """
     said = _among(said, "poll_id", headers["poll_id"])
     names = pc.unique(pa.concat_arrays([_column(said, "topic"), _column(topics, "topic")]))
@@ -52,20 +63,31 @@ def to_look_at(state: State, headers: pa.Table, said: pa.Table, topics: pa.Table
     digests = pa.array([bytes.fromhex(digest) for _, digest in known], pa.binary()).take(place)
     same = pc.and_(pc.equal(said["digest_version"], versions), pc.equal(said["digest"], digests))
     new = said["topic"].filter(pc.invert(pc.and_kleene(same, said["present"]).fill_null(False)))
-    return names.filter(pa.array(_mask(pc.is_in(names, new)) | _is_unsettled(state.missing, headers, said, names)))
+    return names.filter(
+        pa.array(_mask(pc.is_in(names, new)) | _is_unsettled(state.missing, headers, said, names))
+    )
 
 
 def narrow(
-    state: State, headers: pa.Table, said: pa.Table, topics: pa.Table, partitions: pa.Table, *, kind: str = KAFKA
+    state: State,
+    headers: pa.Table,
+    said: pa.Table,
+    topics: pa.Table,
+    partitions: pa.Table,
+    *,
+    kind: str = KAFKA,
 ) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Leave out topics that no answer says anything new of, and of topics that are there as before such partitions.
+    """Leave out topics that no answer says anything new of, and of topics that are there as before
+    such partitions.
 
-    A topic without an id of which an epoch falls may be another one, with all of its partitions: it stays whole.
+    A topic without an id of which an epoch falls may be another one, with all of its partitions: it
+    stays whole.
 
-    `headers`: poll_id, is_key_frame and api_version of the polls whose rows of topics were read (records_to_read).
-    `said`: rows of bronze about topics (record 'topic'); those of other polls are left out. `topics`, `partitions`:
-    live rows of silver. All three of a part of the topics, and so are the answers. `kind`: of the cluster, as declared;
-    if it was another one before, nothing is left out.
+    `headers`: poll_id, is_key_frame and api_version of the polls whose rows of topics were read
+    (records_to_read). `said`: rows of bronze about topics (record 'topic'); those of other polls
+    are left out. `topics`, `partitions`: live rows of silver. All three of a part of the topics,
+    and so are the answers. `kind`: of the cluster, as declared; if it was another one before,
+    nothing is left out.
     """
     said = _among(said, "poll_id", headers["poll_id"])
     if kind != state.kind:
@@ -78,11 +100,18 @@ def narrow(
 
     versions = _column(headers, "api_version").fill_null(0).to_numpy()
     of_poll = _places(said["poll_id"], _column(headers, "poll_id"))
-    row, told = _partitions_told(said, versions[of_poll] >= TRUSTED_EPOCHS_VERSION, KINDS[kind].columns)
+    row, told = _partitions_told(
+        said, versions[of_poll] >= TRUSTED_EPOCHS_VERSION, KINDS[kind].columns
+    )
     of_told = _places(said["topic"], names)[row]
-    told_keys, known_keys = _keys(of_told, told), _keys(_places(partitions["topic"], names), partitions)
+    told_keys, known_keys = (
+        _keys(of_told, told),
+        _keys(_places(partitions["topic"], names), partitions),
+    )
     known = partitions.take(pc.index_in(told_keys, known_keys))
-    is_whole[of_told[_falls(told_keys.to_numpy(), pc.rank(said["poll_id"]).to_numpy()[row], told, known)]] = True
+    is_whole[
+        of_told[_falls(told_keys.to_numpy(), pc.rank(said["poll_id"]).to_numpy()[row], told, known)]
+    ] = True
     changed = told_keys.filter(pa.array(is_whole[of_told] | _differ(told, known)))
     is_same = pc.and_not(pc.is_in(known_keys, told_keys), pc.is_in(known_keys, changed))
     kept = _mask(pc.is_in(told_keys, changed))
@@ -99,18 +128,24 @@ def narrowed_rows(
 ) -> tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]]:
     """Rows of bronze and live rows of one cluster, by table, as `narrow` leaves them.
 
-    Rows of bronze about topics lie apart from others. `memory`: of silver, in JSON. Where settings may have changed,
-    gold looks at partitions that did not.
+    Rows of bronze about topics lie apart from others. `memory`: of silver, in JSON. Where settings
+    may have changed, gold looks at partitions that did not.
     """
     said = news[METADATA_POLLS.full_name]
     read = [poll_id for poll_id, records in take.polls.items() if "topic" in records]
-    topics, partitions = (live.get(table.full_name) for table in (TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS))
+    topics, partitions = (
+        live.get(table.full_name) for table in (TOPIC_SNAPSHOTS, PARTITION_SNAPSHOTS)
+    )
     if not read or topics is None or partitions is None:
         return news, live
     is_topic = pc.equal(said["record"], "topic")
-    headers = said.filter(pc.and_(pc.equal(said["record"], "poll"), pc.is_in(said["poll_id"], pa.array(read))))
+    headers = said.filter(
+        pc.and_(pc.equal(said["record"], "poll"), pc.is_in(said["poll_id"], pa.array(read)))
+    )
     state = State.from_json(json.loads(memory))
-    told, topics, kept = narrow(state, headers, said.filter(is_topic), topics, partitions, kind=take.kind)
+    told, topics, kept = narrow(
+        state, headers, said.filter(is_topic), topics, partitions, kind=take.kind
+    )
     of_partitions = partitions if "configs" in take.records else kept
     return (
         {METADATA_POLLS.full_name: said.filter(pc.invert(is_topic)), "topics": told},
@@ -127,16 +162,20 @@ def first_rows(
     *,
     kind: str = KAFKA,
 ) -> pa.RecordBatch:
-    """The rows of silver.partition_snapshots that `fold` makes of a first answer, where no topic was known before.
+    """The rows of silver.partition_snapshots that `fold` makes of a first answer, where no topic
+    was known before.
 
-    `said`: rows of bronze about topics: topic, present, topic_id, error_code, partitions. `constants`: the columns that
-    say which cluster it is. `schema`: of what is returned; columns that no first row has are null.
+    `said`: rows of bronze about topics: topic, present, topic_id, error_code, partitions.
+    `constants`: the columns that say which cluster it is. `schema`: of what is returned; columns
+    that no first row has are null.
     """
     rows = pa.Table.from_batches([said])
     rows = rows.filter(pc.and_not(rows["present"], pc.is_in(rows["error_code"], _ABSENT)))
     is_trusted = np.full(len(rows), (api_version or 0) >= TRUSTED_EPOCHS_VERSION)
     row, told = _partitions_told(rows, is_trusted, KINDS[kind].columns)
-    is_guess = pc.and_(pc.equal(told["error_code"], LEADER_NOT_AVAILABLE), pc.greater_equal(told["leader"], 0))
+    is_guess = pc.and_(
+        pc.equal(told["error_code"], LEADER_NOT_AVAILABLE), pc.greater_equal(told["leader"], 0)
+    )
     for name in ("leader", "leader_epoch"):
         at = told.column_names.index(name)
         untold = pa.scalar(None, told[name].type)
@@ -162,11 +201,14 @@ def _without_odd_lists(told: pa.Table) -> pa.Table:
     return told
 
 
-def _partitions_told(said: pa.Table, is_trusted: Mask, nothing: Collection[str]) -> tuple[Numbers, pa.Table]:
-    """The row of each partition that rows of bronze say, and the partitions as silver has them, with topic_id.
+def _partitions_told(
+    said: pa.Table, is_trusted: Mask, nothing: Collection[str]
+) -> tuple[Numbers, pa.Table]:
+    """The row of each partition that rows of bronze say, and the partitions as silver has them,
+    with topic_id.
 
-    `is_trusted`: of each row, whether its leader epochs can be trusted; others are null, as columns are that mean
-    `nothing`.
+    `is_trusted`: of each row, whether its leader epochs can be trusted; others are null, as columns
+    are that mean `nothing`.
     """
     lists = _column(said, "partitions")
     row = _rows(lists)
@@ -177,22 +219,37 @@ def _partitions_told(said: pa.Table, is_trusted: Mask, nothing: Collection[str])
         "leader_epoch": trusted,
         **{name: _in_order(_column(told, name)) for name in ("isr", "offline_replicas")},
     }
-    return row, pa.table({name: pa.nulls(len(row), of.type) if name in nothing else of for name, of in columns.items()})
+    return row, pa.table(
+        {
+            name: pa.nulls(len(row), of.type) if name in nothing else of
+            for name, of in columns.items()
+        }
+    )
 
 
-def _is_unsettled(missing: Collection[str], headers: pa.Table, said: pa.Table, names: pa.Array) -> Mask:
-    """Whether each topic is missing, or absent from a key frame: what one does not list is absent."""
+def _is_unsettled(
+    missing: Collection[str], headers: pa.Table, said: pa.Table, names: pa.Array
+) -> Mask:
+    """Whether each topic is missing, or absent from a key frame: what one does not list is
+    absent.
+    """
     key_frames = headers.filter(headers["is_key_frame"])
-    lists = pc.and_(pc.is_in(said["poll_id"], _column(key_frames, "poll_id")), pc.equal(said["chunk"], 0))
+    lists = pc.and_(
+        pc.is_in(said["poll_id"], _column(key_frames, "poll_id")), pc.equal(said["chunk"], 0)
+    )
     listed = _places(said["topic"].filter(lists), names)
     is_absent: Mask = np.bincount(listed, minlength=len(names)) < len(key_frames)
     return is_absent | _mask(pc.is_in(names, pa.array(list(missing), pa.string())))
 
 
 def _is_as_before(said: pa.Table, topics: pa.Table) -> pa.Array:
-    """Whether each row shows its topic whole, under the id and with the number of partitions that it has."""
+    """Whether each row shows its topic whole, under the id and with the number of partitions that
+    it has.
+    """
     known = topics.take(pc.index_in(said["topic"], _column(topics, "topic")))
-    same_id = pc.or_kleene(pc.is_null(said["topic_id"]), pc.equal(said["topic_id"], known["topic_id"]))
+    same_id = pc.or_kleene(
+        pc.is_null(said["topic_id"]), pc.equal(said["topic_id"], known["topic_id"])
+    )
     same_count = pc.equal(said["partition_count"], known["partition_count"])
     is_whole = pc.and_kleene(said["present"], pc.equal(said["error_code"], 0))
     return pc.and_kleene(pc.and_kleene(same_id, same_count), is_whole).fill_null(False)
@@ -204,7 +261,9 @@ def _keys(topic: Numbers, partitions: pa.Table) -> pa.Array:
 
 
 def _differ(told: pa.Table, known: pa.Table) -> Mask:
-    """Whether each partition is told otherwise than the known one in the same place (nulls: none is known)."""
+    """Whether each partition is told otherwise than the known one in the same place (nulls: none is
+    known).
+    """
     differ = _mask(pc.is_null(known["partition"]))
     for name in COMPARED:
         one, other = (_as_bytes(_column(rows, name)) for rows in (told, known))
@@ -213,11 +272,14 @@ def _differ(told: pa.Table, known: pa.Table) -> Mask:
 
 
 def _falls(key: Numbers, at: Numbers, told: pa.Table, known: pa.Table) -> Mask:
-    """Whether each partition is told, without a topic id, in a lower epoch than known or told before.
+    """Whether each partition is told, without a topic id, in a lower epoch than known or told
+    before.
 
     `key`: of each partition. `at`: when it was told. `known`: as for `_differ`.
     """
-    epoch, before = (_column(rows, "leader_epoch").fill_null(-1).to_numpy() for rows in (told, known))
+    epoch, before = (
+        _column(rows, "leader_epoch").fill_null(-1).to_numpy() for rows in (told, known)
+    )
     is_told = _mask(pc.is_null(told["topic_id"])) & (epoch >= 0)
     falls: Mask = is_told & (epoch < before)
     in_order = np.flatnonzero(is_told)
@@ -228,12 +290,16 @@ def _falls(key: Numbers, at: Numbers, told: pa.Table, known: pa.Table) -> Mask:
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """Lists of numbers as bytes, which Arrow can compare as it cannot lists; other columns as they are."""
+    """Lists of numbers as bytes, which Arrow can compare as it cannot lists; other columns as they
+    are.
+    """
     if not pa.types.is_list(column.type):
         return column
     numbers = column.flatten().to_numpy().astype(np.int32)
     buffers = [None, pa.py_buffer(4 * _ends(_sizes(column))), pa.py_buffer(numbers)]
-    return pc.if_else(pc.is_valid(column), pa.Array.from_buffers(pa.large_binary(), len(column), buffers), None)
+    return pc.if_else(
+        pc.is_valid(column), pa.Array.from_buffers(pa.large_binary(), len(column), buffers), None
+    )
 
 
 def _in_order(lists: pa.ListArray) -> pa.ListArray:

@@ -1,7 +1,8 @@
-"""The things that answers list: brokers, and those of each kind of enrichment, over that kind's own line of polls.
+"""The things that answers list: brokers, and those of each kind of enrichment, over that kind's own
+line of polls.
 
-An answer to a kind says all there is of it, so what it does not list has ended. Between two answers to one kind nothing
-is known of it, and what was said last holds.
+An answer to a kind says all there is of it, so what it does not list has ended. Between two answers
+to one kind nothing is known of it, and what was said last holds.
 """
 
 from collections import defaultdict
@@ -17,13 +18,28 @@ from metadata_source.outcomes import is_answered
 from schemas.silver import ENRICHMENTS
 
 _GROUP_STATE = (
-    *("group_type", "protocol_type", "state", "group_epoch", "target_epoch", "topology_epoch", "assignor", "members"),
+    *(
+        "group_type",
+        "protocol_type",
+        "state",
+        "group_epoch",
+        "target_epoch",
+        "topology_epoch",
+        "assignor",
+        "members",
+    ),
 )
 _BY_TOPIC = {"configs", "reassignments", "elr"}
 _ONE_A_ROW = {"configs", "quorum"}
 
 
-def take(kind: str, rows: Iterable[Mapping[str, Any]], topic_filter: str | None, now: Place, known: Intervals) -> None:
+def take(
+    kind: str,
+    rows: Iterable[Mapping[str, Any]],
+    topic_filter: str | None,
+    now: Place,
+    known: Intervals,
+) -> None:
     """Bring the things of one kind up to an answer. `rows`: all that bronze has of it.
 
     Brokers are a kind, too: the header lists them.
@@ -43,10 +59,12 @@ def take(kind: str, rows: Iterable[Mapping[str, Any]], topic_filter: str | None,
 def min_isr_of_changed(
     polls: Iterable[str], rows: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]]
 ) -> dict[str, int]:
-    """Of topics whose settings some of `polls` may tell otherwise, the highest min.insync.replicas known and told.
+    """Of topics whose settings some of `polls` may tell otherwise, the highest min.insync.replicas
+    known and told.
 
-    `rows`: of bronze, record 'configs', all of these polls. `live`: current rows of silver.topic_configs. Where no
-    min.insync.replicas is known or told the topic is left out: its partitions are looked at by no rule.
+    `rows`: of bronze, record 'configs', all of these polls. `live`: current rows of
+    silver.topic_configs. Where no min.insync.replicas is known or told the topic is left out: its
+    partitions are looked at by no rule.
     """
     known = {row["topic"]: row for row in live}
     unlisted = {poll_id: set(known) for poll_id in polls}
@@ -57,13 +75,19 @@ def min_isr_of_changed(
         before = known.get(topic, {})
         if any(before.get(name) != value for name, value in state.items()):
             told += [(topic, each.get("min_insync_replicas")) for each in (state, before)]
-    told += [(topic, known[topic]["min_insync_replicas"]) for topics in unlisted.values() for topic in topics]
-    return dict(sorted((topic, min_isr) for topic, min_isr in told if min_isr is not None))  # The last of each stays.
+    told += [
+        (topic, known[topic]["min_insync_replicas"])
+        for topics in unlisted.values()
+        for topic in topics
+    ]
+    return dict(
+        sorted((topic, min_isr) for topic, min_isr in told if min_isr is not None)
+    )  # The last of each stays.
 
 
 def headers_of(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """The headers of polls among rows of bronze, in the order of polling. Each has as `answers` the headers of the
-    answers beside it that tell something, in the order in which they came.
+    """The headers of polls among rows of bronze, in the order of polling. Each has as `answers` the
+    headers of the answers beside it that tell something, in the order in which they came.
 
     `offsets` has no table of silver: it tells something new with each poll, and wakes nobody.
     """
@@ -71,16 +95,25 @@ def headers_of(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     for row in rows:
         if row["record"] == "poll":
             headers.append(row)
-        elif row["record"] == "answer" and row["kind"] in ENRICHMENTS and is_answered(row["outcome"]):
+        elif (
+            row["record"] == "answer" and row["kind"] in ENRICHMENTS and is_answered(row["outcome"])
+        ):
             answers[row["cluster"], row["poll_id"]].append(row)
     return [
-        {**header, "answers": sorted(answers[header["cluster"], header["poll_id"]], key=itemgetter("answered_at"))}
+        {
+            **header,
+            "answers": sorted(
+                answers[header["cluster"], header["poll_id"]], key=itemgetter("answered_at")
+            ),
+        }
         for header in sorted(headers, key=itemgetter("poll_id"))
     ]
 
 
 def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:
-    """Key and state of one thing that a row of bronze lists, and whether None in the state is an answer."""
+    """Key and state of one thing that a row of bronze lists, and whether None in the state is an
+    answer.
+    """
     match kind:
         case "configs":
             return (row["topic"],), settings_of(_values(said)), False
@@ -94,18 +127,27 @@ def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool
             state = {name: in_order(said[name]) for name in ("elr", "last_known_elr")}
             return (row["topic"], said["partition"]), state, False
         case "groups":
-            # One value, told or not as a whole: a classic group that was another type has no epoch any more. An error
-            # that begins so: it could not be described this time.
+            # One value, told or not as a whole: a classic group that was another type has no epoch
+            # any more. An error that begins so: it could not be described this time.
             is_told = not (said.get("error") or "").startswith("failed")
-            return (said["group_id"],), {name: said[name] if is_told else None for name in _GROUP_STATE}, is_told
+            return (
+                (said["group_id"],),
+                {name: said[name] if is_told else None for name in _GROUP_STATE},
+                is_told,
+            )
         case _:
             # "No rack" is a state; Metadata v0 not saying is none.
             is_told = kind == "brokers" and (row["api_version"] or 0) >= 1
-            return (said["broker_id"],), {name: said[name] for name in ("host", "port", "rack")}, is_told
+            return (
+                (said["broker_id"],),
+                {name: said[name] for name in ("host", "port", "rack")},
+                is_told,
+            )
 
 
 def static_configs(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:
-    """The values that topics have of the answering broker's file, or of Kafka, by the name of the configuration.
+    """The values that topics have of the answering broker's file, or of Kafka, by the name of the
+    configuration.
 
     `rows`: of bronze, record 'configs', of one answer.
     """
@@ -119,7 +161,9 @@ def _values(configs: Any) -> dict[str, str | None]:
 
 
 def settings_of(configs: Mapping[str, str | None]) -> Row:
-    """The columns of silver.topic_configs, of configurations by name; None where one is not among them."""
+    """The columns of silver.topic_configs, of configurations by name; None where one is not among
+    them.
+    """
     min_isr = configs.get("min.insync.replicas") or ""
     unclean = (configs.get("unclean.leader.election.enable") or "").lower()
     return {

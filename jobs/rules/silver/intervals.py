@@ -1,4 +1,6 @@
-"""From what polls show to intervals: slowly changing dimension, type 2. A row is one distinct state of one thing."""
+"""From what polls show to intervals: slowly changing dimension, type 2. A row is one distinct state
+of one thing.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -10,22 +12,32 @@ Key = tuple[Any, ...]
 
 
 class Intervals:
-    """The rows of one interval table of one cluster: those that are `open`, by key, and those that a round `changed`,
-    by key and first poll.
+    """The rows of one interval table of one cluster: those that are `open`, by key, and those that
+    a round `changed`, by key and first poll.
 
-    `cluster` holds the columns that say which cluster it is. A key is a tuple of the table's key columns between these
-    and first_poll. Rows are never changed, they are replaced.
+    `cluster` holds the columns that say which cluster it is. A key is a tuple of the table's key
+    columns between these and first_poll. Rows are never changed, they are replaced.
     """
 
     def __init__(self, table: Table, cluster: Row, live: Iterable[Mapping[str, Any]]) -> None:
         self._cluster, self._key, names = cluster, table.key[1:-1], table.column_names
         self._prev = [(f"prev_{name}", name) for name in names if f"prev_{name}" in names]
-        self.open: dict[Key, Mapping[str, Any]] = {tuple(row[name] for name in self._key): row for row in live}
+        self.open: dict[Key, Mapping[str, Any]] = {
+            tuple(row[name] for name in self._key): row for row in live
+        }
         self.changed: dict[tuple[Key, str], Row] = {}
 
-    def show(self, key: Key, said: Row, place: Place, *, whole: bool = False, nothing: Collection[str] = ()) -> None:
-        """The thing was there in this state. None in it leaves the value before, unless the answer tells it `whole`, or
-        the column is one of `nothing`, which mean nothing.
+    def show(
+        self,
+        key: Key,
+        said: Row,
+        place: Place,
+        *,
+        whole: bool = False,
+        nothing: Collection[str] = (),
+    ) -> None:
+        """The thing was there in this state. None in it leaves the value before, unless the answer
+        tells it `whole`, or the column is one of `nothing`, which mean nothing.
         """
         row = self.open.get(key)
         if row is not None:
@@ -39,7 +51,13 @@ class Intervals:
             said = said if whole else {name: row[name] for name in said} | other
             self.end(key, None, place)
         prev = {prev_name: row and row[name] for prev_name, name in self._prev}
-        began = {**self._cluster, **dict(zip(self._key, key, strict=True)), **said, **prev, **place.began}
+        began = {
+            **self._cluster,
+            **dict(zip(self._key, key, strict=True)),
+            **said,
+            **prev,
+            **place.began,
+        }
         self.open[key] = self.changed[key, place.poll.id] = began
 
     def amend(self, key: Key, said: Row) -> None:
@@ -49,7 +67,9 @@ class Intervals:
         self.open[key] = self.changed[key, amended["first_poll"]] = amended
 
     def end(self, key: Key, reason: str | None, place: Place) -> None:
-        """The open state had ended by this poll. `reason`: why the thing ended; None when another state follows."""
+        """The open state had ended by this poll. `reason`: why the thing ended; None when another
+        state follows.
+        """
         ended = {**self.open.pop(key), **place.ended, "end_reason": reason}
         ended.pop("is_current", None)
         self.changed[key, ended["first_poll"]] = ended

@@ -1,8 +1,9 @@
 """Brokers that answer from an old image: which, since when, until when, how far behind.
 
-A poll's header says of other brokers, its witnesses, whether they were behind (metadata_source/witnesses.py). Images
-spread within milliseconds, so a broker is stale once it still shows the older state `STALE_AFTER` after the newer one
-was seen. An episode ends with the broker's first answer that is not behind, or when the broker cannot be reached.
+A poll's header says of other brokers, its witnesses, whether they were behind
+(metadata_source/witnesses.py). Images spread within milliseconds, so a broker is stale once it
+still shows the older state `STALE_AFTER` after the newer one was seen. An episode ends with the
+broker's first answer that is not behind, or when the broker cannot be reached.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,9 @@ CAUGHT_UP, UNREACHABLE = "caught_up", "unreachable"
 
 
 def behind_after(header: Header, before: Mapping[int, Behind]) -> dict[int, Behind]:
-    """The brokers that are stale after a good poll, by id: those that were `before` and those that it finds."""
+    """The brokers that are stale after a good poll, by id: those that were `before` and those that
+    it finds.
+    """
     behind = dict(before)
     for told in _told(header):
         broker, known = told["broker_id"], behind.get(told["broker_id"])
@@ -37,7 +40,9 @@ def is_told(header: Header, before: Mapping[int, Behind]) -> bool:
 
 
 class StaleBrokers:
-    """The rows of gold.stale_brokers of one cluster: those that are open, and those that a round `changed`."""
+    """The rows of gold.stale_brokers of one cluster: those that are open, and those that a round
+    `changed`.
+    """
 
     def __init__(self, state: State, columns: Row, live: Iterable[Mapping[str, Any]]) -> None:
         self._state, self._columns = state, columns
@@ -58,13 +63,18 @@ class StaleBrokers:
                 self._end(told[broker], before[broker], poll)
         state.current = {**state.current, **self._known_to_be_current(header, told)}
 
-    def _known_to_be_current(self, header: Header, told: Mapping[int, Mapping[str, Any]]) -> dict[int, datetime]:
+    def _known_to_be_current(
+        self, header: Header, told: Mapping[int, Mapping[str, Any]]
+    ) -> dict[int, datetime]:
         """When brokers were asked, by id, for answers that a poll shows not to have been behind.
 
         One that says that nothing has changed may be behind, until another broker says so too.
         """
         state, found = self._state, {}
-        says_the_same, broker = state.digest is not None and header["digest"] == state.digest, header["broker_id"]
+        says_the_same, broker = (
+            state.digest is not None and header["digest"] == state.digest,
+            header["broker_id"],
+        )
         if says_the_same and state.last and state.answered_by not in (None, broker):
             found[state.answered_by] = state.last.sent_at
         return found | {
@@ -83,7 +93,9 @@ class StaleBrokers:
             "poll": poll.id,
             "began_after": after and min(after, told["received_at"]),
             "began_before": told["received_at"],
-            **dict.fromkeys(("ended_poll", "ended_after", "ended_before", "duration_ms_min", "duration_ms_max")),
+            **dict.fromkeys(
+                ("ended_poll", "ended_after", "ended_before", "duration_ms_min", "duration_ms_max")
+            ),
             "end_reason": None,
             "is_live": True,
         }
@@ -105,7 +117,8 @@ class StaleBrokers:
             ended_after=after,
             ended_before=ended,
             duration_ms_min=(after - row["began_before"]) // timedelta(milliseconds=1),
-            duration_ms_max=row["began_after"] and (ended - row["began_after"]) // timedelta(milliseconds=1),
+            duration_ms_max=row["began_after"]
+            and (ended - row["began_after"]) // timedelta(milliseconds=1),
             end_reason=UNREACHABLE if told["error_kind"] else CAUGHT_UP,
             is_live=False,
         )
@@ -113,7 +126,8 @@ class StaleBrokers:
 
 
 def _told(header: Header) -> list[Mapping[str, Any]]:
-    """The brokers whose ids are known that a good poll asked, as witnesses; who answered it is one that is not behind.
+    """The brokers whose ids are known that a good poll asked, as witnesses; who answered it is one
+    that is not behind.
 
     A broker may be asked twice: the last word counts.
     """

@@ -16,17 +16,22 @@ Row = dict[str, Any]
 
 CONFIGS = "configs"
 TOLD_BY_LOG = ("reassignments", "elr")
-"""The kinds of enrichments that polls do not tell while the controllers' log does. Of configurations the log has those
-of topics and of all brokers, and polls tell what is in the brokers' files.
+"""The kinds of enrichments that polls do not tell while the controllers' log does. Of
+configurations the log has those of topics and of all brokers, and polls tell what is in the
+brokers' files.
 """
 
 Header = Mapping[str, Any]
-"""A row of bronze with record 'poll', and as `answers` those of the answers beside it (enrichments.headers_of)."""
+"""A row of bronze with record 'poll', and as `answers` those of the answers beside it
+(enrichments.headers_of).
+"""
 
 
 @dataclass(frozen=True)
 class Poll:
-    """An accepted poll: an answer that came `at`, asked for at `sent_at`. Answers of one cluster come in order."""
+    """An accepted poll: an answer that came `at`, asked for at `sent_at`. Answers of one cluster
+    come in order.
+    """
 
     id: str
     at: datetime
@@ -34,17 +39,19 @@ class Poll:
     interval_ms: int
 
     def following(self, before: "Poll | None", *others: "Poll") -> Self:
-        """The same, no earlier than an answer to the same question `before`, and come no earlier than `others`: clocks
-        may have been set back.
+        """The same, no earlier than an answer to the same question `before`, and come no earlier
+        than `others`: clocks may have been set back.
         """
         sent_at = self.sent_at if before is None else max(self.sent_at, before.sent_at)
-        return replace(self, at=max(each.at for each in (self, before, *others) if each), sent_at=sent_at)
+        return replace(
+            self, at=max(each.at for each in (self, before, *others) if each), sent_at=sent_at
+        )
 
 
 @dataclass(frozen=True)
 class Answered(Poll):
-    """The last answer to a kind of question beside accepted polls: the poll that it came with, when the question was
-    asked, when it was answered, and the digest of the answer.
+    """The last answer to a kind of question beside accepted polls: the poll that it came with, when
+    the question was asked, when it was answered, and the digest of the answer.
     """
 
     digest: bytes | None = None
@@ -52,7 +59,9 @@ class Answered(Poll):
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a broker is behind at most, and when it was asked last: partitions, and leader epochs in all."""
+    """How far a broker is behind at most, and when it was asked last: partitions, and leader epochs
+    in all.
+    """
 
     at: datetime
     partitions: int
@@ -60,12 +69,16 @@ class Behind:
 
     def beside(self, before: "Behind") -> "Behind":
         """The same with what it was behind before."""
-        return Behind(self.at, max(self.partitions, before.partitions), max(self.epochs, before.epochs))
+        return Behind(
+            self.at, max(self.partitions, before.partitions), max(self.epochs, before.epochs)
+        )
 
 
 @dataclass(frozen=True)
 class Place:
-    """A poll and the one before it in its line of polls; and the columns of when of rows that began or ended there."""
+    """A poll and the one before it in its line of polls; and the columns of when of rows that began
+    or ended there.
+    """
 
     poll: Poll
     before: Poll | None
@@ -108,23 +121,26 @@ class Place:
 class State:
     """How far the polls of one cluster have become history. Only a fold changes one, of its own.
 
-    `last` and `before` are the last two accepted polls. `missing` are the topics that `last` did not show though the
-    one before did, with the reason that they end for unless the next one shows them. `digest` is the header's at
-    `last`; `topic_digests` are those of the topics that it showed, each with its version, `enriched` the last answers
-    by kind. `ended_ids`: by name, the last ids of topics that another one of that name replaced. The counts and
-    `error_kinds` are of polls since `last` and before the first of `waiting`, the ids of polls that wait. `seen` is the
+    `last` and `before` are the last two accepted polls. `missing` are the topics that `last` did
+    not show though the one before did, with the reason that they end for unless the next one shows
+    them. `digest` is the header's at `last`; `topic_digests` are those of the topics that it
+    showed, each with its version, `enriched` the last answers by kind. `ended_ids`: by name, the
+    last ids of topics that another one of that name replaced. The counts and `error_kinds` are of
+    polls since `last` and before the first of `waiting`, the ids of polls that wait. `seen` is the
     last n that was taken of each stream, `last_poll_at` when the last poll was due.
 
-    `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for `last` should that
-    broker turn out to have been behind; `witness` the one that shows the state before `last`: `before`, or what stands
-    in for that. `behind` are the brokers that are, `current` when others were last known not to be. `highest`: by
-    broker, the highest level of metadata.version that it has. `kind`: of the cluster, as of `last`.
+    `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for
+    `last` should that broker turn out to have been behind; `witness` the one that shows the state
+    before `last`: `before`, or what stands in for that. `behind` are the brokers that are,
+    `current` when others were last known not to be. `highest`: by broker, the highest level of
+    metadata.version that it has. `kind`: of the cluster, as of `last`.
 
-    `static_configs`: the configurations of topics that are in the brokers' files, or Kafka's own, as last answered.
+    `static_configs`: the configurations of topics that are in the brokers' files, or Kafka's own,
+    as last answered.
 
-    While the controllers' log tells the history of topics, nothing is known of what answers said of them, and `heard`
-    is the header's digest at `last`. `heir_of`: the last observation of the log, if it told before and no poll has been
-    accepted since.
+    While the controllers' log tells the history of topics, nothing is known of what answers said of
+    them, and `heard` is the header's digest at `last`. `heir_of`: the last observation of the log,
+    if it told before and no poll has been accepted since.
     """
 
     cluster_id: str | None = None
@@ -161,14 +177,22 @@ class State:
 
     def told_by_log(self) -> "State":
         """The state once the controllers' log tells what it can tell."""
-        enriched = {kind: answered for kind, answered in self.enriched.items() if kind not in TOLD_BY_LOG}
-        return replace(self, missing={}, digest=None, topic_digests={}, enriched=enriched, heir_of=None)
+        enriched = {
+            kind: answered for kind, answered in self.enriched.items() if kind not in TOLD_BY_LOG
+        }
+        return replace(
+            self, missing={}, digest=None, topic_digests={}, enriched=enriched, heir_of=None
+        )
 
     def after_log(self, told: Poll) -> "State":
-        """The state once polls tell again. `told`: the last observation of the controllers' log. Polls since were not
-        asked what they showed of topics, so changes may have come after that one.
+        """The state once polls tell again. `told`: the last observation of the controllers' log.
+        Polls since were not asked what they showed of topics, so changes may have come after that
+        one.
         """
-        enriched = {**self.enriched, **dict.fromkeys((CONFIGS, *TOLD_BY_LOG), Answered(**vars(told)))}
+        enriched = {
+            **self.enriched,
+            **dict.fromkeys((CONFIGS, *TOLD_BY_LOG), Answered(**vars(told))),
+        }
         return replace(self, enriched=enriched, heard=None, heir_of=told)
 
     def to_json(self) -> Row:

@@ -1,9 +1,10 @@
-"""Topics as answers show them, and so when a topic is there, when it is believed to be gone, and why.
+"""Topics as answers show them, and so when a topic is there, when it is believed to be gone, and
+why.
 
-A topic absent from two accepted polls ends, as of the first of them: `gone` (inferred: deleted), `unauthorized` (error
-29), or `not_polled` (the filter no longer covers it). One whose name comes back with another topic id ends at once:
-`recreated`. So does one without an id whose leader epochs have fallen (inferred). One absent from a single poll never
-went away. Its partitions end with it.
+A topic absent from two accepted polls ends, as of the first of them: `gone` (inferred: deleted),
+`unauthorized` (error 29), or `not_polled` (the filter no longer covers it). One whose name comes
+back with another topic id ends at once: `recreated`. So does one without an id whose leader epochs
+have fallen (inferred). One absent from a single poll never went away. Its partitions end with it.
 """
 
 import json
@@ -32,15 +33,17 @@ _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr",
 GONE, UNAUTHORIZED, NOT_POLLED, RECREATED = "gone", "unauthorized", "not_polled", "recreated"
 
 ENDED_IDS = 8
-"""So many ids of topics that were made again are kept of each name: a broker may be cut off while several are made."""
+"""So many ids of topics that were made again are kept of each name: a broker may be cut off while
+several are made.
+"""
 
 
 @dataclass(frozen=True)
 class Said:
     """One topic as an answer shows it.
 
-    `absence`: why it counts as missing (gone | unauthorized), None when it is there. `state`: its columns, None where
-    the answer does not tell. `partitions`: their states by number.
+    `absence`: why it counts as missing (gone | unauthorized), None when it is there. `state`: its
+    columns, None where the answer does not tell. `partitions`: their states by number.
     """
 
     absence: str | None = None
@@ -51,14 +54,20 @@ class Said:
 
 @dataclass(frozen=True)
 class Answer:
-    """Topics as an answer shows them. One that it does not name is as before or, in a key frame, absent."""
+    """Topics as an answer shows them. One that it does not name is as before or, in a key frame,
+    absent.
+    """
 
     is_key_frame: bool = False
     topics: Mapping[str, Said] = field(default_factory=dict)
 
     def then(self, later: "Answer") -> "Answer":
         """This answer and a later one of the same batch as one."""
-        return later if later.is_key_frame else Answer(self.is_key_frame, {**self.topics, **later.topics})
+        return (
+            later
+            if later.is_key_frame
+            else Answer(self.is_key_frame, {**self.topics, **later.topics})
+        )
 
 
 def answer_of(header: Header, rows: Iterable[Mapping[str, Any]]) -> Answer:
@@ -67,12 +76,20 @@ def answer_of(header: Header, rows: Iterable[Mapping[str, Any]]) -> Answer:
     for row in rows:
         chunks[row["topic"]].append(row)
     trusted = (header["api_version"] or 0) >= TRUSTED_EPOCHS_VERSION
-    return Answer(bool(header["is_key_frame"]), {topic: _said(each, trusted) for topic, each in chunks.items()})
+    return Answer(
+        bool(header["is_key_frame"]),
+        {topic: _said(each, trusted) for topic, each in chunks.items()},
+    )
 
 
 def _said(chunks: list[Mapping[str, Any]], epochs_are_trusted: bool) -> Said:
     row = chunks[0]
-    error_code, count, topic_id, digest = row["error_code"], row["partition_count"], row["topic_id"], row["digest"]
+    error_code, count, topic_id, digest = (
+        row["error_code"],
+        row["partition_count"],
+        row["topic_id"],
+        row["digest"],
+    )
     if not row["present"] or error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return Said(GONE)
     if error_code == TOPIC_AUTHORIZATION_FAILED:
@@ -102,7 +119,10 @@ def in_order(numbers: list[int] | None) -> list[int] | None:
 
 def is_another(topic: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     """Whether a name stands for another topic than before; an unknown id is taken for the same."""
-    return None not in (topic["topic_id"], known["topic_id"]) and topic["topic_id"] != known["topic_id"]
+    return (
+        None not in (topic["topic_id"], known["topic_id"])
+        and topic["topic_id"] != known["topic_id"]
+    )
 
 
 def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:
@@ -112,28 +132,37 @@ def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:
     asked = json.loads(topic_filter)
     if "topics" in asked:
         return set(asked["topics"]).intersection(topics)
-    # As the poller matches, with RE2: Python reads some of the same patterns otherwise, or not at all.
+    # As the poller matches, with RE2: Python reads some of the same patterns otherwise, or not at
+    # all.
     names = pa.array(topics, pa.string())
-    return set(names.filter(pc.match_substring_regex(names, whole_name(asked["pattern"]))).to_pylist())
+    return set(
+        names.filter(pc.match_substring_regex(names, whole_name(asked["pattern"]))).to_pylist()
+    )
 
 
 def is_guess(told: Mapping[str, Any]) -> bool:
-    """Whether the leader of a partition is a guess: one of Redpanda's, named with error 5 (no leader)."""
+    """Whether the leader of a partition is a guess: one of Redpanda's, named with error 5 (no
+    leader).
+    """
     return bool(told["error_code"] == LEADER_NOT_AVAILABLE and told["leader"] >= 0)
 
 
 def odd_lists(told: Mapping[str, Any]) -> frozenset[str]:
-    """The lists of a partition that cannot be meant, with a broker twice or with a negative id: they are unknown.
+    """The lists of a partition that cannot be meant, with a broker twice or with a negative id:
+    they are unknown.
 
     If the replicas are, nothing can be said of which of them are in sync, or offline.
     """
     lists = {name: told[name] if told[name] is not None else () for name in LISTS}
-    odd = {name for name, each in lists.items() if len(each) > len({*each}) or min(each, default=0) < 0}
+    odd = {
+        name for name, each in lists.items() if len(each) > len({*each}) or min(each, default=0) < 0
+    }
     return frozenset(LISTS if "replicas" in odd else odd)
 
 
 class TopicLives:
-    """The topics of one cluster and their partitions; its state keeps which are missing, and the digests.
+    """The topics of one cluster and their partitions; its state keeps which are missing, and the
+    digests.
 
     `nothing`: the columns of partitions that mean nothing.
     """
@@ -146,23 +175,28 @@ class TopicLives:
             self._numbers[topic].add(partition)
 
     def has_fallen(self, topic: str, said: Said) -> bool:
-        """Whether an epoch is lower than the last that was told, and no topic id says that this is another topic."""
+        """Whether an epoch is lower than the last that was told, and no topic id says that this is
+        another topic.
+        """
         known = self.topics.open.get((topic,))
         if known is None or said.absence or is_another(said.state, known):
             return False
         return any(epoch < before for before, epoch in self._epochs(topic, said))
 
     def has_ended(self, topic: str, said: Said) -> bool:
-        """Whether it is a topic that another one of its name replaced. Ids are random (``Uuid.randomUuid``) and never
-        used again, so only an old image shows it.
+        """Whether it is a topic that another one of its name replaced. Ids are random
+        (``Uuid.randomUuid``) and never used again, so only an old image shows it.
         """
-        return said.absence is None and said.state["topic_id"] in self._state.ended_ids.get(topic, ())
+        return said.absence is None and said.state["topic_id"] in self._state.ended_ids.get(
+            topic, ()
+        )
 
     def is_made_again(self, topic: str, said: Said) -> bool:
-        """Whether a topic without an id, neither known nor said, has fallen so that it must be another one (inferred).
+        """Whether a topic without an id, neither known nor said, has fallen so that it must be
+        another one (inferred).
 
-        Epochs begin at 0 and never fall while a topic lives. So all of them are 0, or lower than before. Those that go
-        with a guessed leader are guessed, too.
+        Epochs begin at 0 and never fall while a topic lives. So all of them are 0, or lower than
+        before. Those that go with a guessed leader are guessed, too.
         """
         known = self.topics.open.get((topic,))
         if known is None or {said.state.get("topic_id"), known["topic_id"]} != {None}:
@@ -189,7 +223,9 @@ class TopicLives:
                 yield row["leader_epoch"], epoch
 
     def take(self, answer: Answer, topic_filter: str | None, now: Place, earlier: Place) -> None:
-        """Bring the topics up to an accepted answer. `earlier`: the accepted poll since which topics are missing."""
+        """Bring the topics up to an accepted answer. `earlier`: the accepted poll since which
+        topics are missing.
+        """
         absent = self._absent(answer, topic_filter)
         for topic, reason in absent.items():
             self._state.topic_digests.pop(topic, None)
@@ -198,23 +234,34 @@ class TopicLives:
         for topic, said in answer.topics.items():
             if said.absence is None:
                 self._show(topic, said, now, earlier if topic in self._state.missing else now)
-        self._state.missing = {topic: reason for topic, reason in absent.items() if (topic,) in self.topics.open}
+        self._state.missing = {
+            topic: reason for topic, reason in absent.items() if (topic,) in self.topics.open
+        }
 
     def forget(self, now: Place) -> None:
-        """Let go of what partitions that the answer did not show are known for and that means nothing any more.
+        """Let go of what partitions that the answer did not show are known for and that means
+        nothing any more.
 
         Topics that are missing may have ended before.
         """
         for key, row in list(self.partitions.open.items()):
-            if key[0] not in self._state.missing and any(row[name] is not None for name in self.nothing):
+            if key[0] not in self._state.missing and any(
+                row[name] is not None for name in self.nothing
+            ):
                 self.partitions.show(key, dict.fromkeys(_STATE), now, nothing=self.nothing)
 
     def _absent(self, answer: Answer, topic_filter: str | None) -> dict[str, str]:
         """The open topics that the answer does not show, and why."""
         said, known = answer.topics, self.topics.open
-        unnamed = dict.fromkeys((topic for (topic,) in known), GONE) if answer.is_key_frame else self._state.missing
+        unnamed = (
+            dict.fromkeys((topic for (topic,) in known), GONE)
+            if answer.is_key_frame
+            else self._state.missing
+        )
         absent = {topic: reason for topic, reason in unnamed.items() if topic not in said}
-        absent |= {topic: of.absence for topic, of in said.items() if of.absence and (topic,) in known}
+        absent |= {
+            topic: of.absence for topic, of in said.items() if of.absence and (topic,) in known
+        }
         asked = asked_for(topic_filter, absent)
         return {
             topic: reason if reason == UNAUTHORIZED else GONE if topic in asked else NOT_POLLED
@@ -236,7 +283,9 @@ class TopicLives:
             self._state.topic_digests[topic] = said.digest
 
     def _meant(self, told: Row) -> tuple[Row, frozenset[str]]:
-        """A partition as history keeps it, of one that an answer tells, and the columns that mean nothing."""
+        """A partition as history keeps it, of one that an answer tells, and the columns that mean
+        nothing.
+        """
         nothing = self.nothing | odd_lists(told)
         if is_guess(told):
             told = told | {"leader": None, "leader_epoch": None}

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 class WholeBatches:
-    """Records of batches that are cut into pieces anywhere, as `record_batches.RECORDS`; an iterable, for once.
+    """Records of batches that are cut into pieces anywhere, as `record_batches.RECORDS`; an
+    iterable, for once.
 
-    `left` is how many bytes of a batch that is not whole are left at the end. Iterating raises ProtocolError.
+    `left` is how many bytes of a batch that is not whole are left at the end. Iterating raises
+    ProtocolError.
     """
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
@@ -36,7 +38,9 @@ class WholeBatches:
 
 
 def up_to_bad(data: bytes) -> tuple[list[pa.RecordBatch], ProtocolError | None]:
-    """Return the records of whole batches up to the first that cannot be read, and what is wrong with that one."""
+    """Return the records of whole batches up to the first that cannot be read, and what is wrong
+    with that one.
+    """
     records: list[pa.RecordBatch] = []
     problem, at = None, 0
     while True:

@@ -1,8 +1,8 @@
 """Asks the active controller of a cluster for its log, wherever that is.
 
-Nothing but Fetch and FetchSnapshot is asked, as a client that is no replica: their answers name the leader too, so
-`CLUSTER_ACTION` is all that it takes. Controllers answer fetches of their log without a quota (``ControllerApis``), so
-who reads it keeps to a pace.
+Nothing but Fetch and FetchSnapshot is asked, as a client that is no replica: their answers name the
+leader too, so `CLUSTER_ACTION` is all that it takes. Controllers answer fetches of their log
+without a quota (``ControllerApis``), so who reads it keeps to a pace.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ class Diverging(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An answer of the active controller, whose epoch is `leader_epoch`: where its log begins, and up to where it is
-    committed, -1 while a new leader does not know.
+    """An answer of the active controller, whose epoch is `leader_epoch`: where its log begins, and
+    up to where it is committed, -1 while a new leader does not know.
 
-    `diverging` and `snapshot` say why there are no `records`: the log has no such place, or does not have it any more.
+    `diverging` and `snapshot` say why there are no `records`: the log has no such place, or does
+    not have it any more.
     """
 
     leader_epoch: int
@@ -71,7 +72,9 @@ class Fetched:
 
 
 class Controllers:
-    """The controllers of one cluster. Keeps its connections. Of one thread at a time, but for `interrupt`."""
+    """The controllers of one cluster. Keeps its connections. Of one thread at a time, but for
+    `interrupt`.
+    """
 
     def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
         """Ask nobody yet. `pace`: bounds bytes a second; None for looks, which take few."""
@@ -86,7 +89,9 @@ class Controllers:
         self._is_over = False
 
     def interrupt(self) -> None:
-        """End what is asked, from another thread: it fails, and so does all that is asked afterwards."""
+        """End what is asked, from another thread: it fails, and so does all that is asked
+        afterwards.
+        """
         self._is_over = True
         self._connections.interrupt()
 
@@ -95,31 +100,39 @@ class Controllers:
         self._connections.close()
 
     def doubt(self) -> None:
-        """Look for the active controller with the next request: one that is cut off from the others may not know that
-        it is active no more.
+        """Look for the active controller with the next request: one that is cut off from the others
+        may not know that it is active no more.
         """
         self._active = None
         self._turn += 1
 
     def expect(self, epoch: int) -> None:
-        """Believe no controller that is active under an older leader epoch than this, whose records have been seen: it
-        does not know yet that it is active no more.
+        """Believe no controller that is active under an older leader epoch than this, whose records
+        have been seen: it does not know yet that it is active no more.
         """
         self._epoch = max(epoch, self._epoch)
 
     def fetch(
-        self, offset: int, last_epoch: int | None, deadline: float, wait_s: float = questions.FETCH_WAIT_S
+        self,
+        offset: int,
+        last_epoch: int | None,
+        deadline: float,
+        wait_s: float = questions.FETCH_WAIT_S,
     ) -> Fetched:
-        """Return what the log has from an offset on, by `deadline` (of `time.monotonic`). Raises ClusterLogError.
+        """Return what the log has from an offset on, by `deadline` (of `time.monotonic`). Raises
+        ClusterLogError.
 
-        `last_epoch`: the leader epoch of the record before; None takes the leader's own, which any offset after the
-        log's first goes with. `wait_s`: how long the controller waits for a record that is not there yet.
+        `last_epoch`: the leader epoch of the record before; None takes the leader's own, which any
+        offset after the log's first goes with. `wait_s`: how long the controller waits for a record
+        that is not there yet.
         """
 
         def question() -> Question:
             before = self._epoch if last_epoch is None and offset > 0 else last_epoch or 0
             # One attempt gets half of the time that is left.
-            held_s = min(wait_s, max(questions.FETCH_WAIT_S, (deadline - time.monotonic()) / 2 - LEAST_S))
+            held_s = min(
+                wait_s, max(questions.FETCH_WAIT_S, (deadline - time.monotonic()) / 2 - LEAST_S)
+            )
             return fetch(
                 _TOPIC_ID,
                 [FetchFrom(0, offset, self._epoch, before)],
@@ -140,19 +153,26 @@ class Controllers:
         )
 
     def snapshot(self, of: SnapshotId, position: int, deadline: float) -> tuple[bytes, int] | None:
-        """Return bytes of a snapshot from a position on, and its size; None if it is not there. Raises ClusterLogError.
+        """Return bytes of a snapshot from a position on, and its size; None if it is not there.
+        Raises ClusterLogError.
 
         The bytes are record batches that begin and end anywhere.
         """
         told = self._ask(
-            lambda: _fetch_snapshot(self.cluster.cluster_id, of, position, self._epoch), "topics", deadline
+            lambda: _fetch_snapshot(self.cluster.cluster_id, of, position, self._epoch),
+            "topics",
+            deadline,
         )
         if told["error_code"] == _SNAPSHOT_NOT_FOUND:
             return None
         return bytes(told["unaligned_records"]), int(told["size"])
 
-    def _ask(self, question: Callable[[], Question], topics: str, deadline: float) -> dict[str, Any]:
-        """Return what the active controller says of the log; look for who that is. Raises ClusterLogError."""
+    def _ask(
+        self, question: Callable[[], Question], topics: str, deadline: float
+    ) -> dict[str, Any]:
+        """Return what the active controller says of the log; look for who that is. Raises
+        ClusterLogError.
+        """
         if self._pace is not None:
             deadline += self._pace.hold()
         while True:
@@ -170,7 +190,9 @@ class Controllers:
                     if is_final and address in self.cluster.bootstrap_servers:
                         raise
             self.doubt()
-            if time.monotonic() + _PAUSE_S >= deadline or not any(each.retry is Retry.AGAIN for each in failures):
+            if time.monotonic() + _PAUSE_S >= deadline or not any(
+                each.retry is Retry.AGAIN for each in failures
+            ):
                 raise _most_telling(failures)
             time.sleep(_PAUSE_S)
 
@@ -181,14 +203,24 @@ class Controllers:
         return listed[turn:] + listed[:turn]
 
     def _ask_one(
-        self, address: Address, question: Question, topics: str, ahead: deque[Address], deadline: float
+        self,
+        address: Address,
+        question: Question,
+        topics: str,
+        ahead: deque[Address],
+        deadline: float,
     ) -> dict[str, Any]:
-        """Return what one controller says; if it is not active, put whom it names ahead of the others. Raises
-        ClusterLogError.
+        """Return what one controller says; if it is not active, put whom it names ahead of the
+        others. Raises ClusterLogError.
         """
         answer = self._answer(address, question, deadline)
-        told: dict[str, Any] = next((each for topic in answer[topics] for each in topic["partitions"]), {})
-        where, code = format_address(address), answer["error_code"] or told.get("error_code", _UNKNOWN_SERVER_ERROR)
+        told: dict[str, Any] = next(
+            (each for topic in answer[topics] for each in topic["partitions"]), {}
+        )
+        where, code = (
+            format_address(address),
+            answer["error_code"] or told.get("error_code", _UNKNOWN_SERVER_ERROR),
+        )
         if code in {_NONE, _SNAPSHOT_NOT_FOUND}:
             self._active = address
             return told
@@ -196,7 +228,9 @@ class Controllers:
             raise _refused(where, code, self.cluster.cluster_id)
         leader = told["current_leader"] or {"leader_id": -1, "leader_epoch": NO_EPOCH}
         if leader["leader_epoch"] < self._epoch:
-            problem = f"knows of leader epoch {leader['leader_epoch']}, and {self._epoch} has been seen"
+            problem = (
+                f"knows of leader epoch {leader['leader_epoch']}, and {self._epoch} has been seen"
+            )
             raise ClusterLogError("no_leader", f"{where}: {problem}")
         if leader["leader_epoch"] > self._epoch:
             self._epoch = leader["leader_epoch"]
@@ -230,7 +264,9 @@ class Controllers:
         wait = self._free_at.get(address, 0.0) - time.monotonic()
         if wait > until - time.monotonic():
             where = format_address(address)
-            raise ClusterLogError("timeout", f"{where}: throttled by the controller for another {wait:.1f} s")
+            raise ClusterLogError(
+                "timeout", f"{where}: throttled by the controller for another {wait:.1f} s"
+            )
         if wait > 0:
             time.sleep(wait)
 
@@ -258,39 +294,64 @@ def _check_listener(connection: Connection) -> None:
         return
     where = format_address(connection.address)
     if DescribeQuorumRequest.API_KEY in connection.api_versions:
-        problem = "is a broker's listener: give kafka.controller.bootstrap.servers the controllers' (the listeners of "
+        problem = (
+            "is a broker's listener: give kafka.controller.bootstrap.servers the controllers' "
+            "(the listeners of "
+        )
         raise ClusterLogError("not_controller", f"{where}: {problem}controller.listener.names)")
-    problem = "is a broker of a cluster with ZooKeeper, or of Kafka before 3.3: its controllers write no such log"
+    problem = (
+        "is a broker of a cluster with ZooKeeper, or of Kafka before 3.3: its controllers write "
+        "no such log"
+    )
     raise ClusterLogError("not_controller", f"{where}: {problem}")
 
 
 def _refused(where: str, code: int, cluster_id: str | None) -> ClusterLogError:
     if code in DENIED:
-        grant = "kafka-acls.sh --add --allow-principal User:NAME --operation ClusterAction --cluster"
-        return ClusterLogError("not_allowed", f"{where}: CLUSTER_ACTION on the cluster is missing ({grant})")
+        grant = (
+            "kafka-acls.sh --add --allow-principal User:NAME --operation ClusterAction --cluster"
+        )
+        return ClusterLogError(
+            "not_allowed", f"{where}: CLUSTER_ACTION on the cluster is missing ({grant})"
+        )
     if code == _INCONSISTENT_CLUSTER_ID:
-        problem = f"is not of cluster {cluster_id}, as clusterId says (a rebuilt cluster gets a new alias)"
+        problem = (
+            f"is not of cluster {cluster_id}, as clusterId says (a rebuilt cluster gets a new "
+            "alias)"
+        )
         return ClusterLogError("wrong_cluster", f"{where}: {problem}")
     return ClusterLogError("broker_error", f"{where}: error {code} ({error_name(code)})")
 
 
 def _most_telling(failures: list[ClusterLogError]) -> ClusterLogError:
-    """Return one error for all: what got farther than the connection says more than what did not."""
-    kind = next((each.kind for each in reversed(failures) if each.kind != "unreachable"), "unreachable")
+    """Return one error for all: what got farther than the connection says more than what did
+    not.
+    """
+    kind = next(
+        (each.kind for each in reversed(failures) if each.kind != "unreachable"), "unreachable"
+    )
     addresses: dict[str, dict[str, None]] = {}
     for each in failures:
         where, _, problem = each.problem.partition(": ")
         addresses.setdefault(problem, {})[where] = None
-    return ClusterLogError(kind, "; ".join(f"{', '.join(where)}: {problem}" for problem, where in addresses.items()))
+    return ClusterLogError(
+        kind, "; ".join(f"{', '.join(where)}: {problem}" for problem, where in addresses.items())
+    )
 
 
 def _named(values: dict[str, int] | None, kind: Callable[[int, int], Any], *names: str) -> Any:
     """Return those of an answer's values as a tuple of a kind; None where it has none."""
-    return None if values is None or values["epoch"] == NO_EPOCH else kind(*(values[name] for name in names))
+    return (
+        None
+        if values is None or values["epoch"] == NO_EPOCH
+        else kind(*(values[name] for name in names))
+    )
 
 
 def _size(answer: dict[str, Any]) -> int:
     """Return how many bytes of records an answer holds."""
     topics = answer.get("responses") or answer.get("topics") or ()
     partitions = [partition for topic in topics for partition in topic["partitions"]]
-    return sum(len(each.get("records") or each.get("unaligned_records") or b"") for each in partitions)
+    return sum(
+        len(each.get("records") or each.get("unaligned_records") or b"") for each in partitions
+    )

@@ -28,18 +28,23 @@ _PIECE_BYTES: Final = 1 << 22
 
 
 def found(path: str) -> list[str]:
-    """Return the segments and snapshots at a path, a folder or one file, in the order of their offsets. Raises
-    ClusterLogError.
+    """Return the segments and snapshots at a path, a folder or one file, in the order of their
+    offsets. Raises ClusterLogError.
     """
     place = Path(path)
     try:
         place.stat()
         files = sorted(place.iterdir()) if place.is_dir() else [place]
     except OSError as error:
-        raise ClusterLogError("options", f"path: {path}: {(error.strerror or str(error)).lower()}") from None
+        raise ClusterLogError(
+            "options", f"path: {path}: {(error.strerror or str(error)).lower()}"
+        ) from None
     there = [str(file) for file in files if _NAME.fullmatch(file.name)]
     if not there:
-        problem = "no segment (*.log) and no snapshot (*.checkpoint): give the folder __cluster_metadata-0"
+        problem = (
+            "no segment (*.log) and no snapshot (*.checkpoint): give the folder "
+            "__cluster_metadata-0"
+        )
         raise ClusterLogError("options", f"path: {path}: {problem} of a controller's log.dirs")
     return there
 
@@ -62,8 +67,8 @@ class FilesReader(DataSourceReader):
 
 
 def _rows(file: str, same: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a segment or a snapshot: its whole batches, what was read, and whether it ends within a batch.
-    Raises ClusterLogError.
+    """Yield the rows of a segment or a snapshot: its whole batches, what was read, and whether it
+    ends within a batch. Raises ClusterLogError.
 
     The end of a segment may hold records that were never committed: no file says what was.
     """
@@ -78,7 +83,9 @@ def _rows(file: str, same: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
             for records in batches:
                 yield rows.record_rows(same, read.take(records))
     except OSError as error:
-        raise ClusterLogError("options", f"path: {file}: {(error.strerror or str(error)).lower()}") from None
+        raise ClusterLogError(
+            "options", f"path: {file}: {(error.strerror or str(error)).lower()}"
+        ) from None
     except ProtocolError as error:
         raise ClusterLogError("protocol", f"{file}: from offset {read.next} on: {error}") from None
     yield from rows.read_rows(same, read)

@@ -45,20 +45,37 @@ class ClusterLog(LogFormat):
         """Return who looks at the log of a cluster."""
         options, alias = self.options, cluster.alias
         resume_at = options.resume_at.get(alias, {}).get(0)
-        return LogWatcher(cluster, options.starting, options.request_timeout_ms, options.brokers.get(alias), resume_at)
+        return LogWatcher(
+            cluster,
+            options.starting,
+            options.request_timeout_ms,
+            options.brokers.get(alias),
+            resume_at,
+        )
 
     def advance(self, place: Place, seen: Log) -> Place:
         """Return the place after all that is committed, or where a log that was cut off begins."""
         return following(place, seen)
 
     def rows(
-        self, cluster: Cluster, spans: Sequence[Span], read_at: datetime, wait: Callable[[float], object]
+        self,
+        cluster: Cluster,
+        spans: Sequence[Span],
+        read_at: datetime,
+        wait: Callable[[float], object],
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of spans, at one pace. Raises ClusterLogError."""
-        pace, timeout_ms = Pace(self.options.max_bytes_per_second, wait), self.options.request_timeout_ms
+        pace, timeout_ms = (
+            Pace(self.options.max_bytes_per_second, wait),
+            self.options.request_timeout_ms,
+        )
         for span in spans:
             yield from read_span(cluster, span, read_at=read_at, timeout_ms=timeout_ms, pace=pace)
 
-    def unread(self, span: Span, went: Literal["lost", "truncated"], read_at: datetime) -> Iterator[pa.RecordBatch]:
+    def unread(
+        self, span: Span, went: Literal["lost", "truncated"], read_at: datetime
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the row that says why nothing of a span was read."""
-        yield unread_row(same_of(span.cluster, span.cluster_id, read_at), went, span.start, span.end)
+        yield unread_row(
+            same_of(span.cluster, span.cluster_id, read_at), went, span.start, span.end
+        )

@@ -1,8 +1,10 @@
-"""How far a stream has come with each cluster's log, and what it is to read next. Nothing here asks Kafka.
+"""How far a stream has come with each cluster's log, and what it is to read next. Nothing here asks
+Kafka.
 
-A place is an offset and the leader epochs of the records before it. The quorum takes nothing back that is committed, so
-a log is cut off before a place only if it was lost or made again by hand. That is a span to be recorded, not to be
-read; then the log is read as one that was just found, since what was read before leads to no state of it.
+A place is an offset and the leader epochs of the records before it. The quorum takes nothing back
+that is committed, so a log is cut off before a place only if it was lost or made again by hand.
+That is a span to be recorded, not to be read; then the log is read as one that was just found,
+since what was read before leads to no state of it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot: of all records before `offset`, the last of which has the leader epoch `epoch`."""
+    """A snapshot: of all records before `offset`, the last of which has the leader epoch
+    `epoch`.
+    """
 
     offset: int
     epoch: int
@@ -28,8 +32,9 @@ class SnapshotId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a stream continues: at the offset `next`, or with a snapshot and then there; `epochs` are the leader epochs
-    of the records before. `cut`: up to there alone what was read before is still the log's, if it was just cut off.
+    """Where a stream continues: at the offset `next`, or with a snapshot and then there; `epochs`
+    are the leader epochs of the records before. `cut`: up to there alone what was read before is
+    still the log's, if it was just cut off.
     """
 
     cluster_id: str
@@ -69,10 +74,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as its active controller tells of it: where it is to begin if it has no place or is cut off before it, the
-    offset after the last that is committed, and its newest leader epochs. `before`: of the record before the place its
-    leader epoch and the offset after it, if no epoch is known to both and the log has that record, or a snapshot that
-    ends with it.
+    """A log as its active controller tells of it: where it is to begin if it has no place or is cut
+    off before it, the offset after the last that is committed, and its newest leader epochs.
+    `before`: of the record before the place its leader epoch and the offset after it, if no epoch
+    is known to both and the log has that record, or a snapshot that ends with it.
     """
 
     first: Place
@@ -88,8 +93,8 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The offsets of a log from `start` up to `end` in one batch, after a snapshot if one is named; with `end` before
-    `start` the log was cut off.
+    """The offsets of a log from `start` up to `end` in one batch, after a snapshot if one is named;
+    with `end` before `start` the log was cut off.
     """
 
     cluster: str
@@ -107,19 +112,23 @@ class Span:
 
 
 def agreed(place: Place, log: Log) -> int:
-    """Return the offset up to which what was read before a place is the log's: `place.next`, unless the log was cut
-    off; 0 if all that is known is that the two are not the same before the place.
+    """Return the offset up to which what was read before a place is the log's: `place.next`, unless
+    the log was cut off; 0 if all that is known is that the two are not the same before the place.
     """
     shared = common(place.epochs, log.epochs)
     if shared is None:
         # A record of one offset and one leader epoch is the same one, and so is all before it.
-        is_other = log.before is not None and log.before[1] == place.next and log.before[0] != place.epoch
+        is_other = (
+            log.before is not None and log.before[1] == place.next and log.before[0] != place.epoch
+        )
         shared = 0 if is_other else place.next
     return min(place.next, log.end, shared)
 
 
 def following(place: Place, log: Log) -> Place:
-    """Return the place at the end of the next batch: all that is committed, or if the log was cut off, its begin."""
+    """Return the place at the end of the next batch: all that is committed, or if the log was cut
+    off, its begin.
+    """
     offset = agreed(place, log)
     if offset < place.next:
         return replace(log.first, cut=offset)

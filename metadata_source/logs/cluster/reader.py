@@ -33,8 +33,8 @@ _TRIES: Final = 3
 def read_span(
     cluster: Cluster, span: Span, *, read_at: datetime, timeout_ms: int, pace: Pace
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a span of one cluster's log: records, and what became of its offsets. Raises ClusterLogError,
-    after `timeout_ms` without progress.
+    """Yield the rows of a span of one cluster's log: records, and what became of its offsets.
+    Raises ClusterLogError, after `timeout_ms` without progress.
     """
     same = same_of(span.cluster, span.cluster_id, read_at)
     with closing(Controllers(replace(cluster, cluster_id=span.cluster_id), pace)) as controllers:
@@ -101,9 +101,9 @@ class _Reading:
         yield from rows.read_rows(self._same, read)
 
     def _beyond(self, bad: int, end: int, problem: ProtocolError) -> SnapshotId:
-        """Return the latest snapshot, which has what a bad batch at an offset did. Raises `problem` if there is none:
-        without it nothing that follows would tell the cluster's state. There will be one, or another controller leads,
-        before the log is read again.
+        """Return the latest snapshot, which has what a bad batch at an offset did. Raises `problem`
+        if there is none: without it nothing that follows would tell the cluster's state. There will
+        be one, or another controller leads, before the log is read again.
         """
         latest = self._controllers.fetch(0, None, self._deadline()).snapshot
         if latest is None or not bad < latest.offset <= end:
@@ -111,8 +111,8 @@ class _Reading:
         return latest
 
     def beginning(self, start: int) -> Generator[pa.RecordBatch, None, int]:
-        """Yield the rows of the snapshot with which the log begins, if that is not after `start`, whose snapshot is not
-        there: each controller makes its own. Returns the offset to read from.
+        """Yield the rows of the snapshot with which the log begins, if that is not after `start`,
+        whose snapshot is not there: each controller makes its own. Returns the offset to read from.
         """
         last = committed_end(self._controllers, self._deadline())
         if not 0 < last.begin <= start:
@@ -137,7 +137,9 @@ class _Reading:
                 return
             piece, size = found or (b"", size)
             if not piece:
-                raise ClusterLogError("broker_error", f"snapshot {of.offset}-{of.epoch} ends at byte {position}")
+                raise ClusterLogError(
+                    "broker_error", f"snapshot {of.offset}-{of.epoch} ends at byte {position}"
+                )
             yield piece
             position += len(piece)
 

@@ -1,4 +1,6 @@
-"""Rows of bronze.cluster_log: of records of the log and of snapshots, and of what became of spans of offsets."""
+"""Rows of bronze.cluster_log: of records of the log and of snapshots, and of what became of spans
+of offsets.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Read:
         """Time and leader epoch of the last record."""
 
     def hear(self, records: pa.RecordBatch) -> None:
-        """Note times of records (schema of `record_batches.RECORDS`), also of those before the span."""
+        """Note times of records (schema of `record_batches.RECORDS`), also of those before the
+        span.
+        """
         times = records["timestamp_ms"].to_numpy()
         if self.last_ms is not None:
             times = np.append(self.last_ms, times)
@@ -75,18 +79,27 @@ def same_in(snapshot: SnapshotId) -> dict[str, int]:
 
 
 def record_rows(same: Mapping[str, Any], decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of records that were decoded. `same`: of `same_of`, and `same_in`, here and below."""
+    """Return the rows of records that were decoded. `same`: of `same_of`, and `same_in`, here and
+    below.
+    """
     kind = "snapshot" if "snapshot_offset" in same else "record"
     columns = dict(zip(decoded.schema.names, decoded, strict=True))
-    columns |= {"record": pa.repeat(kind, len(decoded)), "timestamp": times_of(decoded["timestamp_ms"])}
-    return pa.RecordBatch.from_arrays(columns_of(SCHEMA, columns, len(decoded), same), schema=SCHEMA)
+    columns |= {
+        "record": pa.repeat(kind, len(decoded)),
+        "timestamp": times_of(decoded["timestamp_ms"]),
+    }
+    return pa.RecordBatch.from_arrays(
+        columns_of(SCHEMA, columns, len(decoded), same), schema=SCHEMA
+    )
 
 
 def read_rows(same: Mapping[str, Any], read: Read) -> Iterator[pa.RecordBatch]:
     """Yield the row that says what was read, if anything was."""
     if read.next == read.start:
         return
-    since, until = (None, None) if read.silence is None or "snapshot_offset" in same else read.silence
+    since, until = (
+        (None, None) if read.silence is None or "snapshot_offset" in same else read.silence
+    )
     yield _row(
         same,
         "read",
@@ -109,8 +122,8 @@ def unread_row(
     end: int | None,
     error: str | None = None,
 ) -> pa.RecordBatch:
-    """Return the row that says why nothing was read from an offset on, up to another one. `error`: the log has it, and
-    it cannot be read.
+    """Return the row that says why nothing was read from an offset on, up to another one. `error`:
+    the log has it, and it cannot be read.
     """
     return _row(same, went, start, end, error=error)
 
@@ -121,10 +134,14 @@ def are_no_ops(records: pa.RecordBatch) -> bool:
     return bool(pc.all(is_no_op).as_py())
 
 
-def _row(same: Mapping[str, Any], went: str, start: int, end: int | None, **more: int | str | None) -> pa.RecordBatch:
+def _row(
+    same: Mapping[str, Any], went: str, start: int, end: int | None, **more: int | str | None
+) -> pa.RecordBatch:
     values = {"record": "span", "went": went, "offset": start, "next_offset": end}
     columns = {
-        name: times_of(pa.array([value], pa.int64())) if SCHEMA.field(name).type == TIME else pa.array([value])
+        name: times_of(pa.array([value], pa.int64()))
+        if SCHEMA.field(name).type == TIME
+        else pa.array([value])
         for name, value in (values | more).items()
     }
     return pa.RecordBatch.from_arrays(columns_of(SCHEMA, columns, 1, same), schema=SCHEMA)

@@ -1,7 +1,8 @@
-"""Looks at a cluster's log: where it begins, up to where it is committed, and under which leader epochs.
+"""Looks at a cluster's log: where it begins, up to where it is committed, and under which leader
+epochs.
 
-A fetch of an offset that no log has brings no records: it is answered with the last leader epoch up to the one asked
-for, and where that ends.
+A fetch of an offset that no log has brings no records: it is answered with the last leader epoch up
+to the one asked for, and where that ends.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _LEAST_S: Final = 0.05
 
 
 class LogWatcher:
-    """Looks at one cluster's log, again and again; keeps its connections. Of one thread at a time; any may
-    `interrupt`.
+    """Looks at one cluster's log, again and again; keeps its connections. Of one thread at a time;
+    any may `interrupt`.
     """
 
     def __init__(
@@ -52,8 +53,8 @@ class LogWatcher:
         brokers: Cluster | None = None,
         resume_at: int | None = None,
     ) -> None:
-        """Look at nothing yet. `brokers`: whom to ask for the cluster's id, if it is not given. `resume_at`: the offset
-        up to which the log was read, in place of `starting`.
+        """Look at nothing yet. `brokers`: whom to ask for the cluster's id, if it is not given.
+        `resume_at`: the offset up to which the log was read, in place of `starting`.
         """
         self._controllers = Controllers(cluster)
         self._brokers = brokers
@@ -68,16 +69,17 @@ class LogWatcher:
         self._next = 0
 
     def look(self, place: Place | None) -> Log:
-        """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
-        `place`. Raises ClusterLogError.
+        """Return what the log is now; its epochs as far back as it takes to compare it with what
+        was read before `place`. Raises ClusterLogError.
         """
         self._last = None
         self._last = self._look(place)
         return self._last
 
     def wait(self, place: Place, seconds: float) -> Log | None:
-        """Return the log as it is once a record is committed that is no NoOpRecord, None once those alone came, or
-        nothing did for so long. Raises ClusterLogError, also where the log is to be looked at again.
+        """Return the log as it is once a record is committed that is no NoOpRecord, None once those
+        alone came, or nothing did for so long. Raises ClusterLogError, also where the log is to be
+        looked at again.
         """
         if self._last is None:
             raise ClusterLogError("no_leader", "no active controller is known")
@@ -86,13 +88,22 @@ class LogWatcher:
         until = time.monotonic() + seconds
         pause_s = _UNCOMMITTED_S
         while (left := until - time.monotonic()) > _LEAST_S:
-            answer = fetch(self._controllers, self._next, time.monotonic() + 2 * (left + LEAST_S), left)
-            is_other = answer.diverging is not None or answer.snapshot is not None or answer.high_watermark < 0
+            answer = fetch(
+                self._controllers, self._next, time.monotonic() + 2 * (left + LEAST_S), left
+            )
+            is_other = (
+                answer.diverging is not None
+                or answer.snapshot is not None
+                or answer.high_watermark < 0
+            )
             if is_other or answer.leader_epoch != self._last.epochs[-1][0]:
-                raise ClusterLogError("no_leader", "the log has moved on under another leader epoch")
+                raise ClusterLogError(
+                    "no_leader", "the log has moved on under another leader epoch"
+                )
             found, problem = up_to_bad(answer.records)
             news = [each for each in found if not are_no_ops(each)]
-            # Of a batch that cannot be read the reader says so: if waiting failed, it would never come to it.
+            # Of a batch that cannot be read the reader says so: if waiting failed, it would never
+            # come to it.
             if not news and problem is None:
                 if not any(map(len, found)):
                     self._controllers.doubt()
@@ -119,8 +130,12 @@ class LogWatcher:
     def _look(self, place: Place | None) -> Log:
         cluster_id = self._cluster_id(place)
         if place is not None and place.cluster_id != cluster_id:
-            problem = f"its place is in the log of cluster {place.cluster_id}, clusterId is {cluster_id}"
-            raise ClusterLogError("wrong_cluster", f"{problem} (a rebuilt cluster gets a new alias)")
+            problem = (
+                f"its place is in the log of cluster {place.cluster_id}, clusterId is {cluster_id}"
+            )
+            raise ClusterLogError(
+                "wrong_cluster", f"{problem} (a rebuilt cluster gets a new alias)"
+            )
         if place is not None:
             self._controllers.expect(place.epoch)
         deadline = time.monotonic() + self._timeout_s
@@ -138,7 +153,9 @@ class LogWatcher:
         return seen
 
     def _cluster_id(self, place: Place | None) -> str:
-        """Return the id of the cluster: as it is given, as the place has it, or as brokers say it."""
+        """Return the id of the cluster: as it is given, as the place has it, or as brokers say
+        it.
+        """
         given = self._controllers.cluster.cluster_id
         if given is not None:
             return given
@@ -180,7 +197,9 @@ class LogWatcher:
             return Place(cluster_id, 0 if latest is None else 1)
         return Place(cluster_id, latest.offset, kept((), epochs, latest.offset), latest)
 
-    def _before(self, place: Place, last: Fetched, epochs: Lineage, deadline: float) -> tuple[int, int] | None:
+    def _before(
+        self, place: Place, last: Fetched, epochs: Lineage, deadline: float
+    ) -> tuple[int, int] | None:
         """Return what `Log.before` is, if no epoch is known to both. Raises ClusterLogError."""
         if not place.epochs or common(place.epochs, epochs) is not None:
             return None
@@ -209,13 +228,15 @@ def told_by(brokers: Cluster | None, timeout_s: float) -> str:
         poll = poller.poll()
     if poll.cluster_id is None:
         problem = poll.error or "the answer has none"
-        raise ClusterLogError(poll.error_kind or "protocol", f"brokers do not tell the cluster's id: {problem}")
+        raise ClusterLogError(
+            poll.error_kind or "protocol", f"brokers do not tell the cluster's id: {problem}"
+        )
     return poll.cluster_id
 
 
 def committed_end(controllers: Controllers, deadline: float) -> Fetched:
-    """Return what the active controller says of the log, without records. Raises ClusterLogError, also if a controller
-    that has just become active does not know yet what is committed.
+    """Return what the active controller says of the log, without records. Raises ClusterLogError,
+    also if a controller that has just become active does not know yet what is committed.
     """
     while True:
         # The leader's own epoch, which ends where its log does.
@@ -223,24 +244,32 @@ def committed_end(controllers: Controllers, deadline: float) -> Fetched:
         if last.high_watermark >= 0:
             return last
         if time.monotonic() >= deadline:
-            raise ClusterLogError("no_leader", "the active controller does not know yet what is committed")
+            raise ClusterLogError(
+                "no_leader", "the active controller does not know yet what is committed"
+            )
         time.sleep(_PAUSE_S)
 
 
-def fetch(controllers: Controllers, offset: int, deadline: float, wait_s: float = FETCH_WAIT_S) -> Fetched:
-    """Return what the log has from an offset on, from its first one too, if it begins after 0; `wait_s`: as of
-    `Controllers.fetch`. Raises ClusterLogError.
+def fetch(
+    controllers: Controllers, offset: int, deadline: float, wait_s: float = FETCH_WAIT_S
+) -> Fetched:
+    """Return what the log has from an offset on, from its first one too, if it begins after 0;
+    `wait_s`: as of `Controllers.fetch`. Raises ClusterLogError.
     """
     answer = controllers.fetch(offset, None, deadline, wait_s)
     if answer.snapshot is not None and answer.begin == offset > 0:
-        answer = controllers.fetch(offset, epoch_before(controllers, answer, deadline), deadline, wait_s)
+        answer = controllers.fetch(
+            offset, epoch_before(controllers, answer, deadline), deadline, wait_s
+        )
     return answer
 
 
 def epoch_before(controllers: Controllers, last: Fetched, deadline: float) -> int:
-    """Return the leader epoch of the record before the log's first: that of the snapshot there. Raises ClusterLogError.
+    """Return the leader epoch of the record before the log's first: that of the snapshot there.
+    Raises ClusterLogError.
 
-    No answer names that snapshot. But an epoch before that of the oldest snapshot is answered with a snapshot.
+    No answer names that snapshot. But an epoch before that of the oldest snapshot is answered with
+    a snapshot.
     """
 
     def is_told(epoch: int) -> bool:

@@ -1,13 +1,14 @@
-"""Offset commits of a log, as many as there are, and what they come to: an aggregate for each group, topic and
-partition.
+"""Offset commits of a log, as many as there are, and what they come to: an aggregate for each
+group, topic and partition.
 
-A commit is an aggregate of one. So there is one operation, `_merged`: aggregates of the same group, topic and partition
-that follow each other become one. It makes those of an answer out of commits, and those of a span out of answers.
+A commit is an aggregate of one. So there is one operation, `_merged`: aggregates of the same group,
+topic and partition that follow each other become one. It makes those of an answer out of commits,
+and those of a span out of answers.
 
-A commit in a transaction counts when that is committed: it has the offset and the time of the marker. Commits of a
-transaction that is open at the end of a span are an aggregate of their own, which counts, or never does, by the row of
-the marker in a later span. So the first marker of each producer in a span has a row: nobody knows here whether its
-transaction began before.
+A commit in a transaction counts when that is committed: it has the offset and the time of the
+marker. Commits of a transaction that is open at the end of a span are an aggregate of their own,
+which counts, or never does, by the row of the marker in a later span. So the first marker of each
+producer in a span has a row: nobody knows here whether its transaction began before.
 """
 
 from __future__ import annotations
@@ -42,8 +43,27 @@ _NO_GAP: Final = np.iinfo(np.int64).min
 _MOST: Final = np.iinfo(np.int64).max
 
 _COLUMNS: Final = (
-    *("key", "stretch", "commits", "from_offset", "from_ms", "first_committed", "to_offset", "to_ms", "last_committed"),
-    *("gap_from_ms", "gap_to_ms", "falls", "fallen", "removed_offset", "removed_ms", "id_high", "id_low"),
+    *(
+        "key",
+        "stretch",
+        "commits",
+        "from_offset",
+        "from_ms",
+        "first_committed",
+        "to_offset",
+        "to_ms",
+        "last_committed",
+    ),
+    *(
+        "gap_from_ms",
+        "gap_to_ms",
+        "falls",
+        "fallen",
+        "removed_offset",
+        "removed_ms",
+        "id_high",
+        "id_low",
+    ),
     *("producer", "log_partition"),
 )
 """Columns of aggregates; the last two are of commits in transactions alone."""
@@ -59,7 +79,9 @@ class Commits:
     """Takes records of spans that are read side by side, and gives rows of what commits came to."""
 
     def __init__(self, groups_pattern: str | None = None) -> None:
-        """`groups_pattern`: a regular expression (RE2) of whole names; commits of other groups are not kept."""
+        """`groups_pattern`: a regular expression (RE2) of whole names; commits of other groups are
+        not kept.
+        """
         self._pattern = groups_pattern
         self._codes: dict[tuple[int, bytes], int] = {}
         self._keys: list[_Key] = []
@@ -84,7 +106,11 @@ class Commits:
         is_good = ~values.is_wrong & (keys >= 0)
         if not is_good.all():
             commits, at = _taken(commits, is_good), at[is_good]
-        if len(self._pending["key"]) or records.is_control.any() or (commits["producer"] >= 0).any():
+        if (
+            len(self._pending["key"])
+            or records.is_control.any()
+            or (commits["producer"] >= 0).any()
+        ):
             commits, at = self._resolved(records, commits, at)
         self._merge(records, commits, at, self._bounds(records, is_commit))
         return is_commit & ~wrong
@@ -113,7 +139,8 @@ class Commits:
         if not len(keys):
             return partitions
         encoded = keys.dictionary_encode()
-        # A group's records are in one partition, unless somebody else than its coordinator wrote them.
+        # A group's records are in one partition, unless somebody else than its coordinator wrote
+        # them.
         width = int(partitions.max()) + 1
         pairs = encoded.indices.to_numpy() * np.int64(width) + partitions
         is_there = np.zeros(len(encoded.dictionary) * width, dtype=np.bool_)
@@ -138,7 +165,9 @@ class Commits:
             elif not kept[name[0]]:
                 self._codes[log_partition, raw] = _LEFT_OUT
             else:
-                group = self._group_codes.setdefault((log_partition, group_bytes(raw)), len(self._groups))
+                group = self._group_codes.setdefault(
+                    (log_partition, group_bytes(raw)), len(self._groups)
+                )
                 if group == len(self._groups):
                     self._groups.append(name[0])
                 self._codes[log_partition, raw] = len(self._keys)
@@ -153,9 +182,11 @@ class Commits:
 
     # --- transactions ---
 
-    def _resolved(self, records: Records, commits: Aggregates, at: Positions) -> tuple[Aggregates, Positions]:
-        """Return the commits that count, and where: those in no transaction, and at the markers those that they commit.
-        Keep those of open transactions.
+    def _resolved(
+        self, records: Records, commits: Aggregates, at: Positions
+    ) -> tuple[Aggregates, Positions]:
+        """Return the commits that count, and where: those in no transaction, and at the markers
+        those that they commit. Keep those of open transactions.
         """
         is_pending = commits["producer"] >= 0
         before = len(self._pending["key"])
@@ -168,7 +199,10 @@ class Commits:
         counts[counts] = is_commit[marker[counts]]
         counted, there = _taken(pending, counts), markers[marker[counts]]
         is_removal = counted["commits"] == 0
-        for name, column in (("offset", records.offsets[there]), ("ms", _known(records.times[there]))):
+        for name, column in (
+            ("offset", records.offsets[there]),
+            ("ms", _known(records.times[there])),
+        ):
             counted[f"removed_{name}"] = np.where(is_removal, column, _NONE)
             counted[f"from_{name}"] = counted[f"to_{name}"] = np.where(is_removal, _NONE, column)
         places = np.concatenate([at[~is_pending], there])
@@ -176,11 +210,17 @@ class Commits:
         return _taken(_joined(_taken(commits, ~is_pending), counted), order), places[order]
 
     def _markers(self, records: Records) -> tuple[Positions, Flags]:
-        """Return where markers are, and which of them commit; give a row of the first of each producer."""
+        """Return where markers are, and which of them commit; give a row of the first of each
+        producer.
+        """
         at = np.flatnonzero(records.is_control & (records.producers >= 0))
         keys = _only(records.keys, at)
         # A version, and the type: ABORT(0) or COMMIT(1) of Kafka's ``ControlRecordType``.
-        is_one = pc.equal(pc.binary_length(keys), _MARKER_BYTES).fill_null(False).to_numpy(zero_copy_only=False)
+        is_one = (
+            pc.equal(pc.binary_length(keys), _MARKER_BYTES)
+            .fill_null(False)
+            .to_numpy(zero_copy_only=False)
+        )
         at, keys = at[is_one], _only(keys, np.flatnonzero(is_one))
         kinds = np.frombuffer(b"".join(keys.to_pylist()), ">i2").reshape(-1, 2)[:, 1]
         is_end = (kinds == 0) | (kinds == 1)
@@ -210,12 +250,16 @@ class Commits:
 
     # --- stretches ---
 
-    def _merge(self, records: Records, commits: Aggregates, at: Positions, bounds: Positions) -> None:
+    def _merge(
+        self, records: Records, commits: Aggregates, at: Positions, bounds: Positions
+    ) -> None:
         """Merge commits with what is open, and give what was ended by records of its group."""
         step = len(records.offsets) + 1
         if len(bounds):
             groups = self._group_of[commits["key"]] * step
-            commits["stretch"] = np.searchsorted(bounds, groups + at) - np.searchsorted(bounds, groups)
+            commits["stretch"] = np.searchsorted(bounds, groups + at) - np.searchsorted(
+                bounds, groups
+            )
         commits = _merged(_by_key(commits))
         self._open = _merged(_by_key(_joined(self._open, commits)))
         if len(bounds):
@@ -227,8 +271,8 @@ class Commits:
             self._open["stretch"] = np.zeros_like(self._open["key"])
 
     def _bounds(self, records: Records, is_commit: Flags) -> Positions:
-        """Return where records of groups are that have commits: the group's number times one more than there are
-        records, plus the record's place.
+        """Return where records of groups are that have commits: the group's number times one more
+        than there are records, plus the record's place.
         """
         at = np.flatnonzero(~is_commit & ~records.is_control)
         if not len(at) or not self._groups:
@@ -236,11 +280,15 @@ class Commits:
         keys, partitions = _only(records.keys, at).to_pylist(), records.partitions[at].tolist()
         groups = np.array(
             [
-                _NONE if raw is None else self._group_codes.get((partition, group_bytes(raw)), _NONE)
+                _NONE
+                if raw is None
+                else self._group_codes.get((partition, group_bytes(raw)), _NONE)
                 for partition, raw in zip(partitions, keys, strict=True)
             ]
         )
-        bounds: Positions = np.sort(groups[groups >= 0] * (len(records.offsets) + 1) + at[groups >= 0])
+        bounds: Positions = np.sort(
+            groups[groups >= 0] * (len(records.offsets) + 1) + at[groups >= 0]
+        )
         return bounds
 
     # --- rows ---
@@ -250,7 +298,9 @@ class Commits:
         count = len(aggregates["key"])
         if not count:
             return
-        begins = np.where(aggregates["commits"] > 0, aggregates["from_offset"], aggregates["removed_offset"])
+        begins = np.where(
+            aggregates["commits"] > 0, aggregates["from_offset"], aggregates["removed_offset"]
+        )
         order = np.lexsort((begins, aggregates["stretch"], self._group_of[aggregates["key"]]))
         aggregates, begins = _taken(aggregates, order), begins[order]
         groups, stretches = self._group_of[aggregates["key"]], aggregates["stretch"]
@@ -267,7 +317,9 @@ class Commits:
             "log_partition": pa.array(aggregates["log_partition"][starts].astype(np.int32)),
             "offset": pa.array(np.minimum.reduceat(begins, starts)),
             "next_offset": pa.array(np.maximum.reduceat(ends, starts)),
-            "group_id": pa.array([self._groups[group] for group in groups[starts].tolist()], pa.string()),
+            "group_id": pa.array(
+                [self._groups[group] for group in groups[starts].tolist()], pa.string()
+            ),
             "producer_id": pa.repeat(pa.scalar(producer, pa.int64()), len(starts)),
             "chunk": pa.array((number[starts] // ENTRIES_A_ROW).astype(np.int32)),
             "offset_commits": pa.ListArray.from_arrays(offsets, _entries(aggregates, keys)),
@@ -338,8 +390,12 @@ def _by_key(aggregates: Aggregates) -> Aggregates:
     return _taken(aggregates, np.argsort(narrow, kind="stable"))
 
 
-def _next_marker(pending: Aggregates, since: Positions, records: Records, markers: Positions) -> Positions:
-    """Return of each commit in a transaction which marker ends that (an index of `markers`), -1 where none does."""
+def _next_marker(
+    pending: Aggregates, since: Positions, records: Records, markers: Positions
+) -> Positions:
+    """Return of each commit in a transaction which marker ends that (an index of `markers`), -1
+    where none does.
+    """
     count = len(since)
     if not count or not len(markers):
         return np.full(count, -1)
@@ -347,24 +403,34 @@ def _next_marker(pending: Aggregates, since: Positions, records: Records, marker
     partition = np.concatenate([pending["log_partition"], records.partitions[markers]])
     order = np.lexsort((np.concatenate([since, markers]), producer, partition))
     nowhere = len(order)
-    following = np.minimum.accumulate(np.where(order >= count, np.arange(len(order)), nowhere)[::-1])[::-1]
+    following = np.minimum.accumulate(
+        np.where(order >= count, np.arange(len(order)), nowhere)[::-1]
+    )[::-1]
     found = order[np.minimum(following, nowhere - 1)]
-    is_same = (producer[found] == producer[order]) & (partition[found] == partition[order]) & (following < nowhere)
+    is_same = (
+        (producer[found] == producer[order])
+        & (partition[found] == partition[order])
+        & (following < nowhere)
+    )
     marker = np.empty(len(order), dtype=np.int64)
     marker[order] = np.where(is_same, found - count, -1)
     return marker[:count]
 
 
 def _merged(rows: Aggregates) -> Aggregates:
-    """Return aggregates of one key that follow each other as one, up to a removal, another topic id, or another
-    stretch.
+    """Return aggregates of one key that follow each other as one, up to a removal, another topic
+    id, or another stretch.
     """
     count = len(rows["key"])
     if count < 2:
         return rows
     before, here = _taken(rows, slice(None, -1)), _taken(rows, slice(1, None))
     has_commits = here["commits"] > 0
-    is_new = (before["key"] != here["key"]) | (before["stretch"] != here["stretch"]) | (before["removed_offset"] >= 0)
+    is_new = (
+        (before["key"] != here["key"])
+        | (before["stretch"] != here["stretch"])
+        | (before["removed_offset"] >= 0)
+    )
     is_other = (before["id_high"] != here["id_high"]) | (before["id_low"] != here["id_low"])
     is_new |= has_commits & is_other
     if is_new.all():

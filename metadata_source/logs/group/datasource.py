@@ -5,7 +5,9 @@ from metadata_source.logs.source import LogSource
 
 
 class KafkaGroupLogSource(LogSource):
-    """The records that group coordinators wrote to their log. See `metadata_source.options` for the options."""
+    """The records that group coordinators wrote to their log. See `metadata_source.options` for the
+    options.
+    """
 
     format = "kafka_group_log"
     log = "metadata_source.logs.group.log:GroupLog"

@@ -1,4 +1,6 @@
-"""The coordinators' log. Nearly every record is an offset commit: those come to aggregates, the others are rows."""
+"""The coordinators' log. Nearly every record is an offset commit: those come to aggregates, the
+others are rows.
+"""
 
 from __future__ import annotations
 
@@ -44,16 +46,22 @@ class GroupLog(TopicLog):
         return cls(options, source.topic, options.max_records if mode == "stream" else None)
 
     def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:
-        """Return what decodes keys and values of a cluster's records, with pseudonyms if they are asked for."""
-        decode = partial(decode_records, classic=REDPANDA_GROUP) if cluster.kind == REDPANDA else decode_records
+        """Return what decodes keys and values of a cluster's records, with pseudonyms if they are
+        asked for.
+        """
+        decode = (
+            partial(decode_records, classic=REDPANDA_GROUP)
+            if cluster.kind == REDPANDA
+            else decode_records
+        )
         if self.options.client_hash_key is None:
             return decode
         pseudonyms = Pseudonyms.of_reference(self.options.client_hash_key)
         return lambda keys, values: pseudonyms.of_records(decode(keys, values))
 
     def has_news(self, records: pa.RecordBatch) -> bool:
-        """Return whether one of some records is neither an offset commit nor a marker of a transaction: lag and costs
-        of rebalances are made once a minute.
+        """Return whether one of some records is neither an offset commit nor a marker of a
+        transaction: lag and costs of rebalances are made once a minute.
         """
         is_commit = pa.array(are_commits(records["key"]))
         return not pc.all(pc.or_(records["is_control"], is_commit)).as_py()

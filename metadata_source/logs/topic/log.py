@@ -34,7 +34,9 @@ class TopicLog(LogFormat):
 
     place = Place
     schema: ClassVar[pa.Schema]
-    """Beside what `decoder` and `aggregates` give, it has the columns of `Went`, of the records' offsets and times."""
+    """Beside what `decoder` and `aggregates` give, it has the columns of `Went`, of the records'
+    offsets and times.
+    """
     aggregated: ClassVar[str]
     """The column that says how many records are in aggregates."""
     made_for: ClassVar[str]
@@ -52,8 +54,8 @@ class TopicLog(LogFormat):
         raise NotImplementedError
 
     def has_news(self, records: pa.RecordBatch) -> bool:
-        """Return whether one of some records (schema `record_batches.RECORDS`) is worth a batch: the others wait for
-        it, or until `commitInterval` is over.
+        """Return whether one of some records (schema `record_batches.RECORDS`) is worth a batch:
+        the others wait for it, or until `commitInterval` is over.
         """
         raise NotImplementedError
 
@@ -77,19 +79,27 @@ class TopicLog(LogFormat):
         read_at: datetime,
         wait: Callable[[float], object],  # noqa: ARG002 - brokers have quotas of their own
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of spans, all read at once, those of each leader by one request after the other: records, what
-        they came to, and what was gone through. Raises LogError, after the request timeout without progress.
+        """Yield the rows of spans, all read at once, those of each leader by one request after the
+        other: records, what they came to, and what was gone through. Raises LogError, after the
+        request timeout without progress.
         """
-        decode, same = self.decoder(cluster), same_of(spans[0].cluster, spans[0].cluster_id, read_at)
+        decode, same = (
+            self.decoder(cluster),
+            same_of(spans[0].cluster, spans[0].cluster_id, read_at),
+        )
         with closing(LogWatcher(cluster, self.topic, self.options.request_timeout_ms)) as watcher:
             reading = Reading(watcher, spans, self.topic, self.aggregates())
             for records, aggregated, ended in reading.steps(self.options.request_timeout_ms / 1000):
                 if records:
-                    yield from self._in_columns(_record_rows(pa.Table.from_batches(records), decode), same)
+                    yield from self._in_columns(
+                        _record_rows(pa.Table.from_batches(records), decode), same
+                    )
                 yield from self._in_columns(aggregated, same)
                 yield from self.fates(ended, read_at)
 
-    def unread(self, span: Span, went: Literal["lost", "truncated"], read_at: datetime) -> Iterator[pa.RecordBatch]:
+    def unread(
+        self, span: Span, went: Literal["lost", "truncated"], read_at: datetime
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the row that says why nothing of a span was read."""
         yield from self.fates([Went(span, went, span.start, span.end)], read_at)
 
@@ -112,7 +122,9 @@ class TopicLog(LogFormat):
         yield from pa.Table.from_arrays(arrays, schema=self.schema).to_batches()
 
 
-def _record_rows(records: pa.Table, decode: Callable[[pa.Array, pa.Array], pa.RecordBatch]) -> pa.Table:
+def _record_rows(
+    records: pa.Table, decode: Callable[[pa.Array, pa.Array], pa.RecordBatch]
+) -> pa.Table:
     """Return the rows of some records: as `record_batches` has them, and `log_partition`."""
     records = records.combine_chunks()
     keys, values = (records[name].combine_chunks() for name in ("key", "value"))
@@ -129,7 +141,9 @@ def _record_rows(records: pa.Table, decode: Callable[[pa.Array, pa.Array], pa.Re
 
 @dataclass(slots=True)
 class Beginning:
-    """Looks at a log, and finds where one without a place is to begin. `name`: of the log, for people."""
+    """Looks at a log, and finds where one without a place is to begin. `name`: of the log, for
+    people.
+    """
 
     of: TopicLog
     name: str
@@ -138,22 +152,36 @@ class Beginning:
     is_absent: bool = False
 
     def look(self, place: Place | None) -> Log:
-        """Return what the log is now; with where it is to begin, if it has no place and is whole. Raises LogError."""
+        """Return what the log is now; with where it is to begin, if it has no place and is whole.
+        Raises LogError.
+        """
         seen = self.watcher.look(place)
         if self.is_absent != (not seen.partitions):
             self.is_absent = not seen.partitions
-            says = _ABSENT.format(self.of.made_for) if self.is_absent else "is there now, and is read"
+            says = (
+                _ABSENT.format(self.of.made_for) if self.is_absent else "is there now, and is read"
+            )
             self.of.logger.warning("%s %s", self.name, says)
-        # Not a partition later: one that is new to a place begins with its first record, wherever others were to begin.
+        # Not a partition later: one that is new to a place begins with its first record, wherever
+        # others were to begin.
         if place is not None or not seen.whole:
             return seen
-        first = self.watcher.starting(seen, self.of.options.starting) if self.resume_at is None else seen.begins
+        first = (
+            self.watcher.starting(seen, self.of.options.starting)
+            if self.resume_at is None
+            else seen.begins
+        )
         # A partition that was never read begins with its first record.
         known = self.resume_at or {}
-        return replace(seen, first=found(seen, {each: known.get(each, offset) for each, offset in first.items()}))
+        return replace(
+            seen,
+            first=found(seen, {each: known.get(each, offset) for each, offset in first.items()}),
+        )
 
     def wait(self, place: Place, seconds: float) -> Log | None:
-        """Return the log as it is once it has news, None if it has none for so long. Raises LogError."""
+        """Return the log as it is once it has news, None if it has none for so long. Raises
+        LogError.
+        """
         return self.watcher.wait(place, seconds)
 
     def interrupt(self) -> None:

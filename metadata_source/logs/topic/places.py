@@ -1,8 +1,9 @@
-"""How far a stream has come with each cluster's log, and what it is to read next. Nothing here asks Kafka.
+"""How far a stream has come with each cluster's log, and what it is to read next. Nothing here asks
+Kafka.
 
-A place is, for each partition, an offset and the leader epochs of the records before it (KIP-320). An offset alone does
-not tell a log that lost its end to an unclean election and has grown again. A place goes back only where the log did:
-that is a span to be recorded, not to be read.
+A place is, for each partition, an offset and the leader epochs of the records before it (KIP-320).
+An offset alone does not tell a log that lost its end to an unclean election and has grown again. A
+place goes back only where the log did: that is a span to be recorded, not to be read.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as its cluster tells of it: each partition's first offset and the one after its last, and its newest leader
-    epochs.
+    """A log as its cluster tells of it: each partition's first offset and the one after its last,
+    and its newest leader epochs.
 
-    No partitions: there is no log. `topic_id` is None before Kafka 2.8. A partition of `partitions` that `begins` and
-    `ends` lack has no leader: nothing is known of its offsets. One that `epochs` lacks has a leader that does not tell.
+    No partitions: there is no log. `topic_id` is None before Kafka 2.8. A partition of `partitions`
+    that `begins` and `ends` lack has no leader: nothing is known of its offsets. One that `epochs`
+    lacks has a leader that does not tell.
     """
 
     cluster_id: str | None
@@ -49,13 +51,15 @@ class Log:
         if self.whole:
             return None
         missing = sorted(self.partitions - (self.begins.keys() & self.ends.keys()))
-        return LogError("no_leader", f"no leader answers for partitions {', '.join(map(str, missing))}")
+        return LogError(
+            "no_leader", f"no leader answers for partitions {', '.join(map(str, missing))}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a stream continues in one cluster's log: `next` maps a partition to an offset, `epochs` to the leader
-    epochs of the records before it.
+    """Where a stream continues in one cluster's log: `next` maps a partition to an offset, `epochs`
+    to the leader epochs of the records before it.
     """
 
     cluster_id: str | None
@@ -69,12 +73,16 @@ class Place:
             "cluster_id": self.cluster_id,
             "topic_id": self.topic_id,
             "next": {str(partition): offset for partition, offset in sorted(self.next.items())},
-            "epochs": {str(partition): lineage for partition, lineage in sorted(self.epochs.items())},
+            "epochs": {
+                str(partition): lineage for partition, lineage in sorted(self.epochs.items())
+            },
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Place:
-        """Return the place that `to_json` wrote. Without `epochs`, as it was once written, no epoch is known."""
+        """Return the place that `to_json` wrote. Without `epochs`, as it was once written, no epoch
+        is known.
+        """
         return cls(
             value["cluster_id"],
             value["topic_id"],
@@ -86,19 +94,27 @@ class Place:
         )
 
     def since(self, before: Place, cluster: str) -> Iterator[Span]:
-        """Yield what lies between an earlier place and this one. A partition that is new here has been found, and
-        nothing of it is read yet.
+        """Yield what lies between an earlier place and this one. A partition that is new here has
+        been found, and nothing of it is read yet.
         """
         remade = is_remade(before.topic_id, self.topic_id)
         for partition, offset in before.next.items():
             if partition in self.next and (remade or self.next[partition] != offset):
-                yield Span(cluster, self.cluster_id, self.topic_id, partition, offset, self.next[partition], remade)
+                yield Span(
+                    cluster,
+                    self.cluster_id,
+                    self.topic_id,
+                    partition,
+                    offset,
+                    self.next[partition],
+                    remade,
+                )
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One partition's offsets from `start` up to `end` in one batch; with `end` before `start`, or `remade`, the log
-    was cut off.
+    """One partition's offsets from `start` up to `end` in one batch; with `end` before `start`, or
+    `remade`, the log was cut off.
     """
 
     cluster: str
@@ -117,7 +133,9 @@ class Span:
 
 
 def is_remade(before: str | None, now: str | None) -> bool:
-    """Whether a topic's ids are those of two topics. A cluster that is upgraded to Kafka 2.8 gives its topics ids."""
+    """Whether a topic's ids are those of two topics. A cluster that is upgraded to Kafka 2.8 gives
+    its topics ids.
+    """
     return None not in {before, now} and before != now
 
 
@@ -134,13 +152,16 @@ def _agreed(place: Place, log: Log, partition: int) -> int:
 
 def found(log: Log, first: Mapping[int, int]) -> Place:
     """Return the place at which the reading of a log begins: the offsets `first`."""
-    epochs = {partition: kept((), log.epochs.get(partition, ()), offset) for partition, offset in first.items()}
+    epochs = {
+        partition: kept((), log.epochs.get(partition, ()), offset)
+        for partition, offset in first.items()
+    }
     return Place(log.cluster_id, log.topic_id, first, _known(epochs))
 
 
 def advance(place: Place, log: Log, limit: int | None = None) -> Place:
-    """Return the place at the end of the next batch: some `limit` offsets on, all partitions together, and at least one
-    of each.
+    """Return the place at the end of the next batch: some `limit` offsets on, all partitions
+    together, and at least one of each.
 
     A partition that is new has its first offset as its place. One without a leader keeps its place.
     """
@@ -149,12 +170,22 @@ def advance(place: Place, log: Log, limit: int | None = None) -> Place:
     if place.next and is_remade(place.topic_id, log.topic_id):
         return found(log, log.begins) if log.whole else place
     led = [partition for partition in log.begins if partition in log.ends]
-    agreed = {partition: _agreed(place, log, partition) for partition in led if partition in place.next}
-    # Where the log was cut off before its place, the place goes back, and the next batch reads on from there.
-    following = {partition: offset for partition, offset in agreed.items() if offset < place.next[partition]}
+    agreed = {
+        partition: _agreed(place, log, partition) for partition in led if partition in place.next
+    }
+    # Where the log was cut off before its place, the place goes back, and the next batch reads on
+    # from there.
+    following = {
+        partition: offset for partition, offset in agreed.items() if offset < place.next[partition]
+    }
     # What is gone before it could be read takes nobody's time.
-    begins = {partition: max(place.next.get(partition, 0), log.begins[partition]) for partition in led}
-    left = {partition: log.ends[partition] - begins[partition] for partition in agreed.keys() - following.keys()}
+    begins = {
+        partition: max(place.next.get(partition, 0), log.begins[partition]) for partition in led
+    }
+    left = {
+        partition: log.ends[partition] - begins[partition]
+        for partition in agreed.keys() - following.keys()
+    }
     share = 1.0 if limit is None else min(1.0, limit / max(1, sum(left.values())))
     following |= {
         partition: min(log.ends[partition], begins[partition] + math.ceil(todo * share))

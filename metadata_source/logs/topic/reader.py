@@ -1,7 +1,7 @@
 """From spans of a topic's offsets to its records, each of which is read or lost once.
 
-The end of a span is an offset, not a record: there may be none, where records were compacted away or are markers of
-transactions.
+The end of a span is an offset, not a record: there may be none, where records were compacted away
+or are markers of transactions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ _TRIES: Final = 3
 """How many times a batch is fetched before it counts as one that nobody can read."""
 _TIMEOUTS: Final = 10
 _LEAST_PACE: Final = 100
-"""Offsets a second, beside ten times `requestTimeout`: a cluster that is slower holds up the others of its batch."""
+"""Offsets a second, beside ten times `requestTimeout`: a cluster that is slower holds up the others
+of its batch.
+"""
 
 
 class Records(NamedTuple):
@@ -75,8 +77,8 @@ class Aggregates(Protocol):
 
 
 class Went(NamedTuple):
-    """The fate of the offsets of a span from `offset` up to `next_offset`; of those that were read, how many count in
-    aggregates, how many are records, and how many have neither.
+    """The fate of the offsets of a span from `offset` up to `next_offset`; of those that were read,
+    how many count in aggregates, how many are records, and how many have neither.
     """
 
     span: Span
@@ -103,13 +105,15 @@ class _At:
         return self.position >= self.span.end
 
     def pass_over(self, to: int, error: str | None = None) -> Iterator[Went]:
-        """Count up to the position, and continue at `to`, which is the position unless offsets were lost; by what
-        `error`, if they are in the log and cannot be read.
+        """Count up to the position, and continue at `to`, which is the position unless offsets were
+        lost; by what `error`, if they are in the log and cannot be read.
         """
         position, done = self.position, self.aggregated + self.records
         if position > self.since:
             holes = position - self.since - done
-            yield Went(self.span, "read", self.since, position, self.aggregated, self.records, holes)
+            yield Went(
+                self.span, "read", self.since, position, self.aggregated, self.records, holes
+            )
         if to > position:
             yield Went(self.span, "lost", position, to, error=error)
         self.position = self.since = to
@@ -119,7 +123,9 @@ class _At:
 class Reading:
     """Reads spans of a log side by side, each until its end."""
 
-    def __init__(self, watcher: LogWatcher, spans: Sequence[Span], topic: str, aggregates: Aggregates) -> None:
+    def __init__(
+        self, watcher: LogWatcher, spans: Sequence[Span], topic: str, aggregates: Aggregates
+    ) -> None:
         self._watcher = watcher
         self._topic = topic
         self._ahead = {span.partition: _At(span) for span in spans}
@@ -131,13 +137,17 @@ class Reading:
         self._is_out_of_range = False
         self._problem = ""
         self._tries: dict[int, tuple[int, int]] = {}
-        """By partition, the position at which a batch could not be read last, and how many times it came so."""
+        """By partition, the position at which a batch could not be read last, and how many times it
+        came so.
+        """
         self._cut_off: set[int] = set()
         """The partitions of which bytes came last, and no batch that ends in them."""
 
-    def steps(self, timeout_s: float) -> Iterator[tuple[list[pa.RecordBatch], pa.Table, list[Went]]]:
-        """Yield records that are in no aggregate, some at a time, rows of aggregates, and what ended with them. Raises
-        LogError, after `timeout_s` without progress.
+    def steps(
+        self, timeout_s: float
+    ) -> Iterator[tuple[list[pa.RecordBatch], pa.Table, list[Went]]]:
+        """Yield records that are in no aggregate, some at a time, rows of aggregates, and what
+        ended with them. Raises LogError, after `timeout_s` without progress.
         """
         deadline = time.monotonic() + timeout_s
         offsets = sum(at.span.end - at.position for at in self._ahead.values())
@@ -166,8 +176,8 @@ class Reading:
         return flushed
 
     def _answers(self, deadline: float) -> Iterator[list[dict[str, Any]]]:
-        """Yield what each leader has next of its partitions, all asked side by side; nothing if that is to be tried
-        again. Raises LogError.
+        """Yield what each leader has next of its partitions, all asked side by side; nothing if
+        that is to be tried again. Raises LogError.
         """
         if not self._leaders:
             try:
@@ -176,7 +186,11 @@ class Reading:
                 if error.retry is not Retry.AGAIN:
                     raise
         offsets = {
-            address: {each: self._ahead[each.partition].position for each in led if each.partition in self._ahead}
+            address: {
+                each: self._ahead[each.partition].position
+                for each in led
+                if each.partition in self._ahead
+            }
             for address, led in self._leaders.items()
         }
         asked = [(address, of_leader) for address, of_leader in offsets.items() if of_leader]
@@ -204,16 +218,26 @@ class Reading:
         time.sleep(_WAIT_S)
 
     def _take(self, answers: list[dict[str, Any]], until: float) -> bool:
-        """Go past what a leader has answered, as far as it is read by `until`. Return whether a partition has moved on.
-        Raises LogError.
+        """Go past what a leader has answered, as far as it is read by `until`. Return whether a
+        partition has moved on. Raises LogError.
         """
         good = [each for each in answers if not self._is_refused(each)]
         data = {each["partition_index"]: each["records"] for each in good if each["records"]}
-        before = {each["partition_index"]: self._ahead[each["partition_index"]].position for each in good}
-        skipping = {each for each, position in before.items() if self._tries.get(each) == (position, _TRIES - 1)}
+        before = {
+            each["partition_index"]: self._ahead[each["partition_index"]].position for each in good
+        }
+        skipping = {
+            each
+            for each, position in before.items()
+            if self._tries.get(each) == (position, _TRIES - 1)
+        }
         # The leader itself cannot read its log: it stumbles over a batch's length.
         corrupt = (
-            Unreadable(each["partition_index"], None, f"error {_CORRUPT_MESSAGE} ({error_name(_CORRUPT_MESSAGE)})")
+            Unreadable(
+                each["partition_index"],
+                None,
+                f"error {_CORRUPT_MESSAGE} ({error_name(_CORRUPT_MESSAGE)})",
+            )
             for each in good
             if each["error_code"]
         )
@@ -227,7 +251,8 @@ class Reading:
             if time.monotonic() > until:
                 break  # the rest comes again
         if not data:
-            # Records that were compacted away, up to where the log ends: else one partition at least has some.
+            # Records that were compacted away, up to where the log ends: else one partition at
+            # least has some.
             for each in good:
                 if not each["error_code"]:
                     at = self._ahead[each["partition_index"]]
@@ -236,7 +261,11 @@ class Reading:
             partition not in self._ahead or self._ahead[partition].position > position
             for partition, position in before.items()
         )
-        self._cut_off |= {each for each in data if each in self._ahead and self._ahead[each].position == before[each]}
+        self._cut_off |= {
+            each
+            for each in data
+            if each in self._ahead and self._ahead[each].position == before[each]
+        }
         self._end([each for each in before if each in self._ahead and self._ahead[each].is_at_end])
         for partition in data.keys() & self._ahead.keys():
             # One whose batch is too large beside the others has its turn as the first one.
@@ -244,7 +273,9 @@ class Reading:
         return has_moved
 
     def _try_again(self, partition: int) -> None:
-        """Note that a batch was bad: perhaps by its way here, and perhaps another broker has a better log by now."""
+        """Note that a batch was bad: perhaps by its way here, and perhaps another broker has a
+        better log by now.
+        """
         known, tries = self._tries.get(partition, (-1, 0))
         position = self._ahead[partition].position
         self._tries[partition] = position, tries + 1 if known == position else 1
@@ -272,7 +303,11 @@ class Reading:
 
     def _pass(self, found: Answered) -> None:
         """Go past records."""
-        spans = {partition: self._ahead[partition] for partition in found.after if partition in self._ahead}
+        spans = {
+            partition: self._ahead[partition]
+            for partition in found.after
+            if partition in self._ahead
+        }
         if not spans:
             return
         numbers = np.array(sorted(spans), dtype=np.int64)
@@ -280,7 +315,9 @@ class Reading:
         offsets = found.records["offset"].to_numpy()
         firsts = np.array([spans[number].position for number in numbers.tolist()])
         ends = np.array([spans[number].span.end for number in numbers.tolist()])
-        is_wanted = (numbers[at] == found.partitions) & (offsets >= firsts[at]) & (offsets < ends[at])
+        is_wanted = (
+            (numbers[at] == found.partitions) & (offsets >= firsts[at]) & (offsets < ends[at])
+        )
         records, partitions, producers = found.records, found.partitions, found.producers
         if not is_wanted.all():
             records = records.filter(pa.array(is_wanted))
@@ -298,7 +335,10 @@ class Reading:
             )
         )
         is_record = ~is_aggregated & ~is_control
-        of_each = (np.bincount(at[which], minlength=len(numbers)).tolist() for which in (is_aggregated, is_record))
+        of_each = (
+            np.bincount(at[which], minlength=len(numbers)).tolist()
+            for which in (is_aggregated, is_record)
+        )
         for number, aggregated, rows in zip(numbers.tolist(), *of_each, strict=True):
             one = spans[number]
             one.aggregated += aggregated
@@ -306,7 +346,9 @@ class Reading:
             one.position = max(one.position, min(one.span.end, found.after[number]))
         if is_record.any():
             others = records.filter(pa.array(is_record))
-            self._records.append(others.append_column("log_partition", pa.array(partitions[is_record])))
+            self._records.append(
+                others.append_column("log_partition", pa.array(partitions[is_record]))
+            )
             self._count += len(others)
             self._size += pc.sum(pc.binary_length(others["value"])).as_py() or 0
 
@@ -325,8 +367,8 @@ class Reading:
             del self._ahead[partition]
 
     def _look_into(self, *, late: bool) -> bool:
-        """Find out why nothing comes: the log may have lost what is next; return whether it has. Raises LogError
-        where it is `late` and not that.
+        """Find out why nothing comes: the log may have lost what is next; return whether it has.
+        Raises LogError where it is `late` and not that.
         """
         self._is_out_of_range = False
         resumed: dict[int, int] = {}
@@ -343,7 +385,9 @@ class Reading:
             self._lose(partition, to)
         if not resumed and late and self._cut_off:
             for partition in self._cut_off:
-                self._skip(Unreadable(partition, None, "length: more bytes than the leader answers with"))
+                self._skip(
+                    Unreadable(partition, None, "length: more bytes than the leader answers with")
+                )
             return True
         if not resumed and late:
             position = next(iter(self._ahead.values())).position
@@ -359,11 +403,14 @@ class Reading:
         return LogError("timeout", f"{where}: {problem}")
 
     def _resumption(self, log: Log, at: _At, *, late: bool) -> int | None:
-        """Return where to continue if the log has lost what is next; None if it has not, or if that is not known."""
+        """Return where to continue if the log has lost what is next; None if it has not, or if that
+        is not known.
+        """
         begin, end = log.begins.get(at.span.partition), log.ends.get(at.span.partition)
         if is_remade(at.span.topic_id, log.topic_id) or (late and not log.partitions):
             return at.span.end
         if begin is not None and begin > at.position:
             return min(begin, at.span.end)
-        # A new leader does not say where its log ends before it knows (KIP-207): then what it lacks is lost.
+        # A new leader does not say where its log ends before it knows (KIP-207): then what it lacks
+        # is lost.
         return at.span.end if late and end is not None and end < at.span.end else None

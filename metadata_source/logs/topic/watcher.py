@@ -1,5 +1,5 @@
-"""Asks a cluster for its log: where each partition begins and ends, under which leader epochs it was written, and its
-records. Each partition's leader is asked, over one connection a broker.
+"""Asks a cluster for its log: where each partition begins and ends, under which leader epochs it
+was written, and its records. Each partition's leader is asked, over one connection a broker.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _all_news(_: pa.RecordBatch) -> bool:
 
 
 class LogWatcher:
-    """Asks one cluster about its log, again and again; keeps its connections. Of one thread at a time, but for
-    `interrupt`.
+    """Asks one cluster about its log, again and again; keeps its connections. Of one thread at a
+    time, but for `interrupt`.
     """
 
     def __init__(
@@ -82,9 +82,11 @@ class LogWatcher:
         """Ask nobody yet. `has_news`: of records, for `wait`."""
         self._topic = topic
         self._timeout_s = timeout_ms / 1000
-        # `maxResponseBytes` bounds answers about metadata, this those of a log. As looks and reads have the same
-        # cluster, they share its token.
-        reached = replace(cluster, max_response_bytes=max(cluster.max_response_bytes, _LARGEST_ANSWER))
+        # `maxResponseBytes` bounds answers about metadata, this those of a log. As looks and reads
+        # have the same cluster, they share its token.
+        reached = replace(
+            cluster, max_response_bytes=max(cluster.max_response_bytes, _LARGEST_ANSWER)
+        )
         # Who answers says who the brokers are: no topic is asked for.
         self._poller = Poller(reached, NO_TOPIC, timeout_ms, needs_id=True)
         self._leaders: dict[Address, list[Led]] = {}
@@ -95,8 +97,8 @@ class LogWatcher:
         self._long_fetch = LongFetch(reached, topic, has_news)
 
     def look(self, place: Place | None = None) -> Log:
-        """Return what the log is now; its epochs as far back as it takes to compare it with what was read before
-        `place`. Raises LogError.
+        """Return what the log is now; its epochs as far back as it takes to compare it with what
+        was read before `place`. Raises LogError.
         """
         deadline = time.monotonic() + self._timeout_s
         self._last = None
@@ -108,8 +110,8 @@ class LogWatcher:
         return self._last
 
     def wait(self, place: Place, seconds: float) -> Log | None:
-        """Return the log as it is once something comes that is news, None if nothing like it came for so long. Raises
-        LogError where it is to be looked at again.
+        """Return the log as it is once something comes that is news, None if nothing like it came
+        for so long. Raises LogError where it is to be looked at again.
         """
         if self._last is None or not self._leaders:
             raise LogError("no_leader", "no leader is known")
@@ -135,21 +137,29 @@ class LogWatcher:
             raise _refused(error) from None
         return self._leaders
 
-    def fetch(self, address: Address, offsets: Mapping[Led, int], deadline: float) -> list[dict[str, Any]]:
-        """Return what a leader has of partitions from offsets on, open transactions too (partitions of Fetch's
-        response; none while it throttles). Raises PollError.
+    def fetch(
+        self, address: Address, offsets: Mapping[Led, int], deadline: float
+    ) -> list[dict[str, Any]]:
+        """Return what a leader has of partitions from offsets on, open transactions too (partitions
+        of Fetch's response; none while it throttles). Raises PollError.
 
         Threads may ask different brokers at once.
         """
-        partitions = [FetchFrom(each.partition, offset, each.epoch) for each, offset in offsets.items()]
-        question = fetch(self._topic, partitions, most_bytes=_ANSWER_BYTES, partition_bytes=_PARTITION_BYTES)
+        partitions = [
+            FetchFrom(each.partition, offset, each.epoch) for each, offset in offsets.items()
+        ]
+        question = fetch(
+            self._topic, partitions, most_bytes=_ANSWER_BYTES, partition_bytes=_PARTITION_BYTES
+        )
         answer = self._poller.visit(address, question, deadline)
         if answer.error_code:
             where, code = format_address(address), answer.error_code
             raise PollError("broker_error", f"{where}: error {code} ({error_name(code)})")
         return [each.to_dict(json=False) for topic in answer.responses for each in topic.partitions]
 
-    def starting(self, log: Log, starting: Literal["earliest", "latest"] | int) -> Mapping[int, int]:
+    def starting(
+        self, log: Log, starting: Literal["earliest", "latest"] | int
+    ) -> Mapping[int, int]:
         """Return the offsets to begin at, of the partitions with a leader. Raises LogError."""
         if starting == "earliest":
             return log.begins
@@ -165,7 +175,10 @@ class LogWatcher:
         if log.ends.keys() - offsets.keys():
             raise LogError("no_leader", "not all partitions say where they are to be read from")
         # -1: nothing so late.
-        return {partition: end if offsets[partition] < 0 else offsets[partition] for partition, end in log.ends.items()}
+        return {
+            partition: end if offsets[partition] < 0 else offsets[partition]
+            for partition, end in log.ends.items()
+        }
 
     def close(self) -> None:
         """Close the connections."""
@@ -186,26 +199,33 @@ class LogWatcher:
         topic: dict[str, Any] = next(iter(metadata.topics.to_pylist()), {})
         self._check_read(topic, deadline)
         has_epochs = (poll.api_version or 0) >= TRUSTED_EPOCHS_VERSION
-        brokers = {row["broker_id"]: (row["host"], row["port"]) for row in metadata.brokers.to_pylist()}
+        brokers = {
+            row["broker_id"]: (row["host"], row["port"]) for row in metadata.brokers.to_pylist()
+        }
         partitions = metadata.partitions.to_pylist()
         leaders: dict[Address, list[Led]] = {}
         for each in partitions:
             if each["leader"] in brokers:
                 epoch = each["leader_epoch"] if has_epochs else NO_EPOCH
-                leaders.setdefault(brokers[each["leader"]], []).append(Led(each["partition"], epoch))
+                leaders.setdefault(brokers[each["leader"]], []).append(
+                    Led(each["partition"], epoch)
+                )
         self._leaders = leaders
         if topic.get("topic_id") != self._topic_id:
             self._topic_id, self._lineages = topic.get("topic_id"), {}
         return poll.cluster_id, frozenset(each["partition"] for each in partitions)
 
     def _check_read(self, topic: Mapping[str, Any], deadline: float) -> None:
-        """Raise PollError unless the topic may be read: with DESCRIBE alone everything but that would work."""
+        """Raise PollError unless the topic may be read: with DESCRIBE alone everything but that
+        would work.
+        """
         allowed, code = topic.get("authorized_operations"), topic.get("error_code")
         if code in DENIED:
             missing = True
         elif code or allowed is None or allowed == _NOT_TOLD:
-            # A broker before Kafka 2.3, or another software, or no topic: one that may not be described is left out of
-            # an answer about all topics. Beside an error the operations mean nothing.
+            # A broker before Kafka 2.3, or another software, or no topic: one that may not be
+            # described is left out of an answer about all topics. Beside an error the operations
+            # mean nothing.
             missing = fetch_error(self._poller.ask(read_probe(self._topic), deadline)) in DENIED
         else:
             missing = not allowed & _READ
@@ -215,7 +235,9 @@ class LogWatcher:
     def _of_leaders(
         self, ours: Mapping[int, Lineage], deadline: float
     ) -> tuple[dict[int, int], dict[int, int], dict[int, Lineage]]:
-        """Return begins, ends and epochs of the partitions whose leaders answer. Raises PollError if none does."""
+        """Return begins, ends and epochs of the partitions whose leaders answer. Raises PollError
+        if none does.
+        """
         begins: dict[int, int] = {}
         ends: dict[int, int] = {}
         epochs: dict[int, Lineage] = {}
@@ -225,13 +247,22 @@ class LogWatcher:
             try:
                 first = self._offsets(address, led, EARLIEST, deadline)
                 last = self._offsets(address, led, LATEST, deadline)
-                told = self._epochs(address, [each for each in led if each.partition in first], first, ours, deadline)
+                told = self._epochs(
+                    address,
+                    [each for each in led if each.partition in first],
+                    first,
+                    ours,
+                    deadline,
+                )
             except PollError as error:
                 failed.append(error)
                 return
             for each in led:
                 if each.partition in first.keys() & last.keys() & told.keys():
-                    begins[each.partition], ends[each.partition] = first[each.partition], last[each.partition]
+                    begins[each.partition], ends[each.partition] = (
+                        first[each.partition],
+                        last[each.partition],
+                    )
                     epochs[each.partition] = told[each.partition]
 
         side_by_side(self._leaders.items(), lambda leader: ask(*leader), "leaders")
@@ -239,13 +270,19 @@ class LogWatcher:
             raise failed[0]
         return begins, ends, epochs
 
-    def _offsets(self, address: Address, led: Iterable[Led], when: int, deadline: float) -> dict[int, int]:
-        """Return the offset at a time, or at an end of the log, of the partitions of which this broker tells it."""
-        # The latest is the high watermark: an open transaction must not hide what coordinators write, which is never
-        # part of one.
-        answer = self._poller.visit(address, questions.ends([(self._topic, led)], when), deadline).response
-        # Another partition's leader may well answer: where there is an error, the offset is not known now. A new leader
-        # does not say where its log ends before it knows (KIP-207).
+    def _offsets(
+        self, address: Address, led: Iterable[Led], when: int, deadline: float
+    ) -> dict[int, int]:
+        """Return the offset at a time, or at an end of the log, of the partitions of which this
+        broker tells it.
+        """
+        # The latest is the high watermark: an open transaction must not hide what coordinators
+        # write, which is never part of one.
+        answer = self._poller.visit(
+            address, questions.ends([(self._topic, led)], when), deadline
+        ).response
+        # Another partition's leader may well answer: where there is an error, the offset is not
+        # known now. A new leader does not say where its log ends before it knows (KIP-207).
         told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
         return {each.partition_index: each.offset for each in told}
 
@@ -257,10 +294,19 @@ class LogWatcher:
         ours: Mapping[int, Lineage],
         deadline: float,
     ) -> dict[int, Lineage]:
-        """Return the newest epochs of partitions, as far back as one is known here: as their leader tells them."""
-        told = {each: self._lineages.get(each, ((each.epoch, OPEN),)) if each.epoch != NO_EPOCH else () for each in led}
-        while asked := [each for each in told if is_short(ours.get(each.partition, ()), told[each])]:
-            answers = self._ends_of_epochs(address, {each: told[each][0][0] - 1 for each in asked}, deadline)
+        """Return the newest epochs of partitions, as far back as one is known here: as their leader
+        tells them.
+        """
+        told = {
+            each: self._lineages.get(each, ((each.epoch, OPEN),)) if each.epoch != NO_EPOCH else ()
+            for each in led
+        }
+        while asked := [
+            each for each in told if is_short(ours.get(each.partition, ()), told[each])
+        ]:
+            answers = self._ends_of_epochs(
+                address, {each: told[each][0][0] - 1 for each in asked}, deadline
+            )
             for each in asked:
                 if each.partition in answers:
                     epoch, end = answers[each.partition]
@@ -274,7 +320,9 @@ class LogWatcher:
     def _ends_of_epochs(
         self, address: Address, epochs: Mapping[Led, int], deadline: float
     ) -> dict[int, tuple[int, int]]:
-        """Return, of the last epoch that a leader has up to the one asked for, which it is and where it ends."""
+        """Return, of the last epoch that a leader has up to the one asked for, which it is and
+        where it ends.
+        """
         topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         partitions = [
             topic.OffsetForLeaderPartition(
@@ -282,7 +330,10 @@ class LogWatcher:
             )
             for each, epoch in epochs.items()
         ]
-        fields = {"replica_id": CONSUMER, "topics": [topic(topic=self._topic, partitions=partitions)]}
+        fields = {
+            "replica_id": CONSUMER,
+            "topics": [topic(topic=self._topic, partitions=partitions)],
+        }
         answer = self._poller.visit(
             address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline
         )

@@ -1,4 +1,6 @@
-"""What a batch of the stream holds, by its offsets and the entries of a spool: no files, no Spark."""
+"""What a batch of the stream holds, by its offsets and the entries of a spool: no files, no
+Spark.
+"""
 
 from dataclasses import replace
 
@@ -7,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metadata_source.recorder import batches
-from metadata_source.recorder.batches import CLOCK, HANDED_OVER, LOST, Gap, batch, continues, planned
+from metadata_source.recorder.batches import (
+    CLOCK,
+    HANDED_OVER,
+    LOST,
+    Gap,
+    batch,
+    continues,
+    planned,
+)
 from metadata_source.recorder.news import News
 from metadata_source.recorder.offsets import Offset, Span
 from metadata_source.recorder.spool import Entry
@@ -96,11 +106,14 @@ def test_polls_that_the_spool_lacks_are_one_row_and_the_rest_counts_from_a_key_f
     start = plan(Offset(), made.entries[:1], after=0)
     end = plan(start, made.entries[1:])
     found = batch(start, end, made.but(3, 4))
-    assert {entry.seq: n for n, entry in found.polls} == {2: 1, 6: 5, 8: 7, 9: 8}, "a failed poll is no difference"
+    assert {entry.seq: n for n, entry in found.polls} == {2: 1, 6: 5, 8: 7, 9: 8}, (
+        "a failed poll is no difference"
+    )
     assert found.gaps == [Gap("east", 4, 3, LOST, 4_000), Gap("east", 6, 1, LOST, 6_000)]
     assert found.waits == {}
     assert found.gaps[0].error == (
-        "3 polls recorded here, and the spool has lost them, or the polls whose differences they are"
+        "3 polls recorded here, and the spool has lost them, or the polls whose differences they "
+        "are"
     )
     assert found.gaps[1].error.startswith("1 poll recorded here")
 
@@ -153,7 +166,9 @@ def test_a_cluster_whose_first_polls_were_lost_begins_with_a_key_frame():
 
 
 def test_another_session_counts_from_its_first_key_frame_after_what_the_stream_has():
-    """A on, B elsewhere, A again: what A has not committed is one row of each cluster, and numbers carry on."""
+    """A on, B elsewhere, A again: what A has not committed is one row of each cluster, and numbers
+    carry on.
+    """
     made = Made()
     made.series("east", "K..")
     of_b = replace(plan(Offset(), made.entries, after=0), session=B)
@@ -168,7 +183,8 @@ def test_another_session_counts_from_its_first_key_frame_after_what_the_stream_h
     assert {entry.seq: n for n, entry in found.polls} == {6: 8, 7: 9, 8: 0, 9: 1, 10: 0}
     assert found.gaps == [Gap("east", 7, 5, HANDED_OVER, 4_000)]
     assert found.gaps[0].error == (
-        "5 polls recorded here, and not committed before another machine, or another stream, took over"
+        "5 polls recorded here, and not committed before another machine, or another stream, took "
+        "over"
     )
     assert (end.from_ms, end.to_ms) == (0, 9_000)
 
@@ -181,7 +197,10 @@ def test_a_failed_poll_after_what_was_handed_over_is_had_though_no_key_frame_has
     end = plan(of_b, made.entries, after=1)
     found = batch(of_b, end, made.entries)
     assert {entry.seq: n for n, entry in found.polls} == {3: 3}
-    assert [(gap.n, gap.count, gap.kind) for gap in found.gaps] == [(2, 2, HANDED_OVER), (4, 1, HANDED_OVER)]
+    assert [(gap.n, gap.count, gap.kind) for gap in found.gaps] == [
+        (2, 2, HANDED_OVER),
+        (4, 1, HANDED_OVER),
+    ]
     assert end.waits == found.waits == {"east": HANDED_OVER}
 
 
@@ -211,10 +230,13 @@ def test_polls_by_a_clock_that_was_ahead_are_left_out_until_a_key_frame_of_a_bel
     start = plan(Offset(), made.entries[:1], after=0)
     end = plan(start, made.entries[1:], doubted=(0.5, 3.5))
     found = batch(start, end, made.entries)
-    assert {entry.seq: n for n, entry in found.polls} == {4: 3, 6: 5, 7: 6}, "the failed poll says itself why"
+    assert {entry.seq: n for n, entry in found.polls} == {4: 3, 6: 5, 7: 6}, (
+        "the failed poll says itself why"
+    )
     assert found.gaps == [Gap("east", 2, 2, CLOCK, 2_000), Gap("east", 4, 1, CLOCK, 4_000)]
     assert (
-        found.gaps[0].error == "2 polls recorded here by a clock that was ahead, before the polls that are kept said so"
+        found.gaps[0].error
+        == "2 polls recorded here by a clock that was ahead, before the polls that are kept said so"
     )
 
 
@@ -242,14 +264,23 @@ def test_a_batch_takes_no_more_than_it_may(monkeypatch):
 
 
 ENTRIES = st.lists(
-    st.tuples(st.sampled_from(["east", "west", "north"]), st.sampled_from(["", "K", "F"])), min_size=1, max_size=40
+    st.tuples(st.sampled_from(["east", "west", "north"]), st.sampled_from(["", "K", "F"])),
+    min_size=1,
+    max_size=40,
 )
 
 
 @settings(max_examples=examples(100))
-@given(ENTRIES, st.lists(st.integers(1, 8), min_size=1, max_size=10), st.sets(st.integers(1, 40)), st.integers(0, 12))
+@given(
+    ENTRIES,
+    st.lists(st.integers(1, 8), min_size=1, max_size=10),
+    st.sets(st.integers(1, 40)),
+    st.integers(0, 12),
+)
 def test_each_poll_is_had_once_or_counted_however_batches_are_cut(made_of, cuts, gone, skipped):
-    """Numbers of a cluster have no holes; a difference is never had after a poll that nobody has."""
+    """Numbers of a cluster have no holes; a difference is never had after a poll that nobody
+    has.
+    """
     made = Made()
     for number, (cluster, flags) in enumerate(made_of):
         made.add(cluster, number, flags)

@@ -10,10 +10,17 @@ GOOD, TIMEOUT, TLS = Poll(broker="a:1"), Poll(error_kind="timeout"), Poll(error_
 
 
 def behind(*brokers: str, is_behind: bool | None = True) -> Poll:
-    return Poll(broker="a:1", witnesses=tuple(Witness(None, each, is_behind=is_behind) for each in brokers))
+    return Poll(
+        broker="a:1", witnesses=tuple(Witness(None, each, is_behind=is_behind) for each in brokers)
+    )
 
 
-def entry(poll: Poll, digest: bytes | None = None, at_s: float = 1_000.0, **beside: tuple[str, bytes | None]):
+def entry(
+    poll: Poll,
+    digest: bytes | None = None,
+    at_s: float = 1_000.0,
+    **beside: tuple[str, bytes | None],
+):
     return at_s, poll, digest, beside
 
 
@@ -34,38 +41,88 @@ QUIET = entry(GOOD, ONE, groups=("ok", ONE), offsets=("ok", None))
         pytest.param([QUIET, entry(TIMEOUT), QUIET], "NEWS", id="recovers with the same answer"),
         pytest.param([QUIET, entry(OVERLAPPED)], "QUIET", id="was not sent"),
         pytest.param([QUIET, entry(OVERLAPPED), QUIET], "QUIET", id="is sent again"),
-        pytest.param([entry(TIMEOUT), entry(OVERLAPPED), entry(TIMEOUT)], "QUIET", id="fails as before, one not sent"),
-        pytest.param([entry(TIMEOUT), entry(OVERLAPPED), QUIET], "NEWS", id="recovers after one not sent"),
+        pytest.param(
+            [entry(TIMEOUT), entry(OVERLAPPED), entry(TIMEOUT)],
+            "QUIET",
+            id="fails as before, one not sent",
+        ),
+        pytest.param(
+            [entry(TIMEOUT), entry(OVERLAPPED), QUIET], "NEWS", id="recovers after one not sent"
+        ),
         pytest.param([QUIET, entry(behind("b:1"), ONE)], "NEWS", id="a broker is behind"),
-        pytest.param([QUIET, entry(behind("b:1"), ONE), entry(behind("b:1"), ONE)], "QUIET", id="is still behind"),
-        pytest.param([QUIET, entry(behind("b:1"), ONE), QUIET], "QUIET", id="was behind, and is not asked"),
-        pytest.param([entry(behind("b:1"), ONE), entry(behind("b:1", "c:1"), ONE)], "NEWS", id="another is behind too"),
         pytest.param(
-            [entry(behind("b:1"), ONE), entry(behind("b:1", is_behind=False), ONE)], "NEWS", id="has followed"
+            [QUIET, entry(behind("b:1"), ONE), entry(behind("b:1"), ONE)],
+            "QUIET",
+            id="is still behind",
         ),
         pytest.param(
-            [entry(behind("b:1"), ONE), entry(behind("b:1", is_behind=None), ONE)], "QUIET", id="nobody knows"
+            [QUIET, entry(behind("b:1"), ONE), QUIET], "QUIET", id="was behind, and is not asked"
         ),
-        pytest.param([entry(behind("b:1"), ONE), entry(Poll(broker="b:1"), ONE)], "NEWS", id="answers for itself"),
+        pytest.param(
+            [entry(behind("b:1"), ONE), entry(behind("b:1", "c:1"), ONE)],
+            "NEWS",
+            id="another is behind too",
+        ),
+        pytest.param(
+            [entry(behind("b:1"), ONE), entry(behind("b:1", is_behind=False), ONE)],
+            "NEWS",
+            id="has followed",
+        ),
+        pytest.param(
+            [entry(behind("b:1"), ONE), entry(behind("b:1", is_behind=None), ONE)],
+            "QUIET",
+            id="nobody knows",
+        ),
+        pytest.param(
+            [entry(behind("b:1"), ONE), entry(Poll(broker="b:1"), ONE)],
+            "NEWS",
+            id="answers for itself",
+        ),
         pytest.param([QUIET, entry(GOOD, ONE, groups=("ok", OTHER))], "NEWS", id="groups differ"),
-        pytest.param([QUIET, entry(GOOD, ONE, groups=("ok: 1 of 2 groups", ONE))], "QUIET", id="another line"),
-        pytest.param([QUIET, entry(GOOD, ONE, groups=("failed: x", None))], "NEWS", id="a question fails"),
         pytest.param(
-            [QUIET, entry(GOOD, ONE, groups=("failed: 1.5 s", None)), entry(GOOD, ONE, groups=("failed: 2 s", None))],
+            [QUIET, entry(GOOD, ONE, groups=("ok: 1 of 2 groups", ONE))], "QUIET", id="another line"
+        ),
+        pytest.param(
+            [QUIET, entry(GOOD, ONE, groups=("failed: x", None))], "NEWS", id="a question fails"
+        ),
+        pytest.param(
+            [
+                QUIET,
+                entry(GOOD, ONE, groups=("failed: 1.5 s", None)),
+                entry(GOOD, ONE, groups=("failed: 2 s", None)),
+            ],
             "QUIET",
             id="a question fails again",
         ),
         pytest.param(
-            [QUIET, entry(GOOD, ONE, groups=("failed: x", None)), entry(GOOD, ONE, groups=("not_allowed", None))],
+            [
+                QUIET,
+                entry(GOOD, ONE, groups=("failed: x", None)),
+                entry(GOOD, ONE, groups=("not_allowed", None)),
+            ],
             "NEWS",
             id="a question fails in another way",
         ),
-        pytest.param([QUIET, entry(GOOD, ONE, groups=("failed: put off: x", None))], "QUIET", id="was not asked"),
-        pytest.param([QUIET, entry(GOOD, ONE, offsets=("ok: 3 of 4", None))], "QUIET", id="offsets have no digest"),
-        pytest.param([QUIET, entry(GOOD, ONE, offsets=("failed: x", None))], "NEWS", id="offsets fail"),
-        pytest.param([QUIET, entry(GOOD, ONE, quorum=("ok", ONE))], "NEWS", id="the first answer of its kind"),
         pytest.param(
-            [QUIET, entry(GOOD, ONE), entry(GOOD, ONE, groups=("ok", ONE))], "QUIET", id="as the last of its kind"
+            [QUIET, entry(GOOD, ONE, groups=("failed: put off: x", None))],
+            "QUIET",
+            id="was not asked",
+        ),
+        pytest.param(
+            [QUIET, entry(GOOD, ONE, offsets=("ok: 3 of 4", None))],
+            "QUIET",
+            id="offsets have no digest",
+        ),
+        pytest.param(
+            [QUIET, entry(GOOD, ONE, offsets=("failed: x", None))], "NEWS", id="offsets fail"
+        ),
+        pytest.param(
+            [QUIET, entry(GOOD, ONE, quorum=("ok", ONE))], "NEWS", id="the first answer of its kind"
+        ),
+        pytest.param(
+            [QUIET, entry(GOOD, ONE), entry(GOOD, ONE, groups=("ok", ONE))],
+            "QUIET",
+            id="as the last of its kind",
         ),
     ],
 )
@@ -79,18 +136,23 @@ def test_news(entries, last):
 
 
 @pytest.mark.parametrize(
-    ("after_s", "found"), [(0.0, "FOLLOWS"), (FOLLOWED_S - 0.1, "FOLLOWS"), (FOLLOWED_S, "QUIET"), (10**6, "QUIET")]
+    ("after_s", "found"),
+    [(0.0, "FOLLOWS"), (FOLLOWED_S - 0.1, "FOLLOWS"), (FOLLOWED_S, "QUIET"), (10**6, "QUIET")],
 )
 def test_what_follows_news_may_be_what_silver_waits_for(after_s, found):
     before = seen(None, 1_000.0, GOOD, ONE, {})
-    first = Seen(**{name: getattr(before, name) for name in before.__slots__} | {"news_at_s": 1_000.0})
+    first = Seen(
+        **{name: getattr(before, name) for name in before.__slots__} | {"news_at_s": 1_000.0}
+    )
     now = seen(first, 1_000.0 + after_s, GOOD, ONE, {})
     assert news(first, now) is News[found]
     assert now.news_at_s == 1_000.0
     assert FOLLOWED_S >= 600 + 120, "the longest default window, and acceptance"
 
 
-@pytest.mark.parametrize(("after_s", "found"), [(1.0, News.FOLLOWS), (59.0, News.FOLLOWS), (61.0, News.NEWS)])
+@pytest.mark.parametrize(
+    ("after_s", "found"), [(1.0, News.FOLLOWS), (59.0, News.FOLLOWS), (61.0, News.NEWS)]
+)
 def test_a_cluster_that_fails_now_in_this_way_now_in_that_is_news_once_a_minute(after_s, found):
     before = Seen(1_000.0, error_kind="timeout", news_at_s=1_000.0)
     assert news(before, seen(before, 1_000.0 + after_s, TLS, None, {})) is found

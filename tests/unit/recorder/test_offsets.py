@@ -48,6 +48,8 @@ def test_another_offset_is_refused_in_one_line(foreign):
     with pytest.raises(SpoolError) as refused:
         Offset.from_json(foreign)
     assert str(refused.value) == (
-        f"[KAFKA_METADATA_SPOOL] the checkpoint holds an offset of version {version!r}, and this is version 3: remove "
-        "the checkpoint of this query (of the jobs: CHECKPOINTS/poll_metadata), and a new stream begins"
+        f"[KAFKA_METADATA_SPOOL] the checkpoint holds an offset of version {version!r}, and this "
+        "is version 3: remove "
+        "the checkpoint of this query (of the jobs: CHECKPOINTS/poll_metadata), and a new stream "
+        "begins"
     )

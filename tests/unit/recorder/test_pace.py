@@ -1,4 +1,6 @@
-"""When a batch begins: by news, by what may be waited for, by time and by size. No clock but the test's."""
+"""When a batch begins: by news, by what may be waited for, by time and by size. No clock but the
+test's.
+"""
 
 from metadata_source.recorder import pace as paces
 from metadata_source.recorder.news import News
@@ -22,7 +24,9 @@ class Query:
         """Append an entry of a poll that was due so long ago."""
         at_ms = round((self.now + self.ahead_s - late_s) * 1000)
         self.seq += 1
-        self.entries.append(Entry(self.seq, "east", self.seq, at_ms, news, False, True, "run", 1, 0, size, 1, 0))
+        self.entries.append(
+            Entry(self.seq, "east", self.seq, at_ms, news, False, True, "run", 1, 0, size, 1, 0)
+        )
 
     def ask(self) -> None:
         self.pace.ask(self.now)
@@ -134,7 +138,9 @@ def test_batches_are_apart_and_more_so_in_a_burst():
     query.now += 3
     query.add(NEWS)
     query.ask()
-    assert 2.9 < query.waits() < 3.3, "twice the three seconds of the last one: batches follow each other"
+    assert 2.9 < query.waits() < 3.3, (
+        "twice the three seconds of the last one: batches follow each other"
+    )
     query.now += 8
     query.add(NEWS)
     query.ask()

@@ -1,4 +1,6 @@
-"""The recorder's process: it begins with its order, and ends in time whatever happens; real processes."""
+"""The recorder's process: it begins with its order, and ends in time whatever happens; real
+processes.
+"""
 
 import json
 import os
@@ -35,7 +37,9 @@ def options(brokers: ByteCluster, **more: str) -> dict[str, str]:
 
 @pytest.fixture
 def driver() -> Iterator[subprocess.Popen[bytes]]:
-    """A process to record for. Nobody waits for it until the test is over: once it is killed it is a zombie."""
+    """A process to record for. Nobody waits for it until the test is over: once it is killed it is
+    a zombie.
+    """
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     yield process
     process.kill()
@@ -99,7 +103,9 @@ def test_another_process_with_the_drivers_id_is_not_the_driver(brokers, tmp_path
 
 def test_it_ends_when_its_spool_was_removed(brokers, tmp_path):
     written = opened(tmp_path / "spool")
-    given = process_module.Order.read(json.dumps(order(written.folder, options(brokers), os.getpid())))
+    given = process_module.Order.read(
+        json.dumps(order(written.folder, options(brokers), os.getpid()))
+    )
     facts = process_module._File(written.folder / "facts.json")
     looks = iter([False, False, True])
 
@@ -131,7 +137,9 @@ def test_it_ends_when_nobody_has_read_its_spool_for_long(brokers, tmp_path):
         "process.UNATTENDED_S = 3.0\n"
         "runpy.run_module('metadata_source.recorder', run_name='__main__')\n"
     )
-    process = subprocess.Popen([sys.executable, str(short)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, str(short)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdin is not None
         process.stdin.write(json.dumps(order(tmp_path, options(brokers), os.getpid())))
@@ -154,7 +162,9 @@ def test_it_ends_when_nobody_has_read_its_spool_for_long(brokers, tmp_path):
 def test_facts_are_read_when_they_are_written(brokers, tmp_path):
     facts = tmp_path / "facts.json"
     facts.write_text("not JSON")
-    with recording(tmp_path, order(tmp_path, options(brokers, requestTimeout="300ms"), os.getpid())) as found:
+    with recording(
+        tmp_path, order(tmp_path, options(brokers, requestTimeout="300ms"), os.getpid())
+    ) as found:
         found.until(lambda: found.entries)
         assert found.entries[0]["ok"], "facts that cannot be read are none"
         facts.write_text(json.dumps({"cluster_ids": {"default": "another"}, "doubted_clock": None}))
@@ -201,7 +211,9 @@ def test_it_may_open_as_many_files_as_it_is_allowed_to(brokers, tmp_path):
     def lower() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
 
-    with recording(tmp_path, order(tmp_path, options(brokers), os.getpid()), preexec_fn=lower) as found:
+    with recording(
+        tmp_path, order(tmp_path, options(brokers), os.getpid()), preexec_fn=lower
+    ) as found:
         found.until(lambda: found.entries)
         assert psutil.Process(found.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (hard, hard)
 
@@ -209,8 +221,17 @@ def test_it_may_open_as_many_files_as_it_is_allowed_to(brokers, tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("", "recorder: [KAFKA_METADATA_OPTIONS] the recorder was started with something else than its order: "),
-        ('{"options": {}}', "recorder: [KAFKA_METADATA_OPTIONS] the recorder was started with something else than"),
+        (
+            "",
+            (
+                "recorder: [KAFKA_METADATA_OPTIONS] the recorder was started with something else "
+                "than its order: "
+            ),
+        ),
+        (
+            '{"options": {}}',
+            "recorder: [KAFKA_METADATA_OPTIONS] the recorder was started with something else than",
+        ),
         ({"options": {"topics": "!"}}, "recorder: [KAFKA_METADATA_OPTIONS] "),
         ({"spool": "/proc/nowhere"}, "recorder: /proc/nowhere: "),
     ],
@@ -229,8 +250,15 @@ def test_its_process_has_no_spark(tmp_path):
     code = (
         "import sys, tests.support.recording as fake\nfrom types import ModuleType\n"
         "module = ModuleType('metadata_source.recorder.spool')\n"
-        "module.Owner, module.Spool = fake.Owner, fake.Spool\nsys.modules[module.__name__] = module\n"
+        "module.Owner, module.Spool = fake.Owner, fake.Spool\nsys.modules[module.__name__] = "
+        "module\n"
         "import metadata_source.recorder.process\n"
-        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'pyspark', 'py4j', 'pandas', 'delta'}))"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'pyspark', 'py4j', "
+        "'pandas', 'delta'}))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

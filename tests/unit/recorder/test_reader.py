@@ -37,7 +37,11 @@ class Query:
     """A query that makes batches of a spool. `rows`: all that it has committed."""
 
     def __init__(self, folder, offset: dict | None = None, **options: str) -> None:
-        given = OPTIONS | {"spool": str(folder), "recorder": "token", "minCommitInterval": "100ms"} | options
+        given = (
+            OPTIONS
+            | {"spool": str(folder), "recorder": "token", "minCommitInterval": "100ms"}
+            | options
+        )
         source = KafkaMetadataSource(given)
         self.reader = source.streamReader(source.schema())
         assert isinstance(self.reader, StreamReader)
@@ -51,7 +55,10 @@ class Query:
     def read(self, end: dict) -> list[dict]:
         """The rows of a batch, as workers make them."""
         worker = pickle.loads(pickle.dumps(self.reader))  # noqa: S301 - our own bytes
-        tasks = [pickle.loads(pickle.dumps(task)) for task in self.reader.partitions(self.offset, end)]  # noqa: S301
+        tasks = [
+            pickle.loads(pickle.dumps(task))  # noqa: S301
+            for task in self.reader.partitions(self.offset, end)
+        ]
         batches = [batch for task in tasks for batch in worker.read(task)]
         assert all(batch.schema.equals(POLLS) for batch in batches)
         return pa.Table.from_batches(batches, POLLS).to_pylist()
@@ -83,12 +90,19 @@ def test_polls_come_with_their_numbers_and_what_is_news_at_once(written):
     begin = time.monotonic()
     rows = query.batch()
     assert time.monotonic() - begin < 5
-    assert headers(rows) == [("east", 0, "east@0"), ("east", 1, "east@1"), ("east", 2, "east@2"), ("west", 0, "west@1")]
+    assert headers(rows) == [
+        ("east", 0, "east@0"),
+        ("east", 1, "east@1"),
+        ("east", 2, "east@2"),
+        ("west", 0, "west@1"),
+    ]
     assert {(row["n"], row["topic"]) for row in rows if row["record"] == "topic"} == {
         (n, f"topic-{each}") for n in range(3) for each in range(2)
     }
     (stream,) = {row["stream"] for row in rows}
-    assert stream.startswith(f"{datetime.fromtimestamp(BEGIN_MS / 1000, UTC):%Y%m%dT%H%M%SZ}-"), "since its first poll"
+    assert stream.startswith(f"{datetime.fromtimestamp(BEGIN_MS / 1000, UTC):%Y%m%dT%H%M%SZ}-"), (
+        "since its first poll"
+    )
     assert query.offset["from"] == BEGIN_MS
     assert query.offset["to"] == BEGIN_MS + 2_000
     threading.Timer(0.3, record, (written, "west", 2), {"news": NEWS}).start()
@@ -111,7 +125,9 @@ def test_a_late_poll_of_a_slow_cluster_is_read(written):
     assert headers(query.batch()) == [("west", 1, "west@1")]
 
 
-def test_polls_for_which_history_may_wait_are_passed_on_soon_and_quiet_ones_later(written, monkeypatch):
+def test_polls_for_which_history_may_wait_are_passed_on_soon_and_quiet_ones_later(
+    written, monkeypatch
+):
     monkeypatch.setattr(pace, "FOLLOWS_S", 0.5)
     record(written, "east", 0, key=True, news=NEWS)
     query = Query(written.folder, commitInterval="2s")
@@ -124,7 +140,9 @@ def test_polls_for_which_history_may_wait_are_passed_on_soon_and_quiet_ones_late
         assert least < time.monotonic() - begin < most
 
 
-def test_a_batch_that_is_run_again_has_the_same_rows_also_by_a_reader_that_was_asked_nothing_before(written):
+def test_a_batch_that_is_run_again_has_the_same_rows_also_by_a_reader_that_was_asked_nothing_before(
+    written,
+):
     record(written, "east", 0, key=True, news=NEWS)
     query = Query(written.folder)
     query.batch()
@@ -149,7 +167,9 @@ def test_a_commit_that_never_came_is_made_up_for_by_the_next_batch(written, monk
         record(written, "west", number, key=number == 0)
         entries = Spooled(written.folder).after(0)
         of_batch = range(max(1, 2 * number), 2 * number + 2)
-        assert [entry.seq for entry in entries] == [*of_batch, 2 * number + 2], "the batch is there to run again"
+        assert [entry.seq for entry in entries] == [*of_batch, 2 * number + 2], (
+            "the batch is there to run again"
+        )
     query.reader.commit(query.offset)
     assert [entry.seq for entry in Spooled(written.folder).after(0)] == [8]
     assert [row["n"] for row in query.rows if row["cluster"] == "east"] == [0, 1, 2, 3]
@@ -178,7 +198,9 @@ def test_an_offset_names_nothing_that_a_power_cut_takes(written, monkeypatch):
     assert synced[3:] == ["00000001.arrows", "00000001.index"]
 
 
-def test_a_segment_that_is_lost_in_the_middle_is_told_and_nothing_is_had_until_a_key_frame(written, monkeypatch):
+def test_a_segment_that_is_lost_in_the_middle_is_told_and_nothing_is_had_until_a_key_frame(
+    written, monkeypatch
+):
     monkeypatch.setattr(spool, "_SEGMENT_BYTES", 1)
     record(written, "east", 0, key=True, news=NEWS)
     query = Query(written.folder)
@@ -196,7 +218,10 @@ def test_a_segment_that_is_lost_in_the_middle_is_told_and_nothing_is_had_until_a
         ("west", 0, "west@6"),
     ]
     (gap,) = [row for row in rows if row["outcome"] == "failed"]
-    assert gap["error"] == "3 polls recorded here, and the spool has lost them, or the polls whose differences they are"
+    assert gap["error"] == (
+        "3 polls recorded here, and the spool has lost them, or the polls whose differences "
+        "they are"
+    )
     assert gap["scheduled_at"] == datetime.fromtimestamp(BEGIN_MS / 1000 + 4, UTC)
     assert gap["day"] == gap["scheduled_at"].date()
     assert gap["attempts"] is gap["sent_at"] is gap["cluster_id"] is None
@@ -229,7 +254,11 @@ def test_a_batch_that_has_lost_its_end_when_it_is_run_again_is_followed_from_a_k
     end = query.plan()
     (written.folder / "00000003.arrows").unlink()
     again = Query(written.folder, query.offset)
-    assert headers(again.read(end)) == [("east", 0, "east@0"), ("east", 1, "lost"), ("west", 0, "west@0")]
+    assert headers(again.read(end)) == [
+        ("east", 0, "east@0"),
+        ("east", 1, "lost"),
+        ("west", 0, "west@0"),
+    ]
     again = Query(written.folder, end) if is_restarted else again
     again.offset = end
     for number in (2, 3, 4):
@@ -285,7 +314,10 @@ def test_a_spool_of_another_machine_is_handed_over(written, tmp_path):
         ("west", 2, "west@4"),
     ]
     assert {row["error"] for row in rows if row["outcome"] == "failed"} == {
-        "2 polls recorded here, and not committed before another machine, or another stream, took over"
+        (
+            "2 polls recorded here, and not committed before another machine, or another stream, "
+            "took over"
+        )
     }
     record(written, "west", 6, news=NEWS)
     assert headers(again.batch()) == [("west", 3, "west@6")]
@@ -312,7 +344,10 @@ def test_a_machine_whose_clock_was_ahead_keeps_nobodys_polls_out_for_long(writte
     query = Query(written.folder, there.offset)
     record(written, "east", ahead_s - 86_400, key=True)
     record(written, "east", ahead_s - 86_395, key=True, news=NEWS)
-    assert headers(query.batch()) == [("east", 1, "handed_over"), ("east", 2, f"east@{ahead_s - 86_395:g}")]
+    assert headers(query.batch()) == [
+        ("east", 1, "handed_over"),
+        ("east", 2, f"east@{ahead_s - 86_395:g}"),
+    ]
 
 
 def test_a_new_stream_takes_what_there_is_and_after_another_one_what_this_run_recorded(written):
@@ -353,7 +388,9 @@ def test_a_new_stream_after_another_one_takes_nothing_before_this_run_records(wr
 
     threading.Timer(0.5, begin).start()
     query.batch()
-    if len(headers(query.rows)) == 1:  # it began after the new recorder did, and before its first poll
+    if (
+        len(headers(query.rows)) == 1
+    ):  # it began after the new recorder did, and before its first poll
         query.batch()
     assert headers(query.rows) == [("east", 0, "handed_over"), ("east", 1, "east@2")]
 
@@ -366,16 +403,25 @@ def test_a_checkpoint_whose_stream_is_older_than_the_newest_is_refused(written):
     own, newer = query.offset["stream"], "29990101T000000Z-00000000"
     record(written, "east", 1, news=NEWS)
     assert Query(written.folder, query.offset, newestStream=own).plan()["stream"] == own
-    with pytest.raises(OptionsError, match=rf"newer stream \({newer}\) than this checkpoint's \({own}\).*: remove the"):
+    with pytest.raises(
+        OptionsError,
+        match=rf"newer stream \({newer}\) than this checkpoint's \({own}\).*: remove the",
+    ):
         Query(written.folder, query.offset, newestStream=newer).plan()
 
 
 def test_polls_by_a_doubted_clock_are_left_out_if_the_recorder_did_not_know(written):
     for number in range(4):
         record(written, "east", number, key=number == 0, ok=number != 2, news=NEWS)
-    between = "/".join(datetime.fromtimestamp(BEGIN_MS / 1000 + at, UTC).isoformat() for at in (-1, 10))
+    between = "/".join(
+        datetime.fromtimestamp(BEGIN_MS / 1000 + at, UTC).isoformat() for at in (-1, 10)
+    )
     query = Query(written.folder, doubtedClock=between, knownIds='{"east": "abc"}')
-    assert headers(query.batch()) == [("east", 1, "clock"), ("east", 2, "east@2"), ("east", 3, "clock")]
+    assert headers(query.batch()) == [
+        ("east", 1, "clock"),
+        ("east", 2, "east@2"),
+        ("east", 3, "clock"),
+    ]
     facts = json.loads((written.folder / "facts.json").read_text())
     assert facts == {
         "token": "token",
@@ -426,17 +472,25 @@ def test_another_run_that_takes_the_spool_over_ends_the_query(written):
     opened(written.folder, token="other")  # noqa: S106 - no password
     query.reader._attended._checked_at = 0.0
     with pytest.raises(
-        TakenOverError, match=f"another run has taken over the spool {written.folder}; nothing is lost, this one ends"
+        TakenOverError,
+        match=(
+            f"another run has taken over the spool {written.folder}; nothing is lost, this one ends"
+        ),
     ):
         query.plan()
 
 
 def test_an_offset_of_before_is_refused(written):
-    with pytest.raises(SpoolError, match="the checkpoint holds an offset of version 2, and this is version 3: remove"):
+    with pytest.raises(
+        SpoolError,
+        match="the checkpoint holds an offset of version 2, and this is version 3: remove",
+    ):
         Query(written.folder, {"version": 2, "stream": None}).plan()
 
 
-def test_a_query_lets_the_recorder_know_that_it_is_there_while_a_batch_runs_too(written, monkeypatch):
+def test_a_query_lets_the_recorder_know_that_it_is_there_while_a_batch_runs_too(
+    written, monkeypatch
+):
     monkeypatch.setattr(folder, "ATTENDED_EVERY_S", 0.02)
     record(written, "east", 0, key=True, news=NEWS)
     query = Query(written.folder)
@@ -495,7 +549,12 @@ def test_a_run_that_polls_once_takes_what_is_there_and_one_more_poll(written, mo
     query = Query(written.folder, recorder="of-this-run")
     query.reader.prepareForTriggerAvailableNow()
     rows = query.batch()
-    assert headers(rows) == [("east", 0, "east@0"), ("east", 1, "east@1"), ("east", 2, "east@9"), ("west", 0, "west@9")]
+    assert headers(rows) == [
+        ("east", 0, "east@0"),
+        ("east", 1, "east@1"),
+        ("east", 2, "east@9"),
+        ("west", 0, "west@9"),
+    ]
     later = opened(written.folder, run="later")
     record(later, "east", 20, news=NEWS, key=True)
     assert query.plan() == query.offset
@@ -517,13 +576,20 @@ def test_a_run_that_polls_once_has_batches_of_no_more_than_they_may_be(written, 
     assert sizes == [2, 2, 2, 1]
 
 
-def test_a_run_that_polls_once_waits_for_a_recorder_of_its_own_that_still_polls(written, monkeypatch):
+def test_a_run_that_polls_once_waits_for_a_recorder_of_its_own_that_still_polls(
+    written, monkeypatch
+):
     once(monkeypatch, [polls_once])
     record(written, "east", 0, key=True)
     query = Query(written.folder)
     query.reader.prepareForTriggerAvailableNow()
     threading.Timer(0.5, lambda: (record(written, "west", 1, key=True), written.close())).start()
-    found = [("east", 0, "east@0"), ("east", 1, "east@9"), ("west", 0, "west@1"), ("west", 1, "west@9")]
+    found = [
+        ("east", 0, "east@0"),
+        ("east", 1, "east@9"),
+        ("west", 0, "west@1"),
+        ("west", 1, "west@9"),
+    ]
     assert headers(query.batch()) == found
 
 
@@ -532,7 +598,9 @@ def test_a_recorder_that_dies_again_and_again_ends_a_run_that_polls_once(written
     once(monkeypatch, [lambda _: 3] * 3)
     query = Query(written.folder, recorder="of-this-run")
     query.reader.prepareForTriggerAvailableNow()
-    with pytest.raises(SpoolError, match="its recorder ended with status 3: its last line says why"):
+    with pytest.raises(
+        SpoolError, match="its recorder ended with status 3: its last line says why"
+    ):
         query.plan()
 
 
@@ -584,7 +652,9 @@ def test_a_batch_of_a_stream_that_was_never_asked_before_has_no_spool_to_read(wr
     source = KafkaMetadataSource(OPTIONS)
     stream = source.streamReader(source.schema())
     (task,) = stream.partitions(query.offset, end)
-    assert headers(pa.Table.from_batches(stream.read(task), POLLS).to_pylist()) == [("east", 0, "lost")]
+    assert headers(pa.Table.from_batches(stream.read(task), POLLS).to_pylist()) == [
+        ("east", 0, "lost")
+    ]
 
 
 assert reader._LOOK_S < 0.1, "tests wait for it"

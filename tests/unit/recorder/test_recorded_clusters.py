@@ -1,4 +1,6 @@
-"""Clusters of byte brokers, recorded: each beat kept, what is asked beside, key frames, and whatever goes wrong."""
+"""Clusters of byte brokers, recorded: each beat kept, what is asked beside, key frames, and
+whatever goes wrong.
+"""
 
 import json
 import threading
@@ -19,7 +21,11 @@ from metadata_source.schedule import day_of
 from tests.support.byte_cluster import METADATA, OFFSETS, ByteCluster
 from tests.support.kept import Entry, Kept
 
-TOPICS = {"orders": [(5, (0, 1, 2))], "payments": [(3, (1, 2, 0))], OFFSETS: [(1, (0, 1, 2)), (1, (1, 2, 0))]}
+TOPICS = {
+    "orders": [(5, (0, 1, 2))],
+    "payments": [(3, (1, 2, 0))],
+    OFFSETS: [(1, (0, 1, 2)), (1, (1, 2, 0))],
+}
 ALL = ("groups", "offsets", "configs", "reassignments")
 
 
@@ -38,10 +44,16 @@ def changed(brokers: ByteCluster, epoch: int = 6) -> None:
 def recorded(
     kept: Kept, *clusters: ByteCluster, is_once: bool = False, kind_ms: int = 5_000, **given: str
 ) -> Iterator[Fleet]:
-    """Clusters c0, c1, ... on a beat of a second, or as given. `kind_ms`: the time that a question has."""
-    of_each = {f"c{n}": {"kafka.bootstrap.servers": each.servers()} for n, each in enumerate(clusters)}
+    """Clusters c0, c1, ... on a beat of a second, or as given. `kind_ms`: the time that a question
+    has.
+    """
+    of_each = {
+        f"c{n}": {"kafka.bootstrap.servers": each.servers()} for n, each in enumerate(clusters)
+    }
     options = parse({"clusters": json.dumps(of_each), "pollInterval": "1s"} | given, "stream")
-    polling = {alias: replace(each, enrich_timeout_ms=kind_ms) for alias, each in options.polling.items()}
+    polling = {
+        alias: replace(each, enrich_timeout_ms=kind_ms) for alias, each in options.polling.items()
+    }
     fleet = Fleet(replace(options, polling=polling), kept, is_once=is_once)
     fleet.begin()
     try:
@@ -64,7 +76,9 @@ def test_polls_are_sent_on_the_beat_and_hold_what_changed(brokers):
     entries = kept.entries
     headers = [each.header for each in entries]
     assert {(header["outcome"], header["error"]) for header in headers} == {("ok", None)}
-    assert {(header["stream"], header["n"], header["interval_ms"]) for header in headers} == {("", 0, 1_000)}
+    assert {(header["stream"], header["n"], header["interval_ms"]) for header in headers} == {
+        ("", 0, 1_000)
+    }
     dues = [each.at_ms for each in entries]
     steps = [after - before for before, after in pairwise(dues)]
     assert all(abs(step - 1_000) <= 2 for step in steps), steps
@@ -90,17 +104,23 @@ def test_what_is_asked_beside_is_in_the_entry_of_its_poll_on_beats_of_its_own(br
     assert first.outcomes == dict.fromkeys(ALL, "ok")
     groups = [each["group_id"] for row in first.rows for each in row["groups"] or ()]
     assert sorted(groups) == ["billing", "shipping"]
-    commits = {(each["group_id"], each["topic"]) for row in first.rows for each in row["offsets"] or ()}
+    commits = {
+        (each["group_id"], each["topic"]) for row in first.rows for each in row["offsets"] or ()
+    }
     assert commits == {(group, topic) for group in groups for topic in ("orders", "payments")}
     assert second.outcomes == {"offsets": "ok"}
     assert third.outcomes == {"groups": "ok", "offsets": "ok"}
     assert second.news is third.news is News.FOLLOWS, "nothing is new in them"
-    assert fourth.outcomes == {"offsets": "ok", "configs": "ok", "reassignments": "ok"}, "the poll has news"
+    assert fourth.outcomes == {"offsets": "ok", "configs": "ok", "reassignments": "ok"}, (
+        "the poll has news"
+    )
     for entry in (first, second, third, fourth):
         for row in entry.rows:
             if row["record"] == "answer":
                 assert entry.header["received_at"] <= row["asked_at"] <= row["answered_at"]
-    assert max(broker.connections for broker in brokers.brokers) <= 2, "one for polls and one for questions"
+    assert max(broker.connections for broker in brokers.brokers) <= 2, (
+        "one for polls and one for questions"
+    )
 
 
 def test_an_answer_beside_that_is_news_makes_its_entry_news(brokers):
@@ -112,14 +132,21 @@ def test_an_answer_beside_that_is_news_makes_its_entry_news(brokers):
         for broker in brokers.brokers:
             broker.error_code = 15
         kept.until(lambda: len(kept.entries) >= 4)
-    assert [each.news for each in kept.entries[:4]] == [News.NEWS, News.FOLLOWS, News.NEWS, News.NEWS]
+    assert [each.news for each in kept.entries[:4]] == [
+        News.NEWS,
+        News.FOLLOWS,
+        News.NEWS,
+        News.NEWS,
+    ]
 
 
 def test_a_question_that_hangs_delays_no_poll_and_is_written_with_a_later_one(brokers):
     kept = Kept()
     for broker in brokers.brokers:
         broker.hangs_on = frozenset({"ListGroupsRequest"})
-    with recorded(kept, brokers, enrich="groups=10m,reassignments=10m", kind_ms=1_000, pollInterval="700ms"):
+    with recorded(
+        kept, brokers, enrich="groups=10m,reassignments=10m", kind_ms=1_000, pollInterval="700ms"
+    ):
         kept.until(lambda: len(kept.entries) >= 4)
     entries = kept.entries[:4]
     assert all(late_s(each) < 0.3 for each in entries)
@@ -133,11 +160,15 @@ def test_a_question_that_hangs_delays_no_poll_and_is_written_with_a_later_one(br
     asked = next(row for row in entries[with_groups].rows if row["kind"] == "groups")
     assert asked["asked_at"] < entries[with_groups].header["sent_at"]
     first = entries[0]
-    assert first.appended_s - (entries[1].appended_s - 0.7) < 0.7, "the first entry waited for half of the time left"
+    assert first.appended_s - (entries[1].appended_s - 0.7) < 0.7, (
+        "the first entry waited for half of the time left"
+    )
 
 
 def test_a_broker_that_hangs_lets_the_next_poll_go_to_another(brokers):
-    """The poll of a cluster of which nobody else was known yet hangs; ticks that pass meanwhile are `overlapped`."""
+    """The poll of a cluster of which nobody else was known yet hangs; ticks that pass meanwhile are
+    `overlapped`.
+    """
     kept = Kept()
     brokers.brokers[0].hangs_on = frozenset({METADATA})
     with recorded(kept, brokers, pollInterval="400ms", requestTimeout="3s"):
@@ -148,7 +179,9 @@ def test_a_broker_that_hangs_lets_the_next_poll_go_to_another(brokers):
     assert len(good) >= 5
     assert all(each.header["broker_id"] != 0 for each in good)
     dues = [each.at_ms for each in kept.entries]
-    assert all(abs(after - before - 400) <= 2 for before, after in pairwise(dues)), "none is left out"
+    assert all(abs(after - before - 400) <= 2 for before, after in pairwise(dues)), (
+        "none is left out"
+    )
 
 
 def test_ticks_that_pass_while_a_poll_runs_are_overlapped(brokers):
@@ -170,7 +203,9 @@ def test_ticks_that_pass_while_a_poll_runs_are_overlapped(brokers):
     assert {each.header["sent_at"] for each in overlapped} == {None}
     dues = [each.at_ms for each in kept.entries]
     assert dues == sorted(dues)
-    assert all(abs(after - before - 300) <= 2 for before, after in pairwise(dues)), "none is left out"
+    assert all(abs(after - before - 300) <= 2 for before, after in pairwise(dues)), (
+        "none is left out"
+    )
 
 
 def test_without_room_polls_go_on_and_one_row_says_so_before_a_key_frame(brokers):
@@ -183,13 +218,22 @@ def test_without_room_polls_go_on_and_one_row_says_so_before_a_key_frame(brokers
         kept.until(lambda: kept.refused >= 4)
         kept.has_room = True
         kept.until(lambda: len(kept.entries) >= 7)
-    full = next(n for n, each in enumerate(kept.entries) if each.header["error_kind"] == "spool_full")
+    full = next(
+        n for n, each in enumerate(kept.entries) if each.header["error_kind"] == "spool_full"
+    )
     gap, whole, later = kept.entries[full : full + 3]
-    assert (gap.ok, gap.is_key_frame, gap.news, gap.header["outcome"]) == (False, False, News.NEWS, "failed")
+    assert (gap.ok, gap.is_key_frame, gap.news, gap.header["outcome"]) == (
+        False,
+        False,
+        News.NEWS,
+        "failed",
+    )
     count = int(gap.header["error"].split()[0])
     assert gap.header["error"].split(" from ")[0] == f"{count} polls"
     assert count >= 3
-    assert round((gap.at_ms - kept.entries[full - 1].at_ms) / 300) == count, "up to the last poll that was not kept"
+    assert round((gap.at_ms - kept.entries[full - 1].at_ms) / 300) == count, (
+        "up to the last poll that was not kept"
+    )
     assert (whole.ok, whole.is_key_frame, whole.topics) == (True, True, [*TOPICS])
     assert (whole.news, later.is_key_frame, later.topics) == (News.NEWS, False, [])
     assert [each.header["error_kind"] for each in kept.entries].count("spool_full") == 1
@@ -250,7 +294,11 @@ def test_another_cluster_at_the_address_is_recorded_whole(brokers):
         brokers.set(replace(brokers.brokers[0].image, cluster_id="rebuilt"))
         kept.until(lambda: kept.entries[-1].header["cluster_id"] == "rebuilt")
     (found,) = [each for each in kept.entries[1:] if each.is_key_frame]
-    assert (found.header["cluster_id"], found.topics, found.news) == ("rebuilt", [*TOPICS], News.NEWS)
+    assert (found.header["cluster_id"], found.topics, found.news) == (
+        "rebuilt",
+        [*TOPICS],
+        News.NEWS,
+    )
 
 
 def test_facts_that_only_the_lake_knows_hold_from_the_next_poll_on(brokers):
@@ -303,7 +351,9 @@ def test_once_is_one_poll_of_each_cluster_with_all_that_is_asked_beside(brokers)
     down = ByteCluster(1, **TOPICS)
     with down:
         pass
-    with recorded(kept, brokers, down, is_once=True, enrich=",".join(ALL), kind_ms=1_500, requestTimeout="1s") as fleet:
+    with recorded(
+        kept, brokers, down, is_once=True, enrich=",".join(ALL), kind_ms=1_500, requestTimeout="1s"
+    ) as fleet:
         end = time.monotonic() + 15
         while not fleet.has_ended:
             assert time.monotonic() < end
@@ -362,9 +412,15 @@ def test_what_fails_after_a_poll_ends_no_polls(brokers, monkeypatch):
         if tick == 1:
             failures.append(tick)
             raise ValueError("a bug")
-        return cluster_module.ClusterRecorder._recorded(self, tick) if not error else record_failed(self, tick, *error)
+        return (
+            cluster_module.ClusterRecorder._recorded(self, tick)
+            if not error
+            else record_failed(self, tick, *error)
+        )
 
-    monkeypatch.setattr(cluster_module.ClusterRecorder, "_recorded", cluster_module.ClusterRecorder._record, False)
+    monkeypatch.setattr(
+        cluster_module.ClusterRecorder, "_recorded", cluster_module.ClusterRecorder._record, False
+    )
     monkeypatch.setattr(cluster_module.ClusterRecorder, "_record", fails)
     monkeypatch.setattr(cluster_module.ClusterRecorder, "_record_failed", fails)
     with recorded(kept, brokers, pollInterval="400ms") as fleet:
@@ -419,7 +475,9 @@ def test_a_machine_without_threads_is_one_line_and_the_end_reaches_all(brokers, 
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(fleet._threads[1], "start", none_left)
-    with pytest.raises(ThreadsError, match="of 2 clusters only 1 can be polled: can't start new thread"):
+    with pytest.raises(
+        ThreadsError, match="of 2 clusters only 1 can be polled: can't start new thread"
+    ):
         fleet.begin()
     monkeypatch.setattr(fleet.clusters[0], "join", lambda _: 1 / 0)
     monkeypatch.setattr(fleet._threads[1], "join", lambda _: None)

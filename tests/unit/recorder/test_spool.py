@@ -23,11 +23,24 @@ from hypothesis import strategies as st
 from metadata_source.columns.polls import POLLS
 from metadata_source.recorder import folder as folders
 from metadata_source.recorder import segments, spool
-from metadata_source.recorder.folder import SpoiltError, began_s, last_owner, make_temporary, prepare
+from metadata_source.recorder.folder import (
+    SpoiltError,
+    began_s,
+    last_owner,
+    make_temporary,
+    prepare,
+)
 from metadata_source.recorder.news import News
 from metadata_source.recorder.process import Driver
 from metadata_source.recorder.segments import packs
-from metadata_source.recorder.spool import SPOOL_VERSION, GoneError, Owner, Spool, Spooled, SpoolError
+from metadata_source.recorder.spool import (
+    SPOOL_VERSION,
+    GoneError,
+    Owner,
+    Spool,
+    Spooled,
+    SpoolError,
+)
 from tests.support.examples import examples
 from tests.support.spools import BEGIN_MS, opened, owner, poll_rows, record, rows_of, said
 
@@ -43,7 +56,13 @@ def test_what_is_appended_is_read_in_its_order(tmp_path):
     assert record(written, "east", 0, news=News.NEWS, key=True, rows=3)
     assert record(written, "west", 1, ok=False, news=News.FOLLOWS)
     first, second = spooled.after(0)
-    assert (first.seq, first.cluster, first.number, first.at_ms, first.run) == (1, "east", 1, BEGIN_MS, "run")
+    assert (first.seq, first.cluster, first.number, first.at_ms, first.run) == (
+        1,
+        "east",
+        1,
+        BEGIN_MS,
+        "run",
+    )
     assert (first.news, first.is_key_frame, first.ok) == (News.NEWS, True, True)
     assert (second.seq, second.cluster, second.number) == (2, "west", 1)
     assert (second.news, second.is_key_frame, second.ok) == (News.FOLLOWS, False, False)
@@ -54,7 +73,9 @@ def test_what_is_appended_is_read_in_its_order(tmp_path):
     rows = rows_of([stream])
     assert said(rows) == ["east@0", "west@1", "east@2"]
     assert [row["topic"] for row in rows[:4]] == ["topic-0", "topic-1", "topic-2", None]
-    assert said(rows_of(spooled.bytes_of([first, third]))) == ["east@0", "east@2"], "entries between are left out"
+    assert said(rows_of(spooled.bytes_of([first, third]))) == ["east@0", "east@2"], (
+        "entries between are left out"
+    )
     assert first.batches == 1, "rows that are appended together are one message"
     written.close()
 
@@ -62,7 +83,9 @@ def test_what_is_appended_is_read_in_its_order(tmp_path):
 def test_a_spool_takes_rows_of_polls_alone(tmp_path):
     (batch,) = poll_rows("east", BEGIN_MS)
     with pytest.raises(ValueError, match="rows of polls alone"):
-        opened(tmp_path).append("east", 0, [batch.select(["n"])], News.QUIET, is_key_frame=False, ok=True)
+        opened(tmp_path).append(
+            "east", 0, [batch.select(["n"])], News.QUIET, is_key_frame=False, ok=True
+        )
 
 
 def test_the_version_is_another_one_when_the_columns_are():
@@ -77,7 +100,14 @@ def test_only_this_user_may_read_it(tmp_path):
     assert stat.S_IMODE(written.folder.stat().st_mode) == 0o700
     found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in written.folder.iterdir()}
     assert set(found.values()) == {0o600}
-    assert {*found} == {"lock", "owner.json", "spool.json", "committed.json", "00000001.arrows", "00000001.index"}
+    assert {*found} == {
+        "lock",
+        "owner.json",
+        "spool.json",
+        "committed.json",
+        "00000001.arrows",
+        "00000001.index",
+    }
     (tmp_path / "open").mkdir(mode=0o755)
     assert stat.S_IMODE(opened(tmp_path / "open").folder.stat().st_mode) == 0o700
 
@@ -115,14 +145,19 @@ def test_whoever_has_the_lock_and_says_nothing_is_an_error(tmp_path, monkeypatch
     monkeypatch.setattr(folders, "_LOCK_WAIT_S", 0.05)
     written = opened(tmp_path)
     (tmp_path / "owner.json").unlink()
-    with pytest.raises(SpoolError, match="a process holds the lock of the spool that is no recorder"):
+    with pytest.raises(
+        SpoolError, match="a process holds the lock of the spool that is no recorder"
+    ):
         Spooled(tmp_path).owner()
     gone = Owner("token", 2**22 + 1, 0.0, "run")
     folders.write_json(
-        tmp_path / "owner.json", {"version": 1, "token": "old", "pid": gone.pid, "started": 0, "run": "r"}
+        tmp_path / "owner.json",
+        {"version": 1, "token": "old", "pid": gone.pid, "started": 0, "run": "r"},
     )
     begin = time.monotonic()
-    assert Spooled(tmp_path).owner().run == "r", "of another machine's processes nothing is known here"
+    assert Spooled(tmp_path).owner().run == "r", (
+        "of another machine's processes nothing is known here"
+    )
     assert time.monotonic() - begin >= 0.05
     written.close()
 
@@ -130,11 +165,23 @@ def test_whoever_has_the_lock_and_says_nothing_is_an_error(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("made", "problem"),
     [
-        (lambda path: path.write_text(""), "the spool cannot be written or read (File exists): name another folder"),
-        (lambda path: (path / "orders.csv").mkdir(parents=True), "it holds other files (orders.csv): name a folder"),
         (
-            lambda path: (path.mkdir(), (path / "spool.json").write_text('{"version": 7, "id": "x"}')),
-            "a spool of version 7, and this is version 1: let the version that wrote it commit what is in it (--once)",
+            lambda path: path.write_text(""),
+            "the spool cannot be written or read (File exists): name another folder",
+        ),
+        (
+            lambda path: (path / "orders.csv").mkdir(parents=True),
+            "it holds other files (orders.csv): name a folder",
+        ),
+        (
+            lambda path: (
+                path.mkdir(),
+                (path / "spool.json").write_text('{"version": 7, "id": "x"}'),
+            ),
+            (
+                "a spool of version 7, and this is version 1: let the version that wrote it "
+                "commit what is in it (--once)"
+            ),
         ),
     ],
 )
@@ -150,8 +197,13 @@ def test_a_folder_that_is_no_spool_is_refused_in_one_line(tmp_path, made, proble
 
 def test_a_folder_that_cannot_be_written_is_refused_in_one_line(tmp_path, monkeypatch):
     (tmp_path / "spool").mkdir()
-    monkeypatch.setattr(os, "access", lambda *_: False)  # rights do not bind whoever runs the tests as root
-    with pytest.raises(SpoolError, match=r"spool: the spool cannot be written or read \(Permission denied\): name an"):
+    monkeypatch.setattr(
+        os, "access", lambda *_: False
+    )  # rights do not bind whoever runs the tests as root
+    with pytest.raises(
+        SpoolError,
+        match=r"spool: the spool cannot be written or read \(Permission denied\): name an",
+    ):
         prepare(tmp_path / "spool")
 
 
@@ -173,7 +225,9 @@ def test_a_lock_that_may_not_be_opened_is_one_line(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(folders.os, "open", refused)
-    with pytest.raises(SpoolError, match=f"{tmp_path}: the spool cannot be written or read \\(Permission denied\\)"):
+    with pytest.raises(
+        SpoolError, match=f"{tmp_path}: the spool cannot be written or read \\(Permission denied\\)"
+    ):
         folders.is_held(tmp_path)
 
 
@@ -229,7 +283,9 @@ def test_nothing_is_let_go_before_the_counts_of_what_stays_are_on_the_disk(tmp_p
     done, written = [], opened(tmp_path)
     for number in range(2):
         record(written, "east", number)
-    monkeypatch.setattr(spool, "sync_file", lambda path: done.append((path.name, len(files(tmp_path, "index")))))
+    monkeypatch.setattr(
+        spool, "sync_file", lambda path: done.append((path.name, len(files(tmp_path, "index"))))
+    )
     Spooled(tmp_path).let_go(1)
     assert done == [("00000002.index", 2), (tmp_path.name, 2)]
     assert len(files(tmp_path, "index")) == 1
@@ -314,7 +370,9 @@ def test_appending_counts_the_check_sum_before_it_waits_for_others(tmp_path, mon
     written = opened(tmp_path)
     held = []
     crc32 = zlib.crc32
-    monkeypatch.setattr(zlib, "crc32", lambda data: held.append(written._lock.locked()) or crc32(data))
+    monkeypatch.setattr(
+        zlib, "crc32", lambda data: held.append(written._lock.locked()) or crc32(data)
+    )
     assert record(written, "east", 0)
     assert held == [False]
 
@@ -348,14 +406,18 @@ def test_bytes_that_are_gone_are_an_error(tmp_path):
 def test_packs_hold_all_entries_in_their_order_and_no_more_than_they_may(sizes, most):
     ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
     entries = [
-        segments.Entry(place, "east", place, 0, News.QUIET, False, True, "run", 1, end - size, end, 1, 0)
+        segments.Entry(
+            place, "east", place, 0, News.QUIET, False, True, "run", 1, end - size, end, 1, 0
+        )
         for place, (end, size) in enumerate(zip(ends, sizes, strict=True), 1)
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "PACK_BYTES", most)
         found = list(packs(entries))
     assert [entry for pack in found for entry in pack] == entries
-    assert all(sum(entry.end - entry.begin for entry in pack) <= most or len(pack) == 1 for pack in found)
+    assert all(
+        sum(entry.end - entry.begin for entry in pack) <= most or len(pack) == 1 for pack in found
+    )
     for pack, following in itertools.pairwise(found):
         assert sum(entry.end - entry.begin for entry in (*pack, following[0])) > most
 
@@ -363,7 +425,9 @@ def test_packs_hold_all_entries_in_their_order_and_no_more_than_they_may(sizes, 
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.sampled_from(["east", "west"]), st.integers(0, 3)),
-        st.tuples(st.sampled_from(["open", "close", "sync", "let_go"]), st.none(), st.integers(0, 20)),
+        st.tuples(
+            st.sampled_from(["open", "close", "sync", "let_go"]), st.none(), st.integers(0, 20)
+        ),
     ),
     max_size=30,
 )
@@ -409,7 +473,11 @@ class Model:
         """What is there is what was appended, and reads so."""
         assert [entry.seq for entry in entries] == sorted({entry.seq for entry in entries})
         for entry in entries:
-            assert (entry.cluster, entry.number, said(rows_of(looked(self.folder).bytes_of([entry])))) == (
+            assert (
+                entry.cluster,
+                entry.number,
+                said(rows_of(looked(self.folder).bytes_of([entry]))),
+            ) == (
                 *self.entries[entry.seq][:2],
                 [self.entries[entry.seq][2]],
             )
@@ -427,7 +495,9 @@ def test_whatever_is_done_entries_are_there_in_order_until_they_are_let_go(steps
             assert found == Spooled(model.folder).after(0)
             model.check(found)
             seqs = [entry.seq for entry in found]
-            assert seqs == [*model.entries][len(model.entries) - len(seqs) :], "none in the middle is gone"
+            assert seqs == [*model.entries][len(model.entries) - len(seqs) :], (
+                "none in the middle is gone"
+            )
             assert len(seqs) >= max(model.entries, default=0) - model.spooled.committed
         if model.written:
             model.written.close()
@@ -448,7 +518,10 @@ def test_a_power_cut_takes_whole_entries_and_none_that_is_synced(steps, data):
             model.written.close()
         for path in [*files(model.folder, "arrows"), *files(model.folder, "index")]:
             size = path.stat().st_size
-            cut = data.draw(st.one_of(st.just(size), st.integers(model.sizes.get(path.name, 0), size)), path.name)
+            cut = data.draw(
+                st.one_of(st.just(size), st.integers(model.sizes.get(path.name, 0), size)),
+                path.name,
+            )
             with path.open("r+b") as file:
                 file.truncate(cut)
                 if data.draw(st.booleans(), "zeros"):
@@ -462,7 +535,9 @@ def test_a_power_cut_takes_whole_entries_and_none_that_is_synced(steps, data):
         assert {entry.seq for entry in left} >= {seq for seq in before if seq <= model.synced}
         record(written, "east", 99, said="99")
         (new,) = [entry for entry in spooled.after(0) if entry not in left]
-        of_east = [number for seq, (cluster, number, _) in model.entries.items() if cluster == "east"]
+        of_east = [
+            number for seq, (cluster, number, _) in model.entries.items() if cluster == "east"
+        ]
         known = [entry.number for entry in left if entry.cluster == "east"]
         assert max(known, default=0) < new.number <= max(of_east, default=0) + 1
         assert said(rows_of(looked(model.folder).bytes_of([new]))) == ["99"]

@@ -1,4 +1,6 @@
-"""Starting a recorder, and a reader's hold on it: over processes that hold the lock of a spool and poll nobody."""
+"""Starting a recorder, and a reader's hold on it: over processes that hold the lock of a spool and
+poll nobody.
+"""
 
 import itertools
 import json
@@ -42,7 +44,9 @@ time.sleep(60)
 
 @pytest.fixture
 def started(monkeypatch, tmp_path):
-    """A spool's folder, and the recorders that were started, which are no recorders; all end with the test."""
+    """A spool's folder, and the recorders that were started, which are no recorders; all end with
+    the test.
+    """
     processes: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
 
@@ -85,7 +89,9 @@ def test_a_recorder_gets_the_options_of_the_stream_and_none_of_what_only_the_lak
         "driver": [*DRIVER],
         "once": True,
     }
-    assert os.getsid(process.pid) == process.pid, "whoever interrupts a command does not interrupt it"
+    assert os.getsid(process.pid) == process.pid, (
+        "whoever interrupts a command does not interrupt it"
+    )
 
 
 def test_a_folder_that_cannot_be_used_is_an_error_before_anything_starts(started):
@@ -158,13 +164,18 @@ def test_a_recorder_that_refuses_its_options_ends_the_query(started):
     held = hold(path)
     held.attach()
     processes[0].wait(10)
-    with pytest.raises(OptionsError, match=f"the recorder of the spool {path} refuses its options: its last line"):
+    with pytest.raises(
+        OptionsError, match=f"the recorder of the spool {path} refuses its options: its last line"
+    ):
         held.attach()
     assert len(processes) == 1
 
 
 def test_a_recorder_says_by_its_status_that_its_options_cannot_be_meant(tmp_path):
-    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "clientHashKey": "env:KEY_THAT_NOBODY_HAS_SET"}
+    given = {
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "clientHashKey": "env:KEY_THAT_NOBODY_HAS_SET",
+    }
     assert start.start(given, tmp_path / "spool", "token", DRIVER).wait(60) == start.REFUSED
 
 
@@ -186,7 +197,8 @@ def test_a_reader_takes_the_spool_over_and_whoever_had_it_ends(started, monkeypa
     with pytest.raises(TakenOverError) as taken:
         first.attach()
     assert str(taken.value) == (
-        f"[KAFKA_METADATA_SPOOL] another run has taken over the spool {path}; nothing is lost, this one ends"
+        f"[KAFKA_METADATA_SPOOL] another run has taken over the spool {path}; nothing is lost, "
+        "this one ends"
     )
     again = hold(path, "first")
     for ask in (again.attach, again.record_once):
@@ -202,7 +214,10 @@ def test_a_recorder_that_cannot_be_ended_is_an_error_in_one_line(started, monkey
     monkeypatch.setattr(start, "_KILLED_WITHIN_S", 0.1)
     asked = []
     monkeypatch.setattr(start.os, "kill", lambda *given: asked.append(given))
-    with pytest.raises(SpoolError, match=f"{path}: the recorder {os.getpid()} does not end: end it, or name another"):
+    with pytest.raises(
+        SpoolError,
+        match=f"{path}: the recorder {os.getpid()} does not end: end it, or name another",
+    ):
         hold(path).attach()
     assert asked == [(os.getpid(), signal.SIGTERM), (os.getpid(), signal.SIGKILL)]
 
@@ -210,12 +225,17 @@ def test_a_recorder_that_cannot_be_ended_is_an_error_in_one_line(started, monkey
         raise PermissionError
 
     monkeypatch.setattr(start.os, "kill", refused)
-    with pytest.raises(SpoolError, match=f"the recorder of another user writes this spool \\(process {os.getpid()}\\)"):
+    with pytest.raises(
+        SpoolError,
+        match=f"the recorder of another user writes this spool \\(process {os.getpid()}\\)",
+    ):
         hold(path).attach()
     about = {"version": 1, "token": "other", "pid": os.getpid(), "started": 0.0, "run": "r"}
     folder.write_json(path / "owner.json", about)
     monkeypatch.setattr(folder, "_OWNER_WAIT_S", 0.1)
-    with pytest.raises(SpoolError, match="a recorder of another machine, or container, writes this spool"):
+    with pytest.raises(
+        SpoolError, match="a recorder of another machine, or container, writes this spool"
+    ):
         hold(path).attach()
     assert processes == []
     written.close()
@@ -237,7 +257,9 @@ print(process.wait(60))
     package.symlink_to(root / "metadata_source")
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", script, str(package.parent)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, check=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=env, check=True
+    )
     assert "No module named metadata_source'" not in done.stderr
     assert (tmp_path / "spool" / "lock").exists()
 

@@ -14,23 +14,45 @@ from tests.support.histories import GROUP_STATE, START, Answer, good_answer
 from tests.support.silver_rounds import Lake
 
 STREAM = "20261101T000000Z-00000000"
-PARTITION = {"error_code": 0, "leader": 1, "leader_epoch": 0, "replicas": [1, 2, 3], "isr": [1, 2, 3]}
+PARTITION = {
+    "error_code": 0,
+    "leader": 1,
+    "leader_epoch": 0,
+    "replicas": [1, 2, 3],
+    "isr": [1, 2, 3],
+}
 
 
 def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def poll(n: int, *, took_ms: int = 800, isr: tuple[int, ...] = (1, 2, 3), **states: dict[Any, tuple]) -> Answer:
-    """A poll each 10 s, answered after 0.1 s; then each kind in turn is asked, and answered after `took_ms`."""
+def poll(
+    n: int, *, took_ms: int = 800, isr: tuple[int, ...] = (1, 2, 3), **states: dict[Any, tuple]
+) -> Answer:
+    """A poll each 10 s, answered after 0.1 s; then each kind in turn is asked, and answered after
+    `took_ms`.
+    """
     partition = PARTITION | {"isr": list(isr), "offline_replicas": []}
-    answer = good_answer(STREAM, n, at(10 * n), {1: None, 2: None, 3: None}, {"t": [partition]}, batch=n)
-    answer.enriched, answer.enrichments, answer.asked_ms = dict.fromkeys(states, "ok"), states, took_ms
+    answer = good_answer(
+        STREAM, n, at(10 * n), {1: None, 2: None, 3: None}, {"t": [partition]}, batch=n
+    )
+    answer.enriched, answer.enrichments, answer.asked_ms = (
+        dict.fromkeys(states, "ok"),
+        states,
+        took_ms,
+    )
     return answer
 
 
 def group(state: str) -> dict[Any, tuple]:
-    told = {"group_type": "classic", "protocol_type": "consumer", "state": state, "assignor": "range", "members": []}
+    told = {
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "state": state,
+        "assignor": "range",
+        "members": [],
+    }
     return {("g",): tuple(told.get(name) for name in GROUP_STATE)}
 
 
@@ -44,11 +66,19 @@ def rows(lake: Lake, table: Any) -> list[dict[str, Any]]:
     return sorted(lake.tables[table.full_name].values(), key=lambda row: row["first_poll"])
 
 
-def test_a_group_had_begun_to_rebalance_when_it_was_described_and_not_when_the_poll_was_answered() -> None:
+def test_a_group_had_begun_to_rebalance_when_it_was_described_and_not_when_the_poll_was_answered() -> (
+    None
+):
     """It began at 20.5 s, between the poll's answer at 20.1 s and its own description at 20.9 s."""
     states = ("Stable", "Stable", "PreparingRebalance", "Stable")
-    of_group = rows(lake_of(*(poll(n, groups=group(state)) for n, state in enumerate(states))), silver.GROUP_SNAPSHOTS)
-    times = [(row["prev_sent_at"], row["valid_from"], row["last_seen_sent_at"], row["valid_to"]) for row in of_group]
+    of_group = rows(
+        lake_of(*(poll(n, groups=group(state)) for n, state in enumerate(states))),
+        silver.GROUP_SNAPSHOTS,
+    )
+    times = [
+        (row["prev_sent_at"], row["valid_from"], row["last_seen_sent_at"], row["valid_to"])
+        for row in of_group
+    ]
     assert times == [
         (None, at(0.9), at(10.1), at(20.9)),
         (at(10.1), at(20.9), at(20.1), at(30.9)),
@@ -78,7 +108,9 @@ def test_each_kind_is_dated_by_its_own_answer() -> None:
 
 
 def test_answers_are_folded_in_the_order_in_which_they_came() -> None:
-    found = bronze_rows("prod", [poll(0, groups=group("Stable"), fenced={}, quorum={(): (1, 1, (1,))})])
+    found = bronze_rows(
+        "prod", [poll(0, groups=group("Stable"), fenced={}, quorum={(): (1, 1, (1,))})]
+    )
     (header,) = headers_of(reversed(found))
     assert [answer["kind"] for answer in header["answers"]] == ["groups", "fenced", "quorum"]
 
@@ -94,11 +126,17 @@ def test_a_clock_that_is_set_back_dates_no_answer_before_an_earlier_one() -> Non
 
 def episodes(*answers: Answer) -> list[tuple[Any, ...]]:
     lake = lake_of(*answers)
-    of_silver = {table.full_name: rows(lake, table) for table in silver.SNAPSHOTS if table.full_name in lake.tables}
+    of_silver = {
+        table.full_name: rows(lake, table)
+        for table in silver.SNAPSHOTS
+        if table.full_name in lake.tables
+    }
     news = News.of(of_silver, None, lake.polls[-1].id, lake.polls[-1].at)
     found = isr_shrink.fold(None, {}, news, Limits()).rows[gold.ISR_EPISODES.full_name]
     names = ("level", "began_after", "began_before", "ended_after", "ended_before")
-    return sorted((tuple(row[name] for name in names) for row in found), key=lambda row: (row[0], row[2]))
+    return sorted(
+        (tuple(row[name] for name in names) for row in found), key=lambda row: (row[0], row[2])
+    )
 
 
 class Limits:
@@ -107,7 +145,11 @@ class Limits:
 
 def test_a_level_that_a_setting_brought_began_by_the_answer_about_settings() -> None:
     one, two = {("t",): (1, False)}, {("t",): (2, False)}
-    assert episodes(poll(0, configs=one, isr=(1,)), poll(1, configs=two, isr=(1,)), poll(2, configs=one, isr=(1,))) == [
+    assert episodes(
+        poll(0, configs=one, isr=(1,)),
+        poll(1, configs=two, isr=(1,)),
+        poll(2, configs=one, isr=(1,)),
+    ) == [
         ("at_min_isr", None, at(0.9), at(0.1), at(10.9)),
         ("at_min_isr", at(10.1), at(20.9), None, None),
         ("under_min_isr", at(0.1), at(10.9), at(10.1), at(20.9)),
@@ -115,7 +157,9 @@ def test_a_level_that_a_setting_brought_began_by_the_answer_about_settings() -> 
     ]
 
 
-def test_where_a_poll_and_the_answer_beside_it_show_a_change_each_either_may_have_come_last() -> None:
+def test_where_a_poll_and_the_answer_beside_it_show_a_change_each_either_may_have_come_last() -> (
+    None
+):
     one, two = {("t",): (1, False)}, {("t",): (2, False)}
     assert episodes(poll(0, configs=one), poll(1, configs=two, isr=(1, 2))) == [
         ("at_min_isr", at(0), at(10.9), None, None),

@@ -18,7 +18,9 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.bool_(): st.booleans(),
     pa.binary(): st.binary(max_size=3),
     pa.timestamp("us", "UTC"): TIMES,
-    pa.map_(pa.string(), pa.int32()): st.dictionaries(st.text(max_size=2), st.integers(0, 9), max_size=3),
+    pa.map_(pa.string(), pa.int32()): st.dictionaries(
+        st.text(max_size=2), st.integers(0, 9), max_size=3
+    ),
 }
 
 
@@ -48,7 +50,10 @@ def tables(draw: st.DrawFn) -> pa.Table:
     """In chunks, and cut out of a longer one."""
     schema = pa.schema(list(struct(draw(st.lists(types, min_size=1, max_size=3)))))
     row = st.fixed_dictionaries({field.name: values(field.type) for field in schema})
-    chunks = [pa.Table.from_pylist(draw(st.lists(row, max_size=5)), schema) for _ in range(draw(st.integers(1, 3)))]
+    chunks = [
+        pa.Table.from_pylist(draw(st.lists(row, max_size=5)), schema)
+        for _ in range(draw(st.integers(1, 3)))
+    ]
     table = pa.concat_tables(chunks)
     return table.slice(draw(st.integers(0, 3)), draw(st.integers(0, 12)))
 
@@ -61,7 +66,9 @@ def test_rows_are_those_that_pyarrow_gives(table: pa.Table) -> None:
 
 def test_equal_texts_and_times_are_one_object() -> None:
     at = datetime(2026, 11, 1, tzinfo=UTC)
-    one, other = rows_of(pa.table({"text": ["a topic"] * 2, "time": pa.array([at] * 2, pa.timestamp("us", "UTC"))}))
+    one, other = rows_of(
+        pa.table({"text": ["a topic"] * 2, "time": pa.array([at] * 2, pa.timestamp("us", "UTC"))})
+    )
     assert one["text"] is other["text"]
     assert one["time"] is other["time"]
 

@@ -12,15 +12,36 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 
 def committed(offset: int, value: int, producer: int | None) -> dict[str, Any]:
     at = START + timedelta(seconds=offset)
-    entry = {"topic": "t", "partition": 0, "commits": 1, "gap_from": None, "gap_to": None, "fallen": 0}
-    entry |= {f"{end}_offset": offset for end in ("from", "to")} | {f"{end}_timestamp": at for end in ("from", "to")}
+    entry = {
+        "topic": "t",
+        "partition": 0,
+        "commits": 1,
+        "gap_from": None,
+        "gap_to": None,
+        "fallen": 0,
+    }
+    entry |= {f"{end}_offset": offset for end in ("from", "to")} | {
+        f"{end}_timestamp": at for end in ("from", "to")
+    }
     entry |= {"first_committed": value, "last_committed": value, "removed_offset": None}
-    row = {"record": "commits", "offset": offset, "next_offset": offset + 1, "offset_commits": [entry], "chunk": 0}
+    row = {
+        "record": "commits",
+        "offset": offset,
+        "next_offset": offset + 1,
+        "offset_commits": [entry],
+        "chunk": 0,
+    }
     return row | {"producer_id": producer, "read_at": at}
 
 
 def span(record: str, offset: int, next_offset: int) -> dict[str, Any]:
-    row = {"record": record, "offset": offset, "next_offset": next_offset, "chunk": None, "producer_id": None}
+    row = {
+        "record": record,
+        "offset": offset,
+        "next_offset": next_offset,
+        "chunk": None,
+        "producer_id": None,
+    }
     return row | {"read_at": START + timedelta(seconds=offset)}
 
 

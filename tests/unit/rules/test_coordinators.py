@@ -37,7 +37,9 @@ def state(first: int, leader: int, epoch: int, before: Row | None = None, **more
 
 
 def shown(rows: list[Row]) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in ("poll", "prev_leader", "leader", "is_move")) for row in rows]
+    return [
+        tuple(row[name] for name in ("poll", "prev_leader", "leader", "is_move")) for row in rows
+    ]
 
 
 def test_a_row_for_each_change_of_the_leader_and_none_for_other_changes() -> None:
@@ -45,13 +47,18 @@ def test_a_row_for_each_change_of_the_leader_and_none_for_other_changes() -> Non
     isr_shrank = state(2, 1, 5, first)
     moved = state(4, 2, 6, isr_shrank)
     lost = state(6, -1, 6, moved, error_code=5)
-    rows = coordinators([first, isr_shrank, moved, lost, state(7, 2, 7, lost) | {"topic": "orders"}], ())
+    rows = coordinators(
+        [first, isr_shrank, moved, lost, state(7, 2, 7, lost) | {"topic": "orders"}], ()
+    )
     assert shown(rows) == [
         ("s/000000000000", None, 1, False),
         ("s/000000000004", 1, 2, True),
         ("s/000000000006", 2, -1, True),
     ]
-    assert {name: rows[1][name] for name in ("began_after", "began_before", "followed_until", "log_partition")} == {
+    assert {
+        name: rows[1][name]
+        for name in ("began_after", "began_before", "followed_until", "log_partition")
+    } == {
         "began_after": at(3),
         "began_before": at(4),
         "followed_until": at(6),
@@ -84,5 +91,10 @@ def test_what_was_told_when_it_began_is_not_told_when_it_ends() -> None:
     known = state(0, 1, 5, **over)
     assert coordinators([known], {(3, "s/000000000000")}) == []
     (gone,) = coordinators([known | {"end_reason": "gone"}], {(3, "s/000000000000")})
-    assert (gone["poll"], gone["prev_leader"], gone["leader"], gone["is_move"]) == ("s/000000000003", 1, None, False)
+    assert (gone["poll"], gone["prev_leader"], gone["leader"], gone["is_move"]) == (
+        "s/000000000003",
+        1,
+        None,
+        False,
+    )
     assert (gone["began_after"], gone["began_before"]) == (at(2), at(3))

@@ -1,5 +1,5 @@
-"""The cost of rebalances, by lives of a group that are made up: however its log is cut, the same rows, and bounds that
-hold what the members did.
+"""The cost of rebalances, by lives of a group that are made up: however its log is cut, the same
+rows, and bounds that hold what the members did.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def ms(after: int | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Written:
-    """A record of the coordinator: a commit (`committed`), a removal, or one of a rebalance that leaves `members`."""
+    """A record of the coordinator: a commit (`committed`), a removal, or one of a rebalance that
+    leaves `members`.
+    """
 
     at: int
     committed: int | None = None
@@ -53,7 +55,9 @@ class Written:
 
 
 def read(log: list[Written], first: int, last: int, read_at: int) -> list[Row]:
-    """Rows of bronze of the log's offsets from `first` to before `last`, as one batch reads them."""
+    """Rows of bronze of the log's offsets from `first` to before `last`, as one batch reads
+    them.
+    """
     rows: list[Row] = []
     stretch: list[tuple[int, Written]] = []
 
@@ -96,26 +100,51 @@ def row_of(stretch: list[tuple[int, Written]], read_at: int, producer: int | Non
         "removed_offset": removed and removed[0],
         "removed_timestamp": removed and ms(removed[1].at),
     }
-    row = {"record": "commits", "offset": stretch[0][0], "next_offset": stretch[-1][0] + 1, "offset_commits": [entry]}
-    return row | {"read_at": ms(read_at), "producer_id": producer, "chunk": 0, "is_committed": None, "timestamp": None}
+    row = {
+        "record": "commits",
+        "offset": stretch[0][0],
+        "next_offset": stretch[-1][0] + 1,
+        "offset_commits": [entry],
+    }
+    return row | {
+        "read_at": ms(read_at),
+        "producer_id": producer,
+        "chunk": 0,
+        "is_committed": None,
+        "timestamp": None,
+    }
 
 
 def told(log: list[Written], end: int | None = None) -> list[Row]:
-    """The rebalances that the log up to `end` tells: each id has its records side by side or apart, and lasts until its
-    last one.
+    """The rebalances that the log up to `end` tells: each id has its records side by side or apart,
+    and lasts until its last one.
     """
     rows: dict[str, Row] = {}
     lasting = {each.rebalance for each in log[end or len(log) :]}
     for offset, each in enumerate(log[:end]):
         if each.rebalance is not None:
             last = next(reversed(rows.values()), None)
-            fresh = {"id": each.rebalance, "log_partition": 0, "first_offset": offset, "began_before": ms(each.at)}
+            fresh = {
+                "id": each.rebalance,
+                "log_partition": 0,
+                "first_offset": offset,
+                "began_before": ms(each.at),
+            }
             fresh |= {"prev_members": last and last["members"], "since_previous_ms": last and 0}
             row = rows.setdefault(each.rebalance, fresh)
-            row |= {"last_offset": None, "ended_before": None, "end_reason": None, "members": each.members}
+            row |= {
+                "last_offset": None,
+                "ended_before": None,
+                "end_reason": None,
+                "members": each.members,
+            }
             if each.rebalance not in lasting:
                 end_reason = "completed" if each.members else "emptied"
-                row |= {"last_offset": offset, "ended_before": ms(each.at), "end_reason": end_reason}
+                row |= {
+                    "last_offset": offset,
+                    "ended_before": ms(each.at),
+                    "end_reason": end_reason,
+                }
     return list(rows.values())
 
 
@@ -130,7 +159,9 @@ def costs(
     *,
     folded_once: bool = False,
 ) -> list[Row]:
-    """The rows of a group whose log is read in stretches, and folded after each of them; the last ones count."""
+    """The rows of a group whose log is read in stretches, and folded after each of them; the last
+    ones count.
+    """
     rows: dict[Any, Row] = {}
     ends = [*sorted({min(cut, len(log)) for cut in cuts}), len(log)]
     bronze: list[Row] = []
@@ -151,14 +182,23 @@ def costs(
         seen = [each for each in visits if each.commit[0] >= since]
         known = tuple(row for row in bronze if row["read_at"] >= since)
         until = EVER if end == len(log) else ms(read_at)
-        made = fold(live, rebalances, new, lambda _, known=known: commit_log(known), {PLACE: seen}, until=until)
+        made = fold(
+            live,
+            rebalances,
+            new,
+            lambda _, known=known: commit_log(known),
+            {PLACE: seen},
+            until=until,
+        )
         rows |= {key(row): row for row in made}
         done |= new
         looked_at = read_at
     return list(rows.values())
 
 
-def every(period: int, until: int, offset: int = 0, since: int = 0, each: int = 10) -> list[Written]:
+def every(
+    period: int, until: int, offset: int = 0, since: int = 0, each: int = 10
+) -> list[Written]:
     """Commits on a cadence, each of some records more."""
     times = range(since, until, period)
     return [Written(at, offset + each * n) for n, at in enumerate(times)]
@@ -170,7 +210,11 @@ def every(period: int, until: int, offset: int = 0, since: int = 0, each: int = 
 def test_a_gap_goes_from_the_last_commit_before_to_the_first_after() -> None:
     (row,) = costs([*every(1000, 60_000), Written(65_000, rebalance="r"), Written(71_000, 650)])
     assert (row["commit_gap_ms"], row["cadence_ms"]) == (12_000, 1_000)
-    assert (row["pause_ms_min"], row["pause_ms_max"], row["pause_unknown"]) == (10_000, 12_000, None)
+    assert (row["pause_ms_min"], row["pause_ms_max"], row["pause_unknown"]) == (
+        10_000,
+        12_000,
+        None,
+    )
     assert (row["last_committed"], row["first_committed"], row["reprocessed_min"]) == (590, 650, 0)
     assert (row["last_commit_at"], row["first_commit_at"]) == (ms(59_000), ms(71_000))
     assert row["close_reason"] == RECOVERED, "nobody asked for the ends of its log"
@@ -186,7 +230,11 @@ def test_a_gap_within_the_rebalance_counts() -> None:
     log = [*every(1000, 10_000), Written(10_500, rebalance="r"), Written(11_000, 100)]
     log += [Written(15_000, rebalance="r"), Written(19_000, 120), Written(19_500, 125)]
     (row,) = costs([*log, Written(20_000, rebalance="r"), Written(20_500, 130)])
-    assert (row["commit_gap_ms"], row["last_committed"], row["first_committed"]) == (8_000, 100, 120)
+    assert (row["commit_gap_ms"], row["last_committed"], row["first_committed"]) == (
+        8_000,
+        100,
+        120,
+    )
 
 
 def test_other_rebalances_are_no_part_of_the_cadence() -> None:
@@ -198,10 +246,22 @@ def test_other_rebalances_are_no_part_of_the_cadence() -> None:
 
 def test_nobody_between_two_rebalances_is_one_gap_of_the_second() -> None:
     """An empty group, whose service comes back."""
-    log = [*every(1000, 10_000), Written(10_000, rebalance="gone"), Written(3_000_000, rebalance="back")]
+    log = [
+        *every(1000, 10_000),
+        Written(10_000, rebalance="gone"),
+        Written(3_000_000, rebalance="back"),
+    ]
     gone, back = costs([*log, Written(3_001_000, 90)])
-    assert (gone["close_reason"], gone["pause_unknown"], gone["commit_gap_ms"]) == (NEXT, NO_COMMIT_AFTER, None)
-    assert (back["commit_gap_ms"], back["cadence_ms"], back["reprocessed_min"]) == (2_992_000, 1_000, 0)
+    assert (gone["close_reason"], gone["pause_unknown"], gone["commit_gap_ms"]) == (
+        NEXT,
+        NO_COMMIT_AFTER,
+        None,
+    )
+    assert (back["commit_gap_ms"], back["cadence_ms"], back["reprocessed_min"]) == (
+        2_992_000,
+        1_000,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,7 +272,12 @@ def test_nobody_between_two_rebalances_is_one_gap_of_the_second() -> None:
         ([*every(1000, 9_000), Written(9_000, rebalance="r")], NO_COMMIT_AFTER),
         ([*every(1000, 9_000), Written(9_000, rebalance="r"), Written(20_000, 80)], NO_PROGRESS),
         (
-            [*every(1000, 9_000), Written(9_000, rebalance="r"), Written(9_500, removed=True), Written(10_000, 1)],
+            [
+                *every(1000, 9_000),
+                Written(9_000, rebalance="r"),
+                Written(9_500, removed=True),
+                Written(10_000, 1),
+            ],
             REMOVED,
         ),
     ],
@@ -224,7 +289,12 @@ def test_a_pause_that_is_not_known_has_its_reason(log: list[Written], reason: st
 
 
 def test_a_commit_that_was_removed_is_not_the_last_one() -> None:
-    log = [*every(1000, 9_000), Written(9_000, removed=True), Written(9_500, rebalance="r"), Written(10_000, 1)]
+    log = [
+        *every(1000, 9_000),
+        Written(9_000, removed=True),
+        Written(9_500, rebalance="r"),
+        Written(10_000, 1),
+    ]
     assert costs(log) == []
     (row,) = costs(log, [visit(8_000, 80, 90), visit(12_000, 1, 90)])
     assert (row["pause_unknown"], row["commit_gap_ms"]) == (NO_COMMIT_BEFORE, None)
@@ -238,7 +308,10 @@ def test_a_committed_offset_that_falls_was_done_twice() -> None:
 
 def test_lag_has_its_peak_and_the_bounds_of_its_end() -> None:
     log = [*every(1000, 10_000), Written(10_000, rebalance="r"), Written(30_000, 100)]
-    before, at = visit(9_500, 90, 100), [(15_000, 90, 300), (31_000, 100, 600), (40_000, 500, 700), (50_000, 795, 800)]
+    before, at = (
+        visit(9_500, 90, 100),
+        [(15_000, 90, 300), (31_000, 100, 600), (40_000, 500, 700), (50_000, 795, 800)],
+    )
     (row,) = costs(log, [before, *(visit(*each) for each in at)])
     assert (row["lag_before"], row["lag_peak"], row["lag_peak_at"]) == (10, 500, ms(31_000))
     assert (row["lag_back_after"], row["lag_back_before"]) == (ms(40_000), ms(50_000))
@@ -257,7 +330,11 @@ def test_where_nothing_was_there_nobody_paused() -> None:
     log = [*every(1000, 10_000), Written(10_000, rebalance="r"), Written(40_000, 100)]
     nothing = [visit(9_500, 90, 90), visit(20_000, 90, 90)]
     (row,) = costs(log, nothing)
-    assert (row["pause_ms_min"], row["pause_ms_max"], row["pause_unknown"]) == (None, 31_000, NOTHING_THERE)
+    assert (row["pause_ms_min"], row["pause_ms_max"], row["pause_unknown"]) == (
+        None,
+        31_000,
+        NOTHING_THERE,
+    )
     (row,) = costs(log, [*nothing, visit(30_000, 90, 100)])
     assert row["pause_ms_min"] == 8_000, "something was there for 10 s of the gap"
 
@@ -279,8 +356,17 @@ def test_commits_that_may_be_missing_end_what_is_known() -> None:
 
 
 def test_commits_of_a_transaction_count_at_its_marker() -> None:
-    rows = [row_of([(5, Written(1_000, 7))], 2_000, producer=3), row_of([(6, Written(1_000, 8))], 2_000, producer=4)]
-    marker = {"record": "marker", "offset": 9, "next_offset": 10, "timestamp": ms(4_000), "chunk": None}
+    rows = [
+        row_of([(5, Written(1_000, 7))], 2_000, producer=3),
+        row_of([(6, Written(1_000, 8))], 2_000, producer=4),
+    ]
+    marker = {
+        "record": "marker",
+        "offset": 9,
+        "next_offset": 10,
+        "timestamp": ms(4_000),
+        "chunk": None,
+    }
     markers = [
         marker | {"producer_id": 3, "is_committed": True, "read_at": ms(5_000)},
         marker | {"producer_id": 4, "is_committed": False, "read_at": ms(5_000)},
@@ -294,7 +380,11 @@ def test_a_removal_long_after_closes_what_waits() -> None:
     week = 7 * 24 * 3_600_000
     log = [*every(1000, 10_000), Written(10_000, rebalance="r"), Written(week, removed=True)]
     (row,) = costs(log, cuts=(11,))
-    assert (row["close_reason"], row["pause_unknown"], row["awaits_after"]) == (REMOVED, REMOVED, None)
+    assert (row["close_reason"], row["pause_unknown"], row["awaits_after"]) == (
+        REMOVED,
+        REMOVED,
+        None,
+    )
 
 
 def test_a_pause_of_hours_is_as_long_as_it_was() -> None:
@@ -305,12 +395,18 @@ def test_a_pause_of_hours_is_as_long_as_it_was() -> None:
     assert whole["pause_ms_min"] > hours - 80_000
     live = costs(log[:-1], visits)
     after = {"rebalances": told(log), "log": commit_log(read(log, 11, 12, hours))}
-    (row,) = fold(live, after["rebalances"], set(), lambda _: after["log"], {PLACE: visits[-15:]}, until=EVER)
+    (row,) = fold(
+        live, after["rebalances"], set(), lambda _: after["log"], {PLACE: visits[-15:]}, until=EVER
+    )
     assert row["pause_ms_min"] == whole["pause_ms_min"]
 
 
 def test_a_gap_that_ends_within_the_next_rebalance_is_whole() -> None:
-    log = [*every(1000, 9_000), Written(10_000, rebalance="gone"), Written(1_200_000, rebalance="back")]
+    log = [
+        *every(1000, 9_000),
+        Written(10_000, rebalance="gone"),
+        Written(1_200_000, rebalance="back"),
+    ]
     log += [Written(1_260_000, 90), Written(1_262_000, rebalance="back"), Written(1_263_000, 100)]
     _, back = costs(log)
     assert (back["commit_gap_ms"], back["last_committed"]) == (1_252_000, 80)
@@ -331,7 +427,10 @@ def test_an_offset_that_no_sum_holds_is_the_largest() -> None:
 
 def test_what_nobody_committed_has_no_row() -> None:
     assert costs([Written(0, rebalance="r"), Written(1_000, 5)]) == []
-    assert fold([], told([Written(0, rebalance="r")]), {"r"}, lambda _: CommitLog(), {}, until=EVER) == []
+    assert (
+        fold([], told([Written(0, rebalance="r")]), {"r"}, lambda _: CommitLog(), {}, until=EVER)
+        == []
+    )
 
 
 # --- an administrator sets offsets ---
@@ -351,13 +450,30 @@ BACK = [Written(10_000_000, rebalance="back"), Written(10_001_000, 10), Written(
 @pytest.mark.parametrize(
     ("set_to", "first", "columns"),
     [
-        # The offsets to which an administrator sets a partition; what the first commit of a member is then.
+        # The offsets to which an administrator sets a partition; what the first commit of a member
+        # is then.
         ((), 600, {"reprocessed_min": 0, "committed_before": 590, "pause_ms_min": 9_940_000}),
         ((0,), 10, {"reprocessed_min": 590, "committed_before": 0, "pause_ms_min": 9_940_000}),
-        ((0, 500), 510, {"reprocessed_min": 90, "committed_before": 500, "pause_ms_min": 9_940_000}),
-        ((5_000,), 5_010, {"reprocessed_min": 0, "committed_before": 5_000, "pause_ms_min": 9_940_000}),
-        ((5_000,), 4_990, {"reprocessed_min": 10, "committed_before": 5_000, "pause_unknown": NO_PROGRESS}),
-        ((500,), 500, {"reprocessed_min": 90, "committed_before": 500, "pause_unknown": NO_PROGRESS}),
+        (
+            (0, 500),
+            510,
+            {"reprocessed_min": 90, "committed_before": 500, "pause_ms_min": 9_940_000},
+        ),
+        (
+            (5_000,),
+            5_010,
+            {"reprocessed_min": 0, "committed_before": 5_000, "pause_ms_min": 9_940_000},
+        ),
+        (
+            (5_000,),
+            4_990,
+            {"reprocessed_min": 10, "committed_before": 5_000, "pause_unknown": NO_PROGRESS},
+        ),
+        (
+            (500,),
+            500,
+            {"reprocessed_min": 90, "committed_before": 500, "pause_unknown": NO_PROGRESS},
+        ),
     ],
 )
 @pytest.mark.parametrize("cuts", [(), (62,), (63,), (64,), (61, 62, 63, 64, 65)])
@@ -365,7 +481,12 @@ def test_an_offset_that_is_set_while_nobody_is_a_member_ends_no_pause(
     set_to: tuple[int, ...], first: int, columns: Row, cuts: tuple[int, ...]
 ) -> None:
     resets = [Written(160_000 + n, offset) for n, offset in enumerate(set_to)]
-    log = [*BEFORE_EMPTY, *resets, Written(10_000_000, rebalance="back"), Written(10_001_000, first)]
+    log = [
+        *BEFORE_EMPTY,
+        *resets,
+        Written(10_000_000, rebalance="back"),
+        Written(10_001_000, first),
+    ]
     emptied, back = costs(log, cuts=cuts)
     assert (emptied["commit_gap_ms"], emptied["pause_ms_max"], emptied["pause_unknown"]) == (
         None,
@@ -373,7 +494,11 @@ def test_an_offset_that_is_set_while_nobody_is_a_member_ends_no_pause(
         NO_COMMIT_AFTER,
     )
     assert (emptied["close_reason"], emptied["reprocessed_min"]) == (NEXT, 0)
-    assert (back["last_committed"], back["last_commit_at"], back["first_committed"]) == (590, ms(59_000), first)
+    assert (back["last_committed"], back["last_commit_at"], back["first_committed"]) == (
+        590,
+        ms(59_000),
+        first,
+    )
     assert (back["first_commit_at"], back["pause_ms_max"], back["close_reason"]) == (
         ms(10_001_000),
         9_942_000,
@@ -385,20 +510,42 @@ def test_an_offset_that_is_set_while_nobody_is_a_member_ends_no_pause(
 def test_while_nobody_is_a_member_a_row_waits() -> None:
     (row,) = costs([*BEFORE_EMPTY, Written(160_000, 100), Written(170_000, 200)])
     assert (row["close_reason"], row["pause_unknown"]) == (None, NO_COMMIT_AFTER)
-    assert row["awaits_after"] == {"committed": 590, "at": ms(59_000), "there_before": None, "set_to": 200}
+    assert row["awaits_after"] == {
+        "committed": 590,
+        "at": ms(59_000),
+        "there_before": None,
+        "set_to": 200,
+    }
 
 
 def test_members_that_come_back_may_commit_before_their_rebalance_is_over() -> None:
-    """As in a KIP-848 group: its members consume from the epoch on, not only once all of them have reached it."""
-    log = [*BEFORE_EMPTY, Written(160_000, 0), Written(200_000, rebalance="back"), Written(202_000, 10)]
+    """As in a KIP-848 group: its members consume from the epoch on, not only once all of them have
+    reached it.
+    """
+    log = [
+        *BEFORE_EMPTY,
+        Written(160_000, 0),
+        Written(200_000, rebalance="back"),
+        Written(202_000, 10),
+    ]
     row = of_back(*log, Written(203_000, rebalance="back"), Written(204_000, 30))
-    assert (row["commit_gap_ms"], row["last_committed"], row["first_committed"]) == (143_000, 590, 10)
+    assert (row["commit_gap_ms"], row["last_committed"], row["first_committed"]) == (
+        143_000,
+        590,
+        10,
+    )
     assert (row["reprocessed_min"], row["committed_before"]) == (590, 10)
 
 
-def test_offsets_set_before_members_are_back_are_not_their_commits_though_the_emptied_rebalance_is_long_ago() -> None:
+def test_offsets_set_before_members_are_back_are_not_their_commits_though_the_emptied_rebalance_is_long_ago() -> (
+    None
+):
     day = 24 * 3_600_000
-    log = [Written(0, rebalance="emptied", members=0), Written(day, 70), Written(day + 1000, rebalance="back")]
+    log = [
+        Written(0, rebalance="emptied", members=0),
+        Written(day, 70),
+        Written(day + 1000, rebalance="back"),
+    ]
     assert costs([*log, Written(day + 2000, 80)], cuts=(1, 2, 3)) == []
     row = of_back(*log, Written(day + 2000, 80), visits=[visit(day + 500, 70, 90)])
     assert (row["pause_unknown"], row["lag_before"]) == (NO_COMMIT_BEFORE, 20)
@@ -408,8 +555,15 @@ def test_offsets_set_before_members_are_back_are_not_their_commits_though_the_em
 
 
 def test_an_empty_group_that_another_type_of_group_takes_over_had_members() -> None:
-    """A consumer group in the place of a classic one that is empty: its first rebalance knows none before it."""
-    log = [*BEFORE_EMPTY, Written(160_000, 0), Written(200_000, rebalance="back"), Written(201_000, 10)]
+    """A consumer group in the place of a classic one that is empty: its first rebalance knows none
+    before it.
+    """
+    log = [
+        *BEFORE_EMPTY,
+        Written(160_000, 0),
+        Written(200_000, rebalance="back"),
+        Written(201_000, 10),
+    ]
     emptied, back = told(log)
     made = [emptied, back | {"prev_members": 0, "since_previous_ms": None}]
     known = commit_log(read(log, 0, len(log), 201_000))
@@ -423,7 +577,9 @@ def test_a_consumer_without_a_membership_consumes_until_others_join() -> None:
     (row,) = costs(log)
     assert (row["commit_gap_ms"], row["cadence_ms"], row["pause_ms_min"]) == (4_000, 1_000, 2_000)
     made = told(log)[0] | {"prev_members": 0, "since_previous_ms": None}
-    (row,) = fold([], [made], {"first"}, lambda _: commit_log(read(log, 0, 12, 13_000)), {}, until=EVER)
+    (row,) = fold(
+        [], [made], {"first"}, lambda _: commit_log(read(log, 0, 12, 13_000)), {}, until=EVER
+    )
     assert (row["commit_gap_ms"], row["cadence_ms"], row["pause_ms_min"]) == (4_000, 1_000, 2_000)
 
 
@@ -434,15 +590,29 @@ def test_visits_after_a_rebalance_that_is_not_told_yet_are_left_to_it() -> None:
     log = [*every(1000, 10_000), Written(10_000, rebalance="a"), Written(20_000, rebalance="b")]
     visits = [visit(9_500, 90, 100), visit(25_000, 90, 4_090)]
     first, second = costs(log, visits, cuts=(11,))
-    assert (first["lag_peak"], first["reprocessed_max"], first["lag_back_after"], first["close_reason"]) == (
+    assert (
+        first["lag_peak"],
+        first["reprocessed_max"],
+        first["lag_back_after"],
+        first["close_reason"],
+    ) == (
         *(None, None, None),
         NEXT,
     )
-    assert (second["lag_peak"], second["reprocessed_max"], second["lag_back_after"]) == (4_000, 4_000, ms(25_000))
+    assert (second["lag_peak"], second["reprocessed_max"], second["lag_back_after"]) == (
+        4_000,
+        4_000,
+        ms(25_000),
+    )
 
 
 def test_from_the_begin_of_a_rebalance_that_lasts_commits_and_visits_are_its_own() -> None:
-    log = [*every(1000, 10_000), Written(10_000, rebalance="a"), Written(20_000, rebalance="b"), Written(21_000, 95)]
+    log = [
+        *every(1000, 10_000),
+        Written(10_000, rebalance="a"),
+        Written(20_000, rebalance="b"),
+        Written(21_000, 95),
+    ]
     visits = [visit(9_500, 90, 100), visit(25_000, 95, 4_095)]
     whole = [*log, Written(30_000, rebalance="b"), Written(31_000, 200)]
     rebalances = told(whole, len(log))
@@ -462,7 +632,12 @@ def test_visits_after_a_removal_say_nothing_of_what_was_removed() -> None:
 
 
 def test_a_cadence_is_passed_on_only_while_nobody_commits() -> None:
-    log = [*every(1000, 10_000), Written(10_000, rebalance="a"), Written(11_000, 100), Written(12_000, removed=True)]
+    log = [
+        *every(1000, 10_000),
+        Written(10_000, rebalance="a"),
+        Written(11_000, 100),
+        Written(12_000, removed=True),
+    ]
     log += [Written(13_000, 100), Written(14_000, rebalance="b")]
     for cuts in ((), (12,), (13,)):
         assert [row["cadence_ms"] for row in costs(log, cuts=cuts)] == [1_000, None]
@@ -471,7 +646,9 @@ def test_a_cadence_is_passed_on_only_while_nobody_commits() -> None:
 # --- bounds ---
 
 
-@pytest.mark.parametrize(("before", "after", "back"), [(0, 0, True), (0, 1, False), (10, 10, True), (10, 11, False)])
+@pytest.mark.parametrize(
+    ("before", "after", "back"), [(0, 0, True), (0, 1, False), (10, 10, True), (10, 11, False)]
+)
 def test_lag_is_back_once_it_is_no_more_than_before(before: int, after: int, back: bool) -> None:
     log = [*every(1000, 10_000), Written(10_000, rebalance="r"), Written(11_000, 100)]
     (row,) = costs(log, [visit(9_500, 90, 90 + before), visit(12_000, 100, 100 + after)])
@@ -487,9 +664,16 @@ def test_a_lag_of_more_than_ten_minutes_before_is_none(asked: int, lag_before: i
 
 
 @pytest.mark.parametrize(("end", "least"), [(90, None), (91, 18_000)])
-def test_something_is_there_once_the_log_ends_beyond_the_commit(end: int, least: int | None) -> None:
+def test_something_is_there_once_the_log_ends_beyond_the_commit(
+    end: int, least: int | None
+) -> None:
     """A gap within a rebalance, of which ends are asked for alone."""
-    log = [*every(1000, 10_000), Written(10_000, rebalance="r"), Written(40_000, 100), Written(40_500, rebalance="r")]
+    log = [
+        *every(1000, 10_000),
+        Written(10_000, rebalance="r"),
+        Written(40_000, 100),
+        Written(40_500, rebalance="r"),
+    ]
     (row,) = costs([*log, Written(41_000, 110)], [visit(9_500, 90, 90), visit(20_000, 90, end)])
     assert (row["commit_gap_ms"], row["pause_ms_min"]) == (31_000, least)
     assert row["pause_unknown"] == (NOTHING_THERE if least is None else None)
@@ -504,21 +688,45 @@ def test_what_is_asked_at_the_time_of_a_record_is_of_after_it() -> None:
 
 
 def test_an_offset_that_falls_within_a_rebalance_was_done_twice() -> None:
-    log = [*every(1000, 10_000), Written(10_000, rebalance="r"), Written(11_000, 95), Written(12_000, 60)]
+    log = [
+        *every(1000, 10_000),
+        Written(10_000, rebalance="r"),
+        Written(11_000, 95),
+        Written(12_000, 60),
+    ]
     log += [Written(13_000, 70), Written(14_000, rebalance="r"), Written(15_000, 75)]
     (row,) = costs(log)
     assert row["reprocessed_min"] == 35
 
 
 @pytest.mark.parametrize(("gone", "reason"), [(12, LOST), (14, NEXT)])
-def test_records_that_are_lost_after_the_next_rebalance_began_are_not_of_this_one(gone: int, reason: str) -> None:
-    log = [*every(1000, 10_000), Written(10_000, rebalance="a"), *[Written(10_500, rebalance="x")] * 2]
+def test_records_that_are_lost_after_the_next_rebalance_began_are_not_of_this_one(
+    gone: int, reason: str
+) -> None:
+    log = [
+        *every(1000, 10_000),
+        Written(10_000, rebalance="a"),
+        *[Written(10_500, rebalance="x")] * 2,
+    ]
     live = costs(log[:11])
-    following = told(log[:11])[0] | {"id": "b", "first_offset": 13, "last_offset": 13, "began_before": ms(20_000)}
+    following = told(log[:11])[0] | {
+        "id": "b",
+        "first_offset": 13,
+        "last_offset": 13,
+        "began_before": ms(20_000),
+    }
     following |= {"ended_before": ms(20_000), "prev_members": 1}
-    lost = {"record": "lost", "offset": gone - 1, "next_offset": gone + 1, "read_at": ms(21_000), "producer_id": None}
+    lost = {
+        "record": "lost",
+        "offset": gone - 1,
+        "next_offset": gone + 1,
+        "read_at": ms(21_000),
+        "producer_id": None,
+    }
     lost |= {"chunk": None}
-    made = fold(live, [*told(log[:11]), following], set(), lambda _: commit_log([lost]), {}, until=EVER)
+    made = fold(
+        live, [*told(log[:11]), following], set(), lambda _: commit_log([lost]), {}, until=EVER
+    )
     assert [row["close_reason"] for row in made] == [reason]
 
 
@@ -527,7 +735,9 @@ def test_records_that_are_lost_after_the_next_rebalance_began_are_not_of_this_on
 
 @dataclass(frozen=True)
 class Life:
-    """A partition that one member consumes and commits on a cadence until a rebalance, and another member after it."""
+    """A partition that one member consumes and commits on a cadence until a rebalance, and another
+    member after it.
+    """
 
     log: list[Written]
     stopped: int
@@ -542,7 +752,10 @@ def lives(draw: st.DrawFn) -> Life:
     at = draw(st.integers(stopped, began))
     commits = [Written(each, each * rate) for each in range(0, stopped + 1, period)]
     again = began + draw(st.integers(0, period))
-    after = [Written(each, (each - began + stopped) * rate + 1) for each in range(again, again + 5 * period, period)]
+    after = [
+        Written(each, (each - began + stopped) * rate + 1)
+        for each in range(again, again + 5 * period, period)
+    ]
     return Life([*commits, Written(at, rebalance="r"), *after], stopped, began)
 
 
@@ -556,7 +769,9 @@ def test_members_pauses_lie_within_the_bounds(life: Life, cuts: set[int]) -> Non
 writings = st.lists(
     st.tuples(
         st.integers(0, 5_000),
-        st.sampled_from(["commit"] * 8 + ["a rebalance"] * 2 + ["the same", "nobody is left", "removed"]),
+        st.sampled_from(
+            ["commit"] * 8 + ["a rebalance"] * 2 + ["the same", "nobody is left", "removed"]
+        ),
         st.integers(0, 50),
     ),
     max_size=40,
@@ -599,5 +814,7 @@ def test_a_log_that_is_cut_anywhere_comes_to_the_same_rows(
         gap = row["commit_gap_ms"]
         assert gap is None or gap >= 0
         assert row["pause_ms_min"] is None or 0 <= row["pause_ms_min"] <= row["pause_ms_max"] == gap
-        assert row["reprocessed_max"] is None or row["reprocessed_max"] >= row["reprocessed_min"] >= 0
+        assert (
+            row["reprocessed_max"] is None or row["reprocessed_max"] >= row["reprocessed_min"] >= 0
+        )
         assert row["lag_back_before"] is None or row["lag_peak"] is not None

@@ -1,4 +1,6 @@
-"""All of one group, from the log and from polls: whatever rounds are cut into, they leave the same tables."""
+"""All of one group, from the log and from polls: whatever rounds are cut into, they leave the same
+tables.
+"""
 
 import json
 from datetime import timedelta
@@ -63,7 +65,9 @@ def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, 
     assert by_one.sorted() == whole.sorted()
     if rows:
         rebalances = whole.of(groups.REBALANCES_TOLD)
-        assert {row["rebalance_id"] for row in whole.of(groups.REBALANCE_MEMBERS_TOLD)} <= {r["id"] for r in rebalances}
+        assert {row["rebalance_id"] for row in whole.of(groups.REBALANCE_MEMBERS_TOLD)} <= {
+            r["id"] for r in rebalances
+        }
         assert [life["valid_to"] for life in whole.of(groups.GROUP_LIVES)] == [None]
         assert sum(row["ended_before"] is None for row in rebalances) <= 1
 
@@ -72,14 +76,17 @@ def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, 
 
 
 def after_polls(*seen, state_seconds):
-    """Since when the log has a group that polls showed, and until when polls had it; seconds after its record's time.
+    """Since when the log has a group that polls showed, and until when polls had it; seconds after
+    its record's time.
 
     `seen`: as of states(); the record is written 100 s after the first poll.
     """
     rounds = Rounds()
     rounds.take(states=states(*seen))
     record = (described_at(0) - at(0)).total_seconds() + 100
-    log = Log().batch(record, classic(7, [classic_member("a")], state_seconds=record + state_seconds))
+    log = Log().batch(
+        record, classic(7, [classic_member("a")], state_seconds=record + state_seconds)
+    )
     rounds.take(log.rows)
     lives = {row["source"]: row for row in rounds.of(groups.GROUP_LIVES)}
     times = lives["log"]["valid_from"], lives["polls"]["valid_to"]
@@ -92,7 +99,10 @@ def test_the_log_has_a_group_from_when_the_join_phase_of_its_first_rebalance_end
 
 
 def test_the_log_has_a_group_from_when_a_rebalance_had_begun_that_polls_saw():
-    stable, rebalances = described("Stable", member("a", {"t": [0]})), described("PreparingRebalance", member("a"))
+    stable, rebalances = (
+        described("Stable", member("a", {"t": [0]})),
+        described("PreparingRebalance", member("a")),
+    )
     # By a second after the beat.
     assert after_polls((0, stable), (9, rebalances), state_seconds=-3) == (-9, -9)
 
@@ -101,7 +111,9 @@ def test_the_log_has_a_group_from_when_a_rebalance_had_begun_that_polls_saw():
 
 
 def moved(first, second, *, was=7, is_now=57):
-    """The logs of two lives of one group, which overlap: what the first wrote last came after the second began."""
+    """The logs of two lives of one group, which overlap: what the first wrote last came after the
+    second began.
+    """
     for group, partition, shift, later in ((first, was, 5_000, 0), (second, is_now, -100, 0.5)):
         log = group.log
         log.rows = [
@@ -152,7 +164,9 @@ def test_each_partition_that_keeps_a_group_tells_its_own(maker, lives, cuts):
 def test_a_group_in_another_partition_starts_at_low_offsets():
     first, second = Log(next_offset=5_000), Log(log_partition=57, next_offset=0)
     first.batch(0, classic(0)).batch(1, classic(1, [classic_member("a")]))
-    second.batch(20, classic(1, [classic_member("a2")], state_seconds=19)).batch(22, classic(2, [classic_member("b")]))
+    second.batch(20, classic(1, [classic_member("a2")], state_seconds=19)).batch(
+        22, classic(2, [classic_member("b")])
+    )
     rounds = Rounds()
     rounds.take(first.rows)
     # Only now have all its members timed out where they were.
@@ -167,7 +181,10 @@ def test_a_group_in_another_partition_starts_at_low_offsets():
         (57, 2, ["member_joined", "member_left"], "completed"),
         (7, 2, ["member_left", "group_emptied"], "emptied"),
     ]
-    lives = {row["log_partition"]: (row["valid_from"], row["valid_to"]) for row in rounds.of(groups.GROUP_LIVES)}
+    lives = {
+        row["log_partition"]: (row["valid_from"], row["valid_to"])
+        for row in rounds.of(groups.GROUP_LIVES)
+    }
     assert lives == {7: (at(0), at(90)), 57: (at(20), None)}
 
 
@@ -185,7 +202,11 @@ def test_what_is_lost_of_one_partition_says_nothing_of_the_other():
         1,
         ["member_left", "group_emptied"],
     )
-    lost = [row["log_partition"] for row in rounds.of(groups.GROUP_EVENTS_TOLD) if row["event"] == "records_lost"]
+    lost = [
+        row["log_partition"]
+        for row in rounds.of(groups.GROUP_EVENTS_TOLD)
+        if row["event"] == "records_lost"
+    ]
     assert lost == [7]
 
 
@@ -203,26 +224,40 @@ def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
 
 @pytest.mark.parametrize("read_on", [0, 5])
 def test_a_group_is_over_once_it_is_gone_and_nothing_was_told_of_it_for_long(read_on) -> None:
-    """Its tombstone may be the last record of its log: nobody can tell then that its batch has no more."""
+    """Its tombstone may be the last record of its log: nobody can tell then that its batch has no
+    more.
+    """
     log, rounds = Log(), Rounds()
     rounds.take(log.batch(10, classic(1, [classic_member("m1", has={"t": [0]})])).rows)
     assert not is_over(json.loads(rounds.memory), at(10_000)), "it is there, however quiet"
     rounds.take(log.batch(20, classic(2)).rows[-1:])
-    assert not is_over(json.loads(rounds.memory), at(10_000)), "it is empty, and its offsets are kept"
+    assert not is_over(json.loads(rounds.memory), at(10_000)), (
+        "it is empty, and its offsets are kept"
+    )
     rounds.take(log.batch(30, (2, None, None)).rows[-1:], read_on=read_on)
     assert not is_over(json.loads(rounds.memory), at(30))
     assert is_over(json.loads(rounds.memory), at(31))
-    live = {table.full_name: [row for row in rounds.of(table) if row.get("is_live")] for table in groups.TABLES}
+    live = {
+        table.full_name: [row for row in rounds.of(table) if row.get("is_live")]
+        for table in groups.TABLES
+    }
     assert any(live.values()) == (read_on == 0)
     for name, rows in settled(live).items():
         assert [row | {"is_live": True} for row in rows] == live[name]
         assert not any(row["is_live"] for row in rows)
-    rounds.take(log.batch(40, classic(0)).batch(41, classic(1, [classic_member("m2", has={"t": [0]})])).rows[-2:])
+    rounds.take(
+        log.batch(40, classic(0))
+        .batch(41, classic(1, [classic_member("m2", has={"t": [0]})]))
+        .rows[-2:]
+    )
     assert not is_over(json.loads(rounds.memory), at(10_000)), "it is there again"
 
 
 def test_a_group_that_polls_tell_of_is_over_once_they_do_not_show_it() -> None:
-    shown, second = states((0, described("Stable", member("a1", {"t": [0]}))), (50, None)), timedelta(seconds=1)
+    shown, second = (
+        states((0, described("Stable", member("a1", {"t": [0]}))), (50, None)),
+        timedelta(seconds=1),
+    )
     there, gone = Rounds(), Rounds()
     there.take(states=[row | {"valid_to": None, "end_reason": None} for row in shown])
     gone.take(states=shown)

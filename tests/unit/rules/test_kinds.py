@@ -1,4 +1,5 @@
-"""Clusters of other makers: answers as they are documented to send them, and what history makes of these.
+"""Clusters of other makers: answers as they are documented to send them, and what history makes of
+these.
 
 `metadata_source/kinds.py` says where each of them is documented.
 """
@@ -45,7 +46,10 @@ def answered(
     """What a broker sends, through the wire's form."""
     body = {
         "throttle_time_ms": 0,
-        "brokers": [{"node_id": node, "host": host, "port": 9092, "rack": None} for node, host in hosts.items()],
+        "brokers": [
+            {"node_id": node, "host": host, "port": 9092, "rack": None}
+            for node, host in hosts.items()
+        ],
         "cluster_id": cluster_id,
         "controller_id": -1,
         "topics": [
@@ -80,7 +84,9 @@ def named(*ids: int) -> dict[int, str]:
     return {node: f"broker-{node}" for node in ids}
 
 
-def polled(n: int, told: tuple[ClusterMetadata, int], by: int | None = None, seconds: int = 10) -> Answer:
+def polled(
+    n: int, told: tuple[ClusterMetadata, int], by: int | None = None, seconds: int = 10
+) -> Answer:
     """The n-th poll, in a batch of its own."""
     metadata, version = told
     at = START + timedelta(seconds=seconds * n)
@@ -100,11 +106,18 @@ def polled(n: int, told: tuple[ClusterMetadata, int], by: int | None = None, sec
         cluster_id=metadata.cluster_id,
         broker_id=by,
         levels=(None, 0),
-        brokers={row["broker_id"]: (row["host"], row["port"], row["rack"]) for row in metadata.brokers.to_pylist()},
+        brokers={
+            row["broker_id"]: (row["host"], row["port"], row["rack"])
+            for row in metadata.brokers.to_pylist()
+        },
         topics={
             topic["topic"]: {
                 **{name: topic[name] for name in ("topic_id", "error_code", "is_internal")},
-                "partitions": [{name: row[name] for name in names} for row in rows if row["topic"] == topic["topic"]],
+                "partitions": [
+                    {name: row[name] for name in names}
+                    for row in rows
+                    if row["topic"] == topic["topic"]
+                ],
             }
             for topic in metadata.topics.to_pylist()
         },
@@ -119,7 +132,9 @@ def history(kind: str, *answers: Answer, each: bool = False) -> Rounds:
 
 
 def rows(made: Rounds, table: str) -> list[Row]:
-    return sorted(made.tables[table].values(), key=lambda row: row.get("first_poll") or row.get("poll") or "")
+    return sorted(
+        made.tables[table].values(), key=lambda row: row.get("first_poll") or row.get("poll") or ""
+    )
 
 
 def cluster(made: Rounds) -> Row:
@@ -141,7 +156,11 @@ BROKER_2_DOWN = answered(named(1, 3), REDPANDA_ID, t=[P(1, 4), P(3, 9), P(3, 2)]
 
 def test_an_isr_that_redpanda_answers_is_no_history() -> None:
     made = history(
-        "redpanda", polled(0, HEALTHY), polled(1, BROKER_2_DOWN), polled(2, BROKER_2_DOWN), polled(9, HEALTHY)
+        "redpanda",
+        polled(0, HEALTHY),
+        polled(1, BROKER_2_DOWN),
+        polled(2, BROKER_2_DOWN),
+        polled(9, HEALTHY),
     )
     check_no_isr_history(made)
     partitions = rows(made, "silver.partition_snapshots")
@@ -149,19 +168,38 @@ def test_an_isr_that_redpanda_answers_is_no_history() -> None:
     assert [row["leader"] for row in partitions if row["partition"] == 1] == [2, 3]
     of_cluster = cluster(made)
     assert of_cluster["kind"] == "redpanda"
-    assert "isr: Redpanda answers every replica as in sync, whatever its state" in of_cluster["not_meaningful"]
-    assert [row["broker_id"] for row in rows(made, "silver.broker_snapshots") if row["end_reason"] == "gone"] == [2]
+    assert (
+        "isr: Redpanda answers every replica as in sync, whatever its state"
+        in of_cluster["not_meaningful"]
+    )
+    assert [
+        row["broker_id"]
+        for row in rows(made, "silver.broker_snapshots")
+        if row["end_reason"] == "gone"
+    ] == [2]
 
 
 def test_leaders_of_redpanda_change_for_a_reason_that_nobody_knows() -> None:
-    (change,) = rows(history("redpanda", polled(0, HEALTHY), polled(1, BROKER_2_DOWN)), "gold.leader_changes")
-    told = ("prev_leader", "leader", "reason", "unclean", "changes_min", "changes_max", "epoch_semantics")
+    (change,) = rows(
+        history("redpanda", polled(0, HEALTHY), polled(1, BROKER_2_DOWN)), "gold.leader_changes"
+    )
+    told = (
+        "prev_leader",
+        "leader",
+        "reason",
+        "unclean",
+        "changes_min",
+        "changes_max",
+        "epoch_semantics",
+    )
     assert [change[name] for name in told] == [2, 3, "unknown", None, 1, 2, "upper_bound"]
 
 
 def test_the_first_replica_is_not_preferred_by_redpanda() -> None:
     balance = rows(history("redpanda", polled(0, HEALTHY)), "gold.leader_balance")
-    assert {(row["broker_id"], row["leads"], row["preferred_for"], row["imbalance"]) for row in balance} == {
+    assert {
+        (row["broker_id"], row["leads"], row["preferred_for"], row["imbalance"]) for row in balance
+    } == {
         (1, 1, 0, None),
         (2, 1, 0, None),
         (3, 1, 0, None),
@@ -237,7 +275,11 @@ def test_leaders_of_warpstream_are_no_history(each: bool) -> None:
 
 def test_counts_of_a_leader_that_moves_in_one_epoch_are_unreliable() -> None:
     some = answered(named(1, 2, 3), "id", t=[P(1, 4), P(2, 7), P(3, 2)])
-    made = history("kafka", polled(0, some), polled(1, answered(named(1, 2, 3), "id", t=[P(2, 4), P(2, 7), P(3, 2)])))
+    made = history(
+        "kafka",
+        polled(0, some),
+        polled(1, answered(named(1, 2, 3), "id", t=[P(2, 4), P(2, 7), P(3, 2)])),
+    )
     assert [row["epoch_semantics"] for row in rows(made, "gold.leader_changes")] == ["unreliable"]
 
 
@@ -248,11 +290,23 @@ OBSERVED = answered(named(1, 2, 3, 4), "id", t=[P(1, 1, (1, 2, 3, 4), (1, 2))])
 
 def test_an_observer_is_not_out_of_the_isr() -> None:
     out = answered(named(1, 2, 3, 4), "id", t=[P(1, 1, (1, 2, 3, 4), (1,))])
-    made = history("confluent", *(polled(n, told) for n, told in enumerate((OBSERVED, OBSERVED, out, out, OBSERVED))))
+    made = history(
+        "confluent",
+        *(polled(n, told) for n, told in enumerate((OBSERVED, OBSERVED, out, out, OBSERVED))),
+    )
     (change, back) = rows(made, "gold.isr_changes")
-    assert (change["broker_id"], change["change"], back["broker_id"], back["change"]) == (2, "left", 2, "rejoined")
+    assert (change["broker_id"], change["change"], back["broker_id"], back["change"]) == (
+        2,
+        "left",
+        2,
+        "rejoined",
+    )
     (episode,) = rows(made, "gold.isr_episodes")
-    assert (episode["level"], episode["brokers_out"], episode["end_reason"]) == ("under_replicated", [2], None)
+    assert (episode["level"], episode["brokers_out"], episode["end_reason"]) == (
+        "under_replicated",
+        [2],
+        None,
+    )
     assert episode["ended_poll"] is not None
 
 
@@ -276,10 +330,16 @@ def test_a_failover_of_automq_is_no_reassignment_and_loses_nothing() -> None:
     told = [automq(P(1, 4, (1,))), automq(down), automq(P(2, 6, (2,))), automq(P(1, 7, (1,)))]
     answers = [replace(polled(n, each), levels=(25, 0)) for n, each in enumerate(told)]
     made = history("automq", *answers)
-    changes = [(row["leader"], row["reason"], row["unclean"]) for row in rows(made, "gold.leader_changes")]
+    changes = [
+        (row["leader"], row["reason"], row["unclean"]) for row in rows(made, "gold.leader_changes")
+    ]
     assert changes == [(-1, "offline", None), (2, "recovery", None), (1, "unknown", None)]
     (episode,) = rows(made, "gold.isr_episodes")
-    assert (episode["level"], episode["smallest_isr"], episode["brokers_out"]) == ("offline", None, [])
+    assert (episode["level"], episode["smallest_isr"], episode["brokers_out"]) == (
+        "offline",
+        None,
+        [],
+    )
     assert not rows(made, "gold.isr_changes")
     # The same of Kafka: an election that lost records, and a reassignment.
     as_kafka = rows(history("kafka", *answers), "gold.leader_changes")
@@ -291,7 +351,9 @@ def test_a_failover_of_automq_is_no_reassignment_and_loses_nothing() -> None:
 
 # --- Azure Event Hubs: one broker, no replicas ---
 
-EVENT_HUBS = answered({0: "ns.servicebus.windows.net"}, "ns.servicebus.windows.net", 5, t=[P(0, replicas=())] * 2)
+EVENT_HUBS = answered(
+    {0: "ns.servicebus.windows.net"}, "ns.servicebus.windows.net", 5, t=[P(0, replicas=())] * 2
+)
 
 
 def test_event_hubs_have_topics_and_nothing_else() -> None:
@@ -310,14 +372,32 @@ def test_the_software_of_a_cluster_is_the_oldest_of_its_brokers(each: bool) -> N
         told.highest = highest
         return told
 
-    steps = [(1, 14, 0), (2, 14, 1), (3, 14, 2), (1, 19, 3), (2, 19, 4), (None, 25, 5), (3, None, 6), (3, 19, 7)]
+    steps = [
+        (1, 14, 0),
+        (2, 14, 1),
+        (3, 14, 2),
+        (1, 19, 3),
+        (2, 19, 4),
+        (None, 25, 5),
+        (3, None, 6),
+        (3, 19, 7),
+    ]
     made = history("kafka", *(by(n, *step) for n, step in enumerate(steps)), each=each)
-    found = [(row["metadata_version_highest"], row["first_poll"][-1]) for row in rows(made, "silver.cluster_snapshots")]
+    found = [
+        (row["metadata_version_highest"], row["first_poll"][-1])
+        for row in rows(made, "silver.cluster_snapshots")
+    ]
     assert found == [(14, "0"), (19, "7")]
     # One that is listed no more counts no more.
-    gone = replace(polled(2, answered(named(1, 2), "id", t=[P(1, 2, isr=(1, 2), offline=(3,))]), 1), highest=19)
+    gone = replace(
+        polled(2, answered(named(1, 2), "id", t=[P(1, 2, isr=(1, 2), offline=(3,))]), 1), highest=19
+    )
     made = history("kafka", by(0, 1, 19, 0), by(1, 3, 14, 1), gone, each=each)
-    assert [row["metadata_version_highest"] for row in rows(made, "silver.cluster_snapshots")] == [19, 14, 19]
+    assert [row["metadata_version_highest"] for row in rows(made, "silver.cluster_snapshots")] == [
+        19,
+        14,
+        19,
+    ]
 
 
 # --- another kind than before ---

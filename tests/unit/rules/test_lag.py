@@ -55,7 +55,11 @@ class Rounds:
         told = {}
         for each, of_group in said:
             if of_group is not None:
-                commits = None if isinstance(of_group, str) else [Commit(*k, *v) for k, v in sorted(of_group.items())]
+                commits = (
+                    None
+                    if isinstance(of_group, str)
+                    else [Commit(*k, *v) for k, v in sorted(of_group.items())]
+                )
                 told[each.poll] = Told(each.due + 2_000_000, False, commits)
         visits = [each for each, _ in said]
         remembered, made = fold(GROUP, memory, live, visits, told=told, before=self.before)
@@ -63,7 +67,11 @@ class Rounds:
         self.quiet += text == self.memory and not made.lag and not made.removed
         self.memory, self.before = text, visits[-1] if visits else self.before
         changed = {row["first_poll"] for row in made.lag}
-        kept = [row for row in self.lag if row["valid_to"] is not None or row["first_poll"] not in changed]
+        kept = [
+            row
+            for row in self.lag
+            if row["valid_to"] is not None or row["first_poll"] not in changed
+        ]
         self.lag = sorted([*kept, *made.lag], key=lambda row: row["first_poll"])
         self.removed += made.removed
         assert len({row["first_poll"] for row in self.lag}) == len(self.lag)
@@ -100,7 +108,9 @@ def test_lag_is_between_what_was_there_before_and_what_is_there_now():
         {("t", 0): (95, 110), ("t", 1): (7, 9)},
         {("t", 0): (110, 110), ("t", 1): (9, 9)},
     )
-    assert rounds.of("lag_min", "lag_max", "largest_lag_min", "largest_lag_max", "partitions_behind") == [
+    assert rounds.of(
+        "lag_min", "lag_max", "largest_lag_min", "largest_lag_max", "partitions_behind"
+    ) == [
         (None, 10, None, 10, 1),
         (5, 17, 5, 15, 2),
         (0, 0, 0, 0, 0),
@@ -117,7 +127,11 @@ def test_a_group_in_which_nothing_changes_has_one_row_and_after_a_window_writes_
     assert rounds.of("lag_min", "lag_max") == [(None, 0), (0, 0)], "the second has bounds"
     assert rounds.quiet == 30 - WINDOW
     behind = Rounds().all(*[one(5, 9)] * 30)
-    assert behind.of("burrow_status", "partitions_without_progress") == [(None, 0), (None, 1), ("ERROR", 1)]
+    assert behind.of("burrow_status", "partitions_without_progress") == [
+        (None, 0),
+        (None, 1),
+        ("ERROR", 1),
+    ]
     assert behind.quiet > 30 - 2 * WINDOW
 
 
@@ -149,7 +163,9 @@ def test_what_cannot_be_told_is_no_lag_of_zero():
         {("t", 0): (None, None), ("gone", 0): (3, None), ("new", 1): (None, None)},
         {("t", 0): (6, 9), ("gone", 0): (3, 4)},
     )
-    assert rounds.of("lag_min", "lag_max", "largest_lag_min", "largest_lag_max", "partitions_unknown") == [
+    assert rounds.of(
+        "lag_min", "lag_max", "largest_lag_min", "largest_lag_max", "partitions_unknown"
+    ) == [
         (None, 5, None, 4, 0),
         (4, None, 4, None, 1),
         (None, None, None, None, 3),
@@ -157,9 +173,9 @@ def test_what_cannot_be_told_is_no_lag_of_zero():
     ]
     assert rounds.of("partitions") == [(2,), (2,), (2,), (2,)]
     assert not rounds.removed, "a commit that could not be told is there"
-    assert Rounds().all({}).of("partitions", "committed_sum", "lag_max", "oldest_commit_before", "burrow_status") == [
-        (0, None, None, None, None)
-    ]
+    assert Rounds().all({}).of(
+        "partitions", "committed_sum", "lag_max", "oldest_commit_before", "burrow_status"
+    ) == [(0, None, None, None, None)]
 
 
 def test_an_end_that_falls_is_of_another_log_and_a_commit_beyond_it_has_no_lag():
@@ -184,14 +200,18 @@ def test_a_group_that_is_deleted_and_made_again_is_another_one():
         ("s/000000000004", at(5), at(4, 1), None, None),
         ("s/000000000005", None, None, None, 8),
     ]
-    assert [(row["committed_offset"], row["is_group_gone"], row["poll"]) for row in rounds.removed] == [
-        (5, True, "s/000000000002")
-    ]
-    assert rounds.last["oldest_commit_after"] is None, "nobody knows when it was made before it was seen"
+    assert [
+        (row["committed_offset"], row["is_group_gone"], row["poll"]) for row in rounds.removed
+    ] == [(5, True, "s/000000000002")]
+    assert rounds.last["oldest_commit_after"] is None, (
+        "nobody knows when it was made before it was seen"
+    )
 
 
 def test_a_visit_that_could_not_tell_says_nothing():
-    rounds = Rounds().all("failed: at once", one(5, 9), "failed: no answer", "failed: no answer", one(5, 9), one(7, 9))
+    rounds = Rounds().all(
+        "failed: at once", one(5, 9), "failed: no answer", "failed: no answer", one(5, 9), one(7, 9)
+    )
     assert rounds.of("first_poll", "valid_to", "last_seen_at", "lag_min", "lag_max") == [
         ("s/000000000001", at(4), at(1, 1), None, 4),
         ("s/000000000004", at(5), at(4, 1), 4, 4),
@@ -222,8 +242,13 @@ def test_what_the_filters_cover_no_more_is_neither_removed_nor_gone():
 
 
 def test_the_oldest_commit_has_bounds():
-    rounds = Rounds().all({("t", 0): (5, 9), ("t", 1): (5, 9)}, {("t", 0): (6, 9), ("t", 1): (5, 9)})
-    assert rounds.of("oldest_commit_after", "oldest_commit_before") == [(None, at(0)), (None, at(0))]
+    rounds = Rounds().all(
+        {("t", 0): (5, 9), ("t", 1): (5, 9)}, {("t", 0): (6, 9), ("t", 1): (5, 9)}
+    )
+    assert rounds.of("oldest_commit_after", "oldest_commit_before") == [
+        (None, at(0)),
+        (None, at(0)),
+    ]
     rounds.all({("t", 0): (6, 9), ("t", 1): (6, 9)}, {("t", 0): (6, 9), ("t", 1): (7, 9)})
     assert rounds.of("oldest_commit_after", "oldest_commit_before")[2:] == [(at(0, 1), at(1))] * 2
     rounds.all({("t", 0): (6, 9), ("t", 1): (7, 9), ("t", 2): (1, 9)}, {("t", 2): (1, 9)})
@@ -257,7 +282,8 @@ def status_of(*said: tuple[int, int], at_minutes: list[int] | None = None) -> st
         ([(9, 20), *((n, 2 * n + 15) for n in range(9))], "REWIND"),
         ([(9, 20), *((n, 2 * n + 15) for n in range(10))], "WARNING"),
         ([*((n, 2 * n + 5) for n in range(9)), (3, 3)], "OK"),
-        # Offsets are reset to the begin of the log: though it had no lag, and as long as the fall is in the window.
+        # Offsets are reset to the begin of the log: though it had no lag, and as long as the fall
+        # is in the window.
         ([*[(500, 500)] * 12, (0, 500), (1, 500)], "REWIND"),
         ([*[(500, 500)] * 12, *((n, 500) for n in range(9))], "REWIND"),
         ([*[(500, 500)] * 12, *((n, 500 + 2 * n) for n in range(10))], "WARNING"),
@@ -268,7 +294,8 @@ def status_of(*said: tuple[int, int], at_minutes: list[int] | None = None) -> st
         # The first fall of the window alone is looked at.
         ([(n, 99) for n in (50, 51, 40, 52, 60, 53, 54, 55, 56, 57)], "OK"),
         ([(n, 99 + n) for n in (51, 40, 52, 60, 53, 54, 55, 56, 57, 58)], "WARNING"),
-        # It has stopped, though it had no lag before; unless it had reached what was the end not long ago.
+        # It has stopped, though it had no lag before; unless it had reached what was the end not
+        # long ago.
         ([(0, 5), (0, 5), (5, 9), *[(5, 9 + n) for n in range(7)]], "OK"),
         ([(0, 6), (0, 6), (5, 9), *[(5, 9 + n) for n in range(7)]], "STOP"),
         ([(8, 8), (8, 9), (7, 9), *[(7, 9)] * 7], "STOP"),
@@ -293,19 +320,37 @@ def test_a_group_has_stopped_once_it_was_silent_for_longer_than_it_committed(las
 
 
 def test_a_group_is_as_bad_as_its_worst_partition():
-    slow, well, stopped = [(n, 2 * n + 5) for n in range(10)], [(n, n) for n in range(10)], [(5, 9)] * 10
-    for of_partitions, status in [((slow, well), "WARNING"), ((well, slow, stopped), "ERROR"), ((well, well), "OK")]:
+    slow, well, stopped = (
+        [(n, 2 * n + 5) for n in range(10)],
+        [(n, n) for n in range(10)],
+        [(5, 9)] * 10,
+    )
+    for of_partitions, status in [
+        ((slow, well), "WARNING"),
+        ((well, slow, stopped), "ERROR"),
+        ((well, well), "OK"),
+    ]:
         each = [
-            dict(zip((("t", n) for n in range(3)), said, strict=False)) for said in zip(*of_partitions, strict=True)
+            dict(zip((("t", n) for n in range(3)), said, strict=False))
+            for said in zip(*of_partitions, strict=True)
         ]
         assert Rounds().all(*each).last["burrow_status"] == status
 
 
 def test_a_partition_that_is_behind_gets_on_if_another_offset_is_committed():
     moved, still = one(5, 30), one(4, 30)
-    assert Rounds().all(one(4, 20), moved).of("lag_min", "partitions_without_progress") == [(None, 0), (15, 0)]
-    assert Rounds().all(one(4, 20), still).of("lag_min", "partitions_without_progress") == [(None, 0), (16, 1)]
-    assert Rounds().all(one(20, 20), one(20, 30)).of("lag_min", "partitions_without_progress") == [(None, 0), (0, 0)]
+    assert Rounds().all(one(4, 20), moved).of("lag_min", "partitions_without_progress") == [
+        (None, 0),
+        (15, 0),
+    ]
+    assert Rounds().all(one(4, 20), still).of("lag_min", "partitions_without_progress") == [
+        (None, 0),
+        (16, 1),
+    ]
+    assert Rounds().all(one(20, 20), one(20, 30)).of("lag_min", "partitions_without_progress") == [
+        (None, 0),
+        (0, 0),
+    ]
 
 
 def test_an_offset_that_a_visit_lacks_is_as_it_was():
@@ -341,21 +386,37 @@ def test_the_lag_of_a_commit_beyond_the_end_is_negative(said, lags):
 def test_a_negative_lag_hides_no_other():
     rounds = Rounds().all(*[{("t", 0): (50, 10), ("t", 1): (5, 45)}] * 2)
     last = rounds.last
-    assert (last["lag_min"], last["lag_max"], last["largest_lag_max"], last["partitions_beyond"]) == (40, 40, 40, 1)
-    assert [(each["partition"], each["lag_max"]) for each in last["not_well"]] == [(1, 40), (0, -40)]
+    assert (
+        last["lag_min"],
+        last["lag_max"],
+        last["largest_lag_max"],
+        last["partitions_beyond"],
+    ) == (40, 40, 40, 1)
+    assert [(each["partition"], each["lag_max"]) for each in last["not_well"]] == [
+        (1, 40),
+        (0, -40),
+    ]
 
 
 def test_a_removal_is_no_earlier_than_what_is_before_it_though_a_clock_was_set_back():
     rounds = Rounds().all(one(5, 9))
     rounds.take((visit(-5)._replace(poll="s/000000000001"), {}))
-    assert [(row["removed_after"], row["removed_before"]) for row in rounds.removed] == [(at(-5), at(-5))]
+    assert [(row["removed_after"], row["removed_before"]) for row in rounds.removed] == [
+        (at(-5), at(-5))
+    ]
 
 
 def test_a_row_names_the_partitions_with_the_largest_lag():
     many = {("t", n): (0, n) for n in range(3 * LISTED)}
     rounds = Rounds().all(many, many)
-    assert rounds.last["partitions_not_well"] == rounds.last["partitions_without_progress"] == 3 * LISTED - 1
-    assert [each["partition"] for each in rounds.last["not_well"]] == list(range(3 * LISTED - 1, 2 * LISTED - 1, -1))
+    assert (
+        rounds.last["partitions_not_well"]
+        == rounds.last["partitions_without_progress"]
+        == 3 * LISTED - 1
+    )
+    assert [each["partition"] for each in rounds.last["not_well"]] == list(
+        range(3 * LISTED - 1, 2 * LISTED - 1, -1)
+    )
 
 
 # --- against all that was told, and a plain reading of the rules ---
@@ -364,7 +425,10 @@ partitions = st.sampled_from([("t", 0), ("t", 1), ("u", 0)])
 few = st.integers(0, 4)
 told_of = st.tuples(st.none() | few | few | few, st.none() | few | few | few)
 answers = st.one_of(
-    *[st.dictionaries(partitions, told_of)] * 8, st.none(), st.just("failed: no answer"), st.just("again")
+    *[st.dictionaries(partitions, told_of)] * 8,
+    st.none(),
+    st.just("failed: no answer"),
+    st.just("again"),
 )
 
 
@@ -410,14 +474,20 @@ def burrow(seen: list[tuple[int, int | None, int]], lag: int | None) -> str | No
         for (offset, _, _), end, time in zip(window, ends, times, strict=True)
     ]
     known = [end for end in ends if end is not None]
-    return calculate_partition_status(offsets, known, lag_of(known[-1], offsets[-1].offset), seen[-1][2])
+    return calculate_partition_status(
+        offsets, known, lag_of(known[-1], offsets[-1].offset), seen[-1][2]
+    )
 
 
 @st.composite
 def windows(draw: st.DrawFn) -> list[tuple[int | None, int | None]]:
     """Visits of one partition that mostly gets on: committed offset and end of its log."""
     offset, end, found = draw(st.integers(0, 50)), draw(st.integers(0, 60)), []
-    step = draw(st.sampled_from([st.just(1), st.integers(0, 1), st.integers(-1, 3), st.sampled_from([0, 0, 0, 5, -9])]))
+    step = draw(
+        st.sampled_from(
+            [st.just(1), st.integers(0, 1), st.integers(-1, 3), st.sampled_from([0, 0, 0, 5, -9])]
+        )
+    )
     grows = draw(st.sampled_from([st.just(0), st.just(1), st.integers(0, 3), st.integers(-2, 5)]))
     until = draw(st.integers(0, 30))
     for number in range(draw(st.integers(WINDOW, 30))):
@@ -495,26 +565,41 @@ def test_rows_are_what_a_plain_reading_of_all_visits_gives(history):
         mosts = [most for _, most, *_ in expected.values() if most is not None]
         unknown = len(said) - len(mosts)
         assert row["lag_min"] == (sum(max(0, each) for each in leasts) if leasts else None)
-        assert row["lag_max"] == (sum(max(0, each) for each in mosts) if mosts and not unknown else None)
-        assert row["committed_sum"] == (sum(seen[key][-1][0] for key in expected) if expected else None)
+        assert row["lag_max"] == (
+            sum(max(0, each) for each in mosts) if mosts and not unknown else None
+        )
+        assert row["committed_sum"] == (
+            sum(seen[key][-1][0] for key in expected) if expected else None
+        )
         assert row["partitions_beyond"] == sum(most < 0 for most in mosts)
         assert row["largest_lag_min"] == max(leasts, default=None)
         assert row["largest_lag_max"] == (max(mosts) if mosts and not unknown else None)
         assert (row["partitions"], row["partitions_unknown"]) == (len(expected), unknown)
         assert row["partitions_behind"] == sum(most > 0 for most in mosts)
-        assert row["partitions_without_progress"] == sum(still for _, _, still, _ in expected.values())
+        assert row["partitions_without_progress"] == sum(
+            still for _, _, still, _ in expected.values()
+        )
         assert row["lag_min"] is None or row["lag_max"] is None or row["lag_min"] <= row["lag_max"]
         listed = {(bad["topic"], bad["partition"]): bad for bad in row["not_well"]}
         for key, (least, most, still, status) in expected.items():
             is_beyond = most is not None and most < 0
-            assert (key in listed) == (still or is_beyond or status not in {"OK", None}), (number, key)
+            assert (key in listed) == (still or is_beyond or status not in {"OK", None}), (
+                number,
+                key,
+            )
             if key in listed:
                 bad = listed[key]
-                assert (bad["lag_min"], bad["lag_max"], bad["is_without_progress"]) == (least, most, still)
+                assert (bad["lag_min"], bad["lag_max"], bad["is_without_progress"]) == (
+                    least,
+                    most,
+                    still,
+                )
                 assert bad["burrow_status"] == status
         statuses = {status for *_, status in expected.values()}
         worst = "ERROR" if statuses & {"STOP", "STALL", "REWIND"} else None
-        assert row["burrow_status"] == (worst or next((s for s in ("WARNING", "OK") if s in statuses), None))
+        assert row["burrow_status"] == (
+            worst or next((s for s in ("WARNING", "OK") if s in statuses), None)
+        )
 
 
 @given(histories())
@@ -533,4 +618,6 @@ def test_a_row_was_shown_by_the_poll_that_it_says_saw_it_last(history):
             assert row["valid_from"] <= row["valid_to"]
             assert row["last_seen_at"] <= row["valid_to"]
             names = ("lag_max", "partitions_behind")
-            assert any(all(row[name] == one[name] for name in names) for one in shown[row["last_seen_at"]])
+            assert any(
+                all(row[name] == one[name] for name in names) for one in shown[row["last_seen_at"]]
+            )

@@ -36,7 +36,9 @@ def test_a_first_answer_makes_the_rows_of_the_fold(seed: int) -> None:
     cluster = RandomCluster("c", seed)
     for _ in range(20):
         cluster.live()
-    answer = next(answer for answer in cluster.answers(20) if answer.ok and answer.cluster_id == "id-c")
+    answer = next(
+        answer for answer in cluster.answers(20) if answer.ok and answer.cluster_id == "id-c"
+    )
     rows = bronze_rows("c", [answer])
     (header,), said = headers_of(rows), [row for row in rows if row["record"] == "topic"]
     wanted = fold(None, {}, [header], said, "id-c").rows.get(PARTITIONS, [])
@@ -55,7 +57,14 @@ def test_a_first_answer_without_topics_makes_no_rows() -> None:
 
 
 def polled(n: int, partitions: int, **more: Any) -> Answer:
-    shown = {"error_code": 0, "leader": 1, "leader_epoch": 0, "replicas": [1], "isr": [1], "offline_replicas": []}
+    shown = {
+        "error_code": 0,
+        "leader": 1,
+        "leader_epoch": 0,
+        "replicas": [1],
+        "isr": [1],
+        "offline_replicas": [],
+    }
     at = START + timedelta(seconds=10 * n)
     return good_answer(STREAM, n, at, {1: None}, {"t": [shown] * partitions}, batch=n, **more)
 
@@ -68,21 +77,36 @@ def headers(*answers: Answer) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_first_answer_of_a_large_cluster_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_answer_of_a_large_cluster_is_taken_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Polls before it, which say nothing, are taken with it."""
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 4)
     failed, good, other = polled(0, 0), polled(1, 9), polled(2, 9)
     failed.ok, failed.error_kind = False, "timeout"
     taken = take("c", State(), 1, headers(failed, good, other), claimed_id="id-prod", most_polls=60)
-    assert (taken.parts, taken.first_poll, list(taken.polls)) == (4, good.poll_id, [failed.poll_id, good.poll_id])
-    small = take("c", State(), 1, headers(failed, polled(1, 4), polled(2, 4)), claimed_id="id-prod", most_polls=60)
+    assert (taken.parts, taken.first_poll, list(taken.polls)) == (
+        4,
+        good.poll_id,
+        [failed.poll_id, good.poll_id],
+    )
+    small = take(
+        "c",
+        State(),
+        1,
+        headers(failed, polled(1, 4), polled(2, 4)),
+        claimed_id="id-prod",
+        most_polls=60,
+    )
     assert (small.parts, small.first_poll, len(small.polls)) == (1, None, 3)
 
 
 def test_a_large_cluster_with_history_is_not_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 4)
     state = fold(None, {}, headers(polled(0, 2)), [], "id-prod").state
-    taken = take("c", state, 1, headers(polled(1, 9), polled(2, 9)), claimed_id="id-prod", most_polls=60)
+    taken = take(
+        "c", state, 1, headers(polled(1, 9), polled(2, 9)), claimed_id="id-prod", most_polls=60
+    )
     assert (taken.parts, taken.first_poll, len(taken.polls)) == (4, None, 2)
 
 
@@ -108,7 +132,10 @@ def configs(poll_id: str, **min_isr: int | None) -> list[dict[str, Any]]:
         ([{"same": 2, "raised": 3, "lowered": 1}], {"raised": 3, "lowered": 2}),
         ([{"same": 2, "raised": 2, "lowered": 2, "new": 1}], {"new": 1}),
         ([{"same": 2, "raised": 2}], {"lowered": 2}),
-        ([{"same": 2, "raised": 5, "lowered": 2}, {"same": 2, "raised": 2, "lowered": 2}], {"raised": 5}),
+        (
+            [{"same": 2, "raised": 5, "lowered": 2}, {"same": 2, "raised": 2, "lowered": 2}],
+            {"raised": 5},
+        ),
         ([{"same": None, "raised": 2, "lowered": 2, "new": None}], {"same": 2}),
         ([{}], {"same": 2, "raised": 2, "lowered": 2}),
         ([], {}),
@@ -127,16 +154,30 @@ def test_topics_whose_settings_change_and_their_highest_min_isr(
 
 def test_a_row_counts_for_all_that_it_stands_for() -> None:
     poll = Poll("p", START)
-    row = {"cluster_id": "id", "cluster": "c", "leader": 1, "replicas": [2, 1], "isr": [1, 2], "error_code": 0}
+    row = {
+        "cluster_id": "id",
+        "cluster": "c",
+        "leader": 1,
+        "replicas": [2, 1],
+        "isr": [1, 2],
+        "error_code": 0,
+    }
     poll.began[PARTITIONS] += [row | {TIMES: 5}, row]
     one, other = sorted(leader_balance([poll], []), key=lambda made: made["broker_id"])
-    assert (one["leads"], one["preferred_for"], other["preferred_for"], other["led_elsewhere"]) == (6, 0, 6, 6)
+    assert (one["leads"], one["preferred_for"], other["preferred_for"], other["led_elsewhere"]) == (
+        6,
+        0,
+        6,
+        6,
+    )
 
 
 @pytest.mark.parametrize("first_seed", range(0, examples(20), 20))
-def test_large_clusters_have_the_history_of_small_ones(first_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of silver and gold, over random lives of clusters, with what is stale, while they grow, however
-    rounds are cut.
+def test_large_clusters_have_the_history_of_small_ones(
+    first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of silver and gold, over random lives of clusters, with what is stale, while they grow,
+    however rounds are cut.
     """
     were_large = 0
     for seed in range(first_seed, first_seed + 20):
@@ -146,7 +187,11 @@ def test_large_clusters_have_the_history_of_small_ones(first_seed: int, monkeypa
         for row in bronze:
             row["day"] = "2026-11-01"
             if row["record"] == "poll" and row["outcome"] == "ok":
-                of_poll = (other["partitions"] or () for other in bronze if other["poll_id"] == row["poll_id"])
+                of_poll = (
+                    other["partitions"] or ()
+                    for other in bronze
+                    if other["poll_id"] == row["poll_id"]
+                )
                 row["partition_count"] = max(sum(map(len, of_poll)), 3)
         kind = chance.choice(["kafka", "kafka", *KINDS])
         small, large = Rounds("c", "id-c", kind), Rounds("c", "id-c", kind)
@@ -158,14 +203,22 @@ def test_large_clusters_have_the_history_of_small_ones(first_seed: int, monkeypa
         large.catch_up(bronze, chance.choice([1, 3, 60]))
         monkeypatch.undo()
         were_large += large.parts > 1
-        made, wanted = (comparable({t: list(rows.values()) for t, rows in of.tables.items()}) for of in (large, small))
+        made, wanted = (
+            comparable({t: list(rows.values()) for t, rows in of.tables.items()})
+            for of in (large, small)
+        )
         for table in wanted.keys() | made.keys():
             assert made.get(table) == wanted.get(table), (seed, table)
     assert were_large > 10
 
 
 def test_live_rows_of_gold_that_no_fold_looks_at_are_left_out() -> None:
-    rows = [("news", "cause", None), ("other", None, None), ("other", "cause", "p"), ("other", "cause", None)]
+    rows = [
+        ("news", "cause", None),
+        ("other", None, None),
+        ("other", "cause", "p"),
+        ("other", "cause", None),
+    ]
     changes = pa.Table.from_pylist(
         [dict(zip(("topic", "cause", "ended_poll"), row, strict=True)) for row in rows],
         pa.schema([(name, pa.string()) for name in ("topic", "cause", "ended_poll")]),
@@ -173,5 +226,9 @@ def test_live_rows_of_gold_that_no_fold_looks_at_are_left_out() -> None:
     incidents = pa.table({"broker_id": [1]})
     live = {ISR_CHANGES: changes, ISR_EPISODES: changes, BROKER_INCIDENTS: incidents}
     found = needed(live, pa.array(["news"]))
-    assert found == {ISR_CHANGES: changes[:3], ISR_EPISODES: changes[:1], BROKER_INCIDENTS: incidents}
+    assert found == {
+        ISR_CHANGES: changes[:3],
+        ISR_EPISODES: changes[:1],
+        BROKER_INCIDENTS: incidents,
+    }
     assert needed({}, pa.array(["news"])) == {}

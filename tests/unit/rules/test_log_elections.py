@@ -1,4 +1,6 @@
-"""Changes of leaders as the controllers' log tells them: why, and whether clean; and why brokers left ISRs."""
+"""Changes of leaders as the controllers' log tells them: why, and whether clean; and why brokers
+left ISRs.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,7 +14,16 @@ from jobs.rules.gold.news import BROKERS, EVIDENCE, News
 from jobs.rules.log.evidence import with_evidence
 from jobs.rules.log.registrations import listed
 from jobs.rules.log.silver import image_of
-from tests.cluster_logs import START, Entry, Row, record, rows_of, rows_of_snapshot, snapshot_of, span
+from tests.cluster_logs import (
+    START,
+    Entry,
+    Row,
+    record,
+    rows_of,
+    rows_of_snapshot,
+    snapshot_of,
+    span,
+)
 from tests.support.log_rounds import LogLake
 
 TOPIC_ID = b"\1" * 16
@@ -49,7 +60,8 @@ def rows_of_batches(*batches: Batch) -> list[Row]:
     entries: list[Entry] = []
     for second, batch in enumerate(batches):
         entries += [
-            Entry(len(entries) + n, 1, START + timedelta(seconds=second), *each) for n, each in enumerate(batch)
+            Entry(len(entries) + n, 1, START + timedelta(seconds=second), *each)
+            for n, each in enumerate(batch)
         ]
     return rows_of(entries)
 
@@ -77,11 +89,17 @@ SHUTDOWN = record(17, broker_id=1, broker_epoch=1, in_controlled_shutdown=1)
 NO_DIRECTORY = record(17, broker_id=1, broker_epoch=1, log_dirs=[b"\5" * 16])
 
 
-@pytest.mark.parametrize("why", [FENCE, UNREGISTER, SHUTDOWN, NO_DIRECTORY, broker(1, 2, fenced=True)])
+@pytest.mark.parametrize(
+    "why", [FENCE, UNREGISTER, SHUTDOWN, NO_DIRECTORY, broker(1, 2, fenced=True)]
+)
 def test_a_leader_that_could_not_lead_any_more_failed(why: tuple[int, int, Row]) -> None:
-    # Nothing of the partition says so: the first replica leads, and the one before is in the ISR again at once.
+    # Nothing of the partition says so: the first replica leads, and the one before is in the ISR
+    # again at once.
     found = changes(
-        *beginning([3, 1, 2]), [change(leader=1)], [change(leader=3, isr=[2, 3]), why], [change(isr=[1, 2, 3])]
+        *beginning([3, 1, 2]),
+        [change(leader=1)],
+        [change(leader=3, isr=[2, 3]), why],
+        [change(isr=[1, 2, 3])],
     )
     assert told(found)[1:] == [("failover", "no")]
 
@@ -129,11 +147,23 @@ def test_a_recovery_proves_an_election_to_be_unclean_whoever_leads() -> None:
 def test_a_single_replica_that_is_reassigned_is_no_unclean_election() -> None:
     found = changes(
         *beginning([1]),
-        [change(replicas=[1, 2], adding_replicas=[2], removing_replicas=[1], directories=DIRECTORIES[:2])],
+        [
+            change(
+                replicas=[1, 2],
+                adding_replicas=[2],
+                removing_replicas=[1],
+                directories=DIRECTORIES[:2],
+            )
+        ],
         # The new replica joined the ISR and completed the reassignment in one request.
         [
             change(
-                replicas=[2], isr=[2], leader=2, adding_replicas=[], removing_replicas=[], directories=DIRECTORIES[1:2]
+                replicas=[2],
+                isr=[2],
+                leader=2,
+                adding_replicas=[],
+                removing_replicas=[],
+                directories=DIRECTORIES[1:2],
             )
         ],
     )
@@ -143,7 +173,12 @@ def test_a_single_replica_that_is_reassigned_is_no_unclean_election() -> None:
 def test_a_reassignment_that_is_cancelled_may_end_in_an_unclean_election() -> None:
     reassigned = change(replicas=[1, 2], adding_replicas=[2], directories=DIRECTORIES[:2])
     cancelled = change(
-        replicas=[1], isr=[1], leader=1, adding_replicas=[], directories=DIRECTORIES[:1], leader_recovery_state=1
+        replicas=[1],
+        isr=[1],
+        leader=1,
+        adding_replicas=[],
+        directories=DIRECTORIES[:1],
+        leader_recovery_state=1,
     )
     older = {**cancelled[2], "leader_recovery_state": -1}
     for last in (cancelled, (*cancelled[:2], older)):
@@ -155,17 +190,28 @@ DIRECTORIES = [bytes([9] * 15 + [number]) for number in (1, 2, 3)]
 
 
 def test_a_reassignment_that_lasts_makes_no_election_clean() -> None:
-    adding = change(replicas=[1, 2], adding_replicas=[2], removing_replicas=[1], directories=DIRECTORIES[:2])
-    done = change(replicas=[2], adding_replicas=[], removing_replicas=[], directories=DIRECTORIES[1:2])
+    adding = change(
+        replicas=[1, 2], adding_replicas=[2], removing_replicas=[1], directories=DIRECTORIES[:2]
+    )
+    done = change(
+        replicas=[2], adding_replicas=[], removing_replicas=[], directories=DIRECTORIES[1:2]
+    )
     found = changes(*beginning([1]), [adding], [change(isr=[2], leader=2), FENCE], [done])
     assert told(found) == [("failover", "proven")]
 
 
 def test_a_reassignment_that_another_one_replaces_makes_no_election_clean() -> None:
-    adding = change(replicas=[1, 2], adding_replicas=[2], removing_replicas=[1], directories=DIRECTORIES[:2])
+    adding = change(
+        replicas=[1, 2], adding_replicas=[2], removing_replicas=[1], directories=DIRECTORIES[:2]
+    )
     # Broker 2 leads, which was not in the ISR, while a reassignment lasts still: to broker 3.
     other = change(
-        replicas=[2, 3], isr=[2], leader=2, adding_replicas=[3], removing_replicas=[], directories=DIRECTORIES[1:]
+        replicas=[2, 3],
+        isr=[2],
+        leader=2,
+        adding_replicas=[3],
+        removing_replicas=[],
+        directories=DIRECTORIES[1:],
     )
     assert told(changes(*beginning([1]), [adding], [other])) == [("reassignment", "proven")]
 
@@ -177,14 +223,19 @@ def test_an_election_while_a_recovery_lasts_is_clean() -> None:
         [change(isr=[2], leader=2, leader_recovery_state=1), FENCE],
         [record(8, id=1, epoch=1)],
         [change(isr=[1, 2])],
-        # The same record takes a replica's directory away (UNASSIGNED): the partition is recovering as before.
+        # The same record takes a replica's directory away (UNASSIGNED): the partition is recovering
+        # as before.
         [change(leader=1, directories=[DIRECTORIES[0], bytes([0] * 15 + [1])])],
     )
     assert told(found) == [("failover", "proven"), ("preferred", "no")]
 
 
 def test_a_leader_that_its_own_record_makes_eligible_was_not() -> None:
-    found = changes(*beginning([1, 2]), [change(isr=[1])], [change(isr=[], leader=2, eligible_leader_replicas=[2])])
+    found = changes(
+        *beginning([1, 2]),
+        [change(isr=[1])],
+        [change(isr=[], leader=2, eligible_leader_replicas=[2])],
+    )
     assert told(found) == [("unknown", "proven")]
 
 
@@ -216,12 +267,20 @@ def test_an_epoch_that_rises_under_one_leader_tells_why() -> None:
 
 
 def test_what_a_lost_part_of_the_log_hides_is_inferred() -> None:
-    rows = rows_of_batches(*beginning([1, 2, 3]), [change(isr=[1, 2])], [change(leader=2)], [change(leader=1)])
+    rows = rows_of_batches(
+        *beginning([1, 2, 3]), [change(isr=[1, 2])], [change(leader=2)], [change(leader=1)]
+    )
     then = LogLake()
-    then.take(rows_of_batches(*beginning([1, 2, 3]), [change(isr=[1, 2])], *([change(leader=n)] for n in (2, 1, 2))))
+    then.take(
+        rows_of_batches(
+            *beginning([1, 2, 3]), [change(isr=[1, 2])], *([change(leader=n)] for n in (2, 1, 2))
+        )
+    )
     assert then.state is not None
     offset = then.state.next_offset
-    snapshot = rows_of_snapshot(snapshot_of(image_of(then.live)), offset, 1, START + timedelta(seconds=9))
+    snapshot = rows_of_snapshot(
+        snapshot_of(image_of(then.live)), offset, 1, START + timedelta(seconds=9)
+    )
     lake = LogLake()
     lake.take([*rows[:-2], span("lost", len(rows) - 2, offset), *snapshot])
     evidence = [row for row in with_evidence(lake.rows) if EVIDENCE in row]
@@ -254,28 +313,39 @@ def test_numbers_of_what_a_broker_leads_change_once_a_moment() -> None:
         assert lake.state.last is not None
         news = News.of(whole.rows, since, lake.state.last.id, lake.state.last.at)
         folded = leaders.fold(memory, live, news)
-        found |= {(row["broker_id"], row["poll"]): row for row in folded.rows["gold.leader_balance"]}
+        found |= {
+            (row["broker_id"], row["poll"]): row for row in folded.rows["gold.leader_balance"]
+        }
         memory, live = (
             folded.memory,
             {"gold.leader_balance": [row for row in found.values() if row["valid_to"] is None]},
         )
     numbers = {
-        (row["broker_id"], (row["valid_from"] - START).seconds): (row["leads"], row["led_elsewhere"])
+        (row["broker_id"], (row["valid_from"] - START).seconds): (
+            row["leads"],
+            row["led_elsewhere"],
+        )
         for row in found.values()
     }
     assert len(numbers) == len(found)
     assert numbers == {(1, 2): (1, 0), (1, 3): (4, 0), (1, 4): (0, 4), (2, 4): (4, 0)}
-    assert [row["superseded_poll"] for row in found.values() if row["valid_to"] is None] == [None, None]
+    assert [row["superseded_poll"] for row in found.values() if row["valid_to"] is None] == [
+        None,
+        None,
+    ]
 
 
 # --- brokers out of ISRs ---
 
 
-@pytest.mark.parametrize(("why", "cause"), [(NO_DIRECTORY, "log_dir_failed"), (FENCE, "broker_down")])
+@pytest.mark.parametrize(
+    ("why", "cause"), [(NO_DIRECTORY, "log_dir_failed"), (FENCE, "broker_down")]
+)
 def test_a_broker_that_stays_registered_and_unfenced_lost_a_log_directory(
     why: tuple[int, int, Row], cause: str
 ) -> None:
-    # The controller writes the change of the partition first, then that of the broker: in one batch.
+    # The controller writes the change of the partition first, then that of the broker: in one
+    # batch.
     lake = LogLake()
     lake.take(rows_of_batches(*beginning([1, 2, 3]), [change(leader=2, isr=[2, 3]), why]))
     assert lake.state is not None
@@ -283,5 +353,7 @@ def test_a_broker_that_stays_registered_and_unfenced_lost_a_log_directory(
     rows = lake.rows | {BROKERS: listed(lake.rows["silver.broker_registrations"])}
     after_all = START + timedelta(days=1)
     news = News.of(rows, None, lake.state.last.id, after_all)
-    (found,) = isr_shrink.fold(None, {}, news, Thresholds(3, timedelta(hours=1))).rows["gold.isr_changes"]
+    (found,) = isr_shrink.fold(None, {}, news, Thresholds(3, timedelta(hours=1))).rows[
+        "gold.isr_changes"
+    ]
     assert (found["broker_id"], found["cause"]) == (1, cause)

@@ -1,5 +1,5 @@
-"""The fold of the controllers' log, over random logs: however they are cut into rounds, and against the replay of dumps
-that the truth of polls comes from.
+"""The fold of the controllers' log, over random logs: however they are cut into rounds, and against
+the replay of dumps that the truth of polls comes from.
 """
 
 import random
@@ -66,15 +66,21 @@ def whole(rows: Sequence[Row]) -> LogLake:
 
 
 def follow(lake: LogLake, rows: Sequence[Row], until: int, repeats: int = 0) -> None:
-    """A round over the rows up to one, from where the state says that it needs them, or some before."""
+    """A round over the rows up to one, from where the state says that it needs them, or some
+    before.
+    """
     since = lake.state.next_offset if lake.state else 0
     places = [place for place, row in enumerate(rows[:until]) if row["offset"] >= since]
     lake.take(rows[max(0, min(places, default=until) - repeats) : until])
 
 
-@given(seed=seeds, cuts=st.sets(st.integers(1, 100)), narrowed=st.booleans(), repeats=st.integers(0, 5))
+@given(
+    seed=seeds, cuts=st.sets(st.integers(1, 100)), narrowed=st.booleans(), repeats=st.integers(0, 5)
+)
 @settings(max_examples=examples(6))
-def test_rounds_cut_anywhere_make_the_same_rows(*, seed: int, cuts: set[int], narrowed: bool, repeats: int) -> None:
+def test_rounds_cut_anywhere_make_the_same_rows(
+    *, seed: int, cuts: set[int], narrowed: bool, repeats: int
+) -> None:
     rows = rows_of(random_log(seed))
     lake = LogLake(narrowed=narrowed)
     for cut in sorted({*(cut * len(rows) // 100 for cut in cuts), len(rows)}):
@@ -126,12 +132,17 @@ def only(rows: Mapping[str, Sequence[Row]], filters: str | None) -> dict[str, li
 def states(rows: Mapping[str, Sequence[Row]]) -> dict[str, dict[tuple[Any, ...], Row]]:
     """What holds by open rows, by key: not since when, nor what was before."""
     kept = {
-        table.full_name: [each for each in table.column_names if each not in table.key and f"prev_{each}" in names]
+        table.full_name: [
+            each for each in table.column_names if each not in table.key and f"prev_{each}" in names
+        ]
         for table in TABLES
         if (names := set(table.column_names))
     }
     return {
-        table: {tuple(row.get(name) for name in KEYS[table][:-1]): {name: row[name] for name in names} for row in told}
+        table: {
+            tuple(row.get(name) for name in KEYS[table][:-1]): {name: row[name] for name in names}
+            for row in told
+        }
         for table, names in kept.items()
         for told in [rows[table]]
     }
@@ -141,8 +152,12 @@ def states(rows: Mapping[str, Sequence[Row]]) -> dict[str, dict[tuple[Any, ...],
 @example(seed=7728, cuts={0, 13, 14}, narrowed=True)
 @given(seed=seeds, cuts=st.sets(st.integers(0, BATCHES)), narrowed=st.booleans())
 @settings(max_examples=examples(6))
-def test_the_log_tells_the_topics_alone_that_polls_ask_for(*, seed: int, cuts: set[int], narrowed: bool) -> None:
-    """In the tables that polls tell too. A round ends with a batch, as what a look has read does."""
+def test_the_log_tells_the_topics_alone_that_polls_ask_for(
+    *, seed: int, cuts: set[int], narrowed: bool
+) -> None:
+    """In the tables that polls tell too. A round ends with a batch, as what a look has read
+    does.
+    """
     log = Batches(random.Random(seed))
     rows = rows_of(log.grow(BATCHES))
     lake = LogLake(narrowed=narrowed, topic_filter=SOME)
@@ -151,7 +166,12 @@ def test_the_log_tells_the_topics_alone_that_polls_ask_for(*, seed: int, cuts: s
     assert lake.rows == only(whole(rows).rows, SOME)
 
 
-@given(seed=seeds, narrowed=st.booleans(), before=st.sampled_from((None, SOME)), after=st.sampled_from((None, OTHER)))
+@given(
+    seed=seeds,
+    narrowed=st.booleans(),
+    before=st.sampled_from((None, SOME)),
+    after=st.sampled_from((None, OTHER)),
+)
 @settings(max_examples=examples(6))
 def test_another_filter_holds_from_the_next_record_on(
     *, seed: int, narrowed: bool, before: str | None, after: str | None
@@ -166,7 +186,10 @@ def test_another_filter_holds_from_the_next_record_on(
     assert lake.state is not None
     if lake.state.topic_filter == after:
         for table, told in was_open.items():
-            ended = {tuple(row[name] for name in KEYS[table]): row["end_reason"] for row in lake.rows[table]}
+            ended = {
+                tuple(row[name] for name in KEYS[table]): row["end_reason"]
+                for row in lake.rows[table]
+            }
             for row in told:
                 left = (
                     {"gone", "recreated", "not_polled"}
@@ -184,7 +207,9 @@ def test_another_filter_holds_from_the_next_record_on(
 
 
 def times(entries: Sequence[Entry]) -> dict[int, datetime]:
-    """When each record that counts was in effect: clocks of controllers differ, and no time is before another."""
+    """When each record that counts was in effect: clocks of controllers differ, and no time is
+    before another.
+    """
     counted = in_effect(entries)
     every = {entry.offset: entry.at for entry in entries if entry.transaction is not None} | {
         entry.offset: entry.at for entry in counted
@@ -197,14 +222,22 @@ def times(entries: Sequence[Entry]) -> dict[int, datetime]:
             begin = entry.offset
         elif entry.transaction is not None and begin is not None:
             ends[begin], ends[entry.offset] = entry.at, entry.at
-    return dict(zip(sorted(every), accumulate((ends[each] for each in sorted(every)), max), strict=True))
+    return dict(
+        zip(sorted(every), accumulate((ends[each] for each in sorted(every)), max), strict=True)
+    )
 
 
 def printed(entry: Entry) -> Record:
     """The record as DumpLogSegments prints it."""
     message = RECORD_TYPES[entry.number]
-    data = {name: value for name, value in as_json(message.body, entry.values).items() if value is not None}
-    data |= {name: None for name in ("rack", "value") if name not in data and entry.number in (0, 4)}
+    data = {
+        name: value
+        for name, value in as_json(message.body, entry.values).items()
+        if value is not None
+    }
+    data |= {
+        name: None for name in ("rack", "value") if name not in data and entry.number in (0, 4)
+    }
     words = "".join(f"_{each}" if each.isupper() else each.upper() for each in message.name)
     return Record(entry.offset, entry.at, words.strip("_"), data)
 
@@ -219,8 +252,17 @@ def test_states_are_those_of_the_replay_of_dumps(seed: int) -> None:
     assert {(row["topic_id"], row["partition"]) for row in found} == truth.partitions.keys()
     for (topic_id, number), states in truth.partitions.items():
         expected = [
-            (first.offset, at[first.offset], first.leader, first.leader_epoch, list(first.isr), list(first.replicas))
-            for _, same in groupby(states, lambda state: (state.leader, state.leader_epoch, state.isr, state.replicas))
+            (
+                first.offset,
+                at[first.offset],
+                first.leader,
+                first.leader_epoch,
+                list(first.isr),
+                list(first.replicas),
+            )
+            for _, same in groupby(
+                states, lambda state: (state.leader, state.leader_epoch, state.isr, state.replicas)
+            )
             for first in [next(same)]
         ]
         own = sorted(
@@ -229,7 +271,9 @@ def test_states_are_those_of_the_replay_of_dumps(seed: int) -> None:
         )
         changed = [
             (offset_of(first["first_poll"]), first["valid_from"], *key)
-            for key, same in groupby(own, lambda row: [row[n] for n in ("leader", "leader_epoch", "isr", "replicas")])
+            for key, same in groupby(
+                own, lambda row: [row[n] for n in ("leader", "leader_epoch", "isr", "replicas")]
+            )
             for first in [next(same)]
         ]
         assert changed == expected
@@ -237,11 +281,15 @@ def test_states_are_those_of_the_replay_of_dumps(seed: int) -> None:
         assert (own[-1]["end_reason"] == "gone") == (removed_at is not None)
         # What changed nothing that clients see is counted.
         registered = [
-            row for row in lake.rows[REGISTRATIONS] if (row["topic_id"], row["partition"]) == (topic_id, number)
+            row
+            for row in lake.rows[REGISTRATIONS]
+            if (row["topic_id"], row["partition"]) == (topic_id, number)
         ]
         last = max(registered, key=lambda row: row["first_poll"])
         assert last["is_recovering"] == states[-1].recovering
-        first_epoch = next(e.values["partition_epoch"] for e in in_effect(entries) if e.offset == states[0].offset)
+        first_epoch = next(
+            e.values["partition_epoch"] for e in in_effect(entries) if e.offset == states[0].offset
+        )
         assert last["partition_epoch"] == first_epoch + len(states) - 1
 
 
@@ -253,7 +301,10 @@ def test_random_logs_have_everything() -> None:
     snapshots = rows[PARTITIONS]
     assert any(row["valid_from"] == row["valid_to"] for row in snapshots)
     only_offline = ("leader", "leader_epoch", "isr", "replicas")
-    assert any(row["prev_isr"] and all(row[n] == row[f"prev_{n}"] for n in only_offline) for row in snapshots)
+    assert any(
+        row["prev_isr"] and all(row[n] == row[f"prev_{n}"] for n in only_offline)
+        for row in snapshots
+    )
     assert {True, False} == {row["is_recovering"] for row in rows[REGISTRATIONS]}
     assert {None, 1, 2} == {row["min_insync_replicas"] for row in rows[TOPIC_CONFIGS]}
     assert {True, False} == {row["in_controlled_shutdown"] for row in rows[BROKERS]}
@@ -276,7 +327,10 @@ def check_rows(lake: LogLake) -> None:
             assert row["valid_to"] is not None
             assert row["valid_to"] <= following["valid_from"]
             is_followed = row["superseded_poll"] == following["first_poll"]
-            assert (row["end_reason"] is None and is_followed) or row["end_reason"] in ("gone", "recreated")
+            assert (row["end_reason"] is None and is_followed) or row["end_reason"] in (
+                "gone",
+                "recreated",
+            )
     for row in lake.rows[CONTROLLERS]:
         assert row.keys() == set(gold.CONTROLLER_CHANGES.column_names)
 
@@ -302,9 +356,16 @@ def test_rows_satisfy_what_their_tables_demand() -> None:
             ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
             database.execute(in_duckdb(f"CREATE TABLE {table.name} ({ddl})"))
             values = [[row.get(column.name) for column in columns] for row in rows[table.full_name]]
-            database.executemany(f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(columns))})", values)
-            for check in (*table.constraints.values(), *(f"{c.name} IS NOT NULL" for c in columns if not c.nullable)):
-                broken = database.execute(f"SELECT * FROM {table.name} WHERE NOT ({in_duckdb(check)})").fetchall()
+            database.executemany(
+                f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(columns))})", values
+            )
+            for check in (
+                *table.constraints.values(),
+                *(f"{c.name} IS NOT NULL" for c in columns if not c.nullable),
+            ):
+                broken = database.execute(
+                    f"SELECT * FROM {table.name} WHERE NOT ({in_duckdb(check)})"
+                ).fetchall()
                 assert broken == [], (table.name, check)
 
 
@@ -312,8 +373,8 @@ def test_rows_satisfy_what_their_tables_demand() -> None:
 
 
 def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[LogLake, LogLake, int]:
-    """Lakes of a log of which a part was lost, or truncated and written otherwise: as it was known before, and after
-    all; and the offset of the snapshot that came.
+    """Lakes of a log of which a part was lost, or truncated and written otherwise: as it was known
+    before, and after all; and the offset of the snapshot that came.
     """
     chance = random.Random(seed)
     entries = random_log(seed)
@@ -329,7 +390,10 @@ def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[Log
         # The same states, but at lower offsets, and in a later epoch.
         down = min(offset - 1, before[-1].offset) - 1
         rows = rows_of_snapshot(snapshot_of(image), offset - down, 1, entries[second].at)
-        rest = [Entry(**{**vars(e), "offset": e.offset - down, "leader_epoch": e.leader_epoch + 50}) for e in rest]
+        rest = [
+            Entry(**{**vars(e), "offset": e.offset - down, "leader_epoch": e.leader_epoch + 50})
+            for e in rest
+        ]
         marks = [span(went, before[-1].offset + 1, 1)]
         offset -= down
     else:
@@ -345,7 +409,9 @@ def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[Log
         assert lake.state is not None
         if lake.state.is_whole:
             held = [place for place, row in enumerate(rows[:end]) if row["record"] == "record"]
-            done = next((place for place in held if rows[place]["offset"] >= lake.state.next_offset), end)
+            done = next(
+                (place for place in held if rows[place]["offset"] >= lake.state.next_offset), end
+            )
     return known, lake, offset
 
 
@@ -360,10 +426,17 @@ def test_what_was_lost_is_one_bounded_observation(went: str, seed: int) -> None:
     if went == "lost" and offset <= known.state.next_offset:
         return  # It was of an open transaction, and comes again.
     place = log_id("" if went == "lost" else known.state.last.id, offset - 1)
-    for row in (row for table in TABLES for row in lake.rows[table.full_name] if row["first_poll"] == place):
+    for row in (
+        row for table in TABLES for row in lake.rows[table.full_name] if row["first_poll"] == place
+    ):
         assert (row["prev_poll"], row["prev_sent_at"]) == (known.state.last.id, known.state.last.at)
         assert row["valid_from"] >= row["prev_sent_at"]
-    ended = [row for table in TABLES for row in lake.rows[table.full_name] if row["superseded_poll"] == place]
+    ended = [
+        row
+        for table in TABLES
+        for row in lake.rows[table.full_name]
+        if row["superseded_poll"] == place
+    ]
     assert all(row["last_seen_sent_at"] == known.state.last.at for row in ended)
 
 
@@ -389,7 +462,10 @@ def state_of(lake: LogLake) -> dict[str, Any]:
         key: {name: sorted(of) if name in sets else of for name, of in told.items()}
         for key, told in image["partitions"].items()
     }
-    return image | {"partitions": partitions, "configs": {key: of for key, of in image["configs"].items() if of}}
+    return image | {
+        "partitions": partitions,
+        "configs": {key: of for key, of in image["configs"].items() if of},
+    }
 
 
 @given(seed=seeds)
@@ -416,7 +492,9 @@ def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
         again = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3))
         lake.take([*marks, *again, was_read(again)])
         assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
-    snapshot = rows_of_snapshot(snapshot_of(image_of(taken.live)), 9, 1, START + timedelta(seconds=9))
+    snapshot = rows_of_snapshot(
+        snapshot_of(image_of(taken.live)), 9, 1, START + timedelta(seconds=9)
+    )
     lost = [span("lost", 4, 9), *snapshot]
     lake = whole([*rows, *lost])
     before = lake.rows
@@ -427,7 +505,9 @@ def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
 
 
 def test_a_log_that_has_lost_its_end_is_not_told_again() -> None:
-    """What changed before is history already, with its times. The difference came between two observations."""
+    """What changed before is history already, with its times. The difference came between two
+    observations.
+    """
     rows = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3), (change(leader=2), 9))
     found = START + timedelta(seconds=60)
     again = [row | {"read_at": found} for row in rows[:5]]
@@ -452,7 +532,9 @@ def test_the_snapshot_after_a_truncation_is_taken_though_the_log_was_not_known_b
     found = START + timedelta(seconds=60)
     for cut in (3, 4):
         lake = whole([*rows, span("lost", 4, 9, found - timedelta(seconds=1))])
-        snapshot = rows_of_snapshot(snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3))
+        snapshot = rows_of_snapshot(
+            snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3)
+        )
         news = [span("truncated", 9, cut, found), *(row | {"read_at": found} for row in snapshot)]
         lake.take(news)
         assert lake.state is not None
@@ -463,7 +545,9 @@ def test_the_snapshot_after_a_truncation_is_taken_though_the_log_was_not_known_b
 def test_rows_of_before_a_truncation_that_come_again_say_nothing() -> None:
     """A snapshot among them is of the log that is no more."""
     rows = a_log((change(isr=[1]), 2))
-    old = rows_of_snapshot(snapshot_of(image_of(whole(rows).live)), 4, 1, START + timedelta(seconds=2))
+    old = rows_of_snapshot(
+        snapshot_of(image_of(whole(rows).live)), 4, 1, START + timedelta(seconds=2)
+    )
     found = START + timedelta(seconds=60)
     cut = [*old, span("truncated", 4, 3, found)]
     again = [row | {"read_at": found} for row in rows[:3]]
@@ -478,7 +562,9 @@ def test_rows_of_before_a_truncation_that_come_again_say_nothing() -> None:
 
 def test_a_truncation_is_taken_once() -> None:
     rows = a_log((change(isr=[1]), 2))
-    snapshot = rows_of_snapshot(snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3))
+    snapshot = rows_of_snapshot(
+        snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3)
+    )
     again = [Entry(3, 2, START + timedelta(seconds=4), *change(leader=2))]
     marks = [span("truncated", 4, 3), *snapshot, *rows_of(again)]
     lake = whole([*rows, *marks])
@@ -489,7 +575,9 @@ def test_a_truncation_is_taken_once() -> None:
 
 
 def was_read(records: Sequence[Row], since: int = 0) -> Row:
-    """The row that says that these were read, and the offsets without rows before them from `since` on."""
+    """The row that says that these were read, and the offsets without rows before them from `since`
+    on.
+    """
     last = records[-1]
     of_last = {name: last[name] for name in ("leader_epoch", "timestamp")}
     return span("read", since, last["offset"] + 1, last["read_at"]) | of_last
@@ -501,7 +589,9 @@ def was_read(records: Sequence[Row], since: int = 0) -> Row:
 def test_a_log_that_begins_again_is_one_observation_of_what_was_read_then(
     first: int, seed: int, cuts: list[float]
 ) -> None:
-    """It may be another log, or the same one that has lost its end: the state is that of it as it is now."""
+    """It may be another log, or the same one that has lost its end: the state is that of it as it
+    is now.
+    """
     chance = random.Random(seed)
     entries, other = random_log(seed), random_log(seed + chance.randint(0, 1))
     before = rows_of(entries)[: chance.randint(len(entries) // 2, len(entries))]
@@ -509,7 +599,11 @@ def test_a_log_that_begins_again_is_one_observation_of_what_was_read_then(
     assert known.state is not None
     assert known.state.last is not None
 
-    later = [Entry(**{**vars(e), "leader_epoch": e.leader_epoch + 50}) for e in other if e.offset >= first]
+    later = [
+        Entry(**{**vars(e), "leader_epoch": e.leader_epoch + 50})
+        for e in other
+        if e.offset >= first
+    ]
     found = START + timedelta(days=1)
     again = [row | {"read_at": found} for row in rows_of(later)]
     end = chance.randint(len(later) // 2, len(later))
@@ -522,7 +616,9 @@ def test_a_log_that_begins_again_is_one_observation_of_what_was_read_then(
     check_rows(lake)
     assert state_of(lake) == state_of(whole(rows_of(other)))
     observed, last = end_of_observation(later[:end]) - 1, known.state.last
-    rows = [row for table in TABLES for row in lake.rows[table.full_name] if row["first_poll"] > last.id]
+    rows = [
+        row for table in TABLES for row in lake.rows[table.full_name] if row["first_poll"] > last.id
+    ]
     assert all(row["first_poll"] >= log_id(last.id, observed) for row in rows)
     for row in rows:
         if row["first_poll"] == log_id(last.id, observed):
@@ -530,7 +626,9 @@ def test_a_log_that_begins_again_is_one_observation_of_what_was_read_then(
 
 
 def end_of_observation(entries: Sequence[Entry]) -> int:
-    """The offset after all that is in effect: that of a transaction that is open, or the last one's next."""
+    """The offset after all that is in effect: that of a transaction that is open, or the last one's
+    next.
+    """
     begin = None
     for entry in entries:
         if entry.transaction is not None:
@@ -539,7 +637,9 @@ def end_of_observation(entries: Sequence[Entry]) -> int:
 
 
 def feed(lake: LogLake, rows: Sequence[Row], done: int, cuts: Sequence[float]) -> None:
-    """Rounds that end anywhere. Rows that a round could not take come again, with all that came before them."""
+    """Rounds that end anywhere. Rows that a round could not take come again, with all that came
+    before them.
+    """
     ends = sorted({*(done + int(cut * (len(rows) - done)) for cut in cuts), len(rows)})
     for end in ends:
         lake.take(rows[done:end])
@@ -560,7 +660,9 @@ def test_a_snapshot_without_its_end_says_nothing_yet() -> None:
 
 def test_where_polls_told_before_the_log_takes_over_once_it_was_read_later() -> None:
     rows = a_log((change(isr=[1]), 2), (change(isr=[1, 2], leader=2), 3))
-    polled = Poll("S/000000000012", START + timedelta(seconds=5), START + timedelta(seconds=4), 2_000)
+    polled = Poll(
+        "S/000000000012", START + timedelta(seconds=5), START + timedelta(seconds=4), 2_000
+    )
     as_polled = {"first_poll": "S/000000000003", "prev_poll": None, "from_offset": None}
     known = {
         table: [row | as_polled for row in of_table]
@@ -577,7 +679,11 @@ def test_where_polls_told_before_the_log_takes_over_once_it_was_read_later() -> 
     folded = fold(early.state, known, [quiet], polled)
     assert folded.state.tells
     ended, began = sorted(folded.rows[PARTITIONS], key=lambda row: row["first_poll"])
-    assert (ended["last_poll"], ended["last_seen_sent_at"], ended["isr"]) == (polled.id, polled.sent_at, [1])
+    assert (ended["last_poll"], ended["last_seen_sent_at"], ended["isr"]) == (
+        polled.id,
+        polled.sent_at,
+        [1],
+    )
     assert (began["prev_poll"], began["prev_sent_at"]) == (polled.id, polled.sent_at)
     assert (began["isr"], began["leader"], began["leader_epoch"]) == ([1, 2], 2, 1)
     assert began["valid_from"] == START + timedelta(seconds=9)
@@ -621,11 +727,23 @@ def change(**told: Any) -> tuple[int, int, Row]:
 
 def test_a_transaction_is_in_effect_at_its_end() -> None:
     rows = a_log(
-        (change(isr=[1]), 2), (record(23), 3), (change(leader=2), 4), (record(24), 9), (change(isr=[1, 2]), 10)
+        (change(isr=[1]), 2),
+        (record(23), 3),
+        (change(leader=2), 4),
+        (record(24), 9),
+        (change(isr=[1, 2]), 10),
     )
     lake = whole(rows)
-    found = [(row["leader"], row["isr"], (row["valid_from"] - START).seconds) for row in lake.rows[PARTITIONS]]
-    assert sorted(found, key=lambda row: row[2]) == [(1, [1, 2], 1), (1, [1], 2), (2, [1], 9), (2, [1, 2], 10)]
+    found = [
+        (row["leader"], row["isr"], (row["valid_from"] - START).seconds)
+        for row in lake.rows[PARTITIONS]
+    ]
+    assert sorted(found, key=lambda row: row[2]) == [
+        (1, [1, 2], 1),
+        (1, [1], 2),
+        (2, [1], 9),
+        (2, [1, 2], 10),
+    ]
 
 
 def test_an_aborted_transaction_is_never_in_effect() -> None:
@@ -646,7 +764,9 @@ def test_an_open_transaction_holds_up_nothing_before_it() -> None:
 
 def test_a_transaction_that_was_truncated_never_ends() -> None:
     rows = a_log((record(23), 3), (change(leader=2), 4))
-    snapshot = rows_of_snapshot(snapshot_of(image_of(whole(rows[:3]).live)), 2, 2, START + timedelta(seconds=3))
+    snapshot = rows_of_snapshot(
+        snapshot_of(image_of(whole(rows[:3]).live)), 2, 2, START + timedelta(seconds=3)
+    )
     lake = whole([*rows, span("truncated", 5, 2), *snapshot])
     assert [row["leader"] for row in lake.rows[PARTITIONS]] == [1]
     assert lake.state is not None
@@ -656,7 +776,14 @@ def test_a_transaction_that_was_truncated_never_ends() -> None:
 def test_making_a_topic_is_one_state_of_it() -> None:
     config = record(4, resource_type=2, resource_name="t", name="min.insync.replicas", value="2")
     more = [
-        record(3, **{**PARTITION, "partition_id": number}, topic_id=TOPIC_ID, replicas=[1], isr=[1], leader=1)
+        record(
+            3,
+            **{**PARTITION, "partition_id": number},
+            topic_id=TOPIC_ID,
+            replicas=[1],
+            isr=[1],
+            leader=1,
+        )
         for number in (1, 2)
     ]
     lake = whole(a_log((config, 1), *((each, 1) for each in more)))
@@ -671,7 +798,14 @@ def test_a_broker_that_is_fenced_makes_one_state_of_a_partition_with_its_change(
             end_points=[], features=[], rack=None, fenced=False, in_controlled_shutdown=False,
         )  # fmt: skip
 
-    lake = whole(a_log((broker(1), 2), (broker(2), 2), (change(isr=[2], leader=2), 3), (record(7, id=1, epoch=1), 3)))
+    lake = whole(
+        a_log(
+            (broker(1), 2),
+            (broker(2), 2),
+            (change(isr=[2], leader=2), 3),
+            (record(7, id=1, epoch=1), 3),
+        )
+    )
     found = [(row["leader"], row["isr"], row["offline_replicas"]) for row in lake.rows[PARTITIONS]]
     assert sorted(found) == [(1, [1, 2], []), (1, [1, 2], [1, 2]), (2, [2], [1])]
 
@@ -696,13 +830,17 @@ def test_a_snapshot_of_what_is_known_is_no_observation() -> None:
     lake = whole(rows)
     before, state = lake.rows, lake.state
     assert state is not None
-    snapshot = rows_of_snapshot(snapshot_of(image_of(lake.live)), state.next_offset, 1, START + timedelta(seconds=9))
+    snapshot = rows_of_snapshot(
+        snapshot_of(image_of(lake.live)), state.next_offset, 1, START + timedelta(seconds=9)
+    )
     lake.take(snapshot)
     assert lake.state is not None
     assert (lake.rows, replace(lake.state, heard_at=state.heard_at)) == (before, state)
     # So what is written at the moment of the last record is of that moment still.
     lake.take(rows_of([Entry(4, 1, START + timedelta(seconds=2), *change(isr=[1, 2]))]))
-    assert {row["valid_from"] for row in lake.rows[PARTITIONS]} == {START + timedelta(seconds=n) for n in (1, 2)}
+    assert {row["valid_from"] for row in lake.rows[PARTITIONS]} == {
+        START + timedelta(seconds=n) for n in (1, 2)
+    }
 
 
 def test_configurations_of_a_topic_go_with_it() -> None:
@@ -714,17 +852,25 @@ def test_configurations_of_a_topic_go_with_it() -> None:
     removed = a_log((config, 2), (record(9, topic_id=TOPIC_ID), 3))
     lake = whole(removed)
     assert (lake.live["silver.configs"], lake.live[TOPIC_CONFIGS]) == ([], [])
-    assert [(row["value"], row["end_reason"]) for row in lake.rows["silver.configs"]] == [("2", "gone")]
-    lake = whole(a_log((config, 2), (record(9, topic_id=TOPIC_ID), 3), (made_again, 4), (partition, 4)))
+    assert [(row["value"], row["end_reason"]) for row in lake.rows["silver.configs"]] == [
+        ("2", "gone")
+    ]
+    lake = whole(
+        a_log((config, 2), (record(9, topic_id=TOPIC_ID), 3), (made_again, 4), (partition, 4))
+    )
     assert lake.live["silver.configs"] == []
     assert [row["min_insync_replicas"] for row in lake.live[TOPIC_CONFIGS]] == [None]
 
 
-@pytest.mark.parametrize(("told", "offline"), [([], []), ([b"\6" * 16], [1]), ([b"\6" * 16, b"\5" * 16], [])])
+@pytest.mark.parametrize(
+    ("told", "offline"), [([], []), ([b"\6" * 16], [1]), ([b"\6" * 16, b"\5" * 16], [])]
+)
 def test_a_change_of_a_broker_without_log_directories_leaves_those_before(
     told: list[bytes], offline: list[int]
 ) -> None:
-    """``ClusterDelta.replay(BrokerRegistrationChangeRecord)``: an empty list is the field's default, "unchanged"."""
+    """``ClusterDelta.replay(BrokerRegistrationChangeRecord)``: an empty list is the field's
+    default, "unchanged".
+    """
     registered = [
         record(
             0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16, broker_epoch=number,
@@ -739,18 +885,32 @@ def test_a_change_of_a_broker_without_log_directories_leaves_those_before(
     moved = record(17, broker_id=1, broker_epoch=1, in_controlled_shutdown=1, log_dirs=told)
     lake = whole(a_log(*((each, 2) for each in registered), (partition, 3), (moved, 4)))
     (known,) = (row["log_dirs"] for row in lake.live[BROKERS] if row["broker_id"] == 1)
-    assert known == sorted(urlsafe_b64encode(each).decode().rstrip("=") for each in told or [b"\5" * 16])
-    assert [row["offline_replicas"] for row in lake.live[PARTITIONS] if row["partition"] == 1] == [offline]
+    assert known == sorted(
+        urlsafe_b64encode(each).decode().rstrip("=") for each in told or [b"\5" * 16]
+    )
+    assert [row["offline_replicas"] for row in lake.live[PARTITIONS] if row["partition"] == 1] == [
+        offline
+    ]
 
 
 def test_settings_are_those_in_effect() -> None:
     def minimum(kind: int, resource: str, value: str | None) -> tuple[int, int, Row]:
-        return record(4, resource_type=kind, resource_name=resource, name="min.insync.replicas", value=value)
+        return record(
+            4, resource_type=kind, resource_name=resource, name="min.insync.replicas", value=value
+        )
 
-    changes = [(4, "", "2"), (2, "t", "3"), (2, "t", None), (4, "1", "1"), (4, "1", None), (4, "", None)]
+    changes = [
+        (4, "", "2"),
+        (2, "t", "3"),
+        (2, "t", None),
+        (4, "1", "1"),
+        (4, "1", None),
+        (4, "", None),
+    ]
     lake = whole(a_log(*((minimum(*each), second) for second, each in enumerate(changes, 2))))
     rows = sorted(lake.rows[TOPIC_CONFIGS], key=lambda row: row["first_poll"])
-    # While one broker has another value than the others, which of them counts depends on the leader.
+    # While one broker has another value than the others, which of them counts depends on the
+    # leader.
     assert [row["min_insync_replicas"] for row in rows] == [None, 2, 3, 2, None, 2, None]
 
 
@@ -769,7 +929,9 @@ def settings_told(lake: LogLake) -> list[tuple[int | None, float | None, float]]
 
 def test_a_setting_of_brokers_files_is_as_polls_tell_it_where_no_record_sets_one() -> None:
     def of_topic(value: str | None) -> tuple[int, int, Row]:
-        return record(4, resource_type=2, resource_name="t", name="min.insync.replicas", value=value)
+        return record(
+            4, resource_type=2, resource_name="t", name="min.insync.replicas", value=value
+        )
 
     rows = a_log((of_topic("3"), 4), (of_topic(None), 6))
     # Known before the topic was made.
@@ -781,7 +943,9 @@ def test_a_setting_of_brokers_files_is_as_polls_tell_it_where_no_record_sets_one
     lake = LogLake()
     lake.take(rows[:3])
     lake.static_configs = {"min.insync.replicas": "2"}
-    polled = Poll("S/000000000001", START + timedelta(seconds=2), START + timedelta(seconds=2), 2_000)
+    polled = Poll(
+        "S/000000000001", START + timedelta(seconds=2), START + timedelta(seconds=2), 2_000
+    )
     for _ in range(2):
         lake.take([span("read", 3, 3, START + timedelta(seconds=3))], polled)
     lake.take(rows[3:], polled)
@@ -809,11 +973,22 @@ def test_a_setting_of_brokers_files_is_as_polls_tell_it_where_no_record_sets_one
 def test_controllers_change_with_the_leaders_of_the_log() -> None:
     def elected(controller: int, offset: int, epoch: int) -> Entry:
         at = START + timedelta(seconds=offset)
-        return Entry(offset, epoch, at, LEADER_CHANGE, 0, {"leader_id": controller}, is_control=True)
+        return Entry(
+            offset, epoch, at, LEADER_CHANGE, 0, {"leader_id": controller}, is_control=True
+        )
 
     lake = whole(rows_of([elected(1, 0, 1), elected(3, 1, 4)]))
-    names = ("controller_id", "controller_epoch", "prev_controller_id", "prev_controller_epoch", "began_after")
-    assert [tuple(row[name] for name in names) for row in sorted(lake.rows[CONTROLLERS], key=lambda r: r["poll"])] == [
+    names = (
+        "controller_id",
+        "controller_epoch",
+        "prev_controller_id",
+        "prev_controller_epoch",
+        "began_after",
+    )
+    assert [
+        tuple(row[name] for name in names)
+        for row in sorted(lake.rows[CONTROLLERS], key=lambda r: r["poll"])
+    ] == [
         (1, 1, None, None, None),
         (3, 4, 1, 1, START + timedelta(seconds=1)),
     ]
@@ -839,7 +1014,10 @@ def test_needed_are_the_things_that_records_may_change() -> None:
 
     def left(*more: tuple[int, int, Row]) -> dict[str, list[str]]:
         rows = narrow(lake.live, a_log(*((each, 3) for each in more))[3:])
-        return {table: sorted(row["topic"] for row in rows[table]) for table in (PARTITIONS, TOPICS, TOPIC_CONFIGS)}
+        return {
+            table: sorted(row["topic"] for row in rows[table])
+            for table in (PARTITIONS, TOPICS, TOPIC_CONFIGS)
+        }
 
     assert left(change(isr=[1])) == {PARTITIONS: ["t"], TOPICS: ["t"], TOPIC_CONFIGS: ["t"]}
     assert left(record(9, topic_id=other))[PARTITIONS] == ["u"]
@@ -847,7 +1025,9 @@ def test_needed_are_the_things_that_records_may_change() -> None:
     assert left(record(4, **config, resource_name="u"))[PARTITIONS] == ["u"]
     default = record(4, resource_type=4, resource_name="", name="min.insync.replicas", value="2")
     assert left(default) == {PARTITIONS: [], TOPICS: ["t", "u"], TOPIC_CONFIGS: ["t", "u"]}
-    more = record(3, **{**PARTITION, "partition_id": 1}, topic_id=other, replicas=[3], isr=[3], leader=3)
+    more = record(
+        3, **{**PARTITION, "partition_id": 1}, topic_id=other, replicas=[3], isr=[3], leader=3
+    )
     assert left(more) == {PARTITIONS: [], TOPICS: ["u"], TOPIC_CONFIGS: ["u"]}
     for all_of_it in (a_log((record(28, topic_name=""), 2)), rows_of_snapshot([], 5, 1, START)):
         assert narrow(lake.live, all_of_it)[PARTITIONS] == lake.live[PARTITIONS]

@@ -25,13 +25,24 @@ Epochs = Mapping[str, Sequence[int] | None]
 def led(epoch: int) -> dict[str, Any]:
     """A partition, led by the broker that follows from the epoch."""
     replicas = [0, 1, 2]
-    state = {"error_code": 0, "leader": epoch % 3, "leader_epoch": epoch, "replicas": replicas, "isr": replicas}
+    state = {
+        "error_code": 0,
+        "leader": epoch % 3,
+        "leader_epoch": epoch,
+        "replicas": replicas,
+        "isr": replicas,
+    }
     return {**state, "offline_replicas": []}
 
 
 def heard(broker: int, *, is_behind: bool | None = False, error_kind: str | None = None) -> Header:
     """Another broker that was asked with a poll."""
-    return {"broker_id": broker, "broker": f"host{broker}:9092", "is_behind": is_behind, "error_kind": error_kind}
+    return {
+        "broker_id": broker,
+        "broker": f"host{broker}:9092",
+        "is_behind": is_behind,
+        "error_kind": error_kind,
+    }
 
 
 def poll(n: int, broker: int | None, shown: Epochs, *witnesses: Header, **more: Any) -> Answer:
@@ -40,8 +51,17 @@ def poll(n: int, broker: int | None, shown: Epochs, *witnesses: Header, **more: 
     topics = {topic: [led(epoch) for epoch in epochs or ()] for topic, epochs in shown.items()}
     answer = good_answer(STREAM, n, at, dict.fromkeys(ALL), topics, batch=more.pop("batch", n))
     for topic, epochs in shown.items():
-        answer.topics[topic] |= {"topic_id": more.get("topic_id"), "error_code": 5 if epochs is None else 0}
-    told = {"sent_at": at, "received_at": at, "behind_ms": None, "partitions_behind": 1, "epochs_behind": 1}
+        answer.topics[topic] |= {
+            "topic_id": more.get("topic_id"),
+            "error_code": 5 if epochs is None else 0,
+        }
+    told = {
+        "sent_at": at,
+        "received_at": at,
+        "behind_ms": None,
+        "partitions_behind": 1,
+        "epochs_behind": 1,
+    }
     answer.witnesses = [{**told, **each} for each in witnesses] or None
     answer.broker_id, answer.api_version = broker, 9
     return answer
@@ -85,16 +105,30 @@ RECREATED = ("t", "recreated", answered(1))
         # With more partitions, or fewer.
         poll(1, 1, {"t": (0, 0, 0), "u": (8,)}, heard(0)),
         poll(1, 1, {"t": (0,), "u": (8,)}, heard(0)),
-        poll(1, 1, {"t": (0, 0), "u": (8,)}, heard(2, error_kind="unreachable", is_behind=None), heard(0)),
+        poll(
+            1,
+            1,
+            {"t": (0, 0), "u": (8,)},
+            heard(2, error_kind="unreachable", is_behind=None),
+            heard(0),
+        ),
     ],
 )
-def test_a_fall_of_all_epochs_of_one_topic_by_a_broker_that_showed_them_is_another_topic(again: Answer) -> None:
+def test_a_fall_of_all_epochs_of_one_topic_by_a_broker_that_showed_them_is_another_topic(
+    again: Answer,
+) -> None:
     lake = taken(BEFORE, again)
     assert ends(lake) == [RECREATED]
     partitions = lake.tables[PARTITIONS].values()
-    ended = [row for row in partitions if row["topic"] == "t" and row["first_poll"] == BEFORE.poll_id]
-    assert {(row["end_reason"], row["superseded_poll"]) for row in ended} == {("recreated", again.poll_id)}
-    begun = [row for row in partitions if row["topic"] == "t" and row["first_poll"] == again.poll_id]
+    ended = [
+        row for row in partitions if row["topic"] == "t" and row["first_poll"] == BEFORE.poll_id
+    ]
+    assert {(row["end_reason"], row["superseded_poll"]) for row in ended} == {
+        ("recreated", again.poll_id)
+    }
+    begun = [
+        row for row in partitions if row["topic"] == "t" and row["first_poll"] == again.poll_id
+    ]
     assert len(begun) == len(again.topics["t"]["partitions"])
     assert all(row["prev_leader_epoch"] is None and row["valid_to"] is None for row in begun)
     others = [row["leader_epoch"] for row in partitions if row["topic"] == "u"]
@@ -129,7 +163,9 @@ def test_any_other_fall_waits(other: Answer) -> None:
 def test_ids_that_both_answers_tell_decide() -> None:
     known = poll(0, 0, {"t": (5, 3)}, topic_id="A")
     assert waits(taken(known, poll(1, 0, {"t": (0, 0)}, topic_id="A"))) == 1
-    assert waits(taken(known, poll(1, 0, {"t": (0, 0)}))) == 1, "another version may hide an id that is there"
+    assert waits(taken(known, poll(1, 0, {"t": (0, 0)}))) == 1, (
+        "another version may hide an id that is there"
+    )
 
 
 def test_one_whose_leaders_never_moved_looks_as_before() -> None:
@@ -139,14 +175,26 @@ def test_one_whose_leaders_never_moved_looks_as_before() -> None:
 
 
 def test_partitions_that_look_as_before_are_of_the_other_topic_too() -> None:
-    polls = poll(0, 0, {"t": (0, 3)}), poll(1, 0, {"t": (0, 4)}), poll(2, 0, {"t": (0, 3)}), poll(3, 0, {"t": (0, 0)})
+    polls = (
+        poll(0, 0, {"t": (0, 3)}),
+        poll(1, 0, {"t": (0, 4)}),
+        poll(2, 0, {"t": (0, 3)}),
+        poll(3, 0, {"t": (0, 0)}),
+    )
     for of in (polls[:1] + polls[3:], polls):
         for cuts in ([], [1]):
             lake = taken(*of, cuts=cuts, narrowed=True)
             assert lake.rows == taken(*of).rows
-            assert {row["end_reason"] for row in lake.tables[PARTITIONS].values()} == {None, "recreated"}
+            assert {row["end_reason"] for row in lake.tables[PARTITIONS].values()} == {
+                None,
+                "recreated",
+            }
     # Within one round the last answer is as the first was.
-    risen_and_again = poll(0, 0, {"t": (0, 0)}), poll(1, 0, {"t": (0, 1)}), poll(2, 0, {"t": (0, 0)})
+    risen_and_again = (
+        poll(0, 0, {"t": (0, 0)}),
+        poll(1, 0, {"t": (0, 1)}),
+        poll(2, 0, {"t": (0, 0)}),
+    )
     assert taken(*risen_and_again, cuts=[1], narrowed=True).rows == taken(*risen_and_again).rows
 
 
@@ -154,7 +202,9 @@ def test_it_waits_until_a_broker_that_showed_the_higher_epochs_shows_it() -> Non
     again = {"t": (0, 0), "u": (7,)}
     lake = taken(BEFORE, poll(1, 1, again), poll(2, 2, again), poll(3, 0, again))
     assert (ends(lake), waits(lake)) == ([("t", "recreated", answered(3))], 0)
-    deleted = taken(BEFORE, poll(1, 1, again, heard(0)), *(poll(n, n % 3, {"u": (7,)}) for n in (2, 3)))
+    deleted = taken(
+        BEFORE, poll(1, 1, again, heard(0)), *(poll(n, n % 3, {"u": (7,)}) for n in (2, 3))
+    )
     assert ends(deleted) == [RECREATED, ("t", "gone", answered(2))]
 
 
@@ -190,13 +240,27 @@ ANSWERS = st.lists(
 
 @settings(max_examples=examples(75))
 @given(ANSWERS, st.data())
-def test_rows_are_the_same_however_polls_are_cut_into_rounds(answers: list[Any], data: st.DataObject) -> None:
+def test_rows_are_the_same_however_polls_are_cut_into_rounds(
+    answers: list[Any], data: st.DataObject
+) -> None:
     batches = [sum(is_next for *_, is_next in answers[: n + 1]) for n in range(len(answers))]
-    polls = [poll(n, broker, shown, *others, batch=batches[n]) for n, (broker, shown, others, _) in enumerate(answers)]
-    cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(polls) - 1)), max_size=4)) & set(range(1, len(polls))))
+    polls = [
+        poll(n, broker, shown, *others, batch=batches[n])
+        for n, (broker, shown, others, _) in enumerate(answers)
+    ]
+    cuts = sorted(
+        data.draw(st.sets(st.integers(1, max(1, len(polls) - 1)), max_size=4))
+        & set(range(1, len(polls)))
+    )
     whole, cut = taken(*polls), taken(*polls, cuts=cuts, narrowed=data.draw(st.booleans()))
     assert cut.rows == whole.rows
     assert cut.state == whole.state
     for row in whole.tables[PARTITIONS].values():
-        raised = None if row["prev_leader_epoch"] is None else row["leader_epoch"] - row["prev_leader_epoch"]
-        assert raised is None or raised >= 0 or len(polls) > 5, "nothing falls within a life, but what is believed"
+        raised = (
+            None
+            if row["prev_leader_epoch"] is None
+            else row["leader_epoch"] - row["prev_leader_epoch"]
+        )
+        assert raised is None or raised >= 0 or len(polls) > 5, (
+            "nothing falls within a life, but what is believed"
+        )

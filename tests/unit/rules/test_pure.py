@@ -24,7 +24,9 @@ def test_rules_can_be_imported_where_pyspark_cannot() -> None:
 def test_spark_is_known_to_the_entry_points_and_what_they_share() -> None:
     imported = re.compile(r"^\s*(?:from|import) (?:pyspark|delta)\b", re.MULTILINE)
     knowing = {
-        file.parent.relative_to(ROOT) for file in (ROOT / "jobs").rglob("*.py") if imported.search(file.read_text())
+        file.parent.relative_to(ROOT)
+        for file in (ROOT / "jobs").rglob("*.py")
+        if imported.search(file.read_text())
     }
     assert knowing == {
         Path("jobs"),
@@ -34,4 +36,6 @@ def test_spark_is_known_to_the_entry_points_and_what_they_share() -> None:
 
 def test_commits_of_history_stand_in_one_file() -> None:
     written = re.compile(r"\.saveAsTable\(|\.save\(|MERGE INTO")
-    assert {file.name for file in (ROOT / "jobs").rglob("*.py") if written.search(file.read_text())} == {"commit.py"}
+    assert {
+        file.name for file in (ROOT / "jobs").rglob("*.py") if written.search(file.read_text())
+    } == {"commit.py"}

@@ -1,4 +1,6 @@
-"""Rounds of a cluster, from bronze to gold: however they are cut, they make what the plain rules say."""
+"""Rounds of a cluster, from bronze to gold: however they are cut, they make what the plain rules
+say.
+"""
 
 import json
 from collections import defaultdict
@@ -27,8 +29,12 @@ from tests.support.silver_rounds import comparable
 
 EXAMPLES = examples(16)
 ALIAS, CLUSTER_ID = "c", "id-c"
-TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)}
-ALL = Plan(frozenset({SILVER, *GOLD}), Thresholds(gold_oracle.FLAPS, gold_oracle.FLAP_WINDOW), START)
+TABLES = {
+    table.full_name: table for table in (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
+}
+ALL = Plan(
+    frozenset({SILVER, *GOLD}), Thresholds(gold_oracle.FLAPS, gold_oracle.FLAP_WINDOW), START
+)
 
 
 class Lake:
@@ -47,22 +53,31 @@ class Lake:
         return State() if kept is None else State.from_json(json.loads(kept["memory"]))
 
     def round(self, until: int, most_polls: int, plan: Plan = ALL) -> bool:
-        """Take polls of the first `until`; whether there were any that no round had taken. Each round is
-        folded twice.
+        """Take polls of the first `until`; whether there were any that no round had taken. Each
+        round is folded twice.
         """
         state, so_far = self.state, self.headers[:until]
-        new = [h for h in so_far if h["poll_id"] in state.waiting or h["n"] > state.seen.get(h["stream"], -1)]
+        new = [
+            h
+            for h in so_far
+            if h["poll_id"] in state.waiting or h["n"] > state.seen.get(h["stream"], -1)
+        ]
         if SILVER in plan.histories and len(new) == len(state.waiting):
             return False
         is_known = any(h["outcome"] == "ok" and h["cluster_id"] == CLUSTER_ID for h in so_far)
         claimed_id = CLUSTER_ID if is_known else None
-        taken = take(ALIAS, state, 1, new, claimed_id=claimed_id, most_polls=most_polls, kind=self.kind)
+        taken = take(
+            ALIAS, state, 1, new, claimed_id=claimed_id, most_polls=most_polls, kind=self.kind
+        )
         said = [
             row
             for row in self.bronze
-            if row["poll_id"] in taken.polls and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
+            if row["poll_id"] in taken.polls
+            and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
         ]
-        brought = Taken(ALIAS, taken.claimed_id, 1, said, self.brought(), self.states, kind=self.kind)
+        brought = Taken(
+            ALIAS, taken.claimed_id, 1, said, self.brought(), self.states, kind=self.kind
+        )
         rows = fold(brought, plan)
         assert fold(brought, plan) == rows
         self.keep(rows)
@@ -70,7 +85,10 @@ class Lake:
 
     def brought(self) -> dict[str, list[Row]]:
         """Live rows, and rows of silver that gold has not had."""
-        done = min((self.states[each]["done_poll"] if each in self.states else "" for each in GOLD), default="")
+        done = min(
+            (self.states[each]["done_poll"] if each in self.states else "" for each in GOLD),
+            default="",
+        )
         return {
             table: [row for row in rows.values() if is_live(row) or is_since(row, done)]
             for table, rows in self.tables.items()
@@ -91,7 +109,9 @@ class Lake:
     def all(self) -> dict[str, list[str]]:
         """Every row, states too, as text that can be compared."""
         states = [row | {"memory": json.loads(row["memory"])} for row in self.states.values()]
-        return comparable({table: list(rows.values()) for table, rows in self.tables.items()} | {STATE: states})
+        return comparable(
+            {table: list(rows.values()) for table, rows in self.tables.items()} | {STATE: states}
+        )
 
 
 def is_live(row: Row) -> bool:
@@ -99,10 +119,14 @@ def is_live(row: Row) -> bool:
 
 
 def is_since(row: Row, done: str) -> bool:
-    return "first_poll" in row and (row["first_poll"] > done or (row["superseded_poll"] or "") > done)
+    return "first_poll" in row and (
+        row["first_poll"] > done or (row["superseded_poll"] or "") > done
+    )
 
 
-def made(answers: list[Answer], cuts: list[int], most_polls: int = 1_000, kind: str = "kafka") -> Lake:
+def made(
+    answers: list[Answer], cuts: list[int], most_polls: int = 1_000, kind: str = "kafka"
+) -> Lake:
     lake = Lake(answers, kind)
     for _, until in pairwise(sorted({0, *cuts, len(answers)})):
         while lake.round(until, most_polls):
@@ -150,7 +174,9 @@ def assert_as_the_plain_rules_say(lake: Lake, answers: list[Answer]) -> None:
         gold.LEADER_BALANCE: gold_oracle.leader_balance(rows),
     }.items():
         names = list(of_table[0]) if of_table else []
-        made = [{name: row[name] for name in names} for row in lake.tables[table.full_name].values()]
+        made = [
+            {name: row[name] for name in names} for row in lake.tables[table.full_name].values()
+        ]
         assert comparable({"rows": made}) == comparable({"rows": of_table}), table.full_name
 
 
@@ -170,7 +196,9 @@ def test_rounds_cut_anywhere_make_what_the_plain_rules_say(
 @given(st.integers(0, 2**32), cuts, st.integers(1, 40))
 @example(1, list(range(40)), 1)
 @settings(max_examples=EXAMPLES // 2)
-def test_long_rounds_cut_anywhere_make_what_the_plain_rules_say(seed: int, cuts: list[int], most_polls: int) -> None:
+def test_long_rounds_cut_anywhere_make_what_the_plain_rules_say(
+    seed: int, cuts: list[int], most_polls: int
+) -> None:
     answers = long_history(seed)
     whole = made(answers, [])
     assert_as_the_plain_rules_say(whole, answers)
@@ -179,19 +207,29 @@ def test_long_rounds_cut_anywhere_make_what_the_plain_rules_say(seed: int, cuts:
 
 @given(st.integers(0, 2**32), cuts, st.sampled_from([kind for kind in KINDS if kind != "kafka"]))
 @settings(max_examples=EXAMPLES // 2)
-def test_rounds_of_other_kinds_cut_anywhere_make_the_same(seed: int, cuts: list[int], kind: str) -> None:
+def test_rounds_of_other_kinds_cut_anywhere_make_the_same(
+    seed: int, cuts: list[int], kind: str
+) -> None:
     answers = long_history(seed)
     whole = made(answers, [], kind=kind)
     assert made(answers, cuts, kind=kind).all == whole.all
-    rows = {table.full_name: list(whole.tables[table.full_name].values()) for table in TABLES.values()}
+    rows = {
+        table.full_name: list(whole.tables[table.full_name].values()) for table in TABLES.values()
+    }
     nothing = KINDS[kind].columns
     if "isr" in nothing:
         assert not rows["gold.isr_changes"]
         assert not rows["gold.broker_incidents"]
         assert {row["level"] for row in rows["gold.isr_episodes"]} <= {"offline"}
-        assert {row["reason"] for row in rows["gold.leader_changes"]} <= {"offline", "recovery", "unknown"}
+        assert {row["reason"] for row in rows["gold.leader_changes"]} <= {
+            "offline",
+            "recovery",
+            "unknown",
+        }
     if "leader" in nothing:
-        assert not any(rows[f"gold.{name}"] for name in ("leader_changes", "leader_balance", "isr_episodes"))
+        assert not any(
+            rows[f"gold.{name}"] for name in ("leader_changes", "leader_balance", "isr_episodes")
+        )
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from([SILVER, *GOLD]), max_size=12))
@@ -221,7 +259,8 @@ def test_a_cluster_that_migrates_has_no_exact_counts() -> None:
     migrating.round(40, 1_000, replace(ALL, migrating=frozenset({ALIAS})))
     other.round(40, 1_000, replace(ALL, migrating=frozenset({"another"})))
     told, plain = (
-        [row["epoch_semantics"] for row in each.tables["gold.leader_changes"].values()] for each in (migrating, other)
+        [row["epoch_semantics"] for row in each.tables["gold.leader_changes"].values()]
+        for each in (migrating, other)
     )
     assert "exact" in plain
     assert told == ["upper_bound" if each == "exact" else each for each in plain]
@@ -229,8 +268,18 @@ def test_a_cluster_that_migrates_has_no_exact_counts() -> None:
 
 def test_polls_that_bronze_has_not_kept_wait_no_more_once_a_person_believes_them() -> None:
     memory = State(cluster_id=CLUSTER_ID, waiting=("s/1", "s/2")).to_json()
-    before = {"history": SILVER, "done_poll": None, "done_at": None, "changed_poll": None, "memory": json.dumps(memory)}
+    before = {
+        "history": SILVER,
+        "done_poll": None,
+        "done_at": None,
+        "changed_poll": None,
+        "memory": json.dumps(memory),
+    }
     for believe, waiting in ((False, 2), (True, 0)):
         rows = fold(Taken(ALIAS, CLUSTER_ID, 1, [], {}, {SILVER: before}, believe=believe), ALL)
         (state,) = rows[STATE]
-        assert state["stale_polls"] == len(State.from_json(json.loads(state["memory"])).waiting) == waiting
+        assert (
+            state["stale_polls"]
+            == len(State.from_json(json.loads(state["memory"])).waiting)
+            == waiting
+        )

@@ -26,10 +26,14 @@ PHASES = [Phase.generate, Phase.target, Phase.shrink]
 def histories(draw: st.DrawFn) -> list[Answer]:
     """Short ones whose every step is drawn, so that they shrink."""
     chance = draw(st.randoms(use_true_random=False))
-    kinds = draw(st.sampled_from([(), ("configs", "groups", "quorum"), ("elr", "fenced", "reassignments")]))
+    kinds = draw(
+        st.sampled_from([(), ("configs", "groups", "quorum"), ("elr", "fenced", "reassignments")])
+    )
     versions = draw(st.sampled_from([VERSIONS, VERSIONS_WITHOUT_IDS]))
     runs = draw(st.sampled_from([0.3, 0.0]))
-    return RandomCluster(ALIAS, chance, kinds=kinds, versions=versions).answers(draw(st.integers(1, 12)), runs=runs)
+    return RandomCluster(ALIAS, chance, kinds=kinds, versions=versions).answers(
+        draw(st.integers(1, 12)), runs=runs
+    )
 
 
 def claimed(answers: list[Answer]) -> str | None:
@@ -37,10 +41,15 @@ def claimed(answers: list[Answer]) -> str | None:
 
 
 def folded(
-    answers: list[Answer], cuts: list[int], *, narrowed: bool = False, repeats: int = 0, kind: str = KAFKA
+    answers: list[Answer],
+    cuts: list[int],
+    *,
+    narrowed: bool = False,
+    repeats: int = 0,
+    kind: str = KAFKA,
 ) -> Lake:
-    """The lake after rounds over the polls between cuts; each round also names `repeats` polls that were
-    taken before.
+    """The lake after rounds over the polls between cuts; each round also names `repeats` polls that
+    were taken before.
     """
     bronze = bronze_rows(ALIAS, answers)
     ids = sorted(a.poll_id for a in answers)
@@ -91,7 +100,9 @@ def check_rows(lake: Lake, answers: list[Answer]) -> None:
 
 @given(histories(), st.data())
 @settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), phases=PHASES)
-def test_rounds_cut_anywhere_make_the_rows_of_the_plain_rules(answers: list[Answer], data: st.DataObject) -> None:
+def test_rounds_cut_anywhere_make_the_rows_of_the_plain_rules(
+    answers: list[Answer], data: st.DataObject
+) -> None:
     lake = folded(
         answers,
         data.draw(cuts_of(answers)),
@@ -111,20 +122,30 @@ def test_long_histories_cut_anywhere_make_the_rows_of_the_plain_rules(
 ) -> None:
     """The plain rules know whole answers alone."""
     chance = random.Random(seed)
-    versions, mistaken_for = chance.choice([VERSIONS, VERSIONS_WITHOUT_IDS]), chance.choice([None, "id-b"])
+    versions, mistaken_for = (
+        chance.choice([VERSIONS, VERSIONS_WITHOUT_IDS]),
+        chance.choice([None, "id-b"]),
+    )
     cluster = RandomCluster(ALIAS, seed, mistaken_for, versions=versions)
     answers = cluster.answers(chance.randint(20, 40), runs=runs)
-    cuts = chance.sample(range(len(answers)), chance.choice([0, 1, 3, len(answers) - 1, len(answers)]))
+    cuts = chance.sample(
+        range(len(answers)), chance.choice([0, 1, 3, len(answers) - 1, len(answers)])
+    )
     lake = folded(answers, cuts, narrowed=narrowed, repeats=chance.randint(0, 2))
     check_rows(lake, answers)
     check_state(lake, answers)
 
 
 def digested_anew(bronze: list[dict[str, Any]], since: str) -> list[dict[str, Any]]:
-    """The rows as a program with another algorithm would have written those of polls from one on. For the first state
-    of each topic that algorithm has the digest that the one before had for the last: versions have nothing in common.
+    """The rows as a program with another algorithm would have written those of polls from one on.
+    For the first state of each topic that algorithm has the digest that the one before had for the
+    last: versions have nothing in common.
     """
-    last = {row["topic"]: row["digest"] for row in bronze if row["record"] == "topic" and row["poll_id"] < since}
+    last = {
+        row["topic"]: row["digest"]
+        for row in bronze
+        if row["record"] == "topic" and row["poll_id"] < since
+    }
     places: dict[bytes, bytes] = {}
 
     def anew(old: bytes | None, topic: str | None = None) -> bytes | None:
@@ -136,7 +157,10 @@ def digested_anew(bronze: list[dict[str, Any]], since: str) -> list[dict[str, An
     def row_of(row: dict[str, Any]) -> dict[str, Any]:
         if row["poll_id"] < since:
             return row
-        own = {"digest": anew(row["digest"], row["topic"]), "digest_version": row["digest_version"] and 2}
+        own = {
+            "digest": anew(row["digest"], row["topic"]),
+            "digest_version": row["digest_version"] and 2,
+        }
         return row | own
 
     return [row_of(row) for row in bronze]
@@ -145,7 +169,9 @@ def digested_anew(bronze: list[dict[str, Any]], since: str) -> list[dict[str, An
 @pytest.mark.parametrize("narrowed", [False, True], ids=["whole", "narrowed"])
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=examples(10), phases=[Phase.generate])
-def test_digests_of_another_version_change_nothing_and_hide_nothing(*, narrowed: bool, seed: int) -> None:
+def test_digests_of_another_version_change_nothing_and_hide_nothing(
+    *, narrowed: bool, seed: int
+) -> None:
     """A program whose digests are others takes over at a batch."""
     chance = random.Random(seed)
     answers = RandomCluster(ALIAS, seed).answers(chance.randint(10, 30))
@@ -172,10 +198,14 @@ def test_histories_of_other_kinds_cut_anywhere_make_the_rows_of_the_plain_rules(
     check_rows(folded(answers, cuts, narrowed=narrowed, kind=kind), answers)
 
 
-@example(seed=22, other="redpanda")  # There are partitions that the answer in question does not show.
+@example(
+    seed=22, other="redpanda"
+)  # There are partitions that the answer in question does not show.
 @given(seed=st.integers(0, 2**32), other=st.sampled_from(list(KINDS)))
 @settings(max_examples=examples(10), phases=[Phase.explicit, Phase.generate])
-def test_a_kind_declared_later_means_the_same_whatever_the_fold_is_given(seed: int, other: str) -> None:
+def test_a_kind_declared_later_means_the_same_whatever_the_fold_is_given(
+    seed: int, other: str
+) -> None:
     chance = random.Random(seed)
     answers = RandomCluster(ALIAS, seed).answers(chance.randint(5, 30))
     bronze, ids = bronze_rows(ALIAS, answers), sorted(a.poll_id for a in answers)
@@ -189,13 +219,19 @@ def test_a_kind_declared_later_means_the_same_whatever_the_fold_is_given(seed: i
     assert lakes[0].rows == lakes[1].rows
     state = lakes[0].state
     if state is not None and state.kind == other:
-        current = [row for row in lakes[0].tables["silver.partition_snapshots"].values() if row["valid_to"] is None]
+        current = [
+            row
+            for row in lakes[0].tables["silver.partition_snapshots"].values()
+            if row["valid_to"] is None
+        ]
         there = [row for row in current if row["topic"] not in state.missing]
         assert not [row for row in there for name in KINDS[other].columns if row[name] is not None]
 
 
 def led_by_agents(seed: int) -> list[Answer]:
-    """Answers of a cluster of which each broker, now and then, names one broker as the leader of nearly everything."""
+    """Answers of a cluster of which each broker, now and then, names one broker as the leader of
+    nearly everything.
+    """
     chance = random.Random(seed)
     answers = RandomCluster(ALIAS, seed).answers(chance.randint(5, 30))
     for answer in answers:
@@ -208,7 +244,9 @@ def led_by_agents(seed: int) -> list[Answer]:
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=examples(10), phases=[Phase.generate])
-def test_leaders_that_move_in_their_epochs_mean_the_same_whatever_the_fold_is_given(seed: int) -> None:
+def test_leaders_that_move_in_their_epochs_mean_the_same_whatever_the_fold_is_given(
+    seed: int,
+) -> None:
     answers = led_by_agents(seed)
     cuts = random.Random(seed).sample(range(len(answers)), 3)
     whole = folded(answers, []).rows
@@ -223,12 +261,18 @@ def seen_in(answers: list[Answer]) -> set[str]:
     seen = {reason for _, reason in ended.values()}
     shown = {a.poll_id: a.topics for a in own}
     seen |= {
-        "recreated while missing" for (t, _), (poll, r) in ended.items() if r == "recreated" and t not in shown[poll]
+        "recreated while missing"
+        for (t, _), (poll, r) in ended.items()
+        if r == "recreated" and t not in shown[poll]
     }
     seen |= {"missing"} if missing else set()
     seen |= {"refused"} if any(a.ok and a.cluster_id != CLUSTER_ID for a in answers) else set()
     seen |= {"waiting"} if own and own[-1].poll_id not in accepted else set()
-    seen |= {"stale"} if any(a.poll_id not in accepted and a.poll_id < line[-1].poll_id for a in own if line) else set()
+    seen |= (
+        {"stale"}
+        if any(a.poll_id not in accepted and a.poll_id < line[-1].poll_id for a in own if line)
+        else set()
+    )
     stale_in_batch = {(a.stream, a.batch) for a in own if a.poll_id not in accepted}
     seen |= (
         {"stale in mid-batch"}
@@ -242,7 +286,11 @@ def seen_in(answers: list[Answer]) -> set[str]:
             for k in shared
             if one.partitions[k][0] == other.partitions[k][0]
         ]
-        seen |= {"believed"} if any(None not in pair and pair[0] > pair[1] for pair in epochs) else set()
+        seen |= (
+            {"believed"}
+            if any(None not in pair and pair[0] > pair[1] for pair in epochs)
+            else set()
+        )
     return seen
 
 

@@ -1,4 +1,6 @@
-"""Single rules of silver, on cases that are easily got wrong; test_silver_fold.py has the rest, on random histories."""
+"""Single rules of silver, on cases that are easily got wrong; test_silver_fold.py has the rest, on
+random histories.
+"""
 
 import json
 from collections.abc import Mapping
@@ -30,10 +32,19 @@ Topics = Mapping[str, list[dict[str, Any]]]
 def shows(*epochs: int | None, topic_id: str | None = "A") -> dict[str, Any]:
     """Topic t with partitions of these epochs."""
     partitions = [
-        {"error_code": 0, "leader": 1, "leader_epoch": e, "replicas": [1], "isr": [1], "offline_replicas": []}
+        {
+            "error_code": 0,
+            "leader": 1,
+            "leader_epoch": e,
+            "replicas": [1],
+            "isr": [1],
+            "offline_replicas": [],
+        }
         for e in epochs
     ]
-    return {"t": {"topic_id": topic_id, "error_code": 0, "is_internal": False, "partitions": partitions}}
+    return {
+        "t": {"topic_id": topic_id, "error_code": 0, "is_internal": False, "partitions": partitions}
+    }
 
 
 ERROR = {"t": {"topic_id": "A", "error_code": 5, "is_internal": False, "partitions": []}}
@@ -61,7 +72,8 @@ def taken(*answers: Answer) -> Lake:
     [
         ([shows(5), shows(6)], False),
         ([shows(5), shows(4)], True),
-        # An answer with an error in place of partitions, or of an old version, tells no epoch: it was known already.
+        # An answer with an error in place of partitions, or of an old version, tells no epoch: it
+        # was known already.
         ([shows(5), ERROR, shows(4)], True),
         ([shows(5), shows(None), shows(4)], True),
         # A topic that is absent once never went away; one that is absent twice has ended.
@@ -70,7 +82,8 @@ def taken(*answers: Answer) -> Lake:
         # Another id is another topic; no id is taken for the same.
         ([shows(5), shows(0, topic_id="B")], False),
         ([shows(5), shows(4, topic_id=None)], True),
-        # An id that another one has replaced is of an old image, whatever the epochs: ids are never used again.
+        # An id that another one has replaced is of an old image, whatever the epochs: ids are never
+        # used again.
         ([shows(5), shows(0, topic_id="B"), shows(5)], True),
         ([shows(5), shows(0, topic_id="B"), shows(0, topic_id="C"), shows(5)], True),
         ([shows(5), shows(0, topic_id="B"), NOTHING, shows(5)], True),
@@ -82,7 +95,9 @@ def taken(*answers: Answer) -> Lake:
         ([shows(5, 7), shows(6, 6)], True),
     ],
 )
-def test_one_lower_epoch_under_the_same_topic_id_is_stale(answers: list[dict[str, Any]], waits: bool) -> None:
+def test_one_lower_epoch_under_the_same_topic_id_is_stale(
+    answers: list[dict[str, Any]], waits: bool
+) -> None:
     state = taken(*polls(*answers)).state
     assert state is not None
     assert len(state.waiting) == waits
@@ -91,7 +106,8 @@ def test_one_lower_epoch_under_the_same_topic_id_is_stale(answers: list[dict[str
 def test_stale_answers_are_believed_after_five_over_a_minute() -> None:
     at = [START + timedelta(seconds=15 * n) for n in range(5)]
     headers = [
-        {"received_at": each, "interval_ms": 15_000, "broker_id": n % 2, "brokers": TWO} for n, each in enumerate(at)
+        {"received_at": each, "interval_ms": 15_000, "broker_id": n % 2, "brokers": TWO}
+        for n, each in enumerate(at)
     ]
     assert are_believed(headers, START)
     assert not are_believed(headers[:4], START)
@@ -100,7 +116,9 @@ def test_stale_answers_are_believed_after_five_over_a_minute() -> None:
     assert not are_believed(headers, at[1])
 
 
-@pytest.mark.parametrize(("interval_ms", "count"), [(1_000, 121), (10_000, 13), (15_000, 10), (30_000, 10)])
+@pytest.mark.parametrize(
+    ("interval_ms", "count"), [(1_000, 121), (10_000, 13), (15_000, 10), (30_000, 10)]
+)
 def test_stale_answers_are_believed_by_count_while_the_clock_that_was_ahead_stands(
     interval_ms: int, count: int
 ) -> None:
@@ -129,7 +147,9 @@ def test_nothing_is_believed_because_one_broker_repeats_it() -> None:
     assert not are_believed(one, START)
     assert are_believed([*one, {**one[-1], "broker_id": 1}], START)
     assert are_believed([{**each, "brokers": TWO[:1]} for each in one], START), "there is no other"
-    assert are_believed([{**each, "broker_id": None} for each in one], START), "nobody knows who answered"
+    assert are_believed([{**each, "broker_id": None} for each in one], START), (
+        "nobody knows who answered"
+    )
 
 
 def by_broker(answers: list[Answer], broker: int) -> list[Answer]:
@@ -153,8 +173,8 @@ def failed(answer: Answer) -> Answer:
 
 
 def test_answers_of_one_broker_do_not_pile_up_while_they_wait() -> None:
-    """A cluster that came back from an older snapshot, of which one broker alone can be reached. The oldest answers are
-    let go that those after them do not need; they are of the gap before.
+    """A cluster that came back from an older snapshot, of which one broker alone can be reached.
+    The oldest answers are let go that those after them do not need; they are of the gap before.
     """
     before, *old = polls(shows(5), *[shows(4)] * 61)
     answers = [*by_broker([before], 1), *by_broker(old[:60], 0), *by_broker(old[60:], 1)]
@@ -177,7 +197,11 @@ def test_failed_polls_do_not_pile_up_behind_an_answer_that_waits() -> None:
     whole, by_one = in_rounds(answers, len(answers)), in_rounds(answers, 1)
     assert by_one.tables == whole.tables
     (gap,) = whole.tables[silver.POLL_GAPS.full_name].values()
-    assert (gap["failed_polls"], gap["stale_polls"], gap["reason"]) == (MOST_FAILED + 19, 1, "failed")
+    assert (gap["failed_polls"], gap["stale_polls"], gap["reason"]) == (
+        MOST_FAILED + 19,
+        1,
+        "failed",
+    )
     waits = in_rounds(answers[: MOST_FAILED + 2], 1).state
     assert waits is not None
     assert len(waits.waiting) == MOST_FAILED + 1
@@ -197,8 +221,9 @@ def test_failed_polls_do_not_pile_up_behind_an_answer_that_waits() -> None:
 def test_answers_that_wait_among_failed_polls_make_the_same_however_rare_key_frames_are(
     failed_for: list[int], interval_s: int, cuts: list[float]
 ) -> None:
-    """An old answer shows another leader epoch of `t`, and beside it a topic that is new: the next one tells of that no
-    more, unless it is a key frame. Then so many polls fail, and what comes is good again.
+    """An old answer shows another leader epoch of `t`, and beside it a topic that is new: the next
+    one tells of that no more, unless it is a key frame. Then so many polls fail, and what comes is
+    good again.
     """
     more = shows(5) | {"new": shows(0, topic_id="N")["t"]}
     shown: list[dict[str, Any] | None] = [shows(5)]
@@ -212,7 +237,11 @@ def test_answers_that_wait_among_failed_polls_make_the_same_however_rare_key_fra
         if topics is not None and at - last >= KEY_FRAME_EVERY:
             last, run = at, run + 1
         answer = good_answer(STREAM, n, at, {1: None}, {}, batch=run)
-        answer.topics, answer.cluster_id, answer.interval_ms = topics or {}, "id-c", 1_000 * interval_s
+        answer.topics, answer.cluster_id, answer.interval_ms = (
+            topics or {},
+            "id-c",
+            1_000 * interval_s,
+        )
         answers.append(failed(answer) if topics is None else answer)
     whole = [replace(each, batch=n) for n, each in enumerate(answers)]
     every = sorted({0, len(answers), *(int(cut * len(answers)) for cut in cuts)})
@@ -236,11 +265,16 @@ def test_an_answer_is_not_read_without_those_before_it_up_to_a_key_frame() -> No
     ]
     assert let_go(waiting[:1], START) == 0
     assert let_go(waiting[: MOST_FAILED + 1], START) == 0
-    assert let_go(waiting[: MOST_FAILED + 2], START) == MOST_FAILED + 2, "the next answer is a key frame"
+    assert let_go(waiting[: MOST_FAILED + 2], START) == MOST_FAILED + 2, (
+        "the next answer is a key frame"
+    )
     begins = let_go(waiting, START)
     assert begins == 300
     within = {"scheduled_at": START + KEY_FRAME_EVERY}
-    soon = [waiting[0], *((each | within, is_answer) for each, is_answer in waiting[1 : MOST_FAILED + 2])]
+    soon = [
+        waiting[0],
+        *((each | within, is_answer) for each, is_answer in waiting[1 : MOST_FAILED + 2]),
+    ]
     assert let_go(soon, START) == 0
 
 
@@ -252,7 +286,9 @@ def test_what_waits_is_believed_if_a_person_says_so() -> None:
     lake.take(bronze, [answers[3].poll_id], "id-c", believe=True)
     assert lake.state is not None
     assert lake.state.waiting == ()
-    epochs = sorted((row["first_poll"][-1], row["leader_epoch"]) for row in lake.tables[PARTITIONS].values())
+    epochs = sorted(
+        (row["first_poll"][-1], row["leader_epoch"]) for row in lake.tables[PARTITIONS].values()
+    )
     assert epochs == [("0", 5), ("1", 4)]
     assert [poll.id[-1] for poll in lake.polls] == ["0", "1", "2", "3"]
 
@@ -260,7 +296,11 @@ def test_what_waits_is_believed_if_a_person_says_so() -> None:
 def test_a_topic_ends_as_of_the_first_of_two_absences() -> None:
     lake = taken(*polls(shows(1), NOTHING, NOTHING))
     (row,) = lake.tables[TOPICS].values()
-    assert (row["end_reason"], row["superseded_poll"][-1], row["last_poll"][-1]) == ("gone", "1", "0")
+    assert (row["end_reason"], row["superseded_poll"][-1], row["last_poll"][-1]) == (
+        "gone",
+        "1",
+        "0",
+    )
     assert {row["end_reason"] for row in lake.tables[PARTITIONS].values()} == {"gone"}
     unsettled = taken(*polls(shows(1), NOTHING))
     assert unsettled.state is not None
@@ -273,7 +313,10 @@ def test_a_topic_that_was_made_again_is_not_replaced_by_what_it_replaced() -> No
     old, new = shows(5), shows(0, topic_id="B")
     lake = taken(*polls(old, new, old, new, old, new))
     rows = sorted(lake.tables[TOPICS].values(), key=lambda row: row["first_poll"])
-    assert [(row["topic_id"], row["end_reason"]) for row in rows] == [("A", "recreated"), ("B", None)]
+    assert [(row["topic_id"], row["end_reason"]) for row in rows] == [
+        ("A", "recreated"),
+        ("B", None),
+    ]
 
 
 def test_an_id_that_is_shown_for_long_is_believed_though_it_had_ended() -> None:
@@ -313,9 +356,17 @@ def test_an_answer_that_is_not_whole_ends_no_group() -> None:
     stable = ("classic", "consumer", "Stable", None, None, None, "range", ())
     empty = ("classic", "consumer", "Empty", None, None, None, None, ())
     answers = polls(*[shows(5)] * 4)
-    lost = "failed: broker 3 (b3:9092): no answer in time (2.5 s, see enrichTimeout); no broker that answered leads "
-    some = "ok: 1 of 2 groups could not be described: broker 3 (b3:9092): no answer in time (2.5 s, see enrichTimeout)"
-    for answer, outcome in zip(answers, ("ok", f"{lost}__consumer_offsets partitions 3", some, "ok"), strict=True):
+    lost = (
+        "failed: broker 3 (b3:9092): no answer in time (2.5 s, see enrichTimeout); no broker that "
+        "answered leads "
+    )
+    some = (
+        "ok: 1 of 2 groups could not be described: broker 3 (b3:9092): no answer in time (2.5 s, "
+        "see enrichTimeout)"
+    )
+    for answer, outcome in zip(
+        answers, ("ok", f"{lost}__consumer_offsets partitions 3", some, "ok"), strict=True
+    ):
         answer.enriched = {"groups": outcome}
     answers[0].enrichments = {"groups": {("g1",): stable, ("g2",): stable}}
     answers[2].enrichments = {"groups": {("g1",): empty, ("g2",): UNTOLD}}
@@ -327,13 +378,18 @@ def test_an_answer_that_is_not_whole_ends_no_group() -> None:
         return sorted((tuple(row[name] for name in names) for row in rows), key=lambda row: row[:3])
 
     first, _, third, fourth = (answer.poll_id for answer in answers)
-    assert told(*answers[:2]) == [("g1", "Stable", first, None, None), ("g2", "Stable", first, None, None)]
+    assert told(*answers[:2]) == [
+        ("g1", "Stable", first, None, None),
+        ("g2", "Stable", first, None, None),
+    ]
     assert told(*answers[:3]) == [
         ("g1", "Empty", third, None, None),
         ("g1", "Stable", first, None, third),
         ("g2", "Stable", first, None, None),
     ]
-    assert told(*answers)[2:] == [("g2", "Stable", first, "gone", fourth)], "a whole answer does not list it"
+    assert told(*answers)[2:] == [("g2", "Stable", first, "gone", fourth)], (
+        "a whole answer does not list it"
+    )
 
 
 def test_polls_of_an_older_stream_are_late_and_polls_taken_before_are_passed_over() -> None:
@@ -357,7 +413,9 @@ def test_a_gap_is_longer_than_two_intervals(late_by: timedelta, gaps: int) -> No
 
 
 @pytest.mark.parametrize(("api_version", "racks"), [(0, ["a"]), (1, ["a", None])])
-def test_no_rack_is_a_state_where_the_answer_has_racks(api_version: int, racks: list[str | None]) -> None:
+def test_no_rack_is_a_state_where_the_answer_has_racks(
+    api_version: int, racks: list[str | None]
+) -> None:
     first, then = polls(shows(1), shows(1))
     first.brokers, then.brokers = {1: ("host1", 9092, "a")}, {1: ("host1", 9092, None)}
     then.api_version = api_version
@@ -388,7 +446,8 @@ def test_an_alias_keeps_the_first_id_that_nobody_has() -> None:
     shown = [("b", "Z", 5), ("b", "Y", 4), ("c", "Y", 3), ("b", "X", 2), ("a", "X", 1)]
     pairs = [(alias, cluster_id, START + timedelta(seconds=at)) for alias, cluster_id, at in shown]
     assert claims(pairs) == {"a": "X", "c": "Y", "b": "Z"}
-    # Of polls that are due at one moment the alias decides, so that a round done again decides the same.
+    # Of polls that are due at one moment the alias decides, so that a round done again decides the
+    # same.
     assert claims([("b", "X", START), ("a", "X", START)]) == {"a": "X"}
 
 
@@ -401,7 +460,9 @@ def test_an_alias_keeps_the_first_id_that_nobody_has() -> None:
         ({"pattern": "[[:alpha:]-]+"}, {"a", "c", "prod-x"}),
     ],
 )
-def test_a_filter_asks_for_what_the_poller_matches(topic_filter: dict[str, Any] | None, asked: set[str]) -> None:
+def test_a_filter_asks_for_what_the_poller_matches(
+    topic_filter: dict[str, Any] | None, asked: set[str]
+) -> None:
     text = None if topic_filter is None else json.dumps(topic_filter)
     assert asked_for(text, ["a", "c", "prod-x", "prod-1"]) == asked
     assert asked_for(text, []) == set()

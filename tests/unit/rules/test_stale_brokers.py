@@ -1,4 +1,6 @@
-"""Brokers that answer from an old image: what is found of them, and what it does to the bounds of changes."""
+"""Brokers that answer from an old image: what is found of them, and what it does to the bounds of
+changes.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -20,7 +22,13 @@ STEP = timedelta(seconds=10)
 
 def led(epoch: int, *isr: int) -> list[dict[str, Any]]:
     """One partition of a topic."""
-    state = {"error_code": 0, "leader": isr[0], "leader_epoch": epoch, "replicas": [0, 1, 2], "isr": list(isr)}
+    state = {
+        "error_code": 0,
+        "leader": isr[0],
+        "leader_epoch": epoch,
+        "replicas": [0, 1, 2],
+        "isr": list(isr),
+    }
     return [{**state, "offline_replicas": []}]
 
 
@@ -32,15 +40,23 @@ def at(n: int) -> datetime:
 
 
 def poll(
-    n: int, broker: int, state: list[dict[str, Any]], *witnesses: Header, listed: Sequence[int] = (0, 1, 2)
+    n: int,
+    broker: int,
+    state: list[dict[str, Any]],
+    *witnesses: Header,
+    listed: Sequence[int] = (0, 1, 2),
 ) -> Answer:
     answer = good_answer(STREAM, n, at(n), dict.fromkeys(listed), {"orders": state}, batch=n)
     answer.broker_id, answer.witnesses = broker, [dict(each) for each in witnesses] or None
     return answer
 
 
-def said(n: int, broker: int, *, is_behind: bool | None = None, behind_ms: int = 5_000, **far: Any) -> Header:
-    """What another broker said with poll n; it could not be reached where it does not say whether it was behind."""
+def said(
+    n: int, broker: int, *, is_behind: bool | None = None, behind_ms: int = 5_000, **far: Any
+) -> Header:
+    """What another broker said with poll n; it could not be reached where it does not say whether
+    it was behind.
+    """
     heard = None if is_behind is None else at(n)
     return {
         "broker_id": broker,
@@ -58,7 +74,11 @@ def said(n: int, broker: int, *, is_behind: bool | None = None, behind_ms: int =
 
 def taken(answers: Sequence[Answer], cuts: Sequence[int] = ()) -> Lake:
     """History of the answers, in rounds that are cut there."""
-    lake, bronze, ids = Lake("c"), bronze_rows("c", list(answers)), [answer.poll_id for answer in answers]
+    lake, bronze, ids = (
+        Lake("c"),
+        bronze_rows("c", list(answers)),
+        [answer.poll_id for answer in answers],
+    )
     for begin, end in zip((0, *cuts), (*cuts, len(ids)), strict=True):
         lake.take(bronze, ids[begin:end], "id-prod")
     return lake
@@ -78,7 +98,12 @@ def test_a_stretch_lasts_from_the_first_answer_that_is_behind_to_the_first_that_
     )
     (row,) = lake.tables[STALE].values()
     heard = timedelta(milliseconds=50)
-    assert (row["broker_id"], row["broker"], row["end_reason"], row["is_live"]) == (2, "host2:9092", "caught_up", False)
+    assert (row["broker_id"], row["broker"], row["end_reason"], row["is_live"]) == (
+        2,
+        "host2:9092",
+        "caught_up",
+        False,
+    )
     assert (row["began_after"], row["began_before"]) == (at(0), at(2) + heard)
     assert (row["ended_after"], row["ended_before"]) == (at(3), at(5) + 2 * heard)
     assert (row["partitions_behind"], row["epochs_behind"]) == (4, 3)
@@ -108,7 +133,10 @@ def test_what_cannot_be_reached_has_ended_and_may_be_stale_still() -> None:
     behind = poll(1, 1, MOVED, said(1, 2, is_behind=True))
     lake = taken([poll(0, 0, WHOLE), behind, poll(2, 0, MOVED, said(2, 2))])
     (row,) = lake.tables[STALE].values()
-    assert (row["end_reason"], row["ended_after"]) == ("unreachable", at(1) + timedelta(milliseconds=50))
+    assert (row["end_reason"], row["ended_after"]) == (
+        "unreachable",
+        at(1) + timedelta(milliseconds=50),
+    )
     assert row["began_after"] is None, "it never answered anything else"
     assert taken([poll(0, 0, WHOLE), behind]).tables[STALE].popitem()[1]["is_live"]
 
@@ -124,13 +152,18 @@ def test_a_stretch_begins_no_later_than_the_answer_that_showed_it() -> None:
     """A clock was set back between the answer that was not behind and the one that was."""
     set_back = at(0) + timedelta(seconds=1)
     behind = said(2, 2, is_behind=True, sent_at=at(0), received_at=set_back)
-    assert stale_from([poll(0, 0, WHOLE), poll(1, 2, SHRUNK), poll(2, 1, MOVED, behind)]) == set_back
+    assert (
+        stale_from([poll(0, 0, WHOLE), poll(1, 2, SHRUNK), poll(2, 1, MOVED, behind)]) == set_back
+    )
 
 
 def bounds(lake: Lake) -> tuple[datetime, datetime]:
     """When the second state of the partition began: after, and before."""
     first, second = sorted(lake.tables[PARTITIONS].values(), key=lambda row: row["first_poll"])
-    assert (first["last_seen_sent_at"], first["valid_to"]) == (second["prev_sent_at"], second["valid_from"])
+    assert (first["last_seen_sent_at"], first["valid_to"]) == (
+        second["prev_sent_at"],
+        second["valid_from"],
+    )
     return second["prev_sent_at"], second["valid_from"]
 
 
@@ -138,16 +171,31 @@ def test_a_broker_that_is_behind_proves_not_that_nothing_had_changed() -> None:
     quiet = [poll(0, 0, WHOLE), poll(1, 1, WHOLE), poll(2, 2, WHOLE)]
     answered = at(3) + timedelta(milliseconds=100)
     kept = led(6, 1, 2)
-    assert bounds(taken([*quiet, poll(3, 0, kept, said(3, 2, is_behind=False))])) == (at(2), answered)
-    assert bounds(taken([*quiet, poll(3, 0, kept, said(3, 2, is_behind=True))])) == (at(1), answered)
+    assert bounds(taken([*quiet, poll(3, 0, kept, said(3, 2, is_behind=False))])) == (
+        at(2),
+        answered,
+    )
+    assert bounds(taken([*quiet, poll(3, 0, kept, said(3, 2, is_behind=True))])) == (
+        at(1),
+        answered,
+    )
     # It caught up before anybody asked, and lost what it led.
     lost = poll(3, 1, MOVED, said(3, 0, is_behind=False))
-    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), lost])) == (at(1), answered)
+    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), lost])) == (
+        at(1),
+        answered,
+    )
     # It lost what it led, and has it again.
     again = poll(3, 1, led(7, 0, 1, 2), said(3, 0, is_behind=False))
-    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), again])) == (at(1), answered)
+    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), again])) == (
+        at(1),
+        answered,
+    )
     led_on = poll(3, 1, led(6, 0, 1, 2), said(3, 0, is_behind=False))
-    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), led_on])) == (at(2), answered)
+    assert bounds(taken([poll(0, 1, WHOLE), poll(1, 2, WHOLE), poll(2, 0, WHOLE), led_on])) == (
+        at(2),
+        answered,
+    )
     # Its own news are news: it was not behind when it told them.
     news = [poll(0, 0, WHOLE), poll(1, 2, SHRUNK), poll(2, 0, MOVED, said(2, 2, is_behind=True))]
     rows = sorted(taken(news).tables[PARTITIONS].values(), key=lambda row: row["first_poll"])
@@ -196,7 +244,9 @@ def test_news_of_a_broker_that_is_not_listed_wait_until_another_tells_them() -> 
         assert len(taken([*begun, confirmed]).tables[PARTITIONS]) == 3
 
 
-TOLD = st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from([True, False, None]), st.sampled_from([200, 3_000]))
+TOLD = st.tuples(
+    st.sampled_from([0, 1, 2]), st.sampled_from([True, False, None]), st.sampled_from([200, 3_000])
+)
 ANSWERS = st.lists(
     st.tuples(
         st.sampled_from([0, 1, 2, None]),
@@ -211,7 +261,9 @@ ANSWERS = st.lists(
 
 @settings(max_examples=examples(150))
 @given(ANSWERS, st.data())
-def test_rows_are_the_same_however_polls_are_cut_into_rounds(answers: list[Any], data: st.DataObject) -> None:
+def test_rows_are_the_same_however_polls_are_cut_into_rounds(
+    answers: list[Any], data: st.DataObject
+) -> None:
     polls = [
         poll(
             n,
@@ -222,7 +274,10 @@ def test_rows_are_the_same_however_polls_are_cut_into_rounds(answers: list[Any],
         )
         for n, (broker, state, others, listed) in enumerate(answers)
     ]
-    cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(polls) - 1)), max_size=4)) & set(range(1, len(polls))))
+    cuts = sorted(
+        data.draw(st.sets(st.integers(1, max(1, len(polls) - 1)), max_size=4))
+        & set(range(1, len(polls)))
+    )
     whole, cut = taken(polls), taken(polls, cuts)
     assert cut.rows == whole.rows
     assert cut.state == whole.state

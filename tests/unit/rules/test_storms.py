@@ -1,4 +1,6 @@
-"""Chains of begins against a dumb second writing, and where a group is kept against what Java says."""
+"""Chains of begins against a dumb second writing, and where a group is kept against what Java
+says.
+"""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -52,7 +54,9 @@ def test_chains_are_all_that_hangs_together_and_nothing_else(
 
 
 @pytest.mark.parametrize(("apart", "counts"), [(9, [2]), (10, [])])
-def test_begins_that_are_a_whole_window_apart_do_not_hang_together(apart: int, counts: list[int]) -> None:
+def test_begins_that_are_a_whole_window_apart_do_not_hang_together(
+    apart: int, counts: list[int]
+) -> None:
     first, _ = chained(Chains(), (0, "r0"), 2, 10)
     both, _ = chained(first, (apart, "r1"), 2, 10)
     assert ([both.chain.count] if both.chain else []) == counts
@@ -70,12 +74,16 @@ def test_who_joined_a_rebalance_that_is_open_is_in_no_crash_loop_yet() -> None:
     """It may be no member in the end."""
     limits = Thresholds(storm=2, crash_loop=2)
     for ended, kinds in ((False, ["storm"]), (True, ["storm", "crash_loop"])):
-        _, over, longer = stormed([], [rebalance(0, "app"), rebalance(1, "app", ended=ended)], limits)
+        _, over, longer = stormed(
+            [], [rebalance(0, "app"), rebalance(1, "app", ended=ended)], limits
+        )
         assert (over, [who[0] for who, _ in longer]) == ([], kinds)
 
 
 def test_a_group_is_in_the_partition_that_java_says() -> None:
-    """By String.hashCode: "polygenelubricants" is the number that has no positive, an elephant is two UTF-16 units."""
+    """By String.hashCode: "polygenelubricants" is the number that has no positive, an elephant is
+    two UTF-16 units.
+    """
     assert log_partition("", 50) == 0
     assert log_partition("a", 50) == 97 % 50
     assert log_partition("polygenelubricants", 50) == 0

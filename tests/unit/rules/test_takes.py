@@ -50,7 +50,12 @@ def answer(n: int, kind: str, digest: bytes | None, outcome: str = "ok") -> Head
     """The header of an answer beside a poll, in bronze."""
     answered_at = at(n) if outcome == "ok" else None
     place = {"poll_id": poll_id(n), "cluster": "c", "record": "answer", "kind": kind}
-    return place | {"asked_at": at(n), "answered_at": answered_at, "outcome": outcome, "digest": digest}
+    return place | {
+        "asked_at": at(n),
+        "answered_at": answered_at,
+        "outcome": outcome,
+        "digest": digest,
+    }
 
 
 def failed(n: int) -> Header:
@@ -76,14 +81,23 @@ def test_a_poll_that_says_nothing_new_is_taken_without_its_records() -> None:
 
 def test_from_the_first_poll_with_news_on_all_records_are_read() -> None:
     found = taken(after(0), header(1), header(2, NEWS), failed(3), header(4))
-    assert found.polls == {poll_id(1): [], poll_id(2): ["topic"], poll_id(3): [], poll_id(4): ["topic"]}
+    assert found.polls == {
+        poll_id(1): [],
+        poll_id(2): ["topic"],
+        poll_id(3): [],
+        poll_id(4): ["topic"],
+    }
     assert found.records == {"topic"}
 
 
 def test_offsets_that_change_with_each_asking_are_no_news() -> None:
     """History has no table of them."""
     headers = headers_of(
-        [row for n in (1, 2) for row in (header(n, record="poll", cluster="c"), answer(n, "offsets", None))]
+        [
+            row
+            for n in (1, 2)
+            for row in (header(n, record="poll", cluster="c"), answer(n, "offsets", None))
+        ]
     )
     found = taken(after(0), *headers)
     assert found.polls == {poll_id(1): [], poll_id(2): []}
@@ -96,7 +110,11 @@ def test_a_poll_without_digest_is_looked_at() -> None:
 
 def test_enrichments_are_read_by_kind() -> None:
     state = after(0, enriched={"quorum": Answered(poll_id(0), at(0), at(0), 10_000, SAME)})
-    answers = [answer(1, "quorum", SAME), answer(1, "configs", NEWS), answer(1, "elr", None, "failed: timeout")]
+    answers = [
+        answer(1, "quorum", SAME),
+        answer(1, "configs", NEWS),
+        answer(1, "elr", None, "failed: timeout"),
+    ]
     (polled,) = headers_of([header(1, record="poll", cluster="c"), *answers])
     assert taken(state, polled).polls == {poll_id(1): ["configs"]}
 
@@ -106,7 +124,9 @@ def test_answers_of_another_cluster_are_not_read() -> None:
     assert take("prod", State(), 1, [header(0)], claimed_id=None, most_polls=60).records == set(), (
         "whose id that is, is not known yet"
     )
-    assert take("prod", State(), 1, [header(0)], claimed_id="id", most_polls=60).records == {"topic"}
+    assert take("prod", State(), 1, [header(0)], claimed_id="id", most_polls=60).records == {
+        "topic"
+    }
 
 
 def test_a_round_takes_so_many_polls_beside_those_that_wait() -> None:
@@ -117,9 +137,16 @@ def test_a_round_takes_so_many_polls_beside_those_that_wait() -> None:
 
 def test_a_round_opens_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(takes, "PARTITIONS_A_ROUND", 25)
-    assert list(taken(after(0), *(header(n, NEWS) for n in range(1, 5))).polls) == [poll_id(1), poll_id(2)]
-    assert len(taken(after(0), *(header(n) for n in range(1, 5))).polls) == 4, "what is not opened does not count"
-    assert list(taken(after(0), header(1, NEWS, 30), header(2, NEWS)).polls) == [poll_id(1)], "one is always taken"
+    assert list(taken(after(0), *(header(n, NEWS) for n in range(1, 5))).polls) == [
+        poll_id(1),
+        poll_id(2),
+    ]
+    assert len(taken(after(0), *(header(n) for n in range(1, 5))).polls) == 4, (
+        "what is not opened does not count"
+    )
+    assert list(taken(after(0), header(1, NEWS, 30), header(2, NEWS)).polls) == [poll_id(1)], (
+        "one is always taken"
+    )
 
 
 def test_days_are_those_of_the_polls() -> None:
@@ -146,7 +173,10 @@ def test_parts_are_powers_of_two_and_never_fewer(partitions: int, before: int, p
 
 
 def due(
-    state: State, *headers: Header, deadlines: tuple[datetime | None, ...] = (), now: datetime | None = None
+    state: State,
+    *headers: Header,
+    deadlines: tuple[datetime | None, ...] = (),
+    now: datetime | None = None,
 ) -> bool:
     return is_due(taken(state, *headers), state, headers, deadlines, now or at(4))
 
@@ -178,7 +208,9 @@ def test_a_deadline_is_due_once_a_poll_was_answered_after_it() -> None:
 def test_polls_that_wait_are_due_with_the_next_answer_and_not_alone() -> None:
     state = after(1, waiting=(poll_id(1),), missing={"orders": "gone"})
     waits = header(1, NEWS)
-    assert not due(state, waits, deadlines=(at(0),), now=at(1_000)), "they were looked at, and nothing has come since"
+    assert not due(state, waits, deadlines=(at(0),), now=at(1_000)), (
+        "they were looked at, and nothing has come since"
+    )
     assert due(state, waits, header(2))
     assert due(state, waits, header(2, NEWS))
     assert not due(state, waits, failed(2), now=at(2)), "a failed poll decides nothing"
@@ -187,8 +219,12 @@ def test_polls_that_wait_are_due_with_the_next_answer_and_not_alone() -> None:
 # --- whose turn it is ---
 
 
-def turn_of(log: LogState | None, state: State | None = None, **more: Any) -> tuple[bool, str | None]:
-    """Of polls each second of which shows all topics, with a minute of silence before polls tell."""
+def turn_of(
+    log: LogState | None, state: State | None = None, **more: Any
+) -> tuple[bool, str | None]:
+    """Of polls each second of which shows all topics, with a minute of silence before polls
+    tell.
+    """
     headers = [header(n, is_key_frame=n % 2 == 0) for n in range(40)]
     told = {"read_at": None, "has_snapshot": False, "hand_over": timedelta(minutes=1), **more}
     return turn(state or State(), log, headers, "id", **told)
@@ -214,4 +250,7 @@ def test_the_log_tells_a_new_cluster_and_takes_over_from_polls_by_itself() -> No
     assert turn_of(None, read_at=at(39)) == (True, None)
     assert turn_of(None) == (False, None)
     assert turn_of(None, after(3), read_at=at(39)) == (False, None)
-    assert turn_of(LogState(is_whole=True, heard_at=at(0)), after(3), read_at=at(39)) == (False, None)
+    assert turn_of(LogState(is_whole=True, heard_at=at(0)), after(3), read_at=at(39)) == (
+        False,
+        None,
+    )

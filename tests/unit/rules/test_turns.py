@@ -1,4 +1,6 @@
-"""Polls and the controllers' log take turns: history is one, whoever tells, and nothing is there twice."""
+"""Polls and the controllers' log take turns: history is one, whoever tells, and nothing is there
+twice.
+"""
 
 import json
 import random
@@ -34,13 +36,17 @@ def by_thing(table: str, rows: Sequence[Row]) -> list[list[Row]]:
 
 
 @example(456, 0)  # The log's last record came before the last poll: brokers were seen later.
-@example(192, 0)  # Polls told a setting of the brokers' files before the record that deleted its topic.
+@example(
+    192, 0
+)  # Polls told a setting of the brokers' files before the record that deleted its topic.
 @given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 0, 20]))
 @settings(max_examples=examples(3), deadline=None)
 def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
     life = lived(seed, log_begins=log_begins)
     lake = kept_up(life, random.Random(seed))
-    for table in (each.full_name for each in (*silver.SNAPSHOTS, *silver.OF_LOG, silver.HISTORY_SOURCES)):
+    for table in (
+        each.full_name for each in (*silver.SNAPSHOTS, *silver.OF_LOG, silver.HISTORY_SOURCES)
+    ):
         for rows in by_thing(table, lake.rows(table)):
             for row, following in pairwise(rows):
                 assert row["valid_to"] is not None
@@ -107,7 +113,8 @@ def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
             for topic in (answer.topics.get(row["topic"]),)
             if topic is not None and topic["topic_id"] == row["topic_id"]
             for partition in topic["partitions"]
-            if partition["partition"] == row["partition"] and partition["leader_epoch"] >= row["leader_epoch"]
+            if partition["partition"] == row["partition"]
+            and partition["leader_epoch"] >= row["leader_epoch"]
         ]
         assert row["source"] == "log" or not shown
 
@@ -126,7 +133,14 @@ def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
             if isinstance(step, Change) and step.record["offset"] < log.next_offset:
                 image.replay(step.record)
         expected = {
-            (*key, of["topic_id"], of["leader"], of["leader_epoch"], tuple(of["replicas"]), tuple(sorted(of["isr"])))
+            (
+                *key,
+                of["topic_id"],
+                of["leader"],
+                of["leader_epoch"],
+                tuple(of["replicas"]),
+                tuple(sorted(of["isr"])),
+            )
             for key, of in image.partitions.items()
         }
     else:
@@ -134,7 +148,14 @@ def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
         answer = next(each for each in life.answers if each.poll_id == last)
         expected = {
             (
-                *(topic, p["partition"], of["topic_id"], p["leader"], p["leader_epoch"], tuple(p["replicas"])),
+                *(
+                    topic,
+                    p["partition"],
+                    of["topic_id"],
+                    p["leader"],
+                    p["leader_epoch"],
+                    tuple(p["replicas"]),
+                ),
                 tuple(sorted(p["isr"])),
             )
             for topic, of in answer.topics.items()
@@ -147,7 +168,9 @@ def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
 
 @given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 20]))
 @settings(max_examples=examples(3), deadline=None)
-def test_what_is_in_the_files_of_brokers_holds_while_the_log_tells(seed: int, log_begins: int) -> None:
+def test_what_is_in_the_files_of_brokers_holds_while_the_log_tells(
+    seed: int, log_begins: int
+) -> None:
     """Polls tell it, and no record does."""
     life = lived(seed, log_begins=log_begins)
     lake = kept_up(life, random.Random(seed))
@@ -166,9 +189,19 @@ def test_what_is_in_the_files_of_brokers_holds_while_the_log_tells(seed: int, lo
 
 def test_lives_have_settings_of_the_files_of_brokers() -> None:
     """Else the test above says less than it seems to."""
-    lakes = [kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(4)]
-    rows = [row for lake in lakes for row in lake.rows(CONFIGS) if row["min_insync_replicas"] == MIN_ISR_IN_FILES]
-    assert any(row["from_offset"] is not None and row["prev_sent_at"] is None and row["prev_poll"] for row in rows)
+    lakes = [
+        kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(4)
+    ]
+    rows = [
+        row
+        for lake in lakes
+        for row in lake.rows(CONFIGS)
+        if row["min_insync_replicas"] == MIN_ISR_IN_FILES
+    ]
+    assert any(
+        row["from_offset"] is not None and row["prev_sent_at"] is None and row["prev_poll"]
+        for row in rows
+    )
     assert any(row["from_offset"] is not None and row["prev_sent_at"] is not None for row in rows)
 
 
@@ -190,20 +223,27 @@ def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(seed
     records = [row for _, rows in life.log for row in rows if row["record"] == "record"]
     end, at = records[-1]["offset"] + 1, life.log[-1][0]
     found, later = at + timedelta(seconds=1), at + timedelta(seconds=2)
-    read = span("read", 0, end, later) | {name: records[-1][name] for name in ("leader_epoch", "timestamp")}
+    read = span("read", 0, end, later) | {
+        name: records[-1][name] for name in ("leader_epoch", "timestamp")
+    }
     life.log.append((found, [span("truncated", end, end - 1, found)]))
     life.log.append((later, [*(row | {"read_at": later} for row in records), read]))
     lake = kept_up(life, random.Random(seed))
     assert told(lake) == told(before)
     for table in ("gold.leader_changes", "gold.controller_changes", PARTITIONS):
         names = TABLES[table].key
-        keys = [[tuple(row[name] for name in names) for row in each.rows(table)] for each in (before, lake)]
+        keys = [
+            [tuple(row[name] for name in names) for row in each.rows(table)]
+            for each in (before, lake)
+        ]
         assert sorted(keys[1]) == sorted(keys[0]), table
 
 
 def test_lives_have_turns_of_both() -> None:
     """Else the tests above say less than they seem to."""
-    lakes = [kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(8)]
+    lakes = [
+        kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(8)
+    ]
     turns = [[one for one, other in pairwise([*lake.turns, ""]) if one != other] for lake in lakes]
     assert any(each[:3] == ["log", "polls", "log"] for each in turns)
     assert any(each[:2] == ["polls", "log"] for each in turns)
