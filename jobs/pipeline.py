@@ -292,7 +292,7 @@ def _run_once(spark: SparkSession, config: Config) -> int:
     _keep_up_when_due(spark, config)
     for each in read.values():
         each.result()
-    return CROSSED if run.outages.failing or any(engine.aside for engine in engines) else 0
+    return CROSSED if run.outages.failing or any(engine.left_out for engine in engines) else 0
 
 
 def _ended(spark: SparkSession, streams: Mapping[Table, Running]) -> bool:

@@ -77,7 +77,7 @@ Times = Mapping[str, datetime]
 class CostInput:
     """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and, for
     rows that are live, what there was from when the log was read last but one (`read_after`) up to
-    then (`read_until`). `at`: of the round. `aside`: the clusters that are left out; `held`:
+    then (`read_until`). `at`: of the round. `left_out`: the clusters that are left out; `held`:
     nothing of these was taken that was told later.
     """
 
@@ -86,7 +86,7 @@ class CostInput:
     told_until: datetime
     read_after: Times
     read_until: Times
-    aside: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     held: datetime | None = None
 
     @property
@@ -141,7 +141,7 @@ class RebalanceCost(History[News]):
         memory = context.memory(JOB, "", Memory) or Memory(_NEVER)
         noted_at, read_until = _told_up_to(context)
         fresh = [] if version == self._told_version else _new(context, memory.told)
-        fresh = [row for row in fresh if row["cluster"] not in context.aside]
+        fresh = [row for row in fresh if row["cluster"] not in context.left_out]
         # The rows of a round are there before it is noted how far that had the log.
         new = [row for row in fresh if row["updated_at"] <= noted_at]
         later = [row["updated_at"] for row in new if row["updated_at"] > memory.told]
@@ -150,11 +150,11 @@ class RebalanceCost(History[News]):
         told_until = max([memory.told, *(row["updated_at"] for row in new)])
         read_after = {**memory.read, **self._read}
         read_until = read_after | {
-            alias: at for alias, at in read_until.items() if alias not in context.aside
+            alias: at for alias, at in read_until.items() if alias not in context.left_out
         }
-        held = memory.held or memory.told if context.aside else None
+        held = memory.held or memory.told if context.left_out else None
         take = CostInput(
-            now, memory.told, told_until, read_after, read_until, tuple(context.aside), held
+            now, memory.told, told_until, read_after, read_until, tuple(context.left_out), held
         )
         self._looked_at, self._read = now, read_until
         is_due = told_until > memory.told
@@ -231,8 +231,8 @@ def _news(context: Context, take: CostInput, new: Sequence[Row]) -> News:
     has them again.
     """
     kept = _kept(context)
-    kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(take.aside, pa.string()))))
-    new = [row for row in new if row["cluster"] not in take.aside]
+    kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(take.left_out, pa.string()))))
+    new = [row for row in new if row["cluster"] not in take.left_out]
     if new:
         begun = context.live.read(REBALANCE_COST).where(
             F.col("began_before") >= F.lit(min(map(_BEGAN, new)))

@@ -119,7 +119,7 @@ class GroupLag(History[Visits]):
         if version == self._version:
             return Visits(takes=LagInput(now, {}), visits={})
         polls = self._polls(context, version)
-        headers = _headers(polls.where(_is_not_taken(context.states)), context.aside)
+        headers = _headers(polls.where(_is_not_taken(context.states)), context.left_out)
         taken = [
             header
             for of_alias in headers.values()
@@ -176,14 +176,14 @@ class GroupLag(History[Visits]):
         return appended(context.spark, context.lake, METADATA_POLLS, self._version + 1, version)
 
 
-def _headers(polls: DataFrame, aside: Container[str] = ()) -> dict[str, list[Row]]:
+def _headers(polls: DataFrame, left_out: Container[str] = ()) -> dict[str, list[Row]]:
     """The headers of visits, in order, by alias."""
     # What answers tell is left alone: the first look of a run goes over all days of bronze.
     found: dict[str, list[Row]] = {}
     for header in sorted(
         rows_of(polls.where(IS_VISIT).select(*_HEADER).toArrow()), key=itemgetter("poll_id")
     ):
-        if header["cluster"] not in aside:
+        if header["cluster"] not in left_out:
             found.setdefault(header["cluster"], []).append(header)
     return found
 

@@ -279,14 +279,14 @@ class Polls(History[PollNews]):
         found = [
             Take(cluster, known[cluster]["cluster_id"], {}, (), parts_of(context, cluster))
             for cluster in known
-            if cluster in lacking and cluster not in context.aside
+            if cluster in lacking and cluster not in context.left_out
         ]
         takes: list[tuple[Take, bool]] = []
         # Bronze may not have kept what a person believes.
         believed = {self.believed} if self.believed is not None else set()
         for cluster in sorted(self._headers.of.keys() | records.rows.keys() | believed):
             headers, of_log = self._headers.in_order(cluster), records.rows.get(cluster)
-            if cluster in context.aside or cluster in lacking:
+            if cluster in context.left_out or cluster in lacking:
                 continue
             if not (headers or of_log is not None or cluster in believed):
                 continue
@@ -370,7 +370,7 @@ class Polls(History[PollNews]):
         context = replace(context, states=states_of(context.spark, context.lake))
         takes = []
         for cluster, row in of_silver(context).items():
-            if row["done_poll"] is None or cluster in context.aside:
+            if row["done_poll"] is None or cluster in context.left_out:
                 continue
             told = [
                 context.states.get((history, cluster), {}).get("deadline") for history in self.names
@@ -439,7 +439,7 @@ def believe(engine: Engine, polls: Polls, cluster: str) -> None:
     if left := silver_state(engine.context(), cluster).waiting:
         why = (
             "its fold fails, so its history is left out"
-            if cluster in engine.aside
+            if cluster in engine.left_out
             else "no round took them"
         )
         raise LakeError(

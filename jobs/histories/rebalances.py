@@ -71,8 +71,8 @@ class ClusterInput:
 class GroupInput:
     """All that a round takes. `at`: of the round. `clusters`: by alias. `versions`: first and last
     of bronze.group_log that no round has noted. `kept_since`: from when on retention has left gold
-    whole. `remembered`: for how long groups are that are gone. `aside`: the clusters that were left
-    out when the log was read.
+    whole. `remembered`: for how long groups are that are gone. `left_out`: the clusters that were
+    left out when the log was read.
     """
 
     at: datetime
@@ -81,7 +81,7 @@ class GroupInput:
     versions: tuple[int, int] | None
     kept_since: datetime | None
     remembered: timedelta
-    aside: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,10 @@ class RebalanceHistory(History[GroupNews]):
             else last
         )
         versions = (self._noted + 1, end) if end > self._noted else None
-        read, aside = Read(), tuple(context.aside)
+        read, left_out = Read(), tuple(context.left_out)
         if end > last:
             ids = {cluster: row["cluster_id"] for cluster, row in of_silver.items()}
-            _read_log(context, read, (last + 1, end), ids, aside)
+            _read_log(context, read, (last + 1, end), ids, left_out)
         _read_polls(context, read, takes)
         takes = {cluster: ClusterInput(id_) for cluster, id_ in read.ids.items()} | takes
         is_full = versions is not None and versions[1] - versions[0] + 1 >= VERSIONS_A_ROUND
@@ -194,7 +194,7 @@ class RebalanceHistory(History[GroupNews]):
                 cluster: each.until for cluster, each in takes.items() if each.until is not None
             }
         limits, retention = context.config.thresholds, context.config.bronze_retention
-        taken = GroupInput(now, limits, takes, versions, self._kept_since, retention, aside)
+        taken = GroupInput(now, limits, takes, versions, self._kept_since, retention, left_out)
         return _news(taken, read, is_due=is_due)
 
     def again(self, context: Context, taken: GroupInput) -> GroupNews:
@@ -202,7 +202,7 @@ class RebalanceHistory(History[GroupNews]):
         read = Read()
         if taken.versions is not None:
             ids = {cluster: each.cluster_id for cluster, each in taken.clusters.items()}
-            _read_log(context, read, taken.versions, ids, taken.aside, planned=taken.at)
+            _read_log(context, read, taken.versions, ids, taken.left_out, planned=taken.at)
         _read_polls(context, read, taken.clusters)
         return _news(taken, read)
 
@@ -232,7 +232,7 @@ class RebalanceHistory(History[GroupNews]):
         # Rows of a cluster whose id is not known yet are read again.
         if news.takes.versions is not None and not news.read.waits:
             held = None
-            if news.takes.aside:
+            if news.takes.left_out:
                 # What others have had from there on is passed over by their places.
                 log = context.memory(JOB, _LOG, LogMemory) or LogMemory(-1)
                 held = log.version if log.held is None else log.held
@@ -270,7 +270,7 @@ class RebalanceHistory(History[GroupNews]):
             looked = max(done or "", self._looked.get(cluster, ""))
             is_new = looked < (row["done_poll"] or "") and looked < (row["changed_poll"] or "")
             if (
-                cluster not in context.aside
+                cluster not in context.left_out
                 and is_new
                 and "groups" in json.loads(row["memory"]).get("enriched", {})
             ):
@@ -291,18 +291,18 @@ def _read_log(
     read: Read,
     versions: tuple[int, int],
     ids: Mapping[str, str],
-    aside: Sequence[str],
+    left_out: Sequence[str],
     *,
     planned: datetime | None = None,
 ) -> None:
     """Read the rows that versions of the log appended. `ids`: alias -> cluster id, of clusters
-    whose answers did not tell it. `aside`: the clusters that are left out. `planned`: as of
+    whose answers did not tell it. `left_out`: the clusters that are left out. `planned`: as of
     `appended`.
     """
     known = context.spark.createDataFrame(list(ids.items()), "cluster string, _id string")
     rows = appended(context.spark, context.lake, GROUP_LOG, *versions, planned=planned)
     rows = rows.join(F.broadcast(known), "cluster", "left").where(
-        ~F.col("cluster").isin(list(aside))
+        ~F.col("cluster").isin(list(left_out))
     )
     rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")
     clusters = {

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.configuration.config import Config
-from jobs.rounds.aside import Aside
 from jobs.rounds.commit import Commit
+from jobs.rounds.left_out import LeftOut
 from jobs.rounds.live import LiveRows
 from jobs.rounds.plan import State, States
 from jobs.rounds.stage import Fold, folded, frame_of, packed_in_arrow, side_by_side
@@ -50,8 +50,8 @@ class Context:
     """The lake and the states before a round of a history.
 
     `states`: rows of internal.states by history and alias; those whose round is None are not
-    written yet. `live`: the live rows before the round. `aside`: the clusters that are left out, as
-    their fold fails.
+    written yet. `live`: the live rows before the round. `left_out`: the clusters whose fold
+    fails.
     """
 
     spark: SparkSession
@@ -59,7 +59,7 @@ class Context:
     live: LiveRows
     states: States
     run: Run
-    aside: Aside
+    left_out: LeftOut
     parsed: dict[tuple[str, str], tuple[str, Any]] = field(default_factory=dict)
     """The memory of each history and alias that was read last, so that none is parsed twice."""
 

@@ -24,10 +24,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.rounds.commit import CONFLICTS, append_rows, replace_rows
+from jobs.rounds.commit import CONFLICTS, append_rows, replace_rows, version_of
 from jobs.rounds.lost_rounds import done_metadata, lost_rounds
 from schemas.internal import ROUNDS, STATE, retention_of
-from schemas.lake import Lake, LakeError
+from schemas.lake import TABLES, Lake, LakeError
 from schemas.table import Table
 
 Takes = dict[str, Any]
@@ -180,6 +180,12 @@ class Rounds:
                 self._spark, self._lake, STATE, rows, where, number=step.round, metadata=metadata
             )
 
+    def is_begun(self, step: Step) -> bool:
+        """Whether a table has the commit of a planned round."""
+        made = (each for each in TABLES if each.schema != "bronze" and each not in (ROUNDS, STATE))
+        found = (version_of(self._spark, self._lake, table, step.round) for table in made)
+        return any(version is not None for version in found)
+
     def _add(self, kind: str, takes: Takes, at: datetime) -> tuple[Step, list[Step]]:
         """Append a step under the next number that nobody has; returns it, and the steps since this
         job's last.
@@ -224,6 +230,11 @@ def states_of(
         rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
     )
     return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}
+
+
+def with_rows(states: States, rows: Iterable[State]) -> States:
+    """States with these rows in the place of those of the same history and alias."""
+    return states | {(row["history"], row["cluster"]): row for row in rows}
 
 
 def kept_since(states: States, schema: str) -> datetime | None:

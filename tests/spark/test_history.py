@@ -372,7 +372,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
 ) -> None:
     lake, now = copied(polled, tmp_path), [0.0]
     history = history_of(spark, lake)
-    history.aside.clock = lambda: now[0]
+    history.left_out.clock = lambda: now[0]
 
     def catch_up(maker: Engine) -> None:
         maker._try_again()
@@ -406,10 +406,10 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
         "120 s",
         "120 s",
     ]
-    history.aside.clock = lambda: time.monotonic() + 3_600
+    history.left_out.clock = lambda: time.monotonic() + 3_600
     catch_up(history)
     assert_same(lake, whole)
-    assert list(history.aside) == []
+    assert list(history.left_out) == []
 
 
 def written_since(before: dict[str, int], lake: Lake) -> list[Table]:
