@@ -24,10 +24,10 @@ from jobs.configuration.config import Config
 from jobs.histories.rebalances import JOB as REBALANCES
 from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version
-from jobs.rounds.history import KEY, Context, History, Made, News
+from jobs.rounds.history import KEY, Context, History, News, Output, Rows
 from jobs.rounds.live import PARTS, part_of
 from jobs.rounds.plan import State, states_of
-from jobs.rounds.stage import ddl, packed, rows_in, uncollected
+from jobs.rounds.stage import ddl, rows_in, uncollected
 from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import CADENCE_FROM, Visit, fold
 from jobs.rules.memory import dumps, loads
@@ -117,7 +117,7 @@ class RebalanceCost(History[News]):
     names = (JOB,)
     tables = (REBALANCE_COST,)
     live = (REBALANCE_COST,)
-    input_type = CostInput
+    plan_type = CostInput
 
     def __init__(self) -> None:
         self._told_version, self._looked_at = -1, _NEVER
@@ -131,7 +131,7 @@ class RebalanceCost(History[News]):
         """Where the coordinators' log is read."""
         return config.group_log is not None
 
-    def look(self, context: Context, now: datetime) -> News | None:
+    def due(self, context: Context, now: datetime) -> News | None:
         """Rebalances that are over and new; once a minute, what there is for rows that are live."""
         version = newest_version(context.spark, context.lake, REBALANCES_TOLD)
         # A clock may be set back.
@@ -153,26 +153,26 @@ class RebalanceCost(History[News]):
             alias: at for alias, at in read_until.items() if alias not in context.left_out
         }
         held = memory.held or memory.told if context.left_out else None
-        take = CostInput(
+        plan = CostInput(
             now, memory.told, told_until, read_after, read_until, tuple(context.left_out), held
         )
         self._looked_at, self._read = now, read_until
         is_due = told_until > memory.told
         if not is_due:
             self._told_version = version if len(new) == len(fresh) else -1
-        return replace(_news(context, take, new), is_due=is_due)
+        return replace(_news(context, plan, new), is_due=is_due)
 
-    def again(self, context: Context, taken: CostInput) -> News:
+    def planned(self, context: Context, plan: CostInput) -> News:
         """The history has one table: that has the round, or the round is made of what there is
         now.
         """
-        return _news(context, taken, _new(context, taken.told_after, taken.told_until))
+        return _news(context, plan, _new(context, plan.told_after, plan.told_until))
 
-    def after(self, context: Context, news: News, made: Made | None) -> Iterable[State]:  # noqa: ARG002
+    def note(self, context: Context, news: News, output: Output | None) -> Iterable[State]:  # noqa: ARG002
         """How far it is with all clusters."""
-        if made is not None:
-            take: CostInput = news.takes
-            memory = dumps(Memory(take.told_until, take.read_until, take.held))
+        if output is not None:
+            plan: CostInput = news.plan
+            memory = dumps(Memory(plan.told_until, plan.read_until, plan.held))
             yield {"history": JOB, "cluster": "", "round": None, "memory": memory}
 
     def go_back(self, context: Context) -> Iterable[State]:
@@ -226,13 +226,13 @@ def _new(context: Context, after: datetime, until: datetime = _EVER) -> list[Row
     return [row for row in found if row["updated_at"] <= until]
 
 
-def _news(context: Context, take: CostInput, new: Sequence[Row]) -> News:
+def _news(context: Context, plan: CostInput, new: Sequence[Row]) -> News:
     """The rows of bronze around rebalances. `new`: some of these may have a cost already, as gold
     has them again.
     """
     kept = _kept(context)
-    kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(take.left_out, pa.string()))))
-    new = [row for row in new if row["cluster"] not in take.left_out]
+    kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(plan.left_out, pa.string()))))
+    new = [row for row in new if row["cluster"] not in plan.left_out]
     if new:
         begun = context.live.read(REBALANCE_COST).where(
             F.col("began_before") >= F.lit(min(map(_BEGAN, new)))
@@ -245,9 +245,9 @@ def _news(context: Context, take: CostInput, new: Sequence[Row]) -> News:
             .collect()
         }
         new = [row for row in new if row["id"] not in done]
-    moved = take.moved.intersection(kept["cluster"].to_pylist())
+    moved = plan.moved.intersection(kept["cluster"].to_pylist())
     if not new and not moved:
-        return News(takes=take, says=_SAYS)
+        return News(plan=plan, says=_SAYS)
     groups = set(zip(kept["cluster"].to_pylist(), kept["group_id"].to_pylist(), strict=True))
     groups |= {(row["cluster"], row["group_id"]) for row in new}
     begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
@@ -262,41 +262,43 @@ def _news(context: Context, take: CostInput, new: Sequence[Row]) -> News:
     ids = {*kept["rebalance_id"].to_pylist(), *(row["id"] for row in new)}
     of_groups = [
         row
-        if row["updated_at"] <= take.told_until or row["id"] in ids
+        if row["updated_at"] <= plan.told_until or row["id"] in ids
         else row | {"ended_before": None}
         for row in found
     ]
     since = min(
         [
             *map(_BEGAN, new),
-            *(take.read_after.get(alias, take.read_until[alias]) for alias in moved),
+            *(plan.read_after.get(alias, plan.read_until[alias]) for alias in moved),
         ]
     )
     return News(
-        takes=take,
+        plan=plan,
         rows=_known(context, of_groups, since - BEFORE),
-        places={f"{cluster}/{part_of(group_id)}" for cluster, group_id in groups},
-        fold=partial(_fold, new={row["id"] for row in new}, at=take.at, until=take.read_until),
+        keys={f"{cluster}/{part_of(group_id)}" for cluster, group_id in groups},
+        fold=partial(_fold, new={row["id"] for row in new}, at=plan.at, until=plan.read_until),
         clusters={cluster for cluster, _ in groups},
         says=_SAYS,
     )
 
 
-def _known(context: Context, told: Sequence[Row], since: datetime) -> list[DataFrame]:
-    """All that is known of groups that rebalanced, packed beside KEY: rebalances, and rows of the
-    log and visits from `since` on.
+def _known(context: Context, told: Sequence[Row], since: datetime) -> list[Rows]:
+    """All that is known of groups that rebalanced: rebalances, and rows of the log and visits from
+    `since` on.
     """
     spark = context.spark
     groups = {(row["cluster"], row["group_id"]): _key(row) for row in told}
-    places = {(row["cluster"], row["log_partition"], _key(row)) for row in told}
+    partitions = {(row["cluster"], row["log_partition"], _key(row)) for row in told}
     of_groups = F.broadcast(
         spark.createDataFrame(
             [(*group, key) for group, key in sorted(groups.items())],
             f"cluster string, group_id string, {KEY} string",
         )
     )
-    of_places = F.broadcast(
-        spark.createDataFrame(sorted(places), f"cluster string, log_partition int, {KEY} string")
+    of_partitions = F.broadcast(
+        spark.createDataFrame(
+            sorted(partitions), f"cluster string, log_partition int, {KEY} string"
+        )
     )
     rebalances = spark.createDataFrame(
         [tuple(row[name] for name in _TOLD) for row in told], ddl(REBALANCES_TOLD, _TOLD)
@@ -306,17 +308,16 @@ def _known(context: Context, told: Sequence[Row], since: datetime) -> list[DataF
     commits = log.where("record = 'commits'").join(of_groups, ["cluster", "group_id"])
     # These say something of all groups of a partition of the log.
     others = log.where("record IN ('marker', 'lost', 'truncated')").join(
-        of_places, ["cluster", "log_partition"]
+        of_partitions, ["cluster", "log_partition"]
     )
-    of_log = [packed(rows, GROUP_LOG, (KEY,), _LOGGED) for rows in (commits, others)]
     return [
-        packed(rebalances, REBALANCES_TOLD, (KEY,), _TOLD),
-        *of_log,
+        (REBALANCES_TOLD, rebalances.select(KEY, *_TOLD)),
+        *((GROUP_LOG, rows.select(KEY, *_LOGGED)) for rows in (commits, others)),
         *_visits(context, of_groups, since),
     ]
 
 
-def _visits(context: Context, of_groups: DataFrame, since: datetime) -> list[DataFrame]:
+def _visits(context: Context, of_groups: DataFrame, since: datetime) -> list[Rows]:
     """The visits of groups from `since` on; none where nobody asks."""
     spark = context.spark
     polls = context.lake.read(spark, METADATA_POLLS).where(F.col("day") >= F.lit(since.date()))
@@ -324,8 +325,8 @@ def _visits(context: Context, of_groups: DataFrame, since: datetime) -> list[Dat
         F.col("scheduled_at") >= F.lit(since)
     )
     # Each cluster has numbers of its own.
-    place = F.struct("stream", "n")
-    asked = headers.groupBy("cluster").agg(F.min(place).alias("_first")).collect()
+    number = F.struct("stream", "n")
+    asked = headers.groupBy("cluster").agg(F.min(number).alias("_first")).collect()
     if not asked:
         return []
     of_clusters = spark.createDataFrame(
@@ -339,7 +340,7 @@ def _visits(context: Context, of_groups: DataFrame, since: datetime) -> list[Dat
     offsets = (
         polls.where("record = 'offsets'").where(is_later).join(F.broadcast(of_clusters), "cluster")
     )
-    offsets = offsets.where(place >= F.col("_first")).select(
+    offsets = offsets.where(number >= F.col("_first")).select(
         "cluster", F.explode("offsets").alias("_of")
     )
     rows = (
@@ -347,7 +348,7 @@ def _visits(context: Context, of_groups: DataFrame, since: datetime) -> list[Dat
         .where("topic IS NOT NULL")
         .join(of_groups, ["cluster", "group_id"])
     )
-    return [packed(rows, METADATA_POLLS, (KEY,), _VISITED)]
+    return [(METADATA_POLLS, rows.select(KEY, *_VISITED))]
 
 
 def _key(row: Row) -> str:

@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 from jobs.configuration.config import Config
 from jobs.rounds.appended import appended
 from jobs.rounds.commit import newest_version
-from jobs.rounds.history import KEY, Context, History, Made, News
+from jobs.rounds.history import KEY, Context, History, News, Output
 from jobs.rounds.live import PARTS
 from jobs.rounds.plan import State, States, states_of
-from jobs.rounds.stage import column_of, rows_in
+from jobs.rounds.stage import rows_in
 from jobs.rules.arrow import rows_of
 from jobs.rules.groups import lag
 from jobs.rules.groups.group import Group
@@ -63,7 +63,7 @@ _HEADER = (
     "groups_pattern",
 )
 Row = dict[str, Any]
-Place = tuple[str, str]
+ClusterKey = tuple[str, str]
 """Alias and id of a cluster: an alias that leads to another cluster has lag of its own there."""
 _Memory = dict[str, Visit]
 """The last visit of each cluster that an alias led to, by its id."""
@@ -81,7 +81,7 @@ class LagInput:
 class Visits(News):
     """The visits that a round takes, in order."""
 
-    visits: Mapping[Place, Sequence[Visit]]
+    visits: Mapping[ClusterKey, Sequence[Visit]]
 
 
 class GroupLag(History[Visits]):
@@ -91,9 +91,9 @@ class GroupLag(History[Visits]):
     names = (JOB,)
     tables = (*LAG_TABLES, LAG_STATES)
     live = (GROUP_LAG, LAG_STATES)
-    input_type = LagInput
+    plan_type = LagInput
     retention = JOB
-    needed: ClassVar[Mapping[Table, str]] = {
+    needs: ClassVar[Mapping[Table, str]] = {
         METADATA_POLLS: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
               SELECT cluster, done_poll FROM {{states}} WHERE history = '{JOB}'
@@ -113,11 +113,11 @@ class GroupLag(History[Visits]):
         """Where groups are asked for their offsets."""
         return bool(config.asked_for_offsets)
 
-    def look(self, context: Context, now: datetime) -> Visits:
+    def due(self, context: Context, now: datetime) -> Visits:
         """The visits that no round has taken, of each cluster up to so many."""
         version = newest_version(context.spark, context.lake, METADATA_POLLS)
         if version == self._version:
-            return Visits(takes=LagInput(now, {}), visits={})
+            return Visits(plan=LagInput(now, {}), visits={})
         polls = self._polls(context, version)
         headers = _headers(polls.where(_is_not_taken(context.states)), context.left_out)
         taken = [
@@ -130,13 +130,13 @@ class GroupLag(History[Visits]):
             self._version = version
         return _news(context, polls, taken, now, is_more=is_more)
 
-    def again(self, context: Context, taken: LagInput) -> Visits:
+    def planned(self, context: Context, plan: LagInput) -> Visits:
         """The visits of planned polls."""
         polls = context.lake.read(context.spark, METADATA_POLLS)
-        headers = _headers(polls.where(_is_planned(taken.polls)))
-        return _news(context, polls, [*chain.from_iterable(headers.values())], taken.at)
+        headers = _headers(polls.where(_is_planned(plan.polls)))
+        return _news(context, polls, [*chain.from_iterable(headers.values())], plan.at)
 
-    def after(self, context: Context, news: Visits, made: Made | None) -> Iterable[State]:  # noqa: ARG002 - a visit that changed nothing was taken, too
+    def note(self, context: Context, news: Visits, output: Output | None) -> Iterable[State]:  # noqa: ARG002 - a visit that changed nothing was taken, too
         """How far each alias is."""
         for (alias, cluster_id), visits in news.visits.items():
             before, last = context.states.get((JOB, alias), {}), visits[-1]
@@ -158,13 +158,13 @@ class GroupLag(History[Visits]):
         return ()
 
     @staticmethod
-    def places_of(_: Table, rows: pa.Table) -> pa.ChunkedArray:
-        """KEY of live rows."""
+    def keys_of(rows: pa.Table) -> pa.ChunkedArray:
+        """The keys of live rows."""
         return pc.binary_join_element_wise(
             rows["cluster"], rows["cluster_id"], rows[PART].cast(pa.string()), "/"
         )
 
-    def is_left(self, spark: SparkSession, config: Config) -> bool:
+    def waits(self, spark: SparkSession, config: Config) -> bool:
         """Whether bronze has visits that no round has taken."""
         visits = config.lake.read(spark, METADATA_POLLS).where(IS_VISIT)
         return not visits.where(_is_not_taken(states_of(spark, config.lake))).isEmpty()
@@ -197,16 +197,16 @@ def _news(
     is_more: bool = False,
 ) -> Visits:
     """The visits of these headers, and what they tell of groups."""
-    taken = LagInput(at, {})
+    plan = LagInput(at, {})
     for header in headers:
-        taken.polls.setdefault(header["cluster"], []).append(header["poll_id"])
+        plan.polls.setdefault(header["cluster"], []).append(header["poll_id"])
     if not headers:
-        return Visits(takes=taken, visits={}, is_more=is_more)
+        return Visits(plan=plan, visits={}, is_more=is_more)
     answers = _answers(polls, headers)
     read_before = F.max(F.expr("array_max(offsets.commit_read_before)")).alias("read_before")
     last = rows_of(answers.groupBy("cluster", "poll_id").agg(read_before).toArrow())
     read = {(row["cluster"], row["poll_id"]): row["read_before"] for row in last}
-    visits: dict[Place, list[Visit]] = {}
+    visits: dict[ClusterKey, list[Visit]] = {}
     for header in headers:
         # Without any group nothing says when they were listed.
         read_at = read.get((header["cluster"], header["poll_id"])) or header["answered_at"]
@@ -220,21 +220,19 @@ def _news(
         )
         visits.setdefault((header["cluster"], header["cluster_id"]), []).append(visit)
     said = answers.select("cluster", "cluster_id", "poll_id", F.explode("offsets").alias("_told"))
-    packed = F.array(F.struct("poll_id", *(f"_told.{name}" for name in _SAID[1:])))
-    clusters = {"/".join(place): place for place in visits}
+    said = said.select(_key("_told.group_id").alias(KEY), "poll_id", "_told.*")
+    clusters = {"/".join(each): each for each in visits}
     before = {
         cluster: (context.memory(JOB, alias, _Memory) or {}).get(cluster_id)
         for cluster, (alias, cluster_id) in clusters.items()
     }
-    of_clusters = {cluster: visits[place] for cluster, place in clusters.items()}
+    of_clusters = {cluster: visits[each] for cluster, each in clusters.items()}
     return Visits(
-        takes=taken,
+        plan=plan,
         visits=visits,
-        rows=[
-            said.select(_key("_told.group_id").alias(KEY), packed.alias(column_of(METADATA_POLLS)))
-        ],
-        places=[f"{cluster}/{part}" for cluster in clusters for part in range(PARTS)],
-        fold=partial(_fold, visits=of_clusters, before=before, places=clusters, at=at),
+        rows=[(METADATA_POLLS, said.select(KEY, *_SAID))],
+        keys=[f"{cluster}/{part}" for cluster in clusters for part in range(PARTS)],
+        fold=partial(_fold, visits=of_clusters, before=before, clusters=clusters, at=at),
         clusters={alias for alias, _ in visits},
         is_more=is_more,
         says=f"{len(headers)} asking(s) for offsets, of {len(visits)} cluster(s)",
@@ -288,14 +286,14 @@ def _fold(
     *,
     visits: Mapping[str, Sequence[Visit]],
     before: Mapping[str, Visit | None],
-    places: Mapping[str, Place],
+    clusters: Mapping[str, ClusterKey],
     at: datetime,
 ) -> Mapping[str, Sequence[Row]]:
     """The fold of one cluster's groups in one part; runs on executors. The other mappings are by
     cluster.
     """
     cluster = key.rpartition("/")[0]
-    alias, cluster_id = places[cluster]
+    alias, cluster_id = clusters[cluster]
     told = _told(said.get(METADATA_POLLS.full_name))
     kept = {row["group_id"]: row["memory"] for row in rows_in(live, LAG_STATES)}
     rows = {row["group_id"]: row for row in rows_in(live, GROUP_LAG)}

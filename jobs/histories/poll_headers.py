@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.histories.poll_plan import silver_state
 from jobs.rounds.appended import is_kept, is_kept_since
 from jobs.rounds.commit import newest_commit
 from jobs.rounds.engine import log
@@ -52,11 +53,6 @@ why a poll failed.
 IS_HEADER = "record IN ('poll', 'answer')"
 
 NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-def silver_state(context: Context, cluster: str) -> State:
-    """What silver remembers of a cluster; a new state if it has none."""
-    return context.memory(SILVER, cluster, State) or State()
 
 
 class Headers:

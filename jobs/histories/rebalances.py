@@ -16,17 +16,17 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Thresholds
-from jobs.histories.group_log import COLUMNS, PLACE, Places, new_rows
+from jobs.histories.group_log import COLUMNS, POSITION, Positions, new_rows
 from jobs.rounds.appended import VERSIONS_A_ROUND, appended, upto
 from jobs.rounds.commit import newest_version
-from jobs.rounds.history import KEY, Context, History, Made, News
+from jobs.rounds.history import KEY, Context, History, News, Output, Rows
 from jobs.rounds.live import PARTS
 from jobs.rounds.plan import State, kept_since, states_of
-from jobs.rounds.stage import column_of, packed, rows_in, uncollected
+from jobs.rounds.stage import rows_in, uncollected
 from jobs.rules.gold.news import as_of
 from jobs.rules.groups import group as rules
 from jobs.rules.groups.group import Group
@@ -47,7 +47,7 @@ _LOG = ""
 """In place of an alias: the row of internal.states that says how far bronze.group_log was taken."""
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
-_PLACE = itemgetter(*PLACE)
+_POSITION = itemgetter(*POSITION)
 Row = dict[str, Any]
 
 
@@ -104,15 +104,15 @@ class LogMemory:
 
 @dataclass
 class Read:
-    """Packed rows of the log and of silver, and the places of their groups. `ids`: of the clusters
+    """Rows of the log and of silver, and the keys of their groups. `ids`: of the clusters
     whose log has rows. `ends`: by alias, up to where the log was read; `read_at`: when its last
     rows were. `waits`: whether there are rows of a cluster whose id nobody knows yet.
     """
 
-    rows: list[DataFrame] = field(default_factory=list)
-    places: set[str] = field(default_factory=set)
+    rows: list[Rows] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
     ids: dict[str, str] = field(default_factory=dict)
-    ends: dict[str, Places] = field(default_factory=lambda: defaultdict(dict))
+    ends: dict[str, Positions] = field(default_factory=lambda: defaultdict(dict))
     read_at: dict[str, datetime] = field(default_factory=dict)
     waits: bool = False
 
@@ -121,7 +121,7 @@ class Read:
 class GroupNews(News):
     """The news of groups, as they were read."""
 
-    takes: GroupInput
+    plan: GroupInput
     read: Read
 
 
@@ -131,12 +131,13 @@ class RebalanceHistory(History[GroupNews]):
     job = JOB
     names = (JOB,)
     woken_by = (GROUP_LOG,)
-    follows = (SILVER,)
-    reads: ClassVar[Mapping[Table, Collection[str]]] = {GROUP_SNAPSHOTS: (JOB,)}
-    needed: ClassVar[Mapping[Table, str]] = {
+    after = (SILVER,)
+    needs_silver: ClassVar[Mapping[Table, Collection[str]]] = {GROUP_SNAPSHOTS: (JOB,)}
+    needs: ClassVar[Mapping[Table, str]] = {
         GROUP_LOG: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
-              SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
+              SELECT cluster,
+                from_json(memory, 'places map<string, array<bigint>>').places AS places
               FROM {{states}} WHERE history = '{JOB}'
             ) USING (cluster)
             WHERE {NOT_TAKEN}
@@ -144,7 +145,7 @@ class RebalanceHistory(History[GroupNews]):
     }
     tables = (*groups.TABLES, GROUP_STATES)
     live = tables
-    input_type = GroupInput
+    plan_type = GroupInput
 
     def __init__(self) -> None:
         self._looked: dict[str, str] = {}
@@ -155,7 +156,7 @@ class RebalanceHistory(History[GroupNews]):
         self._of_silver: dict[str, State] = {}
         self._kept_since: datetime | None = None
 
-    def look(self, context: Context, now: datetime) -> GroupNews:
+    def due(self, context: Context, now: datetime) -> GroupNews:
         """New rows of the log, and new states of groups in silver."""
         of_silver = self._silver(context)
         unnoted = [
@@ -188,34 +189,34 @@ class RebalanceHistory(History[GroupNews]):
         _read_polls(context, read, takes)
         takes = {cluster: ClusterInput(id_) for cluster, id_ in read.ids.items()} | takes
         is_full = versions is not None and versions[1] - versions[0] + 1 >= VERSIONS_A_ROUND
-        is_due = bool(read.places) or (is_full and bool(read.ends or unnoted))
+        is_due = bool(read.keys) or (is_full and bool(read.ends or unnoted))
         if not is_due:
             self._looked |= {
                 cluster: each.until for cluster, each in takes.items() if each.until is not None
             }
         limits, retention = context.config.thresholds, context.config.bronze_retention
-        taken = GroupInput(now, limits, takes, versions, self._kept_since, retention, left_out)
-        return _news(taken, read, is_due=is_due)
+        plan = GroupInput(now, limits, takes, versions, self._kept_since, retention, left_out)
+        return _news(plan, read, is_due=is_due)
 
-    def again(self, context: Context, taken: GroupInput) -> GroupNews:
+    def planned(self, context: Context, plan: GroupInput) -> GroupNews:
         """The rows of the log and of silver that a planned round takes."""
         read = Read()
-        if taken.versions is not None:
-            ids = {cluster: each.cluster_id for cluster, each in taken.clusters.items()}
-            _read_log(context, read, taken.versions, ids, taken.left_out, planned=taken.at)
-        _read_polls(context, read, taken.clusters)
-        return _news(taken, read)
+        if plan.versions is not None:
+            ids = {cluster: each.cluster_id for cluster, each in plan.clusters.items()}
+            _read_log(context, read, plan.versions, ids, plan.left_out, planned=plan.at)
+        _read_polls(context, read, plan.clusters)
+        return _news(plan, read)
 
-    def after(self, context: Context, news: GroupNews, made: Made | None) -> Iterable[State]:
+    def note(self, context: Context, news: GroupNews, output: Output | None) -> Iterable[State]:
         """How far each cluster is, and the log of all."""
-        for cluster, each in news.takes.clusters.items():
-            if made is None and cluster not in news.read.ends:
+        for cluster, each in news.plan.clusters.items():
+            if output is None and cluster not in news.read.ends:
                 continue
             before, memory = context.states.get((JOB, cluster), {}), _memory(context, cluster)
-            until, until_at = (each.until, each.until_at) if made is not None else (None, None)
+            until, until_at = (each.until, each.until_at) if output is not None else (None, None)
             ends = {
-                str(partition): place
-                for partition, place in news.read.ends.get(cluster, {}).items()
+                str(partition): position
+                for partition, position in news.read.ends.get(cluster, {}).items()
             }
             yield {
                 "history": JOB,
@@ -226,17 +227,17 @@ class RebalanceHistory(History[GroupNews]):
                 "done_at": until_at or before.get("done_at"),
                 "last_seen_at": news.read.read_at.get(cluster, before.get("last_seen_at")),
                 "memory": dumps(
-                    Memory(memory.places | ends, memory.at if made is None else news.takes.at)
+                    Memory(memory.places | ends, memory.at if output is None else news.plan.at)
                 ),
             }
         # Rows of a cluster whose id is not known yet are read again.
-        if news.takes.versions is not None and not news.read.waits:
+        if news.plan.versions is not None and not news.read.waits:
             held = None
-            if news.takes.left_out:
-                # What others have had from there on is passed over by their places.
+            if news.plan.left_out:
+                # What others have had from there on is passed over by their positions.
                 log = context.memory(JOB, _LOG, LogMemory) or LogMemory(-1)
                 held = log.version if log.held is None else log.held
-            of_log = LogMemory(news.takes.versions[1], held)
+            of_log = LogMemory(news.plan.versions[1], held)
             yield {"history": JOB, "cluster": _LOG, "round": None, "memory": dumps(of_log)}
 
     def go_back(self, context: Context) -> Iterable[State]:
@@ -309,7 +310,7 @@ def _read_log(
         *ids,
         *(cluster for history, cluster in context.states if history == JOB and cluster != _LOG),
     }
-    rows = new_rows(rows, {cluster: _places(context, cluster) for cluster in clusters})
+    rows = new_rows(rows, {cluster: _positions(context, cluster) for cluster in clusters})
     # A gap says something of every group that is kept in its partition; other rows without a group,
     # of none.
     of_group = F.when(F.col("group_id").isNotNull(), F.array(F.expr(_PART_OF_GROUP)))
@@ -333,11 +334,11 @@ def _read_log(
             continue
         read.ids.setdefault(cluster, row["cluster_id"])
         read.ends[cluster][row["log_partition"]] = row["end"]["era"], row["end"]["goes_on_at"]
-        read.places.update(f"{cluster}/{part}" for part in row["parts"])
+        read.keys.update(f"{cluster}/{part}" for part in row["parts"])
         read.read_at[cluster] = max(row["read_at"], read.read_at.get(cluster, row["read_at"]))
     said = rows.where("cluster_id IS NOT NULL").withColumn(PART, F.explode("_parts"))
-    columns = F.array(F.struct(*COLUMNS, *PLACE)).alias(column_of(GROUP_LOG))
-    read.rows.append(said.select(_key(F.col(PART)).alias(KEY), columns))
+    keyed = said.select(_key(F.col(PART)).alias(KEY), *COLUMNS, *POSITION)
+    read.rows.append((GROUP_LOG, keyed))
 
 
 def _read_polls(context: Context, read: Read, takes: Mapping[str, ClusterInput]) -> None:
@@ -360,28 +361,28 @@ def _read_polls(context: Context, read: Read, takes: Mapping[str, ClusterInput])
         f"({began}) OR (superseded_poll > _since AND superseded_poll <= _until)"
     ).localCheckpoint()
     keyed = rows.withColumn(KEY, _key(F.expr(_PART_OF_GROUP)))
-    read.places.update(row[0] for row in keyed.select(KEY).distinct().collect())
-    read.rows.append(packed(keyed, GROUP_SNAPSHOTS, (KEY,)))
+    read.keys.update(row[0] for row in keyed.select(KEY).distinct().collect())
+    read.rows.append((GROUP_SNAPSHOTS, keyed.select(KEY, *GROUP_SNAPSHOTS.column_names)))
 
 
-def _news(taken: GroupInput, read: Read, *, is_due: bool = False) -> GroupNews:
-    forgets = partial(forgets_before, remembered=taken.remembered, kept_since=taken.kept_since)
+def _news(plan: GroupInput, read: Read, *, is_due: bool = False) -> GroupNews:
+    forgets = partial(forgets_before, remembered=plan.remembered, kept_since=plan.kept_since)
     return GroupNews(
-        takes=taken,
+        plan=plan,
         read=read,
         rows=read.rows,
-        places=read.places,
+        keys=read.keys,
         fold=partial(
             _fold,
-            takes=taken.clusters,
+            takes=plan.clusters,
             ends=read.ends,
-            limits=taken.thresholds,
-            at=taken.at,
+            limits=plan.thresholds,
+            at=plan.at,
             forgets=forgets,
         ),
-        clusters={place.rpartition("/")[0] for place in read.places},
+        clusters={key.rpartition("/")[0] for key in read.keys},
         is_due=is_due,
-        says=f"groups of {len(taken.clusters)} cluster(s)",
+        says=f"groups of {len(plan.clusters)} cluster(s)",
     )
 
 
@@ -395,9 +396,9 @@ def _memory(context: Context, cluster: str) -> Memory:
     return context.memory(JOB, cluster, Memory) or Memory()
 
 
-def _places(context: Context, cluster: str) -> Places:
+def _positions(context: Context, cluster: str) -> Positions:
     """How far each partition of a cluster's log was taken."""
-    return {int(partition): place for partition, place in _memory(context, cluster).places.items()}
+    return {int(each): position for each, position in _memory(context, cluster).places.items()}
 
 
 def forgets_before(
@@ -419,7 +420,7 @@ def _fold(
     live: Mapping[str, pa.Table],
     *,
     takes: Mapping[str, ClusterInput],
-    ends: Mapping[str, Places],
+    ends: Mapping[str, Positions],
     limits: Thresholds,
     at: datetime,
     forgets: Callable[[Iterable[datetime]], datetime],
@@ -431,7 +432,7 @@ def _fold(
     with uncollected():
         cluster = key.rpartition("/")[0]
         take = takes[cluster]
-        records = _by("group_id", sorted(rows_in(said, GROUP_LOG), key=_PLACE))
+        records = _by("group_id", sorted(rows_in(said, GROUP_LOG), key=_POSITION))
         gaps = _by("log_partition", records.pop(None, ()))
         seen = sorted(rows_in(said, GROUP_SNAPSHOTS), key=itemgetter("first_poll"))
         since = take.since or ""
@@ -459,7 +460,7 @@ def _fold(
                 kept.get(group_id),
                 {name: of_table.get(group_id, ()) for name, of_table in of_groups.items()},
                 limits,
-                records=sorted((*records.get(group_id, ()), *missing), key=_PLACE),
+                records=sorted((*records.get(group_id, ()), *missing), key=_POSITION),
                 read_to=read_to,
                 states=states.get(group_id, ()),
                 log_partition=take.log_partitions and log_partition(group_id, take.log_partitions),

@@ -16,13 +16,14 @@ from jobs.configuration.config import Config
 from jobs.configuration.limits import CROSSED
 from jobs.rounds import commit
 from jobs.rounds.commit import Commit, delete_rows
-from jobs.rounds.history import Context, History, Made, News, Run
+from jobs.rounds.fold import output_of
+from jobs.rounds.history import Context, History, News, Output, Run
 from jobs.rounds.left_out import LeftOut
 from jobs.rounds.left_out_rows import LeftOutRows
 from jobs.rounds.live import LiveRows, in_parts, parts_of, replaced
 from jobs.rounds.lost_rounds import LostRound
 from jobs.rounds.plan import Rounds, States, Step, Takes, states_of, with_rows
-from jobs.rounds.stage import FoldError, broken_cluster, frame_of
+from jobs.rounds.stage import FoldError, broken_cluster, frame_of, give_back_memory
 from jobs.rules.memory import from_json, to_json
 from jobs.run.cli import Job, OfCluster, one_line
 from jobs.run.driver import JAVA_ERRORS, java_text
@@ -54,7 +55,7 @@ class Engine:
         self._replacing = commit.can_replace(spark)
         self._writers = ThreadPoolExecutor(4, "commits")
         self._live = LiveRows(spark, config.lake)
-        self._rounds = Rounds(spark, config.lake, history.names, history.beside)
+        self._rounds = Rounds(spark, config.lake, history.names, history.other_states)
         self.left_out = LeftOut()
         self._left_out_rows = LeftOutRows(spark, config.lake, history.names[0])
         self._planning: Future[Step] | None = None
@@ -93,20 +94,20 @@ class Engine:
     def round(self, now: datetime) -> bool:
         """Make one round of what is new; whether there is more, as far as it is known."""
         context = self.context()
-        news: News | None = self.history.look(context, now)
+        news: News | None = self.history.due(context, now)
         if news is None:
             return False
         self._in_round = news.clusters
-        step = self._plan(to_json(news.takes), now) if news.is_due else None
-        made = self.history.make(context, news)
-        if step is None and not made.rows:
-            states = with_rows(self._states, self.history.after(context, news, None))
+        step = self._plan(to_json(news.plan), now) if news.is_due else None
+        output = output_of(self.history, context, news)
+        if step is None and not output.rows:
+            states = with_rows(self._states, self.history.note(context, news, None))
             is_late = now - self._noted_at > self.history.noted_after
             if not is_late or all(row["round"] is not None for row in states.values()):
                 self._states = states
                 return news.is_more is True
-        step = step or self._plan(to_json(news.takes), now)
-        self._write(step(), context, news, made)
+        step = step or self._plan(to_json(news.plan), now)
+        self._write(step(), context, news, output)
         self._noted_at = now
         return news.is_more is not False
 
@@ -118,8 +119,8 @@ class Engine:
             self._forget(step)
             return
         context = self.context(live)
-        news = self.history.again(context, from_json(self.history.input_type, step.takes))
-        self._write(step, context, news, self.history.make(context, news))
+        news = self.history.planned(context, from_json(self.history.plan_type, step.takes))
+        self._write(step, context, news, output_of(self.history, context, news))
 
     def again(self, cluster: str) -> None:
         """Take a cluster out of the history: the next rounds make it again. Raises LakeError where
@@ -241,20 +242,20 @@ class Engine:
         """Leave a cluster out of rounds for a while, and let `status` say so."""
         seconds = self.left_out.put(cluster)
         self._left_out_rows.add(cluster, why)
-        until = "" if self.history.needed else ", until it is as old as its retention"
+        until = "" if self.history.needs else ", until it is as old as its retention"
         log.error(
             "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s. "
             "Bronze keeps what was not taken%s; upgrade the program, or report this line",
             *(cluster, ", ".join(sorted(self._rounds.histories)), seconds, why, until),
         )
 
-    def _write(self, step: Step, context: Context, news: News, made: Made) -> None:
+    def _write(self, step: Step, context: Context, news: News, output: Output) -> None:
         """Commit what a round has made, its tables side by side, and say that the round is done.
 
         Each changed row takes the place of the live row with its key, or is appended.
         """
-        commits, kept = list(made.others), []
-        for table, changed in made.rows.items():
+        commits, kept = list(output.commits), []
+        for table, changed in output.rows.items():
             if table.live is None:
                 commits.append(Commit(table, frame_of(self._spark, changed)))
                 continue
@@ -269,7 +270,9 @@ class Engine:
         wait(written)  # If one fails, the round is made again: its commits must not meet these.
         for each in written:
             each.result()  # Raises what the first of them raised that failed.
-        states = with_rows(self._states, (*made.states, *self.history.after(context, news, made)))
+        states = with_rows(
+            self._states, (*output.states, *self.history.note(context, news, output))
+        )
         states = {
             key: row | {"round": step.round} if row["round"] is None else row
             for key, row in states.items()
@@ -279,9 +282,13 @@ class Engine:
         for table, parts, rows in kept:
             context.live.put(table, parts, rows)
         self.history.done(self.context(), news)
+        if output.is_large:
+            # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python
+            # collects.
+            give_back_memory()
         # Nobody has counted the rows of other commits: they never were on the driver.
-        more = f", and those of {len(made.others)} large table(s)" if made.others else ""
-        count, seconds = sum(map(len, made.rows.values())), time.monotonic() - self._began_at
+        more = f", and those of {len(output.commits)} large table(s)" if output.commits else ""
+        count, seconds = sum(map(len, output.rows.values())), time.monotonic() - self._began_at
         log.info("round %d: %s; %d row(s)%s in %.1f s", step.round, news.says, count, more, seconds)
 
 

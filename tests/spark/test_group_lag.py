@@ -301,7 +301,7 @@ def test_numbers_of_one_cluster_say_nothing_of_another(spark: SparkSession, tmp_
     stored.append(
         lake, bronze.METADATA_POLLS, [*polled("beta", 3, said), *polled("alpha", 1_001, None)]
     )
-    news = lag.history.look(lag.context(), datetime.now(UTC))
+    news = lag.history.due(lag.context(), datetime.now(UTC))
     assert {
         place: [each.poll[-4:] for each in visits] for place, visits in news.visits.items()
     } == {("beta", "id-beta"): ["0003"]}

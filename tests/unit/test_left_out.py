@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from jobs.configuration.config import Thresholds
-from jobs.histories.polls import Polls, believe
+from jobs.histories.believe import believe
+from jobs.histories.polls import Polls
 from jobs.histories.rebalances import GroupInput, GroupNews, Read, RebalanceHistory
 from jobs.rounds import engine as makers
 from jobs.rounds import left_out_rows
 from jobs.rounds.engine import Engine
-from jobs.rounds.history import Context, Made
+from jobs.rounds.history import Context, Output
 from jobs.rounds.left_out import AGAIN_AFTER_S, AT_MOST_S, LeftOut
 from jobs.rounds.left_out_rows import LeftOutRows
 from jobs.rounds.lost_rounds import LostRound
@@ -91,7 +92,7 @@ class Rounds(Engine):
         self.left_out = LeftOut(clock=lambda: self.now)
         self._left_out_rows = LeftOutRows(None, None, "silver")
         self.now, self.gone_back, self.seconds, self._spark, self.lake = 0.0, 0, 0.0, None, None
-        self.history = SimpleNamespace(needed={"bronze": ""}, can_make_again=False)
+        self.history = SimpleNamespace(needs={"bronze": ""}, can_make_again=False)
         self.is_begun, self.quiet = False, set[str]()
         self._rounds = SimpleNamespace(
             histories={"silver", "isr_shrink"}, is_begun=lambda _: self.is_begun
@@ -248,11 +249,11 @@ def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_w
     """The run that finishes the round has left nobody out."""
     row = {"history": "rebalance_history", "cluster": "", "round": 8, "memory": '{"version":4}'}
     context: Any = Context(*[None] * 3, {("rebalance_history", ""): row}, None, LeftOut())  # type: ignore[arg-type]
-    takes = GroupInput(
+    plan = GroupInput(
         datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out
     )
-    news = GroupNews(takes=takes, read=Read())
-    (noted,) = RebalanceHistory().after(context, news, Made())
+    news = GroupNews(plan=plan, read=Read())
+    (noted,) = RebalanceHistory().note(context, news, Output())
     assert json.loads(noted["memory"]) == memory
 
 

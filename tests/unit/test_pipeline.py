@@ -620,7 +620,7 @@ def test_what_is_left_for_a_history_that_nobody_wants_any_more_is_taken_before_t
     class Left(GroupLag):
         wanted = staticmethod(lambda _: is_wanted)
 
-        def is_left(self, *_: object) -> bool:
+        def waits(self, *_: object) -> bool:
             return is_left
 
     did: list[str] = []
