@@ -8,7 +8,7 @@ more than the history of rebalances has had of the log: beyond that nobody knows
 commit or a visit follows.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,20 +21,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
+from jobs.histories.cost_rows import TOLD, rows_around
 from jobs.histories.rebalances import JOB as REBALANCES
 from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version
-from jobs.rounds.history import KEY, Context, History, News, Output, Rows
-from jobs.rounds.live import PARTS, part_of
-from jobs.rounds.plan import State, states_of
-from jobs.rounds.stage import ddl, rows_in, uncollected
-from jobs.rules.groups.commits import CommitLog, commit_log
-from jobs.rules.groups.cost import CADENCE_FROM, Visit, fold
+from jobs.rounds.history import Context, History, News, Output, key_of
+from jobs.rounds.live import PARTS
+from jobs.rounds.plan import State, state_of, states_of
+from jobs.rules.groups.cost import CADENCE_FROM
+from jobs.rules.groups.fold_cost import Times, fold
 from jobs.rules.memory import dumps, loads
-from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
 from schemas.groups import REBALANCES_TOLD
-from schemas.table import PART, Table
 
 JOB = "rebalance_cost"
 
@@ -54,23 +52,8 @@ CLOCK_BACK = timedelta(minutes=5)
 
 _BEGAN = itemgetter("began_before")
 _NEVER, _EVER = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-_TOLD = (
-    *("id", "cluster_id", "cluster", "group_id", "log_partition", "first_offset", "last_offset"),
-    *("began_before", "ended_before", "end_reason", "prev_members", "since_previous_ms"),
-)
-_LOGGED = (
-    *("cluster_id", "log_partition", "record", "offset", "next_offset", "group_id", "producer_id"),
-    *("is_committed", "chunk", "timestamp", "read_at", "offset_commits"),
-)
-_VISITED = (
-    *("group_id", "topic", "partition", "committed_offset", "log_start", "log_end"),
-    *("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"),
-)
-
 Row = dict[str, Any]
 _SAYS = "cost of rebalances"
-Times = Mapping[str, datetime]
-"""By alias of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +155,8 @@ class RebalanceCost(History[News]):
         """How far it is with all clusters."""
         if output is not None:
             plan: CostInput = news.plan
-            memory = dumps(Memory(plan.told_until, plan.read_until, plan.held))
-            yield {"history": JOB, "cluster": "", "round": None, "memory": memory}
+            memory = Memory(plan.told_until, plan.read_until, plan.held)
+            yield state_of(JOB, "", memory)
 
     def go_back(self, context: Context) -> Iterable[State]:
         """Look at rebalances again from where some were left out. Those that have a cost by then
@@ -213,7 +196,7 @@ def _rebalances(context: Context) -> DataFrame:
     rebalances = context.lake.read(context.spark, REBALANCES_TOLD).where(
         "source = 'log' AND group_type <> 'share'"
     )
-    return rebalances.select(*_TOLD, "updated_at")
+    return rebalances.select(*TOLD, "updated_at")
 
 
 def _new(context: Context, after: datetime, until: datetime = _EVER) -> list[Row]:
@@ -274,139 +257,9 @@ def _news(context: Context, plan: CostInput, new: Sequence[Row]) -> News:
     )
     return News(
         plan=plan,
-        rows=_known(context, of_groups, since - BEFORE),
-        keys={f"{cluster}/{part_of(group_id)}" for cluster, group_id in groups},
-        fold=partial(_fold, new={row["id"] for row in new}, at=plan.at, until=plan.read_until),
+        rows=rows_around(context, of_groups, since - BEFORE),
+        keys={key_of(*group) for group in groups},
+        fold=partial(fold, new={row["id"] for row in new}, at=plan.at, until=plan.read_until),
         clusters={cluster for cluster, _ in groups},
         says=_SAYS,
     )
-
-
-def _known(context: Context, told: Sequence[Row], since: datetime) -> list[Rows]:
-    """All that is known of groups that rebalanced: rebalances, and rows of the log and visits from
-    `since` on.
-    """
-    spark = context.spark
-    groups = {(row["cluster"], row["group_id"]): _key(row) for row in told}
-    partitions = {(row["cluster"], row["log_partition"], _key(row)) for row in told}
-    of_groups = F.broadcast(
-        spark.createDataFrame(
-            [(*group, key) for group, key in sorted(groups.items())],
-            f"cluster string, group_id string, {KEY} string",
-        )
-    )
-    of_partitions = F.broadcast(
-        spark.createDataFrame(
-            sorted(partitions), f"cluster string, log_partition int, {KEY} string"
-        )
-    )
-    rebalances = spark.createDataFrame(
-        [tuple(row[name] for name in _TOLD) for row in told], ddl(REBALANCES_TOLD, _TOLD)
-    ).join(of_groups, ["cluster", "group_id"])
-    is_recent = (F.col("day") >= F.lit(since.date())) & (F.col("read_at") >= F.lit(since))
-    log = context.lake.read(spark, GROUP_LOG).where(is_recent).select("cluster", *_LOGGED)
-    commits = log.where("record = 'commits'").join(of_groups, ["cluster", "group_id"])
-    # These say something of all groups of a partition of the log.
-    others = log.where("record IN ('marker', 'lost', 'truncated')").join(
-        of_partitions, ["cluster", "log_partition"]
-    )
-    return [
-        (REBALANCES_TOLD, rebalances.select(KEY, *_TOLD)),
-        *((GROUP_LOG, rows.select(KEY, *_LOGGED)) for rows in (commits, others)),
-        *_visits(context, of_groups, since),
-    ]
-
-
-def _visits(context: Context, of_groups: DataFrame, since: datetime) -> list[Rows]:
-    """The visits of groups from `since` on; none where nobody asks."""
-    spark = context.spark
-    polls = context.lake.read(spark, METADATA_POLLS).where(F.col("day") >= F.lit(since.date()))
-    headers = polls.where("record = 'answer' AND kind = 'offsets'").where(
-        F.col("scheduled_at") >= F.lit(since)
-    )
-    # Each cluster has numbers of its own.
-    number = F.struct("stream", "n")
-    asked = headers.groupBy("cluster").agg(F.min(number).alias("_first")).collect()
-    if not asked:
-        return []
-    of_clusters = spark.createDataFrame(
-        asked, "cluster string, _first struct<stream: string, n: bigint>"
-    )
-    # Files have statistics of these two.
-    first = min(each["_first"] for each in asked)
-    is_later = (F.col("stream") > first.stream) | (
-        (F.col("stream") == first.stream) & (F.col("n") >= first.n)
-    )
-    offsets = (
-        polls.where("record = 'offsets'").where(is_later).join(F.broadcast(of_clusters), "cluster")
-    )
-    offsets = offsets.where(number >= F.col("_first")).select(
-        "cluster", F.explode("offsets").alias("_of")
-    )
-    rows = (
-        offsets.select("cluster", "_of.*")
-        .where("topic IS NOT NULL")
-        .join(of_groups, ["cluster", "group_id"])
-    )
-    return [(METADATA_POLLS, rows.select(KEY, *_VISITED))]
-
-
-def _key(row: Row) -> str:
-    return f"{row['cluster']}/{part_of(row['group_id'])}"
-
-
-def _fold(
-    _: str,
-    said: Mapping[str, pa.Table],
-    live: Mapping[str, pa.Table],
-    *,
-    new: Container[str],
-    at: datetime,
-    until: Times,
-) -> Mapping[str, Sequence[Row]]:
-    """The fold of one cluster's groups in one part; runs on executors."""
-    with uncollected():
-        told, kept = _by(_GROUP, said, REBALANCES_TOLD), _by(_GROUP, live, REBALANCE_COST)
-        of_groups, visits = _by(_GROUP_ID, said, GROUP_LOG), _by(_GROUP_ID, said, METADATA_POLLS)
-        made: list[Row] = []
-        for group in sorted({*told, *kept}):
-            cluster_id, cluster, group_id = group
-            told_until = until.get(cluster, _NEVER)
-            logs: dict[int, list[Row]] = {}
-            for row in (*of_groups.get(group_id, ()), *of_groups.get(None, ())):
-                # An alias may lead to another cluster than before.
-                if row["cluster_id"] in (None, cluster_id) and row["read_at"] <= told_until:
-                    logs.setdefault(row["log_partition"], []).append(row)
-            seen: dict[tuple[str, int], list[Visit]] = {}
-            for row in sorted(visits.get(group_id, ()), key=itemgetter("commit_read_before")):
-                seen.setdefault((row["topic"], row["partition"]), []).append(Visit.of(row))
-            before = [_as_folded(row) for row in kept.get(group, ())]
-            found = fold(
-                before, told.get(group, ()), new, partial(_log_of, logs), seen, until=told_until
-            )
-            made += [
-                dict(zip(_OF_GROUP, group, strict=True)) | row | {"updated_at": at} for row in found
-            ]
-        return {REBALANCE_COST.full_name: made}
-
-
-_OF_GROUP = ("cluster_id", "cluster", "group_id")
-_GROUP, _GROUP_ID = itemgetter(*_OF_GROUP), itemgetter("group_id")
-_NOT_FOLDED = (*_OF_GROUP, "updated_at", PART)
-
-
-def _as_folded(row: Row) -> Row:
-    return {name: value for name, value in row.items() if name not in _NOT_FOLDED}
-
-
-def _log_of(logs: Mapping[int, Sequence[Row]], partition: int) -> CommitLog:
-    return commit_log(logs.get(partition, ()))
-
-
-def _by(
-    of: Callable[[Row], Any], tables: Mapping[str, pa.Table], table: Table
-) -> dict[Any, list[Row]]:
-    found: dict[Any, list[Row]] = {}
-    for row in rows_in(tables, table):
-        found.setdefault(of(row), []).append(row)
-    return found

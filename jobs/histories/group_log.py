@@ -11,18 +11,14 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.rules.groups.fold_rebalances import Positions
 from schemas.bronze import GROUP_LOG, GROUP_LOG_COMMITS
 
 PARTITION = ("cluster", "log_partition")
-POSITION = ("era", "place", "is_record")
-"""The order of a partition's rows: a gap comes before the record with which the log continues."""
 
 COLUMNS = tuple(each.name for each in GROUP_LOG.columns if each not in GROUP_LOG_COMMITS)
 """Those that rows of commits have for themselves are not even read."""
 _OF_REBALANCES = "record NOT IN ('commits', 'marker') AND coalesce(type NOT IN (0, 1), true)"
-
-Positions = dict[int, tuple[int, int]]
-"""Partition of the log -> era and offset up to which its rows were taken."""
 
 
 def new_rows(rows: DataFrame, taken: Mapping[str, Positions]) -> DataFrame:

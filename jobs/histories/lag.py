@@ -5,7 +5,6 @@ A round folds the visits that are new, of each group (jobs/rules/groups/lag.py).
 bronze, so it waits for no other history.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,42 +14,26 @@ from itertools import chain
 from operator import itemgetter, or_
 from typing import Any, ClassVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
 from jobs.rounds.appended import appended
 from jobs.rounds.commit import newest_version
-from jobs.rounds.history import KEY, Context, History, News, Output
-from jobs.rounds.live import PARTS
-from jobs.rounds.plan import State, States, states_of
-from jobs.rounds.stage import rows_in
+from jobs.rounds.history import KEY, Context, History, News, Output, key_column
+from jobs.rounds.live import PARTS, part_column
+from jobs.rounds.plan import State, States, state_of, states_of
 from jobs.rules.arrow import rows_of
-from jobs.rules.groups import lag
-from jobs.rules.groups.group import Group
-from jobs.rules.groups.lag import Commit, Memory, Told, Visit
+from jobs.rules.groups.fold_lag import SAID, ClusterKey, fold
+from jobs.rules.groups.lag import Visit
 from jobs.rules.groups.state import from_micros, to_micros
-from jobs.rules.memory import dumps
 from schemas.bronze import IS_VISIT, METADATA_POLLS
-from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS_TOLD
+from schemas.consumption import GROUP_LAG, LAG_TABLES
 from schemas.internal import LAG_STATES
-from schemas.table import PART, Table
+from schemas.table import Table
 
 JOB = "group_lag"
 
-_SAID = (
-    "poll_id",
-    "group_id",
-    "is_simple",
-    "topic",
-    "partition",
-    "committed_offset",
-    "log_end",
-    "error",
-    "commit_read_before",
-)
 _HEADER = (
     "cluster",
     "cluster_id",
@@ -63,8 +46,6 @@ _HEADER = (
     "groups_pattern",
 )
 Row = dict[str, Any]
-ClusterKey = tuple[str, str]
-"""Alias and id of a cluster: an alias that leads to another cluster has lag of its own there."""
 _Memory = dict[str, Visit]
 """The last visit of each cluster that an alias led to, by its id."""
 
@@ -141,28 +122,21 @@ class GroupLag(History[Visits]):
         for (alias, cluster_id), visits in news.visits.items():
             before, last = context.states.get((JOB, alias), {}), visits[-1]
             memory = context.memory(JOB, alias, _Memory) or {}
-            yield {
-                "history": JOB,
-                "cluster": alias,
-                "cluster_id": cluster_id,
-                "round": None,
-                # Of an alias that led to several clusters, the last poll of all counts.
-                "done_poll": max(last.poll, before.get("done_poll") or ""),
-                "done_at": from_micros(last.seen),
-                "memory": dumps(memory | {cluster_id: last}),
-            }
+            # Of an alias that led to several clusters, the last poll of all counts.
+            done_poll = max(last.poll, before.get("done_poll") or "")
+            yield state_of(
+                JOB,
+                alias,
+                memory | {cluster_id: last},
+                cluster_id=cluster_id,
+                done_poll=done_poll,
+                done_at=from_micros(last.seen),
+            )
 
     def go_back(self, context: Context) -> Iterable[State]:  # noqa: ARG002
         """Look at all visits again that no round has taken."""
         self._version = -1
         return ()
-
-    @staticmethod
-    def keys_of(rows: pa.Table) -> pa.ChunkedArray:
-        """The keys of live rows."""
-        return pc.binary_join_element_wise(
-            rows["cluster"], rows["cluster_id"], rows[PART].cast(pa.string()), "/"
-        )
 
     def waits(self, spark: SparkSession, config: Config) -> bool:
         """Whether bronze has visits that no round has taken."""
@@ -220,20 +194,20 @@ def _news(
         )
         visits.setdefault((header["cluster"], header["cluster_id"]), []).append(visit)
     said = answers.select("cluster", "cluster_id", "poll_id", F.explode("offsets").alias("_told"))
-    said = said.select(_key("_told.group_id").alias(KEY), "poll_id", "_told.*")
-    clusters = {"/".join(each): each for each in visits}
+    key = key_column(part_column("_told.group_id")).alias(KEY)
+    said = said.select(key, "cluster_id", "poll_id", "_told.*").select(KEY, "cluster_id", *SAID)
     before = {
-        cluster: (context.memory(JOB, alias, _Memory) or {}).get(cluster_id)
-        for cluster, (alias, cluster_id) in clusters.items()
+        (alias, cluster_id): (context.memory(JOB, alias, _Memory) or {}).get(cluster_id)
+        for alias, cluster_id in visits
     }
-    of_clusters = {cluster: visits[each] for cluster, each in clusters.items()}
+    aliases = {alias for alias, _ in visits}
     return Visits(
         plan=plan,
         visits=visits,
-        rows=[(METADATA_POLLS, said.select(KEY, *_SAID))],
-        keys=[f"{cluster}/{part}" for cluster in clusters for part in range(PARTS)],
-        fold=partial(_fold, visits=of_clusters, before=before, clusters=clusters, at=at),
-        clusters={alias for alias, _ in visits},
+        rows=[(METADATA_POLLS, said)],
+        keys=[f"{alias}/{part}" for alias in aliases for part in range(PARTS)],
+        fold=partial(fold, visits=visits, before=before, at=at),
+        clusters=aliases,
         is_more=is_more,
         says=f"{len(headers)} asking(s) for offsets, of {len(visits)} cluster(s)",
     )
@@ -277,72 +251,3 @@ def _is_planned(polls: Mapping[str, Sequence[str]]) -> Column:
         for alias, ids in polls.items()
     ]
     return reduce(or_, of_aliases, F.lit(False))
-
-
-def _fold(
-    key: str,
-    said: Mapping[str, pa.Table],
-    live: Mapping[str, pa.Table],
-    *,
-    visits: Mapping[str, Sequence[Visit]],
-    before: Mapping[str, Visit | None],
-    clusters: Mapping[str, ClusterKey],
-    at: datetime,
-) -> Mapping[str, Sequence[Row]]:
-    """The fold of one cluster's groups in one part; runs on executors. The other mappings are by
-    cluster.
-    """
-    cluster = key.rpartition("/")[0]
-    alias, cluster_id = clusters[cluster]
-    told = _told(said.get(METADATA_POLLS.full_name))
-    kept = {row["group_id"]: row["memory"] for row in rows_in(live, LAG_STATES)}
-    rows = {row["group_id"]: row for row in rows_in(live, GROUP_LAG)}
-    made: dict[str, list[Row]] = {table.full_name: [] for table in GroupLag.tables}
-    for group_id in sorted({*told, *kept, *rows}):
-        group, memory = Group(cluster_id, alias, group_id), kept.get(group_id)
-        remembered, of_group = lag.fold(
-            group,
-            None if memory is None else Memory.from_json(json.loads(memory)),
-            rows.get(group_id),
-            visits[cluster],
-            told=told.get(group_id, {}),
-            before=before[cluster],
-        )
-        made[GROUP_LAG.full_name] += [row | {"updated_at": at} for row in of_group.lag]
-        made[REMOVED_COMMITS_TOLD.full_name] += of_group.removed
-        text = (
-            None if remembered is None else json.dumps(remembered.to_json(), separators=(",", ":"))
-        )
-        if text != memory:
-            made[LAG_STATES.full_name].append(vars(group) | {"memory": text})
-    return made
-
-
-def _told(said: pa.Table | None) -> dict[str, dict[str, Told]]:
-    """The answers of visits, by group and poll."""
-    found: dict[str, dict[str, Told]] = defaultdict(dict)
-    if said is None:
-        return found
-    read = said.schema.get_field_index("commit_read_before")
-    said = said.set_column(read, "commit_read_before", said["commit_read_before"].cast(pa.int64()))
-    commits: dict[tuple[str, str], list[Commit]] = {}
-    columns = (said[name].to_pylist() for name in _SAID)
-    for poll, group_id, is_simple, topic, partition, offset, end, error, read_at in zip(
-        *columns, strict=True
-    ):
-        if topic is None:
-            # A group without a commit, or one that could not be asked.
-            found[group_id][poll] = Told(read_at or 0, is_simple, [] if error is None else None)
-            continue
-        of_group = commits.get((group_id, poll))
-        if of_group is None:
-            of_group = commits[group_id, poll] = []
-            found[group_id][poll] = Told(read_at, is_simple, of_group)
-        of_group.append(Commit(topic, partition, offset, end))
-    return found
-
-
-def _key(group_id: str) -> Column:
-    return F.concat_ws(
-        "/", "cluster", "cluster_id", F.expr(f"CAST(crc32({group_id}) % {PARTS} AS STRING)")
-    )

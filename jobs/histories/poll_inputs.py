@@ -18,7 +18,7 @@ from jobs.histories.poll_plan import OF_POLLS, PollNews, gold_behind, of_silver,
 from jobs.rounds.history import Context, Inputs, Rows
 from jobs.rounds.large_clusters import LargeClusters
 from jobs.rounds.live import part_of
-from jobs.rounds.stage import arrow_schema, failing_as, frame_of, uncollected
+from jobs.rounds.stage import arrow_schema, failing_as, frame_of
 from jobs.rules import round as rules
 from jobs.rules.arrow import rows_of
 from jobs.rules.gold.isr_shrink import needed
@@ -91,9 +91,14 @@ def inputs_of(context: Context, news: PollNews) -> Inputs:
         if not (each.is_large or each.log) and behind[each.cluster] is None
     }
     written = [table for name in OF_POLLS if name in plan.histories for table in OF_POLLS[name]]
-    fold = partial(_fold, clusters, plan, narrowed=small)
-    others = _behind(context, behind)
-    return Inputs(fold, [*written, STATE], fresh, live, others, large if is_large else None)
+    return Inputs(
+        partial(fold, clusters, plan, narrowed=small),
+        [*written, STATE],
+        fresh,
+        live,
+        _behind(context, behind),
+        large if is_large else None,
+    )
 
 
 def _behind(context: Context, behind: Mapping[str, str | None]) -> list[Rows]:
@@ -208,7 +213,7 @@ def _rows_of(
     return rows.where(F.col("day").isin(days) & F.col("n").between(min(numbers), max(numbers)))
 
 
-def _fold(
+def fold(
     takes: Mapping[str, Take],
     plan: Plan,
     cluster: str,
@@ -217,38 +222,37 @@ def _fold(
     *,
     narrowed: Collection[str],
 ) -> Mapping[str, Sequence[Row]]:
-    """The fold of one cluster, from and to packed rows, new ones and live ones; runs on executors.
+    """The rows of one cluster, from new and live ones; runs on executors.
 
     `narrowed`: the clusters of which the fold need not see what is as before.
     """
-    with uncollected():
-        each = takes[cluster]
-        news, live = dict(news), dict(live)
-        log = news.pop(bronze.CLUSTER_LOG.full_name, None)
-        of_state = live.pop(STATE.full_name, None)
-        states = {} if of_state is None else {row["history"]: row for row in of_state.to_pylist()}
-        if cluster in narrowed and SILVER in plan.histories and SILVER in states:
-            news, live = narrowed_rows(states[SILVER]["memory"], each, news, live)
-        live = needed(live, _topics(news, live))
-        brought = {name: rows_of(of_table) for name, of_table in live.items()}
-        said = [row for of_table in news.values() for row in _said_rows(of_table)]
-        is_first = each.first_poll is not None
-        records = [] if log is None else rows_of(in_order(log))
-        taken = rules.Taken(
-            cluster,
-            each.claimed_id,
-            each.parts,
-            said,
-            brought,
-            states,
-            is_first,
-            each.kind,
-            records,
-            each.by_log,
-            each.told_from,
-            each.believe,
-        )
-        return rules.fold(taken, plan)
+    each = takes[cluster]
+    news, live = dict(news), dict(live)
+    log = news.pop(bronze.CLUSTER_LOG.full_name, None)
+    of_state = live.pop(STATE.full_name, None)
+    states = {} if of_state is None else {row["history"]: row for row in of_state.to_pylist()}
+    if cluster in narrowed and SILVER in plan.histories and SILVER in states:
+        news, live = narrowed_rows(states[SILVER]["memory"], each, news, live)
+    live = needed(live, _topics(news, live))
+    brought = {name: rows_of(of_table) for name, of_table in live.items()}
+    said = [row for of_table in news.values() for row in _said_rows(of_table)]
+    is_first = each.first_poll is not None
+    records = [] if log is None else rows_of(in_order(log))
+    taken = rules.Taken(
+        cluster,
+        each.claimed_id,
+        each.parts,
+        said,
+        brought,
+        states,
+        is_first,
+        each.kind,
+        records,
+        each.by_log,
+        each.told_from,
+        each.believe,
+    )
+    return rules.fold(taken, plan)
 
 
 def _topics(news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]) -> pa.Array:

@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
 from jobs.rounds.commit import Commit
 from jobs.rounds.large_clusters import LargeClusters
 from jobs.rounds.left_out import LeftOut
-from jobs.rounds.live import LiveRows
+from jobs.rounds.live import LiveRows, part_of
 from jobs.rounds.plan import State, States
 from jobs.rounds.stage import Fold
 from jobs.rules.memory import loads
@@ -32,6 +33,17 @@ KEY = "_key"
 """The column by which news and live rows meet in a fold: a cluster, and the part in which its live
 rows lie.
 """
+
+
+def key_column(part: Column) -> Column:
+    """KEY of rows of some cluster, by the part in which live rows lie."""
+    return F.concat_ws("/", "cluster", part.cast("string"))
+
+
+def key_of(cluster: str, id_: str) -> str:
+    """KEY of rows of a cluster, by the id by whose hash live rows lie in parts."""
+    return f"{cluster}/{part_of(id_)}"
+
 
 Rows = tuple[Table, DataFrame]
 """Rows of a table, or of some columns of it."""

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.rounds.commit import newest_version, version_of
 from jobs.rounds.stage import arrow_schema, as_stored
@@ -27,6 +28,11 @@ KEPT_BYTES = 256 * 1024 * 1024
 def part_of(id_: str) -> int:
     """The part in which live rows with this id lie."""
     return zlib.crc32(id_.encode()) % PARTS
+
+
+def part_column(id_: str) -> Column:
+    """The same of a column of a frame."""
+    return F.expr(f"CAST(crc32({id_}) % {PARTS} AS INT)")
 
 
 def in_parts(parts: Iterable[int]) -> str:
@@ -127,11 +133,6 @@ def replaced(table: Table, live: pa.Table, changed: pa.Table, by: str) -> pa.Tab
     place = there.schema.get_field_index(PART)
     part = pc.if_else(is_live(table, there), parts_of(there[by]), pa.scalar(None, pa.int32()))
     return pa.concat_tables([live.take(kept.sort()), there.set_column(place, PART, part)])
-
-
-def places_of(_: Table, rows: pa.Table) -> pa.ChunkedArray:
-    """The cluster and the part of each live row, as one text."""
-    return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")
 
 
 def parts_of(ids: pa.ChunkedArray) -> pa.Array:

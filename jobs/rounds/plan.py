@@ -24,8 +24,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.rounds.commit import CONFLICTS, append_rows, replace_rows, version_of
+from jobs.rounds.commit import CONFLICTS, append_rows, newest_version, replace_rows, version_of
 from jobs.rounds.lost_rounds import done_metadata, lost_rounds
+from jobs.rules.memory import dumps
 from schemas.internal import ROUNDS, STATE, retention_of
 from schemas.lake import TABLES, Lake, LakeError
 from schemas.table import Table
@@ -230,6 +231,25 @@ def states_of(
         rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
     )
     return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}
+
+
+def state_of(history: str, cluster: str, memory: object, **columns: object) -> State:
+    """The row of internal.states that a round is about to write; its `round` is not known yet."""
+    row = dict.fromkeys(STATE.column_names) | {"history": history, "cluster": cluster}
+    return row | {"memory": dumps(memory)} | columns
+
+
+class NewestStates:
+    """The rows of internal.states of all histories, read again where there are more."""
+
+    def __init__(self) -> None:
+        self._version, self._states = -1, States()
+
+    def read(self, spark: SparkSession, lake: Lake) -> States:
+        """By history and alias."""
+        if (version := newest_version(spark, lake, STATE)) != self._version:
+            self._states, self._version = states_of(spark, lake), version
+        return self._states
 
 
 def with_rows(states: States, rows: Iterable[State]) -> States:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, reduce
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from jobs.rules.arrow import rows_of
 from jobs.run.driver import java_text
 from jobs.run.session import session_for
 from metadata_source.errors import KafkaMetadataHistoryError
@@ -179,12 +178,6 @@ def tables_of(rows: pa.Table) -> dict[str, pa.Table]:
     return found
 
 
-def rows_in(tables: Mapping[str, pa.Table], table: Table) -> list[dict[str, Any]]:
-    """The rows of a table among those that `tables_of` has found; none where it has none."""
-    found = tables.get(table.full_name)
-    return [] if found is None else rows_of(found)
-
-
 # --- the stage ---
 
 _MARK = "[KAFKA_METADATA_FOLD]"
@@ -268,7 +261,7 @@ def folded(
 
     def of_group(values: tuple[pa.Scalar, ...], news: pa.Table, live: pa.Table) -> pa.Table:
         name = values[0].as_py()
-        with failing_as(name.partition("/")[0]):
+        with failing_as(name.partition("/")[0]), uncollected():
             made = pa.concat_tables([empty, *parts_of_group(name, news, live)])
         if len(made) > BATCH:
             give_back_memory()

@@ -12,8 +12,9 @@ import pytest
 
 from jobs.configuration.config import Thresholds
 from jobs.histories.believe import believe
+from jobs.histories.group_rows import GroupRows
 from jobs.histories.polls import Polls
-from jobs.histories.rebalances import GroupInput, GroupNews, Read, RebalanceHistory
+from jobs.histories.rebalances import GroupInput, GroupNews, RebalanceHistory
 from jobs.rounds import engine as makers
 from jobs.rounds import left_out_rows
 from jobs.rounds.engine import Engine
@@ -252,7 +253,7 @@ def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_w
     plan = GroupInput(
         datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out
     )
-    news = GroupNews(plan=plan, read=Read())
+    news = GroupNews(plan=plan, read=GroupRows())
     (noted,) = RebalanceHistory().note(context, news, Output())
     assert json.loads(noted["memory"]) == memory
 
