@@ -5,28 +5,26 @@ A round folds the visits that are new, of each group (jobs/rules/groups/lag.py).
 bronze, so it waits for no other history.
 """
 
-from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
-from operator import itemgetter, or_
 from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
+from jobs.histories.visits import headers_of, is_planned, visits_of
 from jobs.rounds.appended import appended
 from jobs.rounds.commit import newest_version
-from jobs.rounds.history import KEY, Context, History, News, Output, key_column
-from jobs.rounds.live import PARTS, part_column
+from jobs.rounds.history import Context, History, News, Output
+from jobs.rounds.live import PARTS
 from jobs.rounds.plan import State, States, state_of, states_of
-from jobs.rules.arrow import rows_of
-from jobs.rules.groups.fold_lag import SAID, ClusterKey, fold
+from jobs.rules.groups.fold_lag import ClusterKey, fold
 from jobs.rules.groups.lag import Visit
-from jobs.rules.groups.state import from_micros, to_micros
+from jobs.rules.groups.state import from_micros
 from schemas.bronze import IS_VISIT, METADATA_POLLS
 from schemas.consumption import GROUP_LAG, LAG_TABLES
 from schemas.internal import LAG_STATES
@@ -34,17 +32,6 @@ from schemas.table import Table
 
 JOB = "group_lag"
 
-_HEADER = (
-    "cluster",
-    "cluster_id",
-    "poll_id",
-    "stream",
-    "n",
-    "scheduled_at",
-    "answered_at",
-    "topic_filter",
-    "groups_pattern",
-)
 Row = dict[str, Any]
 _Memory = dict[str, Visit]
 """The last visit of each cluster that an alias led to, by its id."""
@@ -100,12 +87,9 @@ class GroupLag(History[Visits]):
         if version == self._version:
             return Visits(plan=LagInput(now, {}), visits={})
         polls = self._polls(context, version)
-        headers = _headers(polls.where(_is_not_taken(context.states)), context.left_out)
-        taken = [
-            header
-            for of_alias in headers.values()
-            for header in of_alias[: context.config.polls_per_round]
-        ]
+        headers = headers_of(polls.where(_is_not_taken(context.states)), context.left_out)
+        most = context.config.polls_per_round
+        taken = [header for of_alias in headers.values() for header in of_alias[:most]]
         is_more = len(taken) < sum(map(len, headers.values()))
         if not is_more:
             self._version = version
@@ -114,8 +98,10 @@ class GroupLag(History[Visits]):
     def planned(self, context: Context, plan: LagInput) -> Visits:
         """The visits of planned polls."""
         polls = context.lake.read(context.spark, METADATA_POLLS)
-        headers = _headers(polls.where(_is_planned(plan.polls)))
-        return _news(context, polls, [*chain.from_iterable(headers.values())], plan.at)
+        headers = headers_of(polls.where(is_planned(plan.polls)))
+        return _news(
+            context, polls, [*chain.from_iterable(headers.values())], plan.at, is_more=False
+        )
 
     def note(self, context: Context, news: Visits, output: Output | None) -> Iterable[State]:  # noqa: ARG002 - a visit that changed nothing was taken, too
         """How far each alias is."""
@@ -150,25 +136,8 @@ class GroupLag(History[Visits]):
         return appended(context.spark, context.lake, METADATA_POLLS, self._version + 1, version)
 
 
-def _headers(polls: DataFrame, left_out: Container[str] = ()) -> dict[str, list[Row]]:
-    """The headers of visits, in order, by alias."""
-    # What answers tell is left alone: the first look of a run goes over all days of bronze.
-    found: dict[str, list[Row]] = {}
-    for header in sorted(
-        rows_of(polls.where(IS_VISIT).select(*_HEADER).toArrow()), key=itemgetter("poll_id")
-    ):
-        if header["cluster"] not in left_out:
-            found.setdefault(header["cluster"], []).append(header)
-    return found
-
-
 def _news(
-    context: Context,
-    polls: DataFrame,
-    headers: Sequence[Row],
-    at: datetime,
-    *,
-    is_more: bool = False,
+    context: Context, polls: DataFrame, headers: Sequence[Row], at: datetime, *, is_more: bool
 ) -> Visits:
     """The visits of these headers, and what they tell of groups."""
     plan = LagInput(at, {})
@@ -176,61 +145,21 @@ def _news(
         plan.polls.setdefault(header["cluster"], []).append(header["poll_id"])
     if not headers:
         return Visits(plan=plan, visits={}, is_more=is_more)
-    answers = _answers(polls, headers)
-    read_before = F.max(F.expr("array_max(offsets.commit_read_before)")).alias("read_before")
-    last = rows_of(answers.groupBy("cluster", "poll_id").agg(read_before).toArrow())
-    read = {(row["cluster"], row["poll_id"]): row["read_before"] for row in last}
-    visits: dict[ClusterKey, list[Visit]] = {}
-    for header in headers:
-        # Without any group nothing says when they were listed.
-        read_at = read.get((header["cluster"], header["poll_id"])) or header["answered_at"]
-        visit = Visit(
-            header["poll_id"],
-            due=to_micros(header["scheduled_at"]),
-            seen=to_micros(header["answered_at"]),
-            read=to_micros(read_at),
-            topic_filter=header["topic_filter"],
-            groups_pattern=header["groups_pattern"],
-        )
-        visits.setdefault((header["cluster"], header["cluster_id"]), []).append(visit)
-    said = answers.select("cluster", "cluster_id", "poll_id", F.explode("offsets").alias("_told"))
-    key = key_column(part_column("_told.group_id")).alias(KEY)
-    said = said.select(key, "cluster_id", "poll_id", "_told.*").select(KEY, "cluster_id", *SAID)
+    visits, said = visits_of(polls, headers)
     before = {
         (alias, cluster_id): (context.memory(JOB, alias, _Memory) or {}).get(cluster_id)
         for alias, cluster_id in visits
     }
-    aliases = {alias for alias, _ in visits}
     return Visits(
         plan=plan,
         visits=visits,
         rows=[(METADATA_POLLS, said)],
-        keys=[f"{alias}/{part}" for alias in aliases for part in range(PARTS)],
+        keys=[f"{alias}/{part}" for alias in plan.polls for part in range(PARTS)],
         fold=partial(fold, visits=visits, before=before, at=at),
-        clusters=aliases,
+        clusters=plan.polls.keys(),
         is_more=is_more,
         says=f"{len(headers)} asking(s) for offsets, of {len(visits)} cluster(s)",
     )
-
-
-def _answers(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
-    """The answers of visits about groups, among `polls`: cluster, poll_id, cluster_id, and offsets
-    of many partitions a row.
-    """
-    wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
-    visits = polls.sparkSession.createDataFrame(
-        wanted, "cluster string, poll_id string, cluster_id string"
-    )
-    spans: dict[str, list[int]] = defaultdict(list)
-    for header in headers:
-        spans[header["stream"]].append(header["n"])
-    # Of streams and numbers files have statistics.
-    within = " OR ".join(
-        f"(stream = '{stream}' AND n BETWEEN {min(numbers)} AND {max(numbers)})"
-        for stream, numbers in spans.items()
-    )
-    told = polls.where("record = 'offsets'").where(within).select("cluster", "poll_id", "offsets")
-    return told.join(F.broadcast(visits), ["cluster", "poll_id"])
 
 
 def _is_not_taken(states: States) -> Column:
@@ -242,12 +171,3 @@ def _is_not_taken(states: States) -> Column:
         return F.lit(True)
     known = F.create_map(*(F.lit(each) for pair in done for each in pair))
     return F.coalesce(F.col("poll_id") > known[F.col("cluster")], F.lit(True))
-
-
-def _is_planned(polls: Mapping[str, Sequence[str]]) -> Column:
-    """That a poll is one of these, by alias."""
-    of_aliases = [
-        (F.col("cluster") == alias) & F.col("poll_id").isin(list(ids))
-        for alias, ids in polls.items()
-    ]
-    return reduce(or_, of_aliases, F.lit(False))
