@@ -105,9 +105,7 @@ class RebalanceCost(History[News]):
     def __init__(self) -> None:
         self._told_version, self._looked_at = -1, _NEVER
         self._read: dict[str, datetime] = {}
-        """By alias, up to when live rows were looked after: no less than what internal.states
-        has.
-        """
+        """By alias, up to when live rows were looked after: no less than internal.states has."""
 
     @staticmethod
     def wanted(config: Config) -> bool:
@@ -146,9 +144,7 @@ class RebalanceCost(History[News]):
         return replace(_news(context, plan, new), is_due=is_due)
 
     def planned(self, context: Context, plan: CostInput) -> News:
-        """The history has one table: that has the round, or the round is made of what there is
-        now.
-        """
+        """The history has one table: if that lacks the round, it is made of what there is now."""
         return _news(context, plan, _new(context, plan.told_after, plan.told_until))
 
     def note(self, context: Context, news: News, output: Output | None) -> Iterable[State]:  # noqa: ARG002
@@ -159,9 +155,7 @@ class RebalanceCost(History[News]):
             yield state_of(JOB, "", memory)
 
     def go_back(self, context: Context) -> Iterable[State]:
-        """Look at rebalances again from where some were left out. Those that have a cost by then
-        are passed over.
-        """
+        """Look at rebalances again from where some were left out, but not at those with a cost."""
         self._told_version = -1
         memory = context.memory(JOB, "", Memory)
         if memory is not None and memory.held is not None:
@@ -210,9 +204,7 @@ def _new(context: Context, after: datetime, until: datetime = _EVER) -> list[Row
 
 
 def _news(context: Context, plan: CostInput, new: Sequence[Row]) -> News:
-    """The rows of bronze around rebalances. `new`: some of these may have a cost already, as gold
-    has them again.
-    """
+    """The rows of bronze around rebalances. `new`: some may have a cost already."""
     kept = _kept(context)
     kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(plan.left_out, pa.string()))))
     new = [row for row in new if row["cluster"] not in plan.left_out]

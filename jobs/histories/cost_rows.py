@@ -29,9 +29,7 @@ Row = dict[str, Any]
 
 
 def rows_around(context: Context, told: Sequence[Row], since: datetime) -> list[Rows]:
-    """All that is known of groups that rebalanced: rebalances, and rows of the log and visits from
-    `since` on.
-    """
+    """Rebalances of groups, and rows of the log and visits of these groups from `since` on."""
     spark = context.spark
     groups = {
         (row["cluster"], row["group_id"]): key_of(row["cluster"], row["group_id"]) for row in told

@@ -19,9 +19,7 @@ from jobs.rules.silver.state import Row
 from jobs.rules.takes import NOTED_AFTER, Take, is_due, take, turn
 
 LOG = ""
-"""In place of an alias: the row of internal.states that says how far bronze.cluster_log was
-taken.
-"""
+"""In place of an alias: its row of internal.states says how far bronze.cluster_log was taken."""
 
 _EVER = datetime.max.replace(tzinfo=UTC)
 
@@ -176,9 +174,7 @@ class NewPolls:
 
 
 def _waits_for_log(context: Context, cluster: str, headers: Sequence[Row], now: datetime) -> bool:
-    """Whether a cluster without history has a log that may be read yet: then that tells it from its
-    begin on.
-    """
+    """Whether a cluster without history has a log that may be read yet, and tells it then."""
     is_new = (SILVER, cluster) not in context.states and cluster in context.config.with_controllers
     first = min((header["scheduled_at"] for header in headers), default=now)
     return is_new and now - first <= context.config.hand_over

@@ -82,9 +82,7 @@ def of_silver(context: Context) -> dict[str, State]:
 
 
 def lacks_gold(context: Context, histories: Iterable[str], cluster: str) -> bool:
-    """Whether some history of gold has nothing of silver yet. It is made before more of silver
-    is.
-    """
+    """Whether some history of gold has nothing of silver yet. It is made before more of silver."""
     done = context.states.get((SILVER, cluster), {}).get("done_poll")
     return done is not None and any(
         (history, cluster) not in context.states for history in histories
@@ -92,9 +90,7 @@ def lacks_gold(context: Context, histories: Iterable[str], cluster: str) -> bool
 
 
 def gold_behind(context: Context, histories: Iterable[str], cluster: str) -> str | None:
-    """Up to which poll gold is done, where silver has rows of later ones; None where it has
-    none.
-    """
+    """Up to which poll gold is done, where silver has rows of later ones; None: it has none."""
     changed = context.states.get((SILVER, cluster), {}).get("changed_poll") or ""
     told = [context.states.get((history, cluster), {}) for history in histories if history in GOLD]
     done = min((each.get("done_poll") or "" for each in told), default=changed)

@@ -90,9 +90,7 @@ class Polls(History[PollNews]):
         ]
 
     def due(self, context: Context, now: datetime) -> PollNews | None:
-        """The polls, and the records, that have to become history now; or the silver that has to
-        become gold.
-        """
+        """The polls and records that have to become history; or the silver that becomes gold."""
         if SILVER not in self.names:
             return self._new_silver(context, now)
         takes = self.polls.due(context, now)
@@ -117,9 +115,7 @@ class Polls(History[PollNews]):
         return inputs_of(replace(context, states=context.states | rows), news)
 
     def note(self, context: Context, news: PollNews, output: Output | None) -> Iterable[State]:  # noqa: ARG002
-        """The row that says up to which version the log was taken: no further than all rows
-        were.
-        """
+        """The row that says up to which version the log was taken: no further than all rows."""
         told = [] if output is None else output.states
         is_open = any(
             loads(LogState, row["memory"]).is_open for row in told if row["history"] == CLUSTER_LOG
@@ -138,9 +134,7 @@ class Polls(History[PollNews]):
         self.polls.headers.forget(cluster)
 
     def check_again(self, context: Context, cluster: str) -> None:
-        """Raise LakeError where bronze has no longer what silver began with, or silver what gold
-        was made of.
-        """
+        """Raise LakeError where bronze or silver no longer has all that the history was made of."""
         lake = context.lake
         if SILVER in self.names and (CLUSTER_LOG, cluster) in context.states:
             raise LakeError(

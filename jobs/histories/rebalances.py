@@ -54,9 +54,7 @@ class GroupInput:
 
 @dataclass(frozen=True)
 class Memory:
-    """How far each partition of a cluster's log was taken, by number: era and offset. `at`: of that
-    round.
-    """
+    """How far each partition of a cluster's log was taken: era and offset. `at`: of that round."""
 
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     at: datetime | None = None

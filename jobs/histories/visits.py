@@ -76,9 +76,7 @@ def visits_of(
 
 
 def _answers(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
-    """The answers of visits about groups, among `polls`: cluster, poll_id, cluster_id, and offsets
-    of many partitions a row.
-    """
+    """What visits were answered: cluster, poll_id, cluster_id, offsets (of many partitions)."""
     wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
     visits = polls.sparkSession.createDataFrame(
         wanted, "cluster string, poll_id string, cluster_id string"

@@ -1,6 +1,4 @@
-"""The engine of histories: it plans a round of news, folds it, commits its tables side by side and
-notes it as done.
-"""
+"""The engine of histories: it plans a round, folds it, commits its tables, notes it as done."""
 
 import logging
 import time
@@ -43,9 +41,7 @@ LOOK_EVERY_S = 1.0
 
 
 class Engine:
-    """Makes a history in rounds. When it starts, it finishes those that an earlier run has
-    planned.
-    """
+    """Makes a history in rounds. It begins with those that an earlier run has left."""
 
     def __init__(
         self, spark: SparkSession, config: Config, history: History[Any], run: Run | None = None
@@ -69,9 +65,7 @@ class Engine:
         self._finish_rounds()
 
     def _finish_rounds(self) -> None:
-        """Finish the rounds that an earlier run has planned, and make those again that tables have
-        lost.
-        """
+        """Finish the rounds that an earlier run has planned, and those that tables have lost."""
         for step, lost in self._rounds.lost:
             self._make_again(step, lost)
         broken: dict[str, str] = {}
@@ -112,9 +106,7 @@ class Engine:
         return news.is_more is not False
 
     def _finish(self, step: Step, live: LiveRows) -> None:
-        """Fold and commit again what an earlier run has planned and not done. `live`: of before the
-        round.
-        """
+        """Make a round that an earlier run has planned. `live`: the live rows before it."""
         if "again" in step.takes:
             self._forget(step)
             return
@@ -123,9 +115,7 @@ class Engine:
         self._write(step, context, news, output_of(self.history, context, news))
 
     def again(self, cluster: str) -> None:
-        """Take a cluster out of the history: the next rounds make it again. Raises LakeError where
-        that cannot be.
-        """
+        """Take a cluster out of the history: the next rounds make it again. Raises LakeError."""
         if not any((history, cluster) in self._states for history in self.history.names):
             raise LakeError(
                 f"{self.lake} has no history of a cluster {cluster!r}; see the aliases in "
@@ -220,9 +210,7 @@ class Engine:
         return is_more
 
     def _is_begun(self) -> bool:
-        """Whether a table has the commit of this round, once it is planned: the next plan would
-        meet one on its way.
-        """
+        """Whether a table has the commit of this round: another plan would meet one on its way."""
         return self._planning is not None and self._rounds.is_begun(self._planning.result())
 
     def _plan(self, takes: Takes, now: datetime) -> Callable[[], Step]:
@@ -233,9 +221,7 @@ class Engine:
         return self._planning.result
 
     def _go_back(self) -> None:
-        """Look again for what was passed over of clusters that were left out. Some of them are to
-        be tried again.
-        """
+        """Look again for what was passed over of clusters that were left out."""
         self._states = with_rows(self._states, self.history.go_back(self.context()))
 
     def _leave_out(self, cluster: str, why: str) -> None:
@@ -293,9 +279,7 @@ class Engine:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether a lost round will not be made again another time either: a fold fails, or what it
-    needs is gone.
-    """
+    """Whether a lost round cannot be made another time either: no fold, or no input."""
     is_fold = isinstance(error, FoldError) or broken_cluster(error) is not None
     is_gone = isinstance(error, (AnalysisException, KeyError)) or any(
         each in java_text(error) for each in _GONE
@@ -304,9 +288,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def job_of(history: Callable[[], History[Any]]) -> Job:
-    """A job that makes a history alone: until nothing is new, or on and on. Its exit status says
-    whether a cluster was left out.
-    """
+    """A job that makes a history alone, once or lastingly. Exits with CROSSED: one is left out."""
 
     def run(spark: SparkSession, config: Config, once: bool) -> int:
         ensure_lake(spark, config.lake)

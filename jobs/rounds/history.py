@@ -30,9 +30,7 @@ from schemas.lake import Lake
 from schemas.table import PART, Table
 
 KEY = "_key"
-"""The column by which news and live rows meet in a fold: a cluster, and the part in which its live
-rows lie.
-"""
+"""The column by which new and live rows meet in a fold: a cluster, and a part of it."""
 
 
 def key_column(part: Column) -> Column:
@@ -148,9 +146,7 @@ N = TypeVar("N", bound=News)
 
 
 class History(ABC, Generic[N]):
-    """One history, or several that are made together. An object knows what it looked at last;
-    nothing else.
-    """
+    """One history, or several that are made together. Its object knows what it looked at last."""
 
     job: ClassVar[str]
     """The name of the work in a pipeline, for its log."""
@@ -179,13 +175,9 @@ class History(ABC, Generic[N]):
     taken, by `states`, those of internal.state. Upkeep keeps them.
     """
     needs_silver: ClassVar[Mapping[Table, Collection[str]]] = {}
-    """Table of silver -> the names whose rounds must have had a row before its retention drops
-    it.
-    """
+    """Table of silver -> the names that must have had a row before retention drops it."""
     retention: ClassVar[str | None] = None
-    """The key of `retention` in the configuration after which rows of its tables go; None: that of
-    their schema.
-    """
+    """The key of `retention` in the configuration for its tables; None: that of their schema."""
     can_make_again: ClassVar[bool] = False
     """Whether a person can have the history of a cluster computed again."""
 
@@ -222,9 +214,7 @@ class History(ABC, Generic[N]):
         """A round has taken the news, and `context` is of after it."""
 
     def go_back(self, context: Context) -> Iterable[State]:  # noqa: ARG002 - most pass over nobody
-        """Look again for what was passed over of clusters that were left out; the rows of
-        internal.states then.
-        """
+        """Look again for what was passed over of clusters left out; the rows of internal.states."""
         return ()
 
     def check_again(self, context: Context, cluster: str) -> None:

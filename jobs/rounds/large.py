@@ -90,9 +90,7 @@ _COMPARED = {
 _IS_OPENED, _MIN_ISR, _DIFFERS = "_is_opened", "_min_isr", "_differs"
 
 Times = dict[tuple[str, int, str], int]
-"""Key of a row of silver.partition_snapshots -> for how many partitions it stands
-(gold.news.TIMES).
-"""
+"""Key of a row of silver.partition_snapshots -> for how many partitions it stands (TIMES)."""
 
 
 @dataclass(frozen=True)
@@ -171,9 +169,7 @@ class LargePartitions:
         return [Commit(PARTITION_SNAPSHOTS, placed.repartition(PART), in_parts(parts))]
 
     def _narrowed(self, inputs: Inputs, partitions: DataFrame) -> Inputs:
-        """Leave out what is as before. The log's records are not compared: they name what
-        changes.
-        """
+        """Leave out what is as before, but nothing that the log names: its records are changes."""
         takes_ = [each for each in self._of.takes if not (each.is_large and each.log)]
         large = {each.cluster: each for each in takes_ if each.is_large}
         is_large = F.col("cluster").isin(list(large))
@@ -226,9 +222,7 @@ class LargePartitions:
         )
 
     def _parts(self, takes_: Iterable[Take], opened: Mapping[str, _Opened]) -> set[int]:
-        """The parts in which the live rows of partitions lie that the fold needs; see
-        _part_of_partition.
-        """
+        """The parts with live rows of partitions that the fold needs; see _part_of_partition."""
         parts: set[int] = set()
         for each in takes_:
             of, cut = opened.get(each.cluster), self._of.parts_before(each.cluster)
@@ -320,9 +314,7 @@ def _partitions_of_log(
     takes_: Sequence[Take],
     live: Mapping[Table, pa.Table],
 ) -> list[Rows]:
-    """Live rows of partitions of large clusters that records of the log need. `partitions`: all
-    live rows.
-    """
+    """Live rows of partitions of large clusters that records of the log need."""
     large = [each for each in takes_ if each.log and each.is_large]
     if not large:
         return []
@@ -381,9 +373,7 @@ def _opened(
 
 
 def _topics_of(opened: Mapping[str, _Opened]) -> pa.Table:
-    """cluster, topic, whether it is opened, and min.insync.replicas where that may have
-    changed.
-    """
+    """cluster, topic, whether it is opened, and min.insync.replicas if that may have changed."""
     rows: list[Row] = []
     for alias, each in opened.items():
         names = set(each.topics)
@@ -443,9 +433,7 @@ def _first(said: DataFrame, opened: _Opened) -> DataFrame:
 def _compared(
     said: DataFrame, topics: pa.Table, partitions: DataFrame, opened: Mapping[str, _Opened]
 ) -> DataFrame:
-    """Rows of bronze about topics, and keys of live partitions, that the fold has to see; packed,
-    with `cluster`.
-    """
+    """Rows of bronze about topics, and keys of partitions, that the fold has to see; packed."""
     cut = F.lit(1)
     for alias, each in opened.items():
         cut = F.when(F.col("cluster") == alias, each.take.parts).otherwise(cut)

@@ -1,6 +1,4 @@
-"""Live rows, those that a later round may still replace: kept in memory from round to round, since
-only rounds change them.
-"""
+"""Live rows, which a later round may replace: kept in memory, since only rounds change them."""
 
 import zlib
 from collections.abc import Iterable
@@ -17,9 +15,7 @@ from schemas.lake import Lake
 from schemas.table import PART, Table
 
 PARTS = 16
-"""Into how many parts the live rows of a table are cut, by the hash of an id. A round rewrites
-those with news.
-"""
+"""Live rows of a table are cut into so many parts, by the hash of an id."""
 
 KEPT_BYTES = 256 * 1024 * 1024
 """If more live rows than this are in memory after a round, the next round reads them again."""
@@ -67,9 +63,7 @@ class LiveRows:
         return self._lake.read_version(fixed_in or self._spark, table, version)
 
     def of(self, tables: Iterable[Table], parts: Iterable[int]) -> dict[Table, pa.Table]:
-        """The live rows of these parts. Parts that no round has asked for are read, table beside
-        table.
-        """
+        """The live rows of these parts. Parts not asked for before are read, side by side."""
         parts, tables = set(parts), list(tables)
         missing = [
             (table, more) for table in tables if (more := parts - self._parts.get(table, set()))

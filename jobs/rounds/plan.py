@@ -103,9 +103,7 @@ def steps_of(
 
 
 def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str]) -> Step | None:
-    """The step by which another writer has taken over one of `histories`, among those after the
-    writer's own last.
-    """
+    """The step after a writer's own last by which another one has taken over a history."""
     started = (each for each in steps if each.step == "started" and each.writer != writer)
     return next((each for each in started if each.histories.intersection(histories)), None)
 
@@ -147,9 +145,7 @@ class Rounds:
         self.lost = [(step, lost[step.round]) for step in steps_of(steps, lost, self.histories)]
 
     def plan(self, takes: Takes, now: datetime) -> Step:
-        """Say what a new round takes. Raises OvertakenError where another job makes one of the
-        histories now.
-        """
+        """Say what a round takes. Raises OvertakenError where another job makes a history now."""
         step, before = self._add("planned", takes, now)
         if (other := overtaken_by(before, self.writer, self.histories)) is not None:
             raise OvertakenError(
@@ -188,9 +184,7 @@ class Rounds:
         return any(version is not None for version in found)
 
     def _add(self, kind: str, takes: Takes, at: datetime) -> tuple[Step, list[Step]]:
-        """Append a step under the next number that nobody has; returns it, and the steps since this
-        job's last.
-        """
+        """Append a step under the next free number; returns it, and the steps since the last."""
         number = self._last + 1
         while True:
             step = Step(number, kind, self.histories, self.writer, takes)

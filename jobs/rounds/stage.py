@@ -36,9 +36,7 @@ BATCH = 10_000
 """Rows that are handed back at a time."""
 
 SENT_BYTES = 16 * 1024 * 1024
-"""Rows of up to so many bytes are sent to a task as a part of it. Spark serializes tasks in
-memory.
-"""
+"""Up to so many bytes of rows are sent as a part of a task, which Spark serializes in memory."""
 
 
 def ddl(table: Table, names: Iterable[str] = ()) -> str:
@@ -61,9 +59,7 @@ def struct_of(table: Table, names: tuple[str, ...] = ()) -> pa.StructType:
 
 
 def column_of(table: Table) -> str:
-    """The column in which packed rows of a table travel. A dot in its name would have to be quoted
-    everywhere.
-    """
+    """The column in which packed rows of a table travel. A dot in it would have to be quoted."""
     return table.full_name.replace(".", "__")
 
 
@@ -81,9 +77,7 @@ def packed(
     key: Sequence[str] = ("cluster",),
     names: Sequence[str] | None = None,
 ) -> DataFrame:
-    """`rows` of a table as one column beside the key: the columns that writers give values for, or
-    `names`.
-    """
+    """`rows` of a table as one column beside the key: those of its columns, or of `names`."""
     return rows.select(
         *key, F.array(F.struct(*(names or table.column_names))).alias(column_of(table))
     )
@@ -95,9 +89,7 @@ def side_by_side(parts: Iterable[DataFrame]) -> DataFrame:
 
 
 def unpacked(rows: DataFrame, table: Table, *key: str) -> DataFrame:
-    """The rows of one table out of rows that lie side by side, beside columns of the key that they
-    do not have.
-    """
+    """The rows of one table out of rows that lie side by side, beside columns of the key."""
     if column_of(table) not in rows.columns:
         return rows.sparkSession.createDataFrame([], ddl(table))
     of_table = rows.where(F.col(column_of(table)).isNotNull())
@@ -185,9 +177,7 @@ _BROKEN = re.compile(rf"{re.escape(_MARK)} cluster ([\w.-]+): (.+)")
 
 
 class FoldError(KafkaMetadataHistoryError, RuntimeError):
-    """Raised where the fold of one cluster fails. One line, which names it: text alone comes from a
-    worker to Spark.
-    """
+    """Raised where a cluster's fold fails. One line, which names it: Spark keeps text alone."""
 
 
 @contextmanager
@@ -208,18 +198,14 @@ def failing_as(cluster: str) -> Iterator[None]:
 
 
 def broken_cluster(error: Exception) -> tuple[str, str] | None:
-    """The alias of the cluster whose fold has failed, and why, by the error of a round; None where
-    none has.
-    """
+    """The alias of the cluster whose fold has failed, and why, by the error of a round, or None."""
     found = _BROKEN.search(java_text(error))
     return None if found is None else (found[1], found[2].strip())
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Fold many rows without Python's collector: it would look through all again and again, and
-    finds nothing.
-    """
+    """Fold many rows without Python's collector: it would look through all, and finds nothing."""
     gc.disable()
     try:
         yield

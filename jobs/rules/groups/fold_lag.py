@@ -45,9 +45,7 @@ def fold(
     before: Mapping[ClusterKey, Visit | None],
     at: datetime,
 ) -> Mapping[str, Sequence[Row]]:
-    """The rows of the groups of one alias in one part. `visits`: that are new; `before`: the last
-    one before them.
-    """
+    """The rows of an alias's groups in one part. `visits`: new ones; `before`: the last before."""
     made: dict[str, list[Row]] = {table.full_name: [] for table in (*LAG_TABLES, LAG_STATES)}
     answers = said.get(METADATA_POLLS.full_name)
     for cluster, of_cluster in visits.items():
