@@ -17,13 +17,14 @@ from metadata_source.outcomes import FAILED, put_off
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metadata_source.addresses import Address
     from metadata_source.brokers import Brokers
     from metadata_source.enrichment import Subject
     from metadata_source.errors import PollError
     from metadata_source.groups import Coordinated
     from metadata_source.options import Cluster
     from metadata_source.questions import Question
-    from metadata_source.transport import Address, Connection
+    from metadata_source.transport import Connection
 
 
 class Visitor:

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from metadata_source.addresses import Address, format_address
 from metadata_source.errors import ErrorKind, PollError, Retry
-from metadata_source.transport import Address, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

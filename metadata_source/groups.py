@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, T
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
+from metadata_source.addresses import format_address
 from metadata_source.errors import PollError
 from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.messages import (
@@ -43,12 +44,11 @@ from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.values import uuid_text
 from metadata_source.questions import Question, TopicQuestion, check
 from metadata_source.threads import side_by_side
-from metadata_source.transport import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from metadata_source.transport import Address
+    from metadata_source.addresses import Address
 
     _Tell: TypeAlias = Callable[
         ["Visits", "Broker", str | None, Sequence[str], "Time"], Iterator[tuple[str, "Values"]]

@@ -36,11 +36,11 @@ from metadata_source.text import counted, text_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from metadata_source.addresses import Address
     from metadata_source.client_file import ClientFile
     from metadata_source.options import Cluster, Options, TopicFilter
     from metadata_source.poll import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.transport import Address
 
 TOPICS: Final = "brokers, topics, partitions"
 """The feature without which nothing is recorded."""

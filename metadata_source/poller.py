@@ -14,8 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from metadata_source import questions
+from metadata_source.addresses import Address, format_address
 from metadata_source.answer_lock import answer_lock, is_small
 from metadata_source.asking import Asking, Visitor
+from metadata_source.broker_errors import error_name
 from metadata_source.brokers import AVOIDED_MAX_S, BEHIND_S, Brokers
 from metadata_source.clock import CLOCK
 from metadata_source.connections import Connections
@@ -27,7 +29,6 @@ from metadata_source.options.readers import METADATA_VERSIONS
 from metadata_source.poll import Poll, Witness
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
-from metadata_source.transport import Address, error_name, format_address
 from metadata_source.waiting import read_by
 from metadata_source.witnesses import Inquiry, Known
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.addresses import Address, format_address
 from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.images import SAME, Age, Difference, difference, with_topics
 from metadata_source.poll import Witness
-from metadata_source.transport import Address, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

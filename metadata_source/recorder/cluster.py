@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from metadata_source.addresses import Address
     from metadata_source.enrichment import Answer, Subject
     from metadata_source.options import Cluster, Options, Polling
     from metadata_source.pseudonyms import Pseudonyms
-    from metadata_source.transport import Address
 
 _LOG: Final = logging.getLogger(__name__)
 _OF_CHANGES: Final = ("reassignments", "configs")

@@ -17,12 +17,13 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 import metadata_source
 from metadata_source import groups, questions
 from metadata_source.errors import PollError
+from metadata_source.features import features_request
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic.watcher import Led, LogWatcher
 from metadata_source.poller import Poller
 from metadata_source.probes import Prober
 from metadata_source.questions import FetchFrom, Question, TopicQuestion
-from metadata_source.transport import Connection, _RawRequest
+from metadata_source.raw_requests import RawRequest
 
 CLIENT = "kafka-metadata-history"
 CORRELATION = 7
@@ -71,7 +72,7 @@ class _Wire:
         deadline: float,
         with_features: bool = False,
     ) -> Any:
-        self.ask(_RawRequest(api_key, version, body, flexible), deadline)
+        self.ask(RawRequest(api_key, version, body, flexible), deadline)
 
     def ask(self, request: Any, deadline: float) -> Any:
         request.with_header(CORRELATION, CLIENT)
@@ -336,17 +337,13 @@ def _of_connections() -> list[Asked]:
     (kafka/net/connection.py).
     """
 
-    class Features(Connection):
-        def __init__(self, version: int) -> None:
-            self.api_versions = {ApiVersionsRequest.API_KEY: (0, version)}
-
     software = {
         "clientSoftwareName": CLIENT,
         "clientSoftwareVersion": "0",
         "clusterId": None,
         "nodeId": -1,
     }
-    last = ApiVersionsRequest.max_version
+    key, last = ApiVersionsRequest.API_KEY, ApiVersionsRequest.max_version
     library = {"client_software_name": "kafka-python", "client_software_version": "3"}
     its_own = {
         "clientSoftwareName": "kafka-python",
@@ -364,8 +361,8 @@ def _of_connections() -> list[Asked]:
     }
     return [
         Asked(
-            (ApiVersionsRequest.API_KEY, 0, last),
-            lambda wire, version: wire.ask(Features(version)._features_request(), 0.0),
+            (key, 0, last),
+            lambda wire, version: wire.ask(features_request({key: (0, version)}), 0.0),
             software,
         ),
         *(
@@ -394,11 +391,11 @@ ASKED: dict[str, list[Asked]] = {
     **_of_groups(),
     "watcher._ends_of_epochs": [_of_watcher()],
     "probes._groups": _of_probes(),
-    "transport._features_request": _of_connections(),
+    "features.features_request": _of_connections(),
 }
 """By the function of the product that makes them, `module.function`."""
 
-_MAKERS = frozenset({"Question", "TopicQuestion", "_RawRequest"})
+_MAKERS = frozenset({"Question", "TopicQuestion", "RawRequest"})
 _NOT_ASKED = frozenset(
     {"questions.body", "transport.begin", "transport.request", "tokens._granted"}
 )

@@ -16,20 +16,22 @@ from uuid import UUID
 from kafka.protocol.admin import DescribeQuorumRequest
 
 from metadata_source import questions
+from metadata_source.addresses import format_address
+from metadata_source.broker_errors import error_name
 from metadata_source.connections import Connections
 from metadata_source.errors import ClusterLogError, PollError, Retry
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.logs.cluster.places import SnapshotId
 from metadata_source.messages import FetchSnapshotRequest
 from metadata_source.questions import CONSUMER, DENIED, FetchFrom, Question, fetch
-from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from metadata_source.addresses import Address
     from metadata_source.logs.pace import Pace
     from metadata_source.options import Cluster
-    from metadata_source.transport import Address, Connection
+    from metadata_source.transport import Connection
 
 TOPIC: Final = "__cluster_metadata"
 _TOPIC_ID: Final = UUID(int=1)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from metadata_source import questions
+from metadata_source.addresses import format_address
+from metadata_source.broker_errors import error_name
 from metadata_source.errors import LogError, PollError
 from metadata_source.facts import TRUSTED_EPOCHS_VERSION
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
@@ -31,7 +33,6 @@ from metadata_source.questions import (
     read_probe,
 )
 from metadata_source.threads import side_by_side
-from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from metadata_source.addresses import Address
     from metadata_source.lineage import Lineage
     from metadata_source.logs.topic.places import Place
     from metadata_source.options import Cluster
-    from metadata_source.transport import Address
 
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
