@@ -15,7 +15,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 import metadata_source
-from metadata_source import groups, questions
+from metadata_source import group_descriptions, groups, questions
 from metadata_source.errors import PollError
 from metadata_source.features import features_request
 from metadata_source.logs.cluster import controllers
@@ -24,6 +24,7 @@ from metadata_source.poller import Poller
 from metadata_source.probes import Prober
 from metadata_source.questions import FetchFrom, Question, TopicQuestion
 from metadata_source.raw_requests import RawRequest
+from metadata_source.visits import Broker, Time
 
 CLIENT = "kafka-metadata-history"
 CORRELATION = 7
@@ -273,9 +274,9 @@ def _admin() -> dict[str, list[Asked]]:
 
 
 def _of_groups() -> dict[str, list[Asked]]:
-    visits, broker, ids = _Questions(), groups.Broker(1, _ADDRESS), ["g", "grüppe"]
+    visits, broker, ids = _Questions(), Broker(1, _ADDRESS), ["g", "grüppe"]
     for type_ in ("classic", "consumer", "share", "streams"):
-        list(groups._describe(visits, broker, type_, ids, groups.Time(60.0, float("inf"))))
+        list(group_descriptions.describe(visits, broker, type_, ids, Time(60.0, float("inf"))))
     asked = {"includeAuthorizedOperations": False, "includeTopologyDescription": False}
     described = [
         _by_question(each, **asked, **({"groups": ids} if not place else {"groupIds": ids}))
@@ -293,10 +294,10 @@ def _of_groups() -> dict[str, list[Asked]]:
 
     lists = Lists()
     with contextlib.suppress(PollError):
-        groups._account(lists, broker, groups.Time(60.0, float("inf")), None)
+        groups._account(lists, broker, Time(60.0, float("inf")), None)
     (listed,) = lists.asked
     return {
-        "groups._describe": described,
+        "group_descriptions.describe": described,
         "groups._account": [_by_question(listed, statesFilter=[], typesFilter=[])],
     }
 
