@@ -40,7 +40,7 @@ from metadata_source.logs.topic.places import Span
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -10,7 +10,7 @@ are.
 A body is given up as soon as something about it is not usual: a varint of more than three bytes,
 tagged fields that do not ascend, more entries than nearly all others have, and whatever is wrong.
 The exact reader then reads it, and says what it finds. So the rules of the encoding stand in
-`wire`, and what is read here was read as it would have read it.
+`encoding`, and what is read here was read as it would have read it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.errors import ProtocolError
-from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
-from metadata_source.protocol.values import read_values
-from metadata_source.protocol.vectors import clipped, contents, slices, varints, view
-from metadata_source.protocol.wire import (
+from metadata_source.protocol.encoding import (
     FIXED_BYTES,
     MAX_STRING,
     NULL,
@@ -34,6 +31,9 @@ from metadata_source.protocol.wire import (
     minimum_size,
     primitive_length,
 )
+from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
+from metadata_source.protocol.values import read_values
+from metadata_source.protocol.vectors import clipped, contents, slices, varints, view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 from metadata_source.columns.group_log import ASSIGNMENTS, SUBSCRIPTIONS
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.batches import arrow_type, read_batch, scattered
+from metadata_source.protocol.encoding import NULL
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.shapes import fields_of, shaped
 from metadata_source.protocol.values import read_values
 from metadata_source.protocol.vectors import leading_int16s
-from metadata_source.protocol.wire import NULL
 
 if TYPE_CHECKING:
     from metadata_source.protocol.spec import Message

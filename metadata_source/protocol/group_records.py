@@ -34,11 +34,11 @@ from metadata_source.protocol.consumer_protocol import (
     read_assignments,
     read_subscriptions,
 )
+from metadata_source.protocol.encoding import NULL
 from metadata_source.protocol.group_specs import COMMIT_TYPES, OFFSET_COMMIT, RECORD_TYPES
 from metadata_source.protocol.rows import Rows
 from metadata_source.protocol.shapes import each_entry, fields_of, filled, without
 from metadata_source.protocol.vectors import leading_int16s
-from metadata_source.protocol.wire import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,7 @@ count says; so, by induction, the exact reader would have read the same.
 
 Whatever is not of the usual shape (a list of more than 126 nodes, no replicas, more in-sync
 replicas than replicas, none of them although there is a leader, a partition number of 2^16 or a
-leader epoch of 2^24, tagged fields) and whatever is wrong ends in None: the exact reader (`wire`)
+leader epoch of 2^24, tagged fields) and whatever is wrong ends in None: the exact reader (`exact`)
 then reads the body, and reports what it finds.
 """
 
@@ -20,16 +20,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.protocol.encoding import FIXED_BYTES, MAX_STRING
 from metadata_source.protocol.spec import METADATA_RESPONSE, PARTITION, TOPIC, Array, Primitive
 from metadata_source.protocol.vectors import Bytes, Flags, Positions, clipped, slices, varints, view
-from metadata_source.protocol.wire import FIXED_BYTES, MAX_STRING, Columns
+
+if TYPE_CHECKING:
+    from metadata_source.protocol.exact import Columns
 
 _WINDOW = 1 << 18
 # of a loop that usual bodies go through a few times, and only bodies made to take time go through

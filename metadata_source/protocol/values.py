@@ -2,7 +2,7 @@
 `write_message` takes them.
 
 For messages that are small or have structs within structs; large ones of one shape go into columns
-(`wire.Reader`).
+(`exact.Reader`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import base64
 from functools import lru_cache
 from typing import Any
 
+from metadata_source.protocol.encoding import NULL
+from metadata_source.protocol.exact import Cursor
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
-from metadata_source.protocol.wire import NULL, Cursor
 
 
 def read_values(

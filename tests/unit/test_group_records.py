@@ -27,7 +27,7 @@ from metadata_source.protocol.group_specs import (
     SUBSCRIPTION,
 )
 from metadata_source.protocol.values import read_values
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from schemas.bronze import GROUP_LOG, GROUP_LOG_DECODED, GROUP_LOG_RECORD
 from tests import group_messages
 from tests.group_messages import decoded, expected, key_bytes, records, redpanda_member, value_bytes

@@ -24,7 +24,7 @@ from metadata_source.logs.topic.watcher import Led
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import OFFSET_COMMIT
 from metadata_source.protocol.offset_commits import read_values
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests.group_messages import key_bytes, redpanda_member, value_bytes
 from tests.record_batches import CODECS, Batch, Record, batch_bytes
 from tests.support.examples import examples

@@ -16,7 +16,7 @@ from metadata_source.look import report
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests.metadata_messages import NOT_ASKED_FOR
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import START, Answer

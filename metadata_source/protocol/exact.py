@@ -1,14 +1,8 @@
-"""Any message of the tables, read into columns or written from values, one field after the other.
+"""Any message of the tables, read into columns, one field after the other.
 
-This is the exact reader: it knows every rule of the encoding and says where bytes break one. `runs`
-is faster for topics of the usual shape and leaves everything else to this one. `values` reads by
-the same rules into values, also what has no columns.
-
-Strings, bytes and arrays before flexible versions: a signed length, -1 for null. From them on
-(KIP-482): an unsigned varint of length + 1, 0 for null, and after each struct a section of tagged
-fields, of which those that the table does not have are skipped. A struct that may be null begins
-with a byte, negative for null; among tagged fields with an unsigned varint, 0 for null. A boolean
-is true for every byte but 0, as in Kafka's own reader (``Readable.readByte() != 0``).
+This is the exact reader: it knows every rule of the encoding (`encoding`) and says where bytes
+break one. `runs` is faster for topics of the usual shape and leaves everything else to this one.
+`values` reads by the same rules into values, also what has no columns.
 
 What Kafka's reader lets pass and is an error here, since the bytes are then not what they should
 be: varints with more bytes than they need, negative lengths other than -1, strings that are not
@@ -21,82 +15,47 @@ import math
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from metadata_source.errors import ProtocolError, TooSlowError
+from metadata_source.protocol.encoding import (
+    FIXED_BYTES,
+    LENGTH_BYTES,
+    MAX_STRING,
+    NULL,
+    array_length,
+    check_version,
+    minimum_size,
+    primitive_length,
+)
 from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
 
-#: Columns by the field's path without indices (``topics.partitions.leader_id``). An array's own
-#: column holds its lengths, -1 for null; the entries of an array of primitives are in the column
-#: ``<path>.item``.
 Columns = dict[str, Any]
+"""Columns by the field's path without indices (``topics.partitions.leader_id``).
 
-#: Called with (path, first byte, byte after the last, value) for each value read. For an array of
-#: structs the value is the range of its indices, for a section of tagged fields how many there are.
+An array's own column holds its lengths, -1 for null; the entries of an array of primitives are in
+the column ``<path>.item``.
+"""
+
 OnValue = Callable[[str, int, int, Any], None]
+"""Called with path, first byte, byte after the last, and value for each value read.
 
-NULL = -1
-MAX_STRING = 0x7FFF
-FIXED_BYTES = {
-    Primitive.BOOL: 1,
-    Primitive.INT8: 1,
-    Primitive.INT16: 2,
-    Primitive.UINT16: 2,
-    Primitive.INT32: 4,
-    Primitive.INT64: 8,
-    Primitive.UUID: 16,
-}
-INT_TYPECODES = {
+For an array of structs the value is the range of its indices, for a section of tagged fields how
+many there are.
+"""
+
+_INT_TYPECODES = {
     Primitive.INT8: "b",
     Primitive.INT16: "h",
     Primitive.UINT16: "H",
     Primitive.INT32: "i",
     Primitive.INT64: "q",
 }
-_TYPECODES = INT_TYPECODES | {Primitive.BOOL: "b"}
-_LENGTH_BYTES = {Length.COMPACT: 1, Length.INT16: 2, Length.INT32: 4}
+_TYPECODES = _INT_TYPECODES | {Primitive.BOOL: "b"}
 _SHOWN_BYTES = 16
 _ENTRIES_UNTIMED = 256
-
-
-@lru_cache(maxsize=256)
-def minimum_size(kind: Primitive | Array | Struct, version: int, *, flexible: bool) -> int:
-    """Return the fewest bytes that a value of this type can take: what a count of such values is
-    checked against.
-    """
-    if isinstance(kind, Array):
-        return _LENGTH_BYTES[array_length(kind, flexible=flexible)]
-    if isinstance(kind, Struct):
-        fields = sum(
-            1
-            if isinstance(each.type, Struct) and each.nullable_in(version)
-            else minimum_size(each.type, version, flexible=flexible)
-            for each in kind.in_version(version)
-        )
-        return fields + (flexible and kind.tagged)
-    if kind is Primitive.STRING or kind is Primitive.BYTES:
-        return _LENGTH_BYTES[primitive_length(kind, flexible=flexible)]
-    return FIXED_BYTES[kind]
-
-
-def array_length(kind: Array, *, flexible: bool) -> Length:
-    """Return how the length of this array is written."""
-    return kind.length or (Length.COMPACT if flexible else Length.INT32)
-
-
-def primitive_length(kind: Primitive, *, flexible: bool) -> Length:
-    """Return how the length of a string, or of bytes, is written."""
-    if flexible:
-        return Length.COMPACT
-    return Length.INT16 if kind is Primitive.STRING else Length.INT32
-
-
-def check_version(message: Message, version: int) -> None:
-    """Raise ValueError for a version that the table does not have."""
-    if not 0 <= version <= message.last_version:
-        raise ValueError(f"{message.name} has versions 0 to {message.last_version}, not {version}")
 
 
 class Cursor:
@@ -147,7 +106,7 @@ class Cursor:
         """Read the entries of an array: into an array of integers where they are that, else into a
         list.
         """
-        typecode = INT_TYPECODES.get(kind)
+        typecode = _INT_TYPECODES.get(kind)
         if typecode is None:
             return [self._read_primitive(kind, nullable=False) for _ in self._entries(count)]
         values = array(typecode, self._take(FIXED_BYTES[kind] * max(count, 0)))
@@ -164,7 +123,7 @@ class Cursor:
                     at,
                     message=self.message.name,
                     version=self.version,
-                    path=self._path_text(),
+                    path=path_text(self._path),
                     offset=self.position,
                 )
             yield index
@@ -224,7 +183,7 @@ class Cursor:
         start = self.position
         if length is Length.COMPACT:
             return self._read_varint() - 1
-        value = int.from_bytes(self._take(_LENGTH_BYTES[length]), signed=True)
+        value = int.from_bytes(self._take(LENGTH_BYTES[length]), signed=True)
         if value < NULL:
             raise self._error(start, f"{of} of negative length {value}")
         return value
@@ -282,10 +241,6 @@ class Cursor:
     def _left(self) -> int:
         return len(self.body) - self.position
 
-    def _path_text(self) -> str:
-        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self._path)
-        return "".join(parts).removeprefix(".")
-
     def _error(self, offset: int, problem: str, end: int | None = None) -> ProtocolError:
         """Return the error for what was read from `offset` to `end` (the position, unless
         given).
@@ -298,9 +253,15 @@ class Cursor:
             problem,
             message=self.message.name,
             version=self.version,
-            path=self._path_text(),
+            path=path_text(self._path),
             offset=offset,
         )
+
+
+def path_text(path: Sequence[str | int]) -> str:
+    """Return a field's path, such as ``topics[3].partitions[17].isr_nodes``."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).removeprefix(".")
 
 
 class Reader(Cursor):
@@ -410,109 +371,9 @@ class Reader(Cursor):
 
     def _tell(self, start: int, value: Any) -> None:
         if self._on_value is not None:
-            self._on_value(self._path_text(), start, self.position, value)
+            self._on_value(path_text(self._path), start, self.position, value)
 
 
 @lru_cache(maxsize=256)
 def _keys(struct: Struct, prefix: str, version: int) -> tuple[tuple[Field, str], ...]:
     return tuple((each, f"{prefix}.{each.name}") for each in struct.in_version(version))
-
-
-def write_message(message: Message, version: int, values: Mapping[str, Any]) -> bytes:
-    """Return the body for `values` (by field name; structs as mappings, arrays as sequences).
-    Fields that the version lacks are left out.
-
-    So are tagged fields whose value is their default, or not given.
-    """
-    check_version(message, version)
-    flexible = message.flexible(version)
-    out = bytearray()
-    _write_struct(out, message.body, version, values, flexible=flexible)
-    return bytes(out)
-
-
-def _write_struct(
-    out: bytearray, struct: Struct, version: int, values: Mapping[str, Any], *, flexible: bool
-) -> None:
-    for each in struct.in_version(version):
-        value = _allowed(each, values[each.name], version)
-        if isinstance(each.type, Struct) and each.nullable_in(version):
-            out += (1 if value is not None else NULL).to_bytes(1, signed=True)
-        if not isinstance(each.type, Struct) or value is not None:
-            _write_value(out, each.type, version, value, flexible=flexible)
-    if flexible and struct.tagged:
-        _write_tagged_fields(out, struct, version, values)
-
-
-def _allowed(each: Field, value: Any, version: int) -> Any:
-    if value is None and not each.nullable_in(version):
-        raise ValueError(f"{each.name} cannot be null in version {version}")
-    return value
-
-
-def _write_tagged_fields(
-    out: bytearray, struct: Struct, version: int, values: Mapping[str, Any]
-) -> None:
-    given = {
-        tag: (each, _allowed(each, values[each.name], version))
-        for tag, each in struct.tagged_in(version).items()
-        if values.get(each.name, each.default) != each.default
-    }
-    _write_varint(out, len(given))
-    for tag, (each, value) in given.items():
-        content = bytearray()
-        if isinstance(each.type, Struct) and each.nullable_in(version):
-            _write_varint(content, int(value is not None))
-        if not isinstance(each.type, Struct) or value is not None:
-            _write_value(content, each.type, version, value, flexible=True)
-        _write_varint(out, tag)
-        _write_varint(out, len(content))
-        out += content
-
-
-def _write_value(
-    out: bytearray, kind: Primitive | Array | Struct, version: int, value: Any, *, flexible: bool
-) -> None:
-    if isinstance(kind, Struct):
-        _write_struct(out, kind, version, value, flexible=flexible)
-    elif isinstance(kind, Array):
-        _write_length(
-            out, array_length(kind, flexible=flexible), NULL if value is None else len(value)
-        )
-        for entry in value or ():
-            _write_value(out, kind.of, version, entry, flexible=flexible)
-    else:
-        _write_primitive(out, kind, value, flexible=flexible)
-
-
-def _write_primitive(out: bytearray, kind: Primitive, value: Any, *, flexible: bool) -> None:
-    if kind is Primitive.STRING or kind is Primitive.BYTES:
-        content = value.encode() if isinstance(value, str) else value or b""
-        if kind is Primitive.STRING and len(content) > MAX_STRING:
-            raise ValueError(
-                f"a string of {len(content)} bytes, but {MAX_STRING} is the most: {value[:40]!r}..."
-            )
-        _write_length(
-            out, primitive_length(kind, flexible=flexible), NULL if value is None else len(content)
-        )
-        out += content
-    elif kind is Primitive.UUID:
-        out += value
-    elif kind is Primitive.BOOL:
-        out.append(bool(value))
-    else:
-        out += value.to_bytes(FIXED_BYTES[kind], signed=kind is not Primitive.UINT16)
-
-
-def _write_length(out: bytearray, length: Length, value: int) -> None:
-    if length is Length.COMPACT:
-        _write_varint(out, value + 1)
-    else:
-        out += value.to_bytes(_LENGTH_BYTES[length], signed=True)
-
-
-def _write_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
