@@ -29,8 +29,8 @@ from metadata_source.messages import (
 )
 from metadata_source.outcomes import failed, outcome_of
 from metadata_source.protocol.consumer_protocol import PROTOCOL_TYPE, read_one
+from metadata_source.protocol.dicts import uuid_text
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
-from metadata_source.protocol.values import uuid_text
 from metadata_source.questions import Question, check
 
 if TYPE_CHECKING:

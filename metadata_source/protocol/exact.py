@@ -1,8 +1,8 @@
 """Any message of the tables, read into columns, one field after the other.
 
 This is the exact reader: it knows every rule of the encoding (`encoding`) and says where bytes
-break one. `runs` is faster for topics of the usual shape and leaves everything else to this one.
-`values` reads by the same rules into values, also what has no columns.
+break one. `metadata_fast` is faster for topics of the usual shape, and leaves everything else to
+this one. `dicts` reads by the same rules into dicts, also what has no columns.
 
 What Kafka's reader lets pass and is an error here, since the bytes are then not what they should
 be: varints with more bytes than they need, negative lengths other than -1, strings that are not

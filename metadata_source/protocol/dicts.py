@@ -1,5 +1,4 @@
-"""Any message of the tables, read into values: mappings, lists and plain Python values, as
-`write_message` takes them.
+"""Any message of the tables, read into dicts and lists, as `write_message` takes them.
 
 For messages that are small or have structs within structs; large ones of one shape go into columns
 (`exact.Reader`).

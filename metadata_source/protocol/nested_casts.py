@@ -19,7 +19,7 @@ def fields_of(structs: pa.StructArray) -> Fields:
     return {field.name: structs.field(field.name) for field in structs.type}
 
 
-def shaped(found: pa.Array | Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+def cast_nested(found: pa.Array | Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
     """Return values in another type: structs by the names of fields, where they lack one it is
     null, and 16 bytes as UUID's text.
 
@@ -49,7 +49,7 @@ def each_entry(
     """Return lists of another type, whose entries are what `change` makes of the entries of all
     lists.
     """
-    entries = shaped(change(lists.values), kind.value_type)
+    entries = cast_nested(change(lists.values), kind.value_type)
     return pa.ListArray.from_arrays(lists.offsets, entries, type=kind, mask=lists.is_null())
 
 
@@ -69,7 +69,7 @@ def _struct(
 ) -> pa.StructArray:
     length = len(next(iter(fields.values())))
     children = [
-        shaped(fields[field.name], field.type)
+        cast_nested(fields[field.name], field.type)
         if field.name in fields
         else pa.nulls(length, field.type)
         for field in kind

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from metadata_source.protocol.batches import scattered
-from metadata_source.protocol.shapes import shaped
+from metadata_source.protocol.columnar import scattered
+from metadata_source.protocol.nested_casts import cast_nested
 
 if TYPE_CHECKING:
-    from metadata_source.protocol.shapes import Fields
+    from metadata_source.protocol.nested_casts import Fields
     from metadata_source.protocol.vectors import Positions
 
 ERROR: Final = pa.field("error", pa.string())
 
 
-class Rows:
-    """Rows of a schema that has the column `ERROR`. A column is null where nothing was put."""
+class RowBuilder:
+    """Makes rows of a schema that has the column `ERROR`; a column is null where nothing is put."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -31,8 +31,8 @@ class Rows:
         """By row."""
 
     def put(self, column: str, rows: Positions, found: pa.Array | Fields) -> None:
-        """Put values into a column, one for each of the rows, in its type as `shaped` makes it."""
-        self._pieces[column].append((rows, shaped(found, self._schema.field(column).type)))
+        """Put values into a column, one for each of the rows, cast to its type (`cast_nested`)."""
+        self._pieces[column].append((rows, cast_nested(found, self._schema.field(column).type)))
 
     def fail(self, rows: Positions, error: str) -> None:
         """Give rows the same error, in place of any that they have."""

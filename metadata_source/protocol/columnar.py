@@ -1,7 +1,7 @@
 """Many bodies of one message and version, read side by side: bytes in, one Arrow array of structs
 out, one row a body.
 
-The exact reader (`values`) takes a step in Python for each field of each body. Here a step is a few
+The exact reader (`dicts`) takes a step in Python for each field of each body. Here a step is a few
 NumPy operations on the same field of all bodies: each has a cursor, and a field moves all cursors
 at once. What a field says is made into Arrow afterwards, and only if it is wanted: entries of an
 array are found by going past one after the other, then all entries of all bodies are read as bodies
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.errors import ProtocolError
+from metadata_source.protocol.dicts import read_values
 from metadata_source.protocol.encoding import (
     FIXED_BYTES,
     MAX_STRING,
@@ -32,13 +33,12 @@ from metadata_source.protocol.encoding import (
     primitive_length,
 )
 from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
-from metadata_source.protocol.values import read_values
 from metadata_source.protocol.vectors import clipped, contents, slices, varints, view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metadata_source.protocol.vectors import Flags, Positions
+    from metadata_source.protocol.vectors import Bytes, Flags, Positions
 
     Build = Callable[[], pa.Array]
     """Makes what was gone past into Arrow, one row a cursor."""
@@ -213,19 +213,7 @@ class _Walk:
     def _fixed(self, kind: Primitive, rows: Positions, at: Positions) -> tuple[Build, Positions]:
         good = at + FIXED_BYTES[kind] <= self.limits[rows]
         self.expect(rows, good)
-        return lambda: self._numbers(kind, at), at + FIXED_BYTES[kind] * good
-
-    def _numbers(self, kind: Primitive, at: Positions) -> pa.Array:
-        if kind is Primitive.UUID:
-            ids = view(self.data, "V16")[at].tobytes()
-            return pa.FixedSizeBinaryArray.from_buffers(
-                _ARROW[kind], len(at), [None, pa.py_buffer(ids)]
-            )
-        if kind is Primitive.BOOL:
-            return pa.array(self.data[at] != 0)
-        sign = "u" if kind is Primitive.UINT16 else "i"
-        size = FIXED_BYTES[kind]
-        return pa.array(view(self.data, f">{sign}{size}")[at].astype(f"{sign}{size}"))
+        return lambda: _numbers(self.data, kind, at), at + FIXED_BYTES[kind] * good
 
     def _slice(
         self, kind: Primitive, rows: Positions, at: Positions, *, nullable: bool
@@ -366,6 +354,20 @@ class _Walk:
         good &= after <= self.limits[rows]
         self.expect(rows, good)
         return values * good, np.where(good, after, at)
+
+
+def _numbers(data: Bytes, kind: Primitive, at: Positions) -> pa.Array:
+    """Return the values of a fixed size that begin there."""
+    if kind is Primitive.UUID:
+        ids = view(data, "V16")[at].tobytes()
+        return pa.FixedSizeBinaryArray.from_buffers(
+            _ARROW[kind], len(at), [None, pa.py_buffer(ids)]
+        )
+    if kind is Primitive.BOOL:
+        return pa.array(data[at] != 0)
+    sign = "u" if kind is Primitive.UINT16 else "i"
+    size = FIXED_BYTES[kind]
+    return pa.array(view(data, f">{sign}{size}")[at].astype(f"{sign}{size}"))
 
 
 def _equally_spaced(first: Positions, counts: Positions, size: int) -> tuple[Positions, Positions]:
