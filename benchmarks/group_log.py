@@ -36,7 +36,7 @@ from benchmarks.aims import aim
 from local_cluster import LocalCluster
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.group.log import GroupLog
-from metadata_source.logs.topic.places import Span
+from metadata_source.logs.topic.positions import Span
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION

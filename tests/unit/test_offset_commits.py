@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from metadata_source.logs.group import commits as commits_module
 from metadata_source.logs.group.commits import Commits
 from metadata_source.logs.topic import log as topic_log
-from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.positions import Log, Span
 from metadata_source.logs.topic.reader import Reading
 from metadata_source.logs.topic.watcher import Led
 from metadata_source.options import parse_group_log

@@ -238,7 +238,7 @@ class Commits:
 
     def _bounds(self, records: Records, is_commit: Flags) -> Positions:
         """Return where records of groups are that have commits: the group's number times one more
-        than there are records, plus the record's place.
+        than there are records, plus the record's position.
         """
         at = np.flatnonzero(~is_commit & ~records.is_control)
         if not len(at) or not self._groups:

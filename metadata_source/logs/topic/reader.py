@@ -18,7 +18,7 @@ from metadata_source.broker_errors import error_name
 from metadata_source.errors import LogError, PollError, Retry
 from metadata_source.facts import TOPIC_AUTHORIZATION_FAILED
 from metadata_source.logs.topic.batches import Unreadable, read_answers
-from metadata_source.logs.topic.places import is_remade
+from metadata_source.logs.topic.positions import is_remade
 from metadata_source.threads import side_by_side
 from metadata_source.waiting import read_by
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from metadata_source.addresses import Address
     from metadata_source.logs.topic.batches import Answered
-    from metadata_source.logs.topic.places import Log, Span
+    from metadata_source.logs.topic.positions import Log, Span
     from metadata_source.logs.topic.watcher import Led, LogWatcher
     from metadata_source.protocol.vectors import Flags, Positions
 

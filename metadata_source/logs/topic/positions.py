@@ -1,9 +1,10 @@
 """How far a stream has come with each cluster's log, and what it is to read next. Nothing here asks
 Kafka.
 
-A place is, for each partition, an offset and the leader epochs of the records before it (KIP-320).
-An offset alone does not tell a log that lost its end to an unclean election and has grown again. A
-place goes back only where the log did: that is a span to be recorded, not to be read.
+A position is, for each partition, an offset and the leader epochs of the records before it
+(KIP-320). An offset alone does not tell a log that lost its end to an unclean election and has
+grown again. A position goes back only where the log did: that is a span to be recorded, not to be
+read.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Log:
     begins: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
     epochs: Mapping[int, Lineage] = field(default_factory=dict)
-    first: Place | None = None
+    first: LogPosition | None = None
     """Where it is to begin, if that was asked for and is known."""
 
     @property
@@ -57,7 +58,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPosition:
     """Where a stream continues in one cluster's log: `next` maps a partition to an offset, `epochs`
     to the leader epochs of the records before it.
     """
@@ -68,7 +69,7 @@ class Place:
     epochs: Mapping[int, Lineage] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the place as Spark's offset carries it."""
+        """Return the position as Spark's offset carries it."""
         return {
             "cluster_id": self.cluster_id,
             "topic_id": self.topic_id,
@@ -79,9 +80,9 @@ class Place:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Place:
-        """Return the place that `to_json` wrote. Without `epochs`, as it was once written, no epoch
-        is known.
+    def from_json(cls, value: Mapping[str, Any]) -> LogPosition:
+        """Return the position that `to_json` wrote. Without `epochs`, as it was once written, no
+        epoch is known.
         """
         return cls(
             value["cluster_id"],
@@ -93,9 +94,9 @@ class Place:
             },
         )
 
-    def since(self, before: Place, cluster: str) -> Iterator[Span]:
-        """Yield what lies between an earlier place and this one. A partition that is new here has
-        been found, and nothing of it is read yet.
+    def since(self, before: LogPosition, cluster: str) -> Iterator[Span]:
+        """Yield what lies between an earlier position and this one. A partition that is new here
+        has been found, and nothing of it is read yet.
         """
         remade = is_remade(before.topic_id, self.topic_id)
         for partition, offset in before.next.items():
@@ -139,10 +140,10 @@ def is_remade(before: str | None, now: str | None) -> bool:
     return None not in {before, now} and before != now
 
 
-def _agreed(place: Place, log: Log, partition: int) -> int:
+def _agreed(position: LogPosition, log: Log, partition: int) -> int:
     """Return the offset up to which what was read of a partition is still the log's."""
-    offset, begin = place.next[partition], log.begins[partition]
-    ours, theirs = place.epochs.get(partition, ()), log.epochs.get(partition, ())
+    offset, begin = position.next[partition], log.begins[partition]
+    ours, theirs = position.epochs.get(partition, ()), log.epochs.get(partition, ())
     if offset > begin and ours and theirs:
         shared = common(ours, theirs)
         # Without a common epoch nobody knows where they parted: all there is is read again.
@@ -150,37 +151,42 @@ def _agreed(place: Place, log: Log, partition: int) -> int:
     return min(offset, log.ends[partition])
 
 
-def found(log: Log, first: Mapping[int, int]) -> Place:
-    """Return the place at which the reading of a log begins: the offsets `first`."""
+def found(log: Log, first: Mapping[int, int]) -> LogPosition:
+    """Return the position at which the reading of a log begins: the offsets `first`."""
     epochs = {
         partition: kept((), log.epochs.get(partition, ()), offset)
         for partition, offset in first.items()
     }
-    return Place(log.cluster_id, log.topic_id, first, _known(epochs))
+    return LogPosition(log.cluster_id, log.topic_id, first, _known(epochs))
 
 
-def advance(place: Place, log: Log, limit: int | None = None) -> Place:
-    """Return the place at the end of the next batch: some `limit` offsets on, all partitions
+def advance(position: LogPosition, log: Log, limit: int | None = None) -> LogPosition:
+    """Return the position at the end of the next batch: some `limit` offsets on, all partitions
     together, and at least one of each.
 
-    A partition that is new has its first offset as its place. One without a leader keeps its place.
+    A partition that is new has its first offset as its position. One without a leader keeps its
+    position.
     """
     if not log.partitions:
-        return place
-    if place.next and is_remade(place.topic_id, log.topic_id):
-        return found(log, log.begins) if log.whole else place
+        return position
+    if position.next and is_remade(position.topic_id, log.topic_id):
+        return found(log, log.begins) if log.whole else position
     led = [partition for partition in log.begins if partition in log.ends]
     agreed = {
-        partition: _agreed(place, log, partition) for partition in led if partition in place.next
+        partition: _agreed(position, log, partition)
+        for partition in led
+        if partition in position.next
     }
-    # Where the log was cut off before its place, the place goes back, and the next batch reads on
-    # from there.
+    # Where the log was cut off before its position, the position goes back, and the next batch
+    # reads on from there.
     following = {
-        partition: offset for partition, offset in agreed.items() if offset < place.next[partition]
+        partition: offset
+        for partition, offset in agreed.items()
+        if offset < position.next[partition]
     }
     # What is gone before it could be read takes nobody's time.
     begins = {
-        partition: max(place.next.get(partition, 0), log.begins[partition]) for partition in led
+        partition: max(position.next.get(partition, 0), log.begins[partition]) for partition in led
     }
     left = {
         partition: log.ends[partition] - begins[partition]
@@ -193,14 +199,14 @@ def advance(place: Place, log: Log, limit: int | None = None) -> Place:
     }
     following = {**begins, **following}
     epochs = {
-        partition: kept(place.epochs.get(partition, ()), log.epochs.get(partition, ()), offset)
+        partition: kept(position.epochs.get(partition, ()), log.epochs.get(partition, ()), offset)
         for partition, offset in following.items()
     }
-    return Place(
+    return LogPosition(
         log.cluster_id,
-        log.topic_id or place.topic_id,
-        {**place.next, **following},
-        _known({**place.epochs, **epochs}),
+        log.topic_id or position.topic_id,
+        {**position.next, **following},
+        _known({**position.epochs, **epochs}),
     )
 
 

@@ -1,10 +1,10 @@
 """How far a stream has come with each cluster's log, and what it is to read next. Nothing here asks
 Kafka.
 
-A place is an offset and the leader epochs of the records before it. The quorum takes nothing back
-that is committed, so a log is cut off before a place only if it was lost or made again by hand.
-That is a span to be recorded, not to be read; then the log is read as one that was just found,
-since what was read before leads to no state of it.
+A position is an offset and the leader epochs of the records before it. The quorum takes nothing
+back that is committed, so a log is cut off before a position only if it was lost or made again by
+hand. That is a span to be recorded, not to be read; then the log is read as one that was just
+found, since what was read before leads to no state of it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ if TYPE_CHECKING:
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot: of all records before `offset`, the last of which has the leader epoch
-    `epoch`.
-    """
+    """A snapshot of all records before `offset`, the last of which has the leader epoch `epoch`."""
 
     offset: int
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPosition:
     """Where a stream continues: at the offset `next`, or with a snapshot and then there; `epochs`
     are the leader epochs of the records before. `cut`: up to there alone what was read before is
     still the log's, if it was just cut off.
@@ -49,7 +47,7 @@ class Place:
         return self.epochs[-1][0] if self.epochs else NO_EPOCH
 
     def to_json(self) -> dict[str, Any]:
-        """Return the place as Spark's offset carries it."""
+        """Return the position as Spark's offset carries it."""
         return {
             "cluster_id": self.cluster_id,
             "next": self.next,
@@ -59,14 +57,14 @@ class Place:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Place:
-        """Return the place that `to_json` wrote."""
+    def from_json(cls, value: Mapping[str, Any]) -> LogPosition:
+        """Return the position that `to_json` wrote."""
         epochs = tuple((int(epoch), int(end)) for epoch, end in value["epochs"])
         snapshot = SnapshotId(*value["snapshot"]) if value["snapshot"] else None
         return cls(value["cluster_id"], value["next"], epochs, snapshot, value.get("cut"))
 
-    def since(self, before: Place, cluster: str) -> Iterator[Span]:
-        """Yield what lies between an earlier place and this one."""
+    def since(self, before: LogPosition, cluster: str) -> Iterator[Span]:
+        """Yield what lies between an earlier position and this one."""
         if before != self:
             offset = self.next if self.cut is None else self.cut
             yield Span(cluster, self.cluster_id, before.next, offset, before.snapshot, self.epoch)
@@ -74,13 +72,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as its active controller tells of it: where it is to begin if it has no place or is cut
-    off before it, the offset after the last that is committed, and its newest leader epochs.
-    `before`: of the record before the place its leader epoch and the offset after it, if no epoch
-    is known to both and the log has that record, or a snapshot that ends with it.
+    """A log as its active controller tells of it: where it is to begin if it has no position or is
+    cut off before it, the offset after the last that is committed, and its newest leader epochs.
+    `before`: of the record before the position its leader epoch and the offset after it, if no
+    epoch is known to both and the log has that record, or a snapshot that ends with it.
     """
 
-    first: Place
+    first: LogPosition
     end: int
     epochs: Lineage
     before: tuple[int, int] | None = None
@@ -111,28 +109,31 @@ class Span:
         return self.end < self.start
 
 
-def agreed(place: Place, log: Log) -> int:
-    """Return the offset up to which what was read before a place is the log's: `place.next`, unless
-    the log was cut off; 0 if all that is known is that the two are not the same before the place.
+def agreed(position: LogPosition, log: Log) -> int:
+    """Return the offset up to which what was read before a position is the log's: `position.next`,
+    unless the log was cut off; 0 if all that is known is that the two are not the same before the
+    position.
     """
-    shared = common(place.epochs, log.epochs)
+    shared = common(position.epochs, log.epochs)
     if shared is None:
         # A record of one offset and one leader epoch is the same one, and so is all before it.
         is_other = (
-            log.before is not None and log.before[1] == place.next and log.before[0] != place.epoch
+            log.before is not None
+            and log.before[1] == position.next
+            and log.before[0] != position.epoch
         )
-        shared = 0 if is_other else place.next
-    return min(place.next, log.end, shared)
+        shared = 0 if is_other else position.next
+    return min(position.next, log.end, shared)
 
 
-def following(place: Place, log: Log) -> Place:
-    """Return the place at the end of the next batch: all that is committed, or if the log was cut
-    off, its begin.
+def following(position: LogPosition, log: Log) -> LogPosition:
+    """Return the position at the end of the next batch: all that is committed, or if the log was
+    cut off, its begin.
     """
-    offset = agreed(place, log)
-    if offset < place.next:
+    offset = agreed(position, log)
+    if offset < position.next:
         return replace(log.first, cut=offset)
-    if place.snapshot is None and log.end == place.next:
-        return place
-    epochs = kept(place.epochs, log.epochs, log.end)
-    return replace(place, next=log.end, epochs=epochs, snapshot=None, cut=None)
+    if position.snapshot is None and log.end == position.next:
+        return position
+    epochs = kept(position.epochs, log.epochs, log.end)
+    return replace(position, next=log.end, epochs=epochs, snapshot=None, cut=None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metadata_source.lineage import OPEN, Lineage, is_short, older
 from metadata_source.logs.tasks import spans
-from metadata_source.logs.topic.places import Log, Place, Span, advance, found
+from metadata_source.logs.topic.positions import Log, LogPosition, Span, advance, found
 from tests.support.examples import examples
 
 REPLICAS = 3
@@ -72,11 +72,11 @@ class Partition:
         higher = min(start for epoch, start in starts.items() if epoch > asked)
         return max((epoch for epoch in starts if epoch <= asked), default=asked), higher
 
-    def look(self, place: Place | None) -> Log:
+    def look(self, position: LogPosition | None) -> Log:
         """As a watcher does."""
         if self.end < self.epoch_start:
             return Log("c", "t", frozenset({0}))  # KIP-207
-        ours = place.epochs.get(0, ()) if place is not None else ()
+        ours = position.epochs.get(0, ()) if position is not None else ()
         theirs: Lineage = ((self.epoch, OPEN),)
         while is_short(ours, theirs):
             theirs = older(theirs, *self.end_of(theirs[0][0] - 1), 0)
@@ -84,12 +84,12 @@ class Partition:
 
 
 def read(
-    partition: Partition, place: Place, seen: list[tuple[int, int]], limit: int | None
-) -> tuple[Place, bool]:
+    partition: Partition, position: LogPosition, seen: list[tuple[int, int]], limit: int | None
+) -> tuple[LogPosition, bool]:
     """One batch: change what was seen as its spans say."""
-    following = advance(place, partition.look(place), limit)
-    assert Place.from_json(following.to_json()) == following
-    for span in spans({"c": place}, {"c": following}):
+    following = advance(position, partition.look(position), limit)
+    assert LogPosition.from_json(following.to_json()) == following
+    for span in spans({"c": position}, {"c": following}):
         if span.truncated:
             same = next(
                 (n for n, (a, b) in enumerate(zip(seen, partition.log, strict=False)) if a != b),
@@ -102,7 +102,7 @@ def read(
         else:
             assert span.start == len(seen)
             seen += partition.log[span.start : span.end]
-    return following, following == place
+    return following, following == position
 
 
 STEPS = st.lists(
@@ -118,17 +118,17 @@ STEPS = st.lists(
 @given(STEPS)
 def test_nothing_is_passed_over_whoever_is_elected(steps):
     partition = Partition()
-    place = found(partition.look(None), {0: 0})
+    position = found(partition.look(None), {0: 0})
     seen: list[tuple[int, int]] = []
     for step, value in steps:
         if step == "read":
-            place, _ = read(partition, place, seen, value)
+            position, _ = read(partition, position, seen, value)
         else:
             getattr(partition, step)(value)
     partition.write(1)
     is_done = False
     while not is_done:
-        place, is_done = read(partition, place, seen, None)
+        position, is_done = read(partition, position, seen, None)
     assert seen == partition.log[: partition.end]
 
 
@@ -141,12 +141,12 @@ def test_a_log_that_was_cut_off_and_has_grown_again():
     partition.fall_out(1)
     partition.fall_out(2)
     partition.write(5)
-    place = advance(found(partition.look(None), {0: 0}), partition.look(None))
-    assert (place.next, place.epochs) == ({0: 10}, {0: ((0, 10),)})
+    position = advance(found(partition.look(None), {0: 0}), partition.look(None))
+    assert (position.next, position.epochs) == ({0: 10}, {0: ((0, 10),)})
     partition.elect(1)
     partition.write(7)
-    following = advance(place, partition.look(place))
-    (span,) = spans({"c": place}, {"c": following})
+    following = advance(position, partition.look(position))
+    (span,) = spans({"c": position}, {"c": following})
     assert (span.start, span.end, span.truncated) == (10, 5, True)
     rest = advance(following, partition.look(following))
     assert (rest.next, rest.epochs) == ({0: 12}, {0: ((0, 5), (1, 12))})
@@ -155,13 +155,13 @@ def test_a_log_that_was_cut_off_and_has_grown_again():
 def test_a_leader_that_has_not_changed_is_asked_nothing():
     partition = Partition()
     partition.write(3)
-    place = advance(found(partition.look(None), {0: 0}), partition.look(None))
+    position = advance(found(partition.look(None), {0: 0}), partition.look(None))
     partition.elect(1)
-    partition.look(place)
+    partition.look(position)
     assert partition.asked == 1
     partition.write(1)
-    place = advance(place, partition.look(place))
-    partition.look(place)
+    position = advance(position, partition.look(position))
+    partition.look(position)
     assert partition.asked == 2
 
 
@@ -185,8 +185,8 @@ def log_of(lineage: Lineage, end: int, begin: int = 0) -> Log:
     ],
 )
 def test_where_two_logs_parted(ours: Lineage, theirs: Lineage, became: int):
-    place = Place("c", "t", {0: 100}, {0: ours} if ours else {})
-    assert advance(place, log_of(theirs, 120)).next == {0: became}
+    position = LogPosition("c", "t", {0: 100}, {0: ours} if ours else {})
+    assert advance(position, log_of(theirs, 120)).next == {0: became}
 
 
 def two(begins: tuple[int, int], ends: tuple[int, int]) -> Log:
@@ -195,17 +195,17 @@ def two(begins: tuple[int, int], ends: tuple[int, int]) -> Log:
 
 def test_what_a_bounded_batch_goes_through_are_offsets_that_the_log_has():
     """Offsets that were removed before they could be read, or cut off, take nobody's share."""
-    place = Place("c", "t", {0: 0, 1: 0})
-    assert advance(place, two((1_000, 0), (1_010, 90)), 10).next == {0: 1_001, 1: 9}
-    place = Place("c", "t", {0: 100, 1: 0})
-    assert advance(place, two((0, 0), (50, 100)), 10).next == {0: 50, 1: 10}
+    position = LogPosition("c", "t", {0: 0, 1: 0})
+    assert advance(position, two((1_000, 0), (1_010, 90)), 10).next == {0: 1_001, 1: 9}
+    position = LogPosition("c", "t", {0: 100, 1: 0})
+    assert advance(position, two((0, 0), (50, 100)), 10).next == {0: 50, 1: 10}
 
 
 def test_a_topic_that_was_made_again_is_recorded_of_every_partition():
     """Also of one whose new offset is the number of the old one: what was read before is no longer
     the log's.
     """
-    before, after = Place("c", "a", {0: 5, 1: 5}), Place("c", "b", {0: 0, 1: 5})
+    before, after = LogPosition("c", "a", {0: 5, 1: 5}), LogPosition("c", "b", {0: 0, 1: 5})
     assert list(spans({"c": before}, {"c": after})) == [
         Span("c", "c", "b", 0, 5, 0, remade=True),
         Span("c", "c", "b", 1, 5, 5, remade=True),
@@ -214,13 +214,13 @@ def test_a_topic_that_was_made_again_is_recorded_of_every_partition():
 
 
 def test_what_is_gone_with_the_beginning_of_the_log_is_not_truncated():
-    place = Place("c", "t", {0: 100}, {0: ((5, 100),)})
-    assert advance(place, log_of(((-1, 200), (7, OPEN)), 300, begin=200)).next == {0: 300}
+    position = LogPosition("c", "t", {0: 100}, {0: ((5, 100),)})
+    assert advance(position, log_of(((-1, 200), (7, OPEN)), 300, begin=200)).next == {0: 300}
 
 
 def test_an_offset_without_epochs_is_taken_as_it_is():
     older_form = {"cluster_id": "c", "topic_id": "t", "next": {"0": 7}}
-    assert Place.from_json(older_form) == Place("c", "t", {0: 7})
+    assert LogPosition.from_json(older_form) == LogPosition("c", "t", {0: 7})
 
 
 @pytest.mark.parametrize(
@@ -236,18 +236,20 @@ def test_an_offset_without_epochs_is_taken_as_it_is():
 def test_a_topic_that_gets_an_id_is_not_made_again(
     before: str | None, now: str | None, spans_made: list[Span]
 ):
-    place = Place("id", before, {0: 5})
+    position = LogPosition("id", before, {0: 5})
     seen = Log("id", now, frozenset({0}), {0: 0}, {0: 9})
-    following = advance(place, seen)
-    assert list(spans({"c": place}, {"c": following})) == spans_made
+    following = advance(position, seen)
+    assert list(spans({"c": position}, {"c": following})) == spans_made
     assert following.topic_id == (now or before)
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning():
-    place = Place("id", "t", {0: 5}, {0: ((3, 5),)})
+    position = LogPosition("id", "t", {0: 5}, {0: ((3, 5),)})
     more = Log(
         "id", "t", frozenset({0, 1}), {0: 0, 1: 0}, {0: 5, 1: 2}, {0: ((3, OPEN),), 1: ((0, OPEN),)}
     )
-    added = advance(place, more)
+    added = advance(position, more)
     assert (added.next, added.epochs) == ({0: 5, 1: 0}, {0: ((3, 5),)})
-    assert advance(added, more) == Place("id", "t", {0: 5, 1: 2}, {0: ((3, 5),), 1: ((0, 2),)})
+    assert advance(added, more) == LogPosition(
+        "id", "t", {0: 5, 1: 2}, {0: ((3, 5),), 1: ((0, 2),)}
+    )
