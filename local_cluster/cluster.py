@@ -10,11 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka_metadata_history.jars.java import java_command
 from local_cluster import probe
 from local_cluster.errors import LocalClusterError
-from local_cluster.jars import kafka_classes, kafka_jars
-from local_cluster.listeners import LISTENER_HOST, SASL_SSL, Listener, scram_over_tls
+from local_cluster.files import State
+from local_cluster.jars import kafka_jars
+from local_cluster.launch import kafka_java
+from local_cluster.listeners import LISTENER_HOST, SASL_SSL, Listener
 from local_cluster.nodes import (
     CONTROLLER,
     PLAINTEXT,

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from kafka_metadata_history.jars.java import java_command
 from local_cluster.files import NodeFiles
-from local_cluster.ivy import kafka_classes, kafka_jars
-from local_cluster.java import java_command
+from local_cluster.jars import kafka_classes, kafka_jars
 from local_cluster.nodes import Node
 
 _SMALL_JVM = (

@@ -7,20 +7,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from metadata_source import questions
+from metadata_source.addresses import format_address
 from metadata_source.answer_lock import answer_lock, is_small
+from metadata_source.broker_errors import error_name
 from metadata_source.errors import PollError, ProtocolError, Retry
 from metadata_source.images import Image, filtered
 from metadata_source.options.readers import METADATA_VERSIONS
 from metadata_source.poll import Poll
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.oddities import oddity
-from metadata_source.transport import Address, error_name, format_address
 from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
+    from metadata_source.addresses import Address
     from metadata_source.brokers import Brokers
     from metadata_source.connections import Connections
     from metadata_source.options import Cluster, TopicFilter

@@ -25,9 +25,9 @@ from metadata_source.witnesses import Witnesses
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from metadata_source.addresses import Address
     from metadata_source.options import Cluster
     from metadata_source.questions import Question
-    from metadata_source.transport import Address
 
 NO_TOPIC: Final = TopicFilter(topics=())
 """Asks for brokers and the cluster's id alone."""

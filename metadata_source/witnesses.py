@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.addresses import format_address
 from metadata_source.brokers import AVOIDED_MAX_S, BEHIND_S
 from metadata_source.errors import PollError
 from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
+    from metadata_source.addresses import Address
     from metadata_source.attempts import Attempts
     from metadata_source.brokers import Brokers
     from metadata_source.images import Image

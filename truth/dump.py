@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from local_cluster.ivy import JARS, fetch_jars, kafka_jars
-from local_cluster.java import java_command
+from kafka_metadata_history.jars.fetch import JARS, fetch_jars
+from kafka_metadata_history.jars.java import java_command
+from local_cluster.jars import kafka_jars
 
 _TOOL_MOVED = (4, 3)
 """The first version whose DumpLogSegments is in kafka-tools."""

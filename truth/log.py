@@ -13,11 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from kafka_metadata_history.jars.fetch import JARS, fetch_jars
-from kafka_metadata_history.jars.java import java_command
 from local_cluster import LocalCluster
 from local_cluster.controllers import active_controller, controller_terms
-from local_cluster.jars import kafka_jars
+from truth.dump import EPOCH, LEADER_CHANGE, Record, TruthError, dump, records
 
 WHOLE_LOG = {
     # By time and by size: never a snapshot, after which the log before it could go.

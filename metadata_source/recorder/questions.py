@@ -11,12 +11,12 @@ from metadata_source.enrichment import subject
 from metadata_source.recorder.beat import Questions
 
 if TYPE_CHECKING:
+    from metadata_source.addresses import Address
     from metadata_source.asking import Asking
     from metadata_source.enrichment import Subject
     from metadata_source.options import Options, Polling
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.recorder.entries import Entries
-    from metadata_source.transport import Address
 
 _LOG: Final = logging.getLogger(__name__)
 _OF_CHANGES: Final = ("reassignments", "configs")

@@ -15,7 +15,7 @@ from compat.definitions import compare, definitions, different, fields_of, versi
 from compat.versions import VERSIONS
 from local_cluster.cluster import KAFKA_VERSION
 from local_cluster.jars import kafka_jars
-from metadata_source import groups, messages, probes, questions, transport
+from metadata_source import features, group_descriptions, groups, messages, probes, questions
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic import watcher
 

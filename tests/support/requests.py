@@ -15,7 +15,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 import metadata_source
-from metadata_source import groups, questions
+from metadata_source import group_descriptions, groups, questions
 from metadata_source.attempts import Attempts
 from metadata_source.errors import PollError
 from metadata_source.features import features_request

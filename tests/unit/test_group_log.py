@@ -176,8 +176,8 @@ def logs(draw: st.DrawFn) -> Log:
 
 @given(logs(), st.data(), st.integers(1, 500))
 def test_bounded_batches_go_through_every_offset_once_and_come_to_the_end(seen, data, limit):
-    """From positions before, in and at the end of the log: what comes between two positions, joined, is
-    all there was to come.
+    """From positions before, in and at the end of the log: what comes between two positions,
+    joined, is all there was to come.
     """
     known = data.draw(st.sets(st.sampled_from(sorted(seen.partitions))))
     start = {partition: data.draw(st.integers(0, seen.ends[partition])) for partition in known}
