@@ -24,8 +24,7 @@ def believe(engine: Engine, polls: Polls, cluster: str) -> None:
     if not waited:
         raise LakeError(
             f"no poll of a cluster {cluster!r} waits in {engine.lake}: there is nothing to "
-            "believe; "
-            "`kafka-metadata-history status` says where polls wait"
+            "believe; `kafka-metadata-history status` says where polls wait"
         )
     gone = polls.polls.lost(cluster, waited)
     polls.polls.believed = cluster

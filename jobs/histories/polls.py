@@ -139,10 +139,8 @@ class Polls(History[PollNews]):
         if SILVER in self.names and (CLUSTER_LOG, cluster) in context.states:
             raise LakeError(
                 f"the controllers' log of {cluster} is part of its history, and polls took turns "
-                "with it as they came: "
-                "computed again, silver would not be the same; nothing was changed. Gold can be "
-                "computed again: "
-                "isr_shrink, leader_churn"
+                "with it as they came: computed again, silver would not be the same; nothing was "
+                "changed. Gold can be computed again: isr_shrink, leader_churn"
             )
         of_cluster = F.col("cluster") == cluster
         states = lake.read(context.spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
@@ -156,20 +154,16 @@ class Polls(History[PollNews]):
             if first is not None and polls.where(F.col("poll_id") == first).isEmpty():
                 raise LakeError(
                     f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls "
-                    "of then: computed "
-                    "again, silver would begin later; nothing was changed. Gold can be computed "
-                    "again: isr_shrink, "
-                    "leader_churn"
+                    "of then: computed again, silver would begin later; nothing was changed. Gold "
+                    "can be computed again: isr_shrink, leader_churn"
                 )
         elif (kept := kept_since(context.states, "silver")) is not None and not states.where(
             F.col("valid_from") < F.lit(kept)
         ).isEmpty():
             raise LakeError(
                 f"silver knows {cluster} since {since} UTC, and retention has dropped what was "
-                "over before "
-                f"{kept:%Y-%m-%d} UTC: computed again, {', '.join(self.names)} would lack what "
-                "was made of it; "
-                "nothing was changed"
+                f"over before {kept:%Y-%m-%d} UTC: computed again, {', '.join(self.names)} would "
+                "lack what was made of it; nothing was changed"
             )
 
     @staticmethod

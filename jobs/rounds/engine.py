@@ -173,8 +173,7 @@ class Engine:
         )
         log.error(
             "%s lost round %d, which is done, as in a power cut, and it cannot be made again: %s. "
-            "Rows of that round "
-            "are missing there%s",
+            "Rows of that round are missing there%s",
             *(tables, step.round, why, todo),
         )
 

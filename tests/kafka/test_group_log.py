@@ -38,7 +38,7 @@ from metadata_source.errors import LogError
 from metadata_source.facts import OFFSETS_TOPIC as TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.tasks import spans
-from metadata_source.logs.topic.places import Place, Span, advance, found
+from metadata_source.logs.topic.positions import LogPosition, Span, advance, found
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
@@ -70,8 +70,8 @@ def look(cluster: Cluster, topic: str = RAW, timeout_ms: int = 10_000):
         return watcher.look()
 
 
-def place(seen, **offsets: int) -> Place:
-    return Place(
+def position(seen, **offsets: int) -> LogPosition:
+    return LogPosition(
         seen.cluster_id, seen.topic_id, {int(name[1:]): offset for name, offset in offsets.items()}
     )
 
@@ -204,7 +204,7 @@ def plainly_read(servers: str, partition: int, end: int) -> dict[int, int]:
 def test_the_log_of_real_groups_is_read_whole(groups):
     cluster = reach(groups)
     seen = look(cluster, TOPIC)
-    start = place(seen, **dict.fromkeys((f"p{partition}" for partition in seen.partitions), 0))
+    start = position(seen, **dict.fromkeys((f"p{partition}" for partition in seen.partitions), 0))
     kinds: dict[str, Counter] = {
         "group-log-test-classic": Counter(),
         "group-log-test-consumer": Counter(),
@@ -446,7 +446,7 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             # truncation.
             without = look(one, alone)
             assert (without.partitions, without.ends) == ({0, 1}, {1: 3})
-            assert advance(place(whole, p0=3, p1=3), without).next == {0: 3, 1: 3}
+            assert advance(position(whole, p0=3, p1=3), without).next == {0: 3, 1: 3}
             # All there is, for one trigger: of the other, and nothing of a cluster where it is not
             # known where to begin.
             source = type("Source", (KafkaGroupLogSource,), {"topic": alone})(
@@ -454,9 +454,9 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             )
             reader = source.streamReader(source.schema())
             reader.prepareForTriggerAvailableNow()
-            behind, ahead = (place(whole, p0=2, p1=end) for end in (2, 3))
+            behind, ahead = (position(whole, p0=2, p1=end) for end in (2, 3))
             following = reader.latestOffset({"default": behind.to_json()}, None)["default"]
-            assert Place.from_json(following).next == ahead.next
+            assert LogPosition.from_json(following).next == ahead.next
             assert reader.latestOffset({}, None) == {}
             reader.stop()
             with pytest.raises(
@@ -474,7 +474,7 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
 
 
 def test_a_log_that_an_unclean_election_cut_off_and_that_has_grown_again(cluster, made_topic):
-    """Its end says nothing: before the next look it is beyond the place again."""
+    """Its end says nothing: before the next look it is beyond the position again."""
     servers = cluster.bootstrap_servers
     one = reach(servers)
     unclean = {"unclean.leader.election.enable": "true"}
@@ -511,7 +511,7 @@ def test_a_topic_that_is_made_again(cluster, made_topic):
     with made_topic(servers, RAW, 1, replication_factor=3):
         produce(servers, [GROUP] * 3)
         seen = look(one)
-        done = place(seen, p0=3)
+        done = position(seen, p0=3)
     with made_topic(servers, RAW, 1, replication_factor=3):
         produce(servers, [GROUP] * 5)
         again = look(one)

@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, Producer
 from metadata_source import tokens
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError, PollError
-from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.positions import Log, Span
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller

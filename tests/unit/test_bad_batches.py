@@ -18,7 +18,7 @@ from metadata_source.errors import LogError, PollError
 from metadata_source.logs.group.commits import Commits
 from metadata_source.logs.topic import batches, reader
 from metadata_source.logs.topic.batches import Answered, Unreadable, read_answers
-from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.positions import Log, Span
 from metadata_source.logs.topic.watcher import Led
 from metadata_source.protocol import record_batches
 from tests.record_batches import Batch, Record, batch_bytes

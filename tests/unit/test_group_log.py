@@ -1,4 +1,4 @@
-"""The source `kafka_group_log` without Kafka: its options, and what lies between two places in
+"""The source `kafka_group_log` without Kafka: its options, and what lies between two positions in
 logs.
 """
 
@@ -17,7 +17,7 @@ from metadata_source.errors import GroupLogError, OptionsError
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.source import tasks
 from metadata_source.logs.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped, spans
-from metadata_source.logs.topic.places import Log, Place, Span, advance
+from metadata_source.logs.topic.positions import Log, LogPosition, Span, advance
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.options.table import GROUP_LOG_OPTIONS
@@ -176,68 +176,70 @@ def logs(draw: st.DrawFn) -> Log:
 
 @given(logs(), st.data(), st.integers(1, 500))
 def test_bounded_batches_go_through_every_offset_once_and_come_to_the_end(seen, data, limit):
-    """From places before, in and at the end of the log: what comes between two places, joined, is
-    all there was to come.
+    """From positions before, in and at the end of the log: what comes between two positions,
+    joined, is all there was to come.
     """
     known = data.draw(st.sets(st.sampled_from(sorted(seen.partitions))))
     start = {partition: data.draw(st.integers(0, seen.ends[partition])) for partition in known}
-    place = Place("cluster", "topic", start)
+    position = LogPosition("cluster", "topic", start)
     at = dict(start)
     for _ in range(2_100):
-        following = advance(place, seen, limit)
-        between = list(spans({"c": place}, {"c": following}))
+        following = advance(position, seen, limit)
+        between = list(spans({"c": position}, {"c": following}))
         assert not any(span.truncated for span in between)
         readable = [span.end - max(span.start, seen.begins[span.partition]) for span in between]
         assert sum(readable) <= limit + len(seen.partitions)
         for span in between:
             assert span.start == at[span.partition]
             at[span.partition] = span.end
-        assert Place.from_json(json.loads(json.dumps(following.to_json()))) == following
-        if following == place:
+        assert LogPosition.from_json(json.loads(json.dumps(following.to_json()))) == following
+        if following == position:
             break
         at = {
             partition: at.get(partition, following.next[partition]) for partition in following.next
         }
-        place = following
-    assert place.next == seen.ends == at
+        position = following
+    assert position.next == seen.ends == at
 
 
 def test_a_partition_that_is_new_begins_with_its_first_record():
-    place = Place("cluster", "topic", {0: 10})
+    position = LogPosition("cluster", "topic", {0: 10})
     seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 3}, {0: 12, 1: 9})
-    following = advance(place, seen)
+    following = advance(position, seen)
     assert following.next == {0: 12, 1: 3}
-    assert list(spans({"c": place}, {"c": following})) == [Span("c", "cluster", "topic", 0, 10, 12)]
+    assert list(spans({"c": position}, {"c": following})) == [
+        Span("c", "cluster", "topic", 0, 10, 12)
+    ]
     assert advance(following, seen).next == {0: 12, 1: 9}
 
 
 def test_without_a_leader_a_partition_keeps_its_place():
-    place = Place("cluster", "topic", {0: 10, 1: 4})
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
     seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0}, {0: 12})
     assert not seen.whole
-    assert advance(place, seen).next == {0: 12, 1: 4}
+    assert advance(position, seen).next == {0: 12, 1: 4}
     gone = Log("cluster")
-    assert advance(place, gone) == place
+    assert advance(position, gone) == position
 
 
 def test_a_log_that_ends_before_its_place_was_truncated():
-    place = Place("cluster", "topic", {0: 10, 1: 4})
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
     seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 0}, {0: 7, 1: 4})
-    following = advance(place, seen, 1)
-    (span,) = spans({"c": place}, {"c": following})
+    following = advance(position, seen, 1)
+    (span,) = spans({"c": position}, {"c": following})
     assert (span.start, span.end, span.truncated) == (10, 7, True)
     assert advance(following, seen, 1) == following
 
 
 def test_a_topic_that_was_made_again_is_read_from_its_beginning():
-    place = Place("cluster", "topic", {0: 10, 1: 4})
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
     again = Log("cluster", "another", frozenset({0, 1}), {0: 0, 1: 0}, {0: 300, 1: 4})
     leaderless = replace(again, begins={0: 0}, ends={0: 300})
-    assert advance(place, leaderless) == place
-    following = advance(place, again)
-    assert following == Place("cluster", "another", {0: 0, 1: 0})
+    assert advance(position, leaderless) == position
+    following = advance(position, again)
+    assert following == LogPosition("cluster", "another", {0: 0, 1: 0})
     assert [
-        (span.start, span.end, span.truncated) for span in spans({"c": place}, {"c": following})
+        (span.start, span.end, span.truncated) for span in spans({"c": position}, {"c": following})
     ] == [
         (10, 0, True),
         (4, 0, True),
@@ -246,9 +248,9 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning():
 
 
 def test_a_cluster_that_is_found_has_a_batch_without_rows():
-    place = Place("cluster", "topic", {0: 10})
-    assert list(spans({}, {"c": place})) == []
-    assert list(spans({"c": Place("cluster", None, {})}, {"c": place})) == []
+    position = LogPosition("cluster", "topic", {0: 10})
+    assert list(spans({}, {"c": position})) == []
+    assert list(spans({"c": LogPosition("cluster", None, {})}, {"c": position})) == []
 
 
 def test_a_log_whose_place_was_lost_is_read_from_where_it_was_read_up_to(monkeypatch):

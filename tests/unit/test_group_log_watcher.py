@@ -12,7 +12,7 @@ import pytest
 
 from metadata_source.errors import LogError
 from metadata_source.lineage import OPEN
-from metadata_source.logs.topic.places import Log, Place
+from metadata_source.logs.topic.positions import Log, LogPosition
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from tests.support.group_log import log_of
@@ -61,7 +61,9 @@ def watcher(brokers: Brokers) -> Iterator[Make]:
 def test_a_look_at_a_log(brokers: Brokers, watcher: Make) -> None:
     lineage = ((5, 60), (7, OPEN))
     seen = watcher().look(
-        Place("id", None, {0: 50, 1: 70, 2: 80}, {0: ((5, 50),), 1: ((7, 70),), 2: ((5, 80),)})
+        LogPosition(
+            "id", None, {0: 50, 1: 70, 2: 80}, {0: ((5, 50),), 1: ((7, 70),), 2: ((5, 80),)}
+        )
     )
     assert seen == Log(
         "id",
@@ -75,8 +77,8 @@ def test_a_look_at_a_log(brokers: Brokers, watcher: Make) -> None:
 
 
 def test_a_leader_says_once_what_was_before_it(brokers: Brokers, watcher: Make) -> None:
-    one, place = watcher(), Place("id", None, {0: 50}, {0: ((5, 50),)})
-    assert one.look(place).epochs[0] == one.look(place).epochs[0]
+    one, position = watcher(), LogPosition("id", None, {0: 50}, {0: ((5, 50),)})
+    assert one.look(position).epochs[0] == one.look(position).epochs[0]
     assert brokers.asked.count("epoch 6 of 0") == 1
 
 
@@ -91,7 +93,7 @@ def test_brokers_before_2_8_are_not_asked_by_name_and_tell_no_ids(
 
 def test_before_2_4_no_epoch_is_believed(brokers: Brokers, watcher: Make) -> None:
     brokers.newest = 8
-    seen = watcher().look(Place("id", None, {0: 50}, {0: ((5, 50),)}))
+    seen = watcher().look(LogPosition("id", None, {0: 50}, {0: ((5, 50),)}))
     assert set(seen.epochs.values()) == {()}
     assert brokers.asked == [*FIRST_POLL, "all topics"]
 
@@ -184,7 +186,7 @@ def test_a_time_to_start_at_that_a_leader_does_not_answer(brokers: Brokers, watc
 
 # --- waiting for what comes ---
 
-AT_END = Place("id", "AAAAAAAAAAAAAAAAAAAAAQ", {0: 100, 1: 101, 2: 102})
+AT_END = LogPosition("id", "AAAAAAAAAAAAAAAAAAAAAQ", {0: 100, 1: 101, 2: 102})
 
 
 def later(seconds: float, call: Callable[..., object], *args: object) -> None:

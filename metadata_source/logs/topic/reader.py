@@ -14,22 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.broker_errors import error_name
 from metadata_source.errors import LogError, PollError, Retry
 from metadata_source.facts import TOPIC_AUTHORIZATION_FAILED
 from metadata_source.logs.topic.batches import Unreadable, read_answers
-from metadata_source.logs.topic.places import is_remade
+from metadata_source.logs.topic.positions import is_remade
 from metadata_source.threads import side_by_side
-from metadata_source.transport import error_name
 from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from metadata_source.addresses import Address
     from metadata_source.logs.topic.batches import Answered
-    from metadata_source.logs.topic.places import Log, Span
+    from metadata_source.logs.topic.positions import Log, Span
     from metadata_source.logs.topic.watcher import Led, LogWatcher
     from metadata_source.protocol.vectors import Flags, Positions
-    from metadata_source.transport import Address
 
 BATCH_ROWS: Final = 4_096
 BATCH_BYTES: Final = 16 * 2**20

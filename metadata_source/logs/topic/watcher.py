@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from metadata_source import questions
+from metadata_source.addresses import format_address
+from metadata_source.broker_errors import error_name
 from metadata_source.errors import LogError, PollError
 from metadata_source.facts import TRUSTED_EPOCHS_VERSION
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
 from metadata_source.logs.topic.long_fetch import LongFetch
-from metadata_source.logs.topic.places import Log
+from metadata_source.logs.topic.positions import Log
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import MOST_BYTES
 from metadata_source.questions import (
@@ -31,7 +33,6 @@ from metadata_source.questions import (
     read_probe,
 )
 from metadata_source.threads import side_by_side
-from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from metadata_source.addresses import Address
     from metadata_source.lineage import Lineage
-    from metadata_source.logs.topic.places import Place
+    from metadata_source.logs.topic.positions import LogPosition
     from metadata_source.options import Cluster
-    from metadata_source.transport import Address
 
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
@@ -96,27 +97,27 @@ class LogWatcher:
         self._last: Log | None = None
         self._long_fetch = LongFetch(reached, topic, has_news)
 
-    def look(self, place: Place | None = None) -> Log:
+    def look(self, position: LogPosition | None = None) -> Log:
         """Return what the log is now; its epochs as far back as it takes to compare it with what
-        was read before `place`. Raises LogError.
+        was read before `position`. Raises LogError.
         """
         deadline = time.monotonic() + self._timeout_s
         self._last = None
         try:
-            self._last = self._look({} if place is None else place.epochs, deadline)
+            self._last = self._look({} if position is None else position.epochs, deadline)
         except PollError as error:
             self._poller.close()
             raise _refused(error) from None
         return self._last
 
-    def wait(self, place: Place, seconds: float) -> Log | None:
+    def wait(self, position: LogPosition, seconds: float) -> Log | None:
         """Return the log as it is once something comes that is news, None if nothing like it came
         for so long. Raises LogError where it is to be looked at again.
         """
         if self._last is None or not self._leaders:
             raise LogError("no_leader", "no leader is known")
         try:
-            found = self._long_fetch.news(self._leaders, place.next, seconds)
+            found = self._long_fetch.news(self._leaders, position.next, seconds)
         except PollError as error:
             raise _refused(error) from None
         # Where a leader has just changed, it may not know yet all that is committed.
