@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from benchmarks.aims import aim
 from jobs.rules.gold import isr_shrink, leaders
 from jobs.rules.gold.news import PARTITIONS, News
-from jobs.rules.log import State, fold
 from jobs.rules.log.evidence import with_evidence
+from jobs.rules.log.fold import fold
 from metadata_source.columns.cluster_log import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from jobs.rules.log.state import State
 
 PARTITIONS_OF_A_TOPIC: Final = 100
 TOPICS: Final = 1_000

@@ -40,7 +40,7 @@ from jobs.rules.arrow import rows_of
 from jobs.rules.coordinators import coordinators
 from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.gold.news import TIMES
-from jobs.rules.log import needed as needed_by_log
+from jobs.rules.log.needed import needed as needed_by_log
 from jobs.rules.log.records import in_order
 from jobs.rules.log.silver import TABLES as LOG_TABLES
 from jobs.rules.round import GOLD, SILVER, Plan
@@ -293,7 +293,7 @@ def _tables_read(context: Context, plan: Plan, takes: Iterable[Take]) -> list[Ta
         tables += _TOPICS if is_read else ()
         tables += [silver.BROKER_SNAPSHOTS] if BROKERS in records else ()
         if any(
-            each.log or each.told_from or silver_state(context, each.cluster).heir_of
+            each.log or each.teller.polls_from or silver_state(context, each.cluster).heir_of
             for each in takes
         ):
             tables += _OF_LOG
@@ -463,8 +463,7 @@ def _fold(
             is_first,
             each.kind,
             records,
-            each.by_log,
-            each.told_from,
+            each.teller,
             each.believe,
         )
         return rules.fold(taken, plan)

@@ -33,12 +33,13 @@ from jobs.rounds.engine import Engine, log
 from jobs.rounds.history import Context, History, Made
 from jobs.rounds.plan import State, kept_since, states_of
 from jobs.rounds.stage import failing_as, give_back_memory
-from jobs.rules.log import State as LogState
+from jobs.rules.log.state import State as LogState
 from jobs.rules.memory import dumps, loads
 from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER
 from jobs.rules.silver.acceptance import claims
 from jobs.rules.silver.state import Row
-from jobs.rules.takes import NOTED_AFTER, Take, is_due, take, turn
+from jobs.rules.takes import NOTED_AFTER, Take, is_due, take
+from jobs.rules.teller import teller
 from schemas import bronze, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import ensure_lake
@@ -311,7 +312,7 @@ class Polls(History[PollNews]):
         """The part of a cluster's polls and of its log that the round takes."""
         config, state = context.config, silver_state(context, cluster)
         log = context.memory(CLUSTER_LOG, cluster, LogState)
-        by_log, told_from = turn(
+        who_tells = teller(
             state,
             log,
             headers,
@@ -330,12 +331,11 @@ class Polls(History[PollNews]):
             most_polls=config.polls_per_round,
             # A cluster that is configured no more stays what it was.
             kind=config.kinds.get(cluster, state.kind),
-            by_log=by_log,
-            told_from=told_from,
+            teller=who_tells,
         )
         known = None if log is None or not log.is_whole else (log.topic_filter, log.static_configs)
-        is_part = by_log and known == (config.topic_filter, state.static_configs)
-        is_whole = not is_part or taken.told_from is not None
+        is_part = who_tells.by_log and known == (config.topic_filter, state.static_configs)
+        is_whole = not is_part or taken.teller.polls_from is not None
         return replace(
             taken, log=records is not None, whole=is_whole, believe=cluster == self.believed
         )
@@ -355,7 +355,7 @@ class Polls(History[PollNews]):
             told["deadline"] for (_, of), told in context.states.items() if of == each.cluster
         ]
         state = silver_state(context, each.cluster)
-        if headers and is_due(each, state, headers, () if each.by_log else deadlines, now):
+        if headers and is_due(each, state, headers, () if each.teller.by_log else deadlines, now):
             return True
         if records is None:
             return False

@@ -15,13 +15,14 @@ from jobs.rules.coordinators import coordinators
 from jobs.rules.gold import isr_shrink, leaders
 from jobs.rules.gold.news import BROKERS, Folded, News, Row
 from jobs.rules.ids import LOG, POLLS
-from jobs.rules.log import State as LogState
-from jobs.rules.log import fold as log_fold
 from jobs.rules.log.evidence import with_evidence
+from jobs.rules.log.fold import fold as log_fold
 from jobs.rules.log.registrations import listed
-from jobs.rules.silver import fold as silver_fold
+from jobs.rules.log.state import State as LogState
+from jobs.rules.silver.cluster import fold as silver_fold
 from jobs.rules.silver.enrichments import headers_of
-from jobs.rules.silver.state import State
+from jobs.rules.silver.state import Header, State
+from jobs.rules.teller import POLLS_ALONE, Teller, handed_over, is_by_log, settled, taken_over
 from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.kinds import KAFKA
 from schemas import gold, internal
@@ -73,7 +74,7 @@ class Taken:
     cluster id that the alias stands for. `parts`: into how many the cluster's topics are cut.
     `is_first`: the partitions of a large cluster's first answer are not brought
     (silver/compare.py); the next round makes gold of them. `kind`: of the cluster, as declared.
-    `log`: rows of bronze.cluster_log, in order. `by_log`, `told_from`, `believe`: see takes.Take.
+    `log`: rows of bronze.cluster_log, in order. `teller`, `believe`: see takes.Take.
     """
 
     cluster: str
@@ -85,8 +86,7 @@ class Taken:
     is_first: bool = False
     kind: str = KAFKA
     log: Sequence[Row] = ()
-    by_log: bool = False
-    told_from: str | None = None
+    teller: Teller = POLLS_ALONE
     believe: bool = False
 
 
@@ -157,20 +157,17 @@ def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]
     polls tell; else the log may take over after the polls that were answered before it was read.
     """
     making = _Making(taken, topic_filter)
-    headers = headers_of(taken.said)
-    if taken.by_log:
-        turn = _count_before(headers, lambda header: header["poll_id"] == taken.told_from)
+    read_at = max((row["read_at"] for row in taken.log), default=None)
+    first, then = taken.teller.halves(headers_of(taken.said), read_at)
+    if taken.teller.by_log:
         making.take_records()
-        making.take_polls(headers[:turn], by_log=True)
-        if taken.told_from is not None:
+        making.take_polls(first)
+        if taken.teller.polls_from is not None:
             making.hand_over()
-        making.take_polls(headers[turn:], by_log=False)
     else:
-        read_at = max((row["read_at"] for row in taken.log), default=None)
-        turn = _count_before(headers, lambda header: read_at is not None and _at(header) > read_at)
-        making.take_polls(headers[:turn], by_log=False)
+        making.take_polls(first)
         making.take_records()
-        making.take_polls(headers[turn:], by_log=making.is_by_log)
+    making.take_polls(then)
     rows = making.rows
     rows[COORDINATORS.full_name] = _coordinators(
         taken.live.get(PARTITIONS, ()), rows.get(PARTITIONS, ())
@@ -192,12 +189,7 @@ class _Making:
         self.rows: dict[str, list[Row]] = {}
         self._taken, self._topic_filter = taken, topic_filter
 
-    @property
-    def is_by_log(self) -> bool:
-        """Whether the log tells."""
-        return self.log is not None and self.log.tells
-
-    def take_polls(self, headers: Sequence[Row], *, by_log: bool) -> None:
+    def take_polls(self, headers: Sequence[Header]) -> None:
         if not headers:
             return
         taken, live = self._taken, _open(self._taken.live, self.rows)
@@ -209,14 +201,14 @@ class _Making:
             others,
             taken.claimed_id,
             kind=taken.kind,
-            by_log=by_log,
+            by_log=is_by_log(self.log),
             believe=taken.believe,
         )
         self.state = folded.state
         self._keep(folded.rows)
 
     def take_records(self) -> None:
-        taken, was_by_log = self._taken, self.is_by_log
+        taken, was_by_log = self._taken, is_by_log(self.log)
         if not taken.log:
             return
         live = _open(taken.live, self.rows)
@@ -232,17 +224,14 @@ class _Making:
         )
         self.log = folded.state
         self.state = replace(self.state, cluster_id=self.state.cluster_id or taken.claimed_id)
-        if self.is_by_log and not was_by_log:
-            self.state = self.state.told_by_log()
+        if is_by_log(self.log) and not was_by_log:
+            self.state = taken_over(self.state)
         self._keep(folded.rows)
 
     def hand_over(self) -> None:
         """Let polls tell what the log told."""
-        if self.log is None:
-            return
-        self.log = replace(self.log, tells=False)
-        if self.log.last is not None:
-            self.state = self.state.after_log(self.log.last)
+        if self.log is not None:
+            self.state, self.log = handed_over(self.state, self.log)
 
     def _keep(self, changed: Mapping[str, Sequence[Row]]) -> None:
         for table in _MADE:
@@ -254,20 +243,11 @@ class _Making:
 
 def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> list[Row]:
     """The rows of internal.state of silver, and of the log where there is one."""
-    before, last, settled = taken.states.get(SILVER), state.last, state.settled
+    before, last = taken.states.get(SILVER), state.last
     changed = [row for of_table in rows.values() for row in of_table if "first_poll" in row]
     observed = [row[name] for row in changed for name in ("first_poll", "superseded_poll")]
-    done_poll, done_at = (settled.id, settled.at) if settled else (None, None)
-    by_log = log is not None and log.tells
-    if log is not None and log.tells and log.last is not None:
-        done_poll, done_at = max(filter(None, (done_poll, log.last.id))), log.told_at
-    elif (
-        before is not None
-        and before["done_poll"] is not None
-        and before["done_poll"] > (done_poll or "")
-    ):
-        # The log was known further than the poll that the first one to tell again follows.
-        done_poll, done_at = before["done_poll"], before["done_at"]
+    was_done = (None, None) if before is None else (before["done_poll"], before["done_at"])
+    done_poll, done_at = settled(state, log, was_done)
     of_silver = _state(
         SILVER,
         taken,
@@ -283,7 +263,7 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
         interval_ms=last and last.interval_ms,
         before_seen_at=state.before and state.before.at,
         missing=sorted(state.missing),
-        told_by=LOG if by_log else POLLS,
+        told_by=LOG if is_by_log(log) else POLLS,
         parts=taken.parts,
         last_due_at=state.last_poll_at,
         refused_polls=state.refused_polls,
@@ -309,17 +289,6 @@ def _coordinators(live: Iterable[Row], changed: Sequence[Row]) -> list[Row]:
     """Rows of silver.coordinators, by live rows of partitions and those that changed."""
     known = (row for row in live if row["topic"] == OFFSETS_TOPIC and row["valid_to"] is None)
     return coordinators(changed, {(row["partition"], row["first_poll"]) for row in known})
-
-
-def _count_before(headers: Sequence[Row], is_turn: Callable[[Row], bool]) -> int:
-    """How many polls there are before the first at which others tell; all where there is none."""
-    return next((number for number, header in enumerate(headers) if is_turn(header)), len(headers))
-
-
-def _at(header: Row) -> datetime:
-    """When a poll was answered, or was due."""
-    at: datetime = header["received_at"] or header["scheduled_at"]
-    return at
 
 
 def _open(live: Rows, changed: Rows) -> dict[str, list[Row]]:

@@ -37,6 +37,7 @@ from jobs.rules.log.state import State, observed
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Place, Poll, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, RECREATED, asked_for, is_another
+from jobs.rules.teller import begun, source, takes_over
 from schemas import gold
 from schemas.silver import (
     CLUSTER_SNAPSHOTS,
@@ -84,7 +85,7 @@ def fold(
     one, all live rows are needed. `answered`: the last answers beside polls, by kind: they came
     after the poll's own.
     """
-    state = replace(state or State(tells=polled is None, topic_filter=topic_filter))
+    state = replace(state or begun(polled, topic_filter))
     if state.truncated_at is not None:
         records = since_truncation(records, state.truncated_at)
     if not records:
@@ -221,8 +222,7 @@ class _Cluster:
         if not state.is_whole or state.last is None:
             return
         state.heard_at = max(read_at, state.heard_at or read_at)
-        last = max((each.at for each in (polled, *self._answered.values()) if each), default=None)
-        if not state.tells and (last is None or last <= state.heard_at):
+        if takes_over(state, polled, self._answered):
             state.tells = True
             self._take_static_configs()
             self._last_told = {ENRICHMENTS[kind]: each for kind, each in self._answered.items()}
@@ -267,14 +267,14 @@ class _Cluster:
     def _tell(self, thing: Thing, place: Place) -> None:
         """Bring the rows of a thing up to the image."""
         kind, key = thing
-        if self._state.tells and not self._is_source:
+        if self._tells(HISTORY_SOURCES) and not self._is_source:
             self._tables[HISTORY_SOURCES].show((), {"source": LOG}, place)
             self._is_source = True
         is_asked = kind not in _OF_TOPIC or self._is_asked(key[0])
         for table, state_of in TOLD[kind]:
-            if (self._state.tells and is_asked) or table in OF_LOG:
+            if table in OF_LOG or (self._tells(table) and is_asked):
                 self._show(table, key, state_of(self._image, key), place)
-            elif self._state.tells and key in self._tables[table].open:
+            elif self._tells(table) and key in self._tables[table].open:
                 self._tables[table].end(key, NOT_POLLED, place)
         if kind == A_PARTITION and key in self._image.partitions:
             # A record of a partition may change nothing but this.
@@ -285,9 +285,12 @@ class _Cluster:
             row = registrations.open[key]
             if any(row.get(name) != value for name, value in told.items()):
                 registrations.amend(key, told)
-        elif kind == A_FEATURE and self._state.tells:
+        elif kind == A_FEATURE and self._tells(CLUSTER_SNAPSHOTS):
             known = self._tables[CLUSTER_SNAPSHOTS].open.get(())
             self._show(CLUSTER_SNAPSHOTS, (), levels(self._image, known), place)
+
+    def _tells(self, table: Table) -> bool:
+        return source(table, by_log=self._state.tells) == LOG
 
     def _show(self, table: Table, key: Key, told: Row | None, place: Place) -> None:
         known = self._tables[table]

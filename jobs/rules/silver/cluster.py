@@ -28,8 +28,17 @@ from jobs.rules.silver.acceptance import (
 )
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
-from jobs.rules.silver.state import CONFIGS, TOLD_BY_LOG, Answered, Header, Place, Poll, Row, State
+from jobs.rules.silver.state import CONFIGS, Answered, Header, Place, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
+from jobs.rules.teller import (
+    POLLS_ALONE,
+    Teller,
+    inherited,
+    is_read,
+    keep_digest,
+    last_digest,
+    source,
+)
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
@@ -96,21 +105,23 @@ def records_to_read(
     headers: Sequence[Header],
     claimed_id: str | None = None,
     kind: str = KAFKA,
-    told_from: str | None = "",
+    teller: Teller = POLLS_ALONE,
 ) -> dict[str, set[str]]:
     """Poll id -> the kinds of records of that poll that may say something new; the other arguments
     as for `fold`.
 
     Two kinds lie in the header: answers of other brokers (`WITNESSES`), and the list of brokers
-    (`BROKERS`). The list counts before the poll `told_from`. From that poll on, polls tell in place
-    of the controllers' log (None: the log tells still).
+    (`BROKERS`). The list counts of polls for which the controllers' log tells topics (`teller`).
 
     The rows of a digest that is still what was accepted last need not be read. After the first
     digest that differs all are: what is the same as before then depends on what is accepted.
     """
     state = state or State()
     accepted = {kind: answered.digest for kind, answered in state.enriched.items()}
-    accepted |= {TOPIC: state.digest, BROKERS: state.heard}
+    accepted |= {
+        TOPIC: last_digest(state, by_log=False),
+        BROKERS: last_digest(state, by_log=True),
+    }
     behind = state.behind
     differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
@@ -119,7 +130,7 @@ def records_to_read(
             if is_told(header, behind):
                 wanted[header["poll_id"]] = {WITNESSES}
             behind = behind_after(header, behind)
-            by_log = told_from is None or header["poll_id"] < told_from
+            by_log = teller.is_log(header["poll_id"])
             told = {BROKERS if by_log else TOPIC: header["digest"]}
             told |= {
                 kind: answer.digest for kind, answer in _answers(header, by_log=by_log).items()
@@ -149,7 +160,7 @@ def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
             row["digest"],
         )
         for row in header["answers"]
-        if not (by_log and row["kind"] in TOLD_BY_LOG)
+        if is_read(row["kind"], by_log=by_log)
     }
 
 
@@ -266,7 +277,7 @@ class _Cluster:
 
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again, and means the same."""
-        digest = self._state.heard if self._by_log else self._state.digest
+        digest = last_digest(self._state, by_log=self._by_log)
         return (
             digest is not None
             and header["digest"] == digest
@@ -338,9 +349,7 @@ class _Cluster:
             state.sure = last
         state.answered_by = header["broker_id"]
         state.last, state.before, state.witness = poll, last, told.before
-        state.digest, state.heard = (
-            (None, header["digest"]) if self._by_log else (header["digest"], None)
-        )
+        keep_digest(state, header["digest"], by_log=self._by_log)
         state.failed_polls = state.refused_polls = state.stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
@@ -356,15 +365,16 @@ class _Cluster:
                 **self._state.static_configs,
                 **enrichments.static_configs(rows),
             }
-        if not (kind == CONFIGS and self._by_log):
-            enrichments.take(kind, rows, topic_filter, now, self._tables[silver.ENRICHMENTS[kind]])
+        table = silver.ENRICHMENTS[kind]
+        if source(table, by_log=self._by_log) == POLLS:
+            enrichments.take(kind, rows, topic_filter, now, self._tables[table])
 
     def _show_topics(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> Place:
         """Levels and topics; returns the place of what changes: if the controllers' log told
         before, polls since have not shown that it had not.
         """
         state, last = self._state, self._state.last
-        told = now if state.heir_of is None else Place(now.poll, state.heir_of)
+        told = inherited(state, now)
         if last is None or state.heir_of is not None:
             self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, told)
             state.heir_of = None

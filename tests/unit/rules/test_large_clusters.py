@@ -13,11 +13,10 @@ from jobs.rules import takes
 from jobs.rules.gold.isr_shrink import BROKER_INCIDENTS, ISR_CHANGES, ISR_EPISODES, needed
 from jobs.rules.gold.leaders import leader_balance
 from jobs.rules.gold.news import TIMES, Poll
-from jobs.rules.silver import State, fold
-from jobs.rules.silver.cluster import poll_of
+from jobs.rules.silver.cluster import fold, poll_of
 from jobs.rules.silver.compare import first_rows
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
-from jobs.rules.silver.state import Place
+from jobs.rules.silver.state import Place, State
 from jobs.rules.takes import take
 from metadata_source.kinds import KINDS
 from tests.support.bronze_rows import bronze_rows
