@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from jobs.rules.coordinators import coordinators
 from jobs.rules.gold import isr_shrink, leaders
@@ -21,6 +21,7 @@ from jobs.rules.log.registrations import listed
 from jobs.rules.log.state import State as LogState
 from jobs.rules.silver.cluster import fold as silver_fold
 from jobs.rules.silver.enrichments import headers_of
+from jobs.rules.silver.rows import PartitionSnapshot
 from jobs.rules.silver.state import Header, State
 from jobs.rules.teller import POLLS_ALONE, Teller, handed_over, is_by_log, settled, taken_over
 from metadata_source.facts import OFFSETS_TOPIC
@@ -140,7 +141,7 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
         folded = GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
         for table_name, made in folded.rows.items():
             stamp = {"updated_at": plan.at} if table_name in _STAMPED else {}
-            rows[table_name] = [row | stamp for row in made]
+            rows[table_name] = [{**row, **stamp} for row in made]
         told = {
             "done_poll": silver["done_poll"],
             "done_at": silver["done_at"],
@@ -170,7 +171,7 @@ def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]
     making.take_polls(then)
     rows = making.rows
     rows[COORDINATORS.full_name] = _coordinators(
-        taken.live.get(PARTITIONS, ()), rows.get(PARTITIONS, ())
+        taken.live.get(PARTITIONS, ()), cast("Any", rows.get(PARTITIONS, ()))
     )
     # Of polls that bronze has not kept nobody can say more.
     state = replace(making.state, waiting=()) if taken.believe else making.state
@@ -285,10 +286,11 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
     return [of_silver, of_log]
 
 
-def _coordinators(live: Iterable[Row], changed: Sequence[Row]) -> list[Row]:
+def _coordinators(live: Iterable[Row], changed: Iterable[PartitionSnapshot]) -> list[Row]:
     """Rows of silver.coordinators, by live rows of partitions and those that changed."""
     known = (row for row in live if row["topic"] == OFFSETS_TOPIC and row["valid_to"] is None)
-    return coordinators(changed, {(row["partition"], row["first_poll"]) for row in known})
+    began = {(row["partition"], row["first_poll"]) for row in known}
+    return [dict(row) for row in coordinators(changed, began)]
 
 
 def _open(live: Rows, changed: Rows) -> dict[str, list[Row]]:

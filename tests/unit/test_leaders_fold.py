@@ -125,7 +125,7 @@ def test_leaders_that_failed_are_as_the_rules_say(seed: int) -> None:
     end = history.polls[-1]
     for poll in News.of(history.rows, None, end.poll_id, end.at).polls():
         levels = levels.at(poll)
-        rows = poll.began[PARTITIONS]
+        rows = poll.began.partitions
         assert failed_leaders(rows, levels) == {
             row["prev_leader"]
             for row in rows
@@ -607,17 +607,17 @@ def test_a_leader_that_lost_to_an_election_did_not_fail() -> None:
     (poll,) = (
         poll
         for poll in News.of(history.rows, None, "s/000000000001", BEGIN).polls()
-        if poll.over[PARTITIONS]
+        if poll.over.partitions
     )
     levels = Levels(25, 0, 25)
-    assert failed_leaders(poll.began[PARTITIONS], levels) == set()
+    assert failed_leaders(poll.began.partitions, levels) == set()
     once = history_of({"t": end[0]}, {"t": state(3, 6, isr="3")})
     (poll,) = (
         poll
         for poll in News.of(once.rows, None, "s/000000000001", BEGIN).polls()
-        if poll.over[PARTITIONS]
+        if poll.over.partitions
     )
-    assert failed_leaders(poll.began[PARTITIONS], levels) == {2}
+    assert failed_leaders(poll.began.partitions, levels) == {2}
 
 
 def test_time_without_a_leader_is_bounded_by_the_states_around() -> None:

@@ -161,7 +161,7 @@ def test_a_row_counts_for_all_that_it_stands_for() -> None:
         "isr": [1, 2],
         "error_code": 0,
     }
-    poll.began[PARTITIONS] += [row | {TIMES: 5}, row]
+    poll.began.partitions.extend([row | {TIMES: 5}, row])
     one, other = sorted(leader_balance([poll], []), key=lambda made: made["broker_id"])
     assert (one["leads"], one["preferred_for"], other["preferred_for"], other["led_elsewhere"]) == (
         6,

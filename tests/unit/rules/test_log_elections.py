@@ -10,7 +10,7 @@ import pytest
 
 from jobs.configuration.config import Thresholds
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import BROKERS, EVIDENCE, News
+from jobs.rules.gold.news import BROKERS, News
 from jobs.rules.log.evidence import with_evidence
 from jobs.rules.log.registrations import listed
 from jobs.rules.log.silver import image_of
@@ -283,7 +283,7 @@ def test_what_a_lost_part_of_the_log_hides_is_inferred() -> None:
     )
     lake = LogLake()
     lake.take([*rows[:-2], span("lost", len(rows) - 2, offset), *snapshot])
-    evidence = [row for row in with_evidence(lake.rows) if EVIDENCE in row]
+    evidence = [row for row in with_evidence(lake.rows) if "evidence" in row]
     assert [row["isr"] for row in evidence] == [[1, 2]]
     (row,) = changes_in(lake)
     assert (row["leader"], row["changes_min"], row["changes_hidden"]) == (2, 3, 2)
