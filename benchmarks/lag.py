@@ -11,8 +11,9 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.rules.groups.burrow import WINDOW
 from jobs.rules.groups.group import Group
-from jobs.rules.groups.lag import WINDOW, Commit, Memory, Told, Visit, fold
+from jobs.rules.groups.lag import Commit, Memory, Told, Visit, fold
 
 GROUPS, PARTITIONS = 200, 100
 MINUTE = 60_000_000

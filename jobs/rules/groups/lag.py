@@ -6,18 +6,11 @@
 | at least | the end that was known before, less the committed offset: ends only grow |
 | without progress | it was behind at least by one record, and the same offset is committed as at the visit before |
 | a commit was removed | it was there at the visit before, and the group's coordinator tells it no more |
-| status | Burrow's rules, in the order of `calculatePartitionStatus` (core/internal/evaluator/caching.go, ced55ba) |
+| status | Burrow's rules (burrow.py) |
 
 A lag is the end of the log less the committed offset, as Kafka's own tools have it
 (ConsumerGroupCommand.getLag): it is negative where a commit lies beyond the end. In sums of a group
-such a partition counts as one without lag, so that it hides no other's. Burrow takes a negative lag
-for zero.
-
-Burrow sees each commit. A visit sees the last one, and no commit that repeats the offset. So a
-window is of the last ten visits that told of the group, and a commit has the time of the visit that
-showed it first. STOP and STALL look alike then, but for how long: if no other offset was committed
-within all of the window it is STALL, else it may be STOP. A window that is not whole has no status,
-unless the partition has no lag.
+such a partition counts as one without lag, so that it hides no other's.
 
 A visit that could not tell of a group says nothing of it. If its answer is whole and lacks the
 group, the group is gone, and its commits are removed. A row begins with a visit that shows another
@@ -35,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.rules.groups.burrow import WINDOW, group_status, partition_status
 from jobs.rules.groups.state import from_micros
 from jobs.rules.silver.topic_lives import asked_for
 from metadata_source.options.readers import whole_name
@@ -47,14 +41,10 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-WINDOW: Final = 10
-"""Observations by which Burrow judges a partition, unless its `intervals` says another number."""
 A_ROW_EACH: Final = 60_000_000
 """Between the polls with which two rows of a group begin, µs."""
 LISTED: Final = 100
 """Partitions that a row names at most."""
-
-_ERRORS: Final = frozenset({"STOP", "STALL", "REWIND"})
 
 
 class Visit(NamedTuple):
@@ -109,6 +99,12 @@ class _Partition(NamedTuple):
     def offset(self) -> int:
         """The committed offset."""
         return self.offsets[-1]
+
+    def status(self, at: int) -> str | None:
+        """Burrow's status, as of the commits that were read `at`."""
+        return partition_status(
+            self.offsets, self.lags, oldest=self.oldest, newest=self.before, at=at
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +358,7 @@ def _seen_now(
         if offset is None:
             return None
         kept = _Partition(seen, at, end, at, [offset], [lag])
-        return _Now(commit.topic, commit.partition, kept, None, lag, False, _status(kept, at))
+        return _Now(commit.topic, commit.partition, kept, None, lag, False, kept.status(at))
     is_full = len(known.offsets) == WINDOW
     oldest = left if is_full and known.offsets[1] != known.offsets[0] else known.oldest
     told = known.offset if offset is None else offset
@@ -378,7 +374,7 @@ def _seen_now(
     least = _least(known.end, end, told) if lag is not None else None
     is_without_progress = least is not None and least > 0 and not moved
     return _Now(
-        commit.topic, commit.partition, kept, least, lag, is_without_progress, _status(kept, at)
+        commit.topic, commit.partition, kept, least, lag, is_without_progress, kept.status(at)
     )
 
 
@@ -394,65 +390,6 @@ def _least(before: int | None, end: int | None, committed: int) -> int | None:
     return least if end < committed else max(0, least)
 
 
-# --- the status of a partition, rule by rule as Burrow has them ---
-
-
-def _status(kept: _Partition, at: int) -> str | None:
-    """Burrow's status of a partition; None if it cannot be told."""
-    lag = kept.lags[-1]
-    if lag is None or (lag > 0 and len(kept.offsets) < WINDOW):
-        return None
-    if lag <= 0:
-        return "OK"
-    if _has_stopped(kept, at) and not _was_lag_zero_recently(kept):
-        return "STOP"
-    if _is_rewound(kept.offsets):
-        return "REWIND"
-    if _was_lag_ever_zero(kept.lags):
-        return "OK"
-    if _is_stalled(kept.offsets):
-        return "STALL"
-    return "WARNING" if _is_lag_not_decreasing(kept.lags) else "OK"
-
-
-def _has_stopped(kept: _Partition, at: int) -> bool:
-    """The last commit is older than the commits of the window took. Where no other offset was
-    committed in all of it, the group may commit that one again and again: then it has not.
-    """
-    return at - kept.before > kept.before - kept.oldest and not _is_stalled(kept.offsets)
-
-
-def _was_lag_zero_recently(kept: _Partition) -> bool:
-    """At one visit of the window the log ended no later than what is committed now."""
-    each = zip(kept.offsets, kept.lags, strict=True)
-    return any(lag is not None and offset + lag <= kept.offset for offset, lag in each)
-
-
-def _is_rewound(offsets: Sequence[int]) -> bool:
-    """The committed offset fell, and did not come back to where it was by the first fall of the
-    window.
-    """
-    if list(offsets) == sorted(offsets):
-        return False  # As most are, and quick to tell.
-    fell = next(n for n in range(1, len(offsets)) if offsets[n] < offsets[n - 1])
-    return max(offsets[fell:]) < offsets[fell - 1]
-
-
-def _was_lag_ever_zero(lags: Iterable[int | None]) -> bool:
-    return any(lag is not None and lag <= 0 for lag in lags)
-
-
-def _is_stalled(offsets: Sequence[int]) -> bool:
-    """No other offset was committed in all of the window."""
-    return offsets[0] == offsets[-1] and len(set(offsets)) == 1
-
-
-def _is_lag_not_decreasing(lags: Iterable[int | None]) -> bool:
-    """The lag never shrank; of visits that could tell it."""
-    known = [lag for lag in lags if lag is not None]
-    return all(one <= other for one, other in pairwise(known))
-
-
 def _state(shown: Sequence[_Now], untold: int) -> Row:
     """The columns of gold.group_lag that make a state. `untold`: partitions of whose commits
     nothing is known.
@@ -461,12 +398,6 @@ def _state(shown: Sequence[_Now], untold: int) -> Row:
     most = [each.most for each in shown if each.most is not None]
     unknown = len(shown) - len(most) + untold
     is_whole = bool(most) and not unknown
-    statuses = {each.status for each in shown}
-    group = (
-        "ERROR"
-        if statuses & _ERRORS
-        else next((each for each in ("WARNING", "OK") if each in statuses), None)
-    )
     not_well = [
         each
         for each in shown
@@ -488,7 +419,7 @@ def _state(shown: Sequence[_Now], untold: int) -> Row:
         "partitions_unknown": unknown,
         "oldest_commit_after": oldest and _time(oldest.after),
         "oldest_commit_before": oldest and from_micros(oldest.before),
-        "burrow_status": group,
+        "burrow_status": group_status({each.status for each in shown}),
         "partitions_not_well": len(not_well),
         "not_well": [
             {

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.rules.groups.burrow import WINDOW
 from jobs.rules.groups.group import Group
-from jobs.rules.groups.lag import LISTED, WINDOW, Commit, Memory, Told, Visit, fold
+from jobs.rules.groups.lag import LISTED, Commit, Memory, Told, Visit, fold
 from jobs.rules.groups.state import from_micros, to_micros
 from schemas import consumption
 from schemas.table import PART
