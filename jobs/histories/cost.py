@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,12 +30,12 @@ from jobs.rounds.plan import State, states_of
 from jobs.rounds.stage import ddl, packed, rows_in, uncollected
 from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import CADENCE_FROM, fold
-from jobs.rules.groups.cost_rows import Cost, Visit
+from jobs.rules.groups.cost_rows import Visit
 from jobs.rules.memory import dumps, loads
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
 from schemas.groups import REBALANCES_TOLD
-from schemas.table import Table
+from schemas.table import PART, Table
 
 JOB = "rebalance_cost"
 
@@ -385,18 +385,18 @@ def _fold(
                 before, told.get(group, ()), new, partial(_log_of, logs), seen, until=told_until
             )
             made += [
-                {**dict(zip(_OF_GROUP, group, strict=True)), **row, "updated_at": at}
-                for row in found
+                dict(zip(_OF_GROUP, group, strict=True)) | row | {"updated_at": at} for row in found
             ]
         return {REBALANCE_COST.full_name: made}
 
 
 _OF_GROUP = ("cluster_id", "cluster", "group_id")
 _GROUP, _GROUP_ID = itemgetter(*_OF_GROUP), itemgetter("group_id")
+_NOT_FOLDED = (*_OF_GROUP, "updated_at", PART)
 
 
-def _as_folded(row: Row) -> Cost:
-    return cast("Cost", {name: row[name] for name in Cost.__annotations__})
+def _as_folded(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in _NOT_FOLDED}
 
 
 def _log_of(logs: Mapping[int, Sequence[Row]], partition: int) -> CommitLog:

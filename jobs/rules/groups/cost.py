@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from jobs.rules.groups.commits import CommitLog, Partition
 from jobs.rules.groups.cost_rows import Cost, Rebalance, Visit, Visits
@@ -215,14 +215,14 @@ def _close_reason(
 
 
 def fold(
-    live: Sequence[Cost],
+    live: Sequence[Mapping[str, Any]],
     told: Iterable[Mapping[str, Any]],
     new: Container[str],
     log_of: Callable[[int], CommitLog],
     visits: Visits,
     *,
     until: datetime,
-) -> list[Cost]:
+) -> list[dict[str, Any]]:
     """The rows of a group that are new, or other than the `live` ones. Rows whose rebalance is not
     told any more close.
 
@@ -233,12 +233,13 @@ def fold(
     that began before it. A visit after it is left to a later fold, since the log may still tell of
     a rebalance before that visit.
     """
-    known = {key(row): row for row in live}
+    before_round = cast("Sequence[Cost]", live)
+    known = {key(row): row for row in before_round}
     of_logs: dict[int, list[Rebalance]] = {}
     for each in sorted(map(Rebalance.of, told), key=lambda each: each.first_offset):
         of_logs.setdefault(each.log_partition, []).append(each)
     kept: dict[str, list[Cost]] = {}
-    for row in live:
+    for row in before_round:
         kept.setdefault(row["rebalance_id"], []).append(row)
     seen = {
         place: [each for each in of_place if each.commit[0] < until]
@@ -270,7 +271,9 @@ def fold(
             waiting |= {(row["topic"], row["partition"]): row for row in after}
     # Retention has dropped their rebalances.
     ids = {each.id for rebalances in of_logs.values() for each in rebalances}
-    return rows + [{**row, "close_reason": NEXT} for row in live if row["rebalance_id"] not in ids]
+    dropped = [row for row in before_round if row["rebalance_id"] not in ids]
+    rows += [{**row, "close_reason": NEXT} for row in dropped]
+    return cast("list[dict[str, Any]]", rows)
 
 
 def _of_members(log: CommitLog, rebalances: Sequence[Rebalance]) -> CommitLog:
