@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs.rules.groups.group import Group
+    from jobs.rules.groups.lag_rows import GroupLag, LagState, RemovedCommit
 
 Row = dict[str, Any]
 
@@ -137,7 +138,7 @@ class Memory:
     times: list[int]
     partitions: dict[tuple[str, int], _Partition]
 
-    def to_json(self) -> Row:
+    def to_json(self) -> dict[str, Any]:
         """As json.dumps takes it."""
         topics: dict[str, dict[int, _Partition]] = {}
         for (topic, partition), kept in self.partitions.items():
@@ -192,8 +193,9 @@ def fold(
     `live`: its live row of gold.group_lag. `told`: what the visits say of it, by poll; nothing
     where it was not listed. `before`: the visit before them.
     """
-    rows: dict[str, Row] = {}
-    removed: list[Row] = []
+    current = cast("GroupLag | None", live)
+    rows: dict[str, GroupLag] = {}
+    removed: list[RemovedCommit] = []
     for visit in visits:
         said, last = told.get(visit.poll), _last(memory, before)
         seen = last and last[1]
@@ -201,14 +203,14 @@ def fold(
             is_asked = visit.groups_pattern is None or _matches(
                 visit.groups_pattern, group.group_id
             )
-            if memory is not None and live is not None:
+            if memory is not None and current is not None:
                 reason = "gone" if is_asked else "not_polled"
-                rows[live["first_poll"]] = _ended(
-                    live, visit.read, _last_shown(memory, last), reason
+                rows[current["first_poll"]] = _ended(
+                    current, visit.read, _last_shown(memory, last), reason
                 )
                 gone = memory.partitions if is_asked else {}
                 removed += _removed(group, gone, visit, visit.read, seen, is_group_gone=True)
-            memory = live = None
+            memory = current = None
         elif said.commits is not None:
             if memory is None:
                 memory, seen = Memory(visit.due, visit.seen, None, [], {}), None
@@ -217,32 +219,34 @@ def fold(
             shown = _shown(
                 memory, said.commits, said.read, seen if _covers_the_same(visit, before) else None
             )
-            state = _state(shown, len(said.commits) - len(shown)) | {"is_simple": said.is_simple}
+            state = _state(shown, len(said.commits) - len(shown))
             memory.missed = None
-            if live is not None and not _differs(live, state):
+            if current is not None and not _differs(current, state, is_simple=said.is_simple):
                 memory.agreed = memory.agreed if _is_later(memory, visit.due) else visit.seen
-            elif live is None or _is_later(memory, visit.due):
+            elif current is None or _is_later(memory, visit.due):
                 valid_from = from_micros(said.read)
-                if live is not None:
-                    rows[live["first_poll"]] = ended = _ended(
-                        live, said.read, _last_shown(memory, last), None
-                    )
-                    valid_from = ended["valid_to"]
-                live = vars(group) | {
+                if current is not None:
+                    ended = _ended(current, said.read, _last_shown(memory, last), None)
+                    rows[current["first_poll"]] = ended
+                    valid_from = ended["valid_to"] or valid_from
+                current = {
+                    "cluster_id": group.cluster_id,
+                    "cluster": group.cluster,
+                    "group_id": group.group_id,
                     "first_poll": visit.poll,
                     "valid_from": valid_from,
-                    **_OPEN,
+                    "valid_to": None,
+                    "last_seen_at": None,
+                    "end_reason": None,
+                    "is_simple": said.is_simple,
                     **state,
                 }
-                rows[visit.poll] = live
+                rows[visit.poll] = current
                 memory.due, memory.agreed = visit.due, visit.seen
         elif memory is not None:
             memory.missed = last
         before = visit
-    return memory, Made(list(rows.values()), removed)
-
-
-_OPEN: Final = {"valid_to": None, "last_seen_at": None, "end_reason": None}
+    return memory, Made(cast("list[Row]", list(rows.values())), cast("list[Row]", removed))
 
 
 def _last(memory: Memory | None, before: Visit | None) -> tuple[int, int] | None:
@@ -273,9 +277,14 @@ def _matches(pattern: str, group_id: str) -> bool:
     return bool(pc.match_substring_regex(pa.scalar(group_id), whole_name(pattern)).as_py())
 
 
-def _ended(live: Row, at: int, shown: int, reason: str | None) -> Row:
+def _ended(live: GroupLag, at: int, shown: int, reason: str | None) -> GroupLag:
     valid_to = max(from_micros(at), live["valid_from"])  # A clock may be set.
-    return live | {"valid_to": valid_to, "last_seen_at": from_micros(shown), "end_reason": reason}
+    return {
+        **live,
+        "valid_to": valid_to,
+        "last_seen_at": from_micros(shown),
+        "end_reason": reason,
+    }
 
 
 def _covers_the_same(visit: Visit, before: Visit | None) -> bool:
@@ -304,21 +313,21 @@ def _removed(
     seen: int | None,
     *,
     is_group_gone: bool,
-) -> list[Row]:
-    bounds = {
-        "removed_after": from_micros(at if seen is None else min(seen, at)),
-        "removed_before": from_micros(at),
-    }
+) -> list[RemovedCommit]:
+    after, before = from_micros(at if seen is None else min(seen, at)), from_micros(at)
     return [
-        vars(group)
-        | {
+        {
+            "cluster_id": group.cluster_id,
+            "cluster": group.cluster,
+            "group_id": group.group_id,
             "topic": topic,
             "partition": partition,
             "committed_offset": kept.offset,
             "poll": visit.poll,
+            "removed_after": after,
+            "removed_before": before,
+            "is_group_gone": is_group_gone,
         }
-        | bounds
-        | {"is_group_gone": is_group_gone}
         for (topic, partition), kept in partitions.items()
     ]
 
@@ -390,7 +399,7 @@ def _least(before: int | None, end: int | None, committed: int) -> int | None:
     return least if end < committed else max(0, least)
 
 
-def _state(shown: Sequence[_Now], untold: int) -> Row:
+def _state(shown: Sequence[_Now], untold: int) -> LagState:
     """The columns of gold.group_lag that make a state. `untold`: partitions of whose commits
     nothing is known.
     """
@@ -446,8 +455,8 @@ def _sum(numbers: Iterable[int]) -> int | None:
     return found if found < 1 << 63 else None
 
 
-def _differs(live: Row, state: Row) -> bool:
-    return any(live[name] != value for name, value in state.items())
+def _differs(live: GroupLag, state: LagState, *, is_simple: bool | None) -> bool:
+    return live["is_simple"] != is_simple or {**live, **state} != live
 
 
 def _time(micros: int | None) -> datetime | None:

@@ -8,6 +8,7 @@ import pytest
 
 from jobs.rules.gold import rows as of_gold
 from jobs.rules.groups.cost_rows import Awaited, Cost
+from jobs.rules.groups.lag_rows import GroupLag, PartitionLag, RemovedCommit
 from jobs.rules.silver import rows as of_silver
 from schemas import consumption, gold, silver
 from schemas.table import Table
@@ -16,7 +17,7 @@ BY_WHO_WRITES = {"updated_at", "is_current", "part"}
 """Columns that rules do not give a row."""
 
 OF_GROUP = {"cluster_id", "cluster", "group_id"}
-ALSO_BY_WHO_WRITES = {Cost: OF_GROUP | {"is_live"}}
+ALSO_BY_WHO_WRITES = {Cost: OF_GROUP | {"is_live"}, GroupLag: {"is_live"}}
 
 TYPES: dict[Any, str] = {
     str: "string",
@@ -26,6 +27,11 @@ TYPES: dict[Any, str] = {
     list[str]: "array<string>",
     list[int]: "array<int>",
     Awaited: "struct<committed: int, at: timestamp, there_before: timestamp, set_to: int>",
+    list[PartitionLag]: (
+        "array<struct<topic: string, partition: int, committed_offset: int, lag_min: int, "
+        "lag_max: int, is_without_progress: boolean, burrow_status: string, "
+        "committed_after: timestamp, committed_before: timestamp>>"
+    ),
 }
 
 TABLES: dict[Any, Table] = {
@@ -35,6 +41,8 @@ TABLES: dict[Any, Table] = {
     of_gold.LeaderChange: gold.LEADER_CHANGES,
     of_gold.LeaderBalance: gold.LEADER_BALANCE,
     Cost: consumption.REBALANCE_COST,
+    GroupLag: consumption.GROUP_LAG,
+    RemovedCommit: consumption.REMOVED_COMMITS_TOLD,
     of_gold.PartitionState: silver.PARTITION_SNAPSHOTS,
     of_silver.PartitionSnapshot: silver.PARTITION_SNAPSHOTS,
     of_silver.ClusterSnapshot: silver.CLUSTER_SNAPSHOTS,
