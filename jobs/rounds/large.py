@@ -37,7 +37,7 @@ from jobs.rules.arrow import rows_of
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import COMPARED, first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
-from jobs.rules.silver.state import Place, Row, State
+from jobs.rules.silver.state import Observation, Row, State
 from jobs.rules.takes import Take
 from schemas.bronze import METADATA_POLLS, TOPIC_COLUMNS
 from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_CONFIGS, TOPIC_SNAPSHOTS
@@ -302,7 +302,7 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
     alias, schema = look.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
     [header] = look.headers.to_pylist()
-    place, version, kind = Place(poll_of(header), None), header["api_version"], look.take.kind
+    place, version, kind = Observation(poll_of(header), None), header["api_version"], look.take.kind
     cluster = {"cluster_id": look.take.claimed_id, "cluster": alias}
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -22,7 +22,7 @@ from itertools import takewhile
 from jobs.rules.ids import LOG, POLLS
 from jobs.rules.log.state import State as LogState
 from jobs.rules.silver.acceptance import ANSWERED, outcome
-from jobs.rules.silver.state import CONFIGS, Answered, Header, Place, Poll, State
+from jobs.rules.silver.state import CONFIGS, Answered, Header, Observation, Poll, State
 from schemas import silver
 from schemas.silver import ENRICHMENTS
 from schemas.table import Table
@@ -187,11 +187,11 @@ def handed_over(state: State, log: LogState) -> tuple[State, LogState]:
     return replace(state, enriched=enriched, heard=None, heir_of=log.last), silent
 
 
-def inherited(state: State, now: Place) -> Place:
+def inherited(state: State, now: Observation) -> Observation:
     """Where an accepted poll shows topics: after the last observation of the log, if that told
     before.
     """
-    return now if state.heir_of is None else Place(now.poll, state.heir_of)
+    return now if state.heir_of is None else Observation(now.poll, state.heir_of)
 
 
 # --- while either tells ---

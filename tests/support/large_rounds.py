@@ -18,7 +18,7 @@ from jobs.rules.round import GOLD, SILVER, Plan, Taken
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
-from jobs.rules.silver.state import Place, State
+from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import Take, take
 from schemas import gold, silver
 from schemas.internal import STATE
@@ -186,7 +186,7 @@ class Rounds:
             header = self.headers[each.first_poll]
             of_cluster = {"cluster_id": self.claimed_id, "cluster": self.alias}
             batches = pa.Table.from_pylist(topics, schema=SAID).to_batches(max_chunksize=2)
-            place = Place(poll_of(header), None)
+            place = Observation(poll_of(header), None)
             first = [
                 first_rows(
                     place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind

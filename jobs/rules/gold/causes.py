@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, reopen
-from jobs.rules.gold.news import place
+from jobs.rules.gold.news import partition_key
 from jobs.rules.gold.rows import BrokerIncident, IsrChange
 from jobs.rules.ids import row_id
 from schemas.gold import LEVELS
@@ -97,9 +97,9 @@ class Broker:
         """Take in an absence that the incidents count already."""
         self.absences.append(absence)
         if is_replica(absence) and self.incidents and absence["poll"] >= self.incidents[-1]["poll"]:
-            known = self.counted.get(place(absence))
+            known = self.counted.get(partition_key(absence))
             if known is None or known["topic_id"] != absence["topic_id"]:
-                self.counted[place(absence)] = absence
+                self.counted[partition_key(absence)] = absence
 
     def sign(self, sign: str, at: datetime) -> None:
         """Give all absences a sign. Those that were given it before, or were due by then, are
@@ -118,7 +118,7 @@ class Broker:
                 self.incidents.append(_incident(absence))
                 self.counted = {}
             incident = self.incidents[-1]
-            known = self.counted.get(place(absence))
+            known = self.counted.get(partition_key(absence))
             incident["partitions"] += known is None or known["topic_id"] not in (
                 None,
                 absence["topic_id"],
@@ -160,7 +160,7 @@ class Broker:
                     incident["is_live"] = True
                     yield due_at + _INSTANT
             # An incident counts a partition once, so a later round has to know by which absence.
-            is_counted = self.counted.get(place(absence)) is absence and _may_continue(
+            is_counted = self.counted.get(partition_key(absence)) is absence and _may_continue(
                 self.incidents[-1], at
             )
             absence["is_live"] = (

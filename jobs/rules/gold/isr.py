@@ -19,7 +19,7 @@ from typing import Protocol
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, event
 from jobs.rules.gold.causes import BACK, INITIALLY_OUT, LEFT, OFFLINE, due_at, give_sign, is_replica
 from jobs.rules.gold.elections import NO_LEADER
-from jobs.rules.gold.news import Known, Levels, place
+from jobs.rules.gold.news import Known, Levels, partition_key
 from jobs.rules.gold.rows import IsrChange, IsrEpisode, PartitionState
 from metadata_source.facts import LISTENER_NOT_FOUND
 from metadata_source.kinds import KINDS, UNDER_REPLICATED
@@ -217,7 +217,7 @@ def _supposed_isr(state: PartitionState, known: Known) -> set[int]:
     """
     if UNDER_REPLICATED in KINDS[known.levels.kind].not_meaningful:
         return set(state["isr"] or ())
-    return set(state["replicas"] or ()) - set(known.adding.get(place(state), ()))
+    return set(state["replicas"] or ()) - set(known.adding.get(partition_key(state), ()))
 
 
 def _in_between(state: PartitionState, known: Known, been: set[int]) -> set[int]:
@@ -233,7 +233,7 @@ def _in_between(state: PartitionState, known: Known, been: set[int]) -> set[int]
     is_over = bool((set(state["prev_replicas"] or ()) - replicas) & been)
     if not is_over or UNDER_REPLICATED in KINDS[known.levels.kind].not_meaningful:
         return set()
-    return replicas - been - set(known.adding.get(place(state), ()))
+    return replicas - been - set(known.adding.get(partition_key(state), ()))
 
 
 def _change(

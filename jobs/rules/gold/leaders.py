@@ -21,7 +21,7 @@ from jobs.rules.gold.news import (
     Memory,
     News,
     Poll,
-    place,
+    partition_key,
 )
 from jobs.rules.gold.rows import (
     Counts,
@@ -53,14 +53,14 @@ def fold(
     polls = news.polls()
     for poll in polls:
         known.levels = known.levels.at(poll)
-        before = {place(row): row for row in poll.over.partitions}
+        before = {partition_key(row): row for row in poll.over.partitions}
         seen = [row for row in poll.began.partitions if has_moved(row) or is_raised(row)]
         failed = elections.may_have_failed(seen, known.levels)
-        changes += [_change(row, before[place(row)], failed, known) for row in seen]
+        changes += [_change(row, before[partition_key(row)], failed, known) for row in seen]
         # Who is eligible changes with the ISR. An answer tells of leaders that were elected later.
         for row in poll.began.partitions:
             if _may_change_elr(row):
-                known.elr.pop(place(row), None)
+                known.elr.pop(partition_key(row), None)
         known.follow(poll, PARTITION_ELR)
     balance = leader_balance(polls, live.get(LEADER_BALANCE, ()))
     return Folded(to_json(known), {LEADER_CHANGES: changes, LEADER_BALANCE: balance})
@@ -79,7 +79,7 @@ def _change(
     if "evidence" in row:
         why = recorded.why(row, row["evidence"])
     else:
-        elr = known.elr.get(place(row))
+        elr = known.elr.get(partition_key(row))
         why = {
             "reason": reason(row, failed, known.levels, at_most_one=at_most_one),
             "unclean": unclean(row, known.levels, elr),

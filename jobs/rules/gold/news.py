@@ -38,7 +38,7 @@ _BESIDE = frozenset(table.full_name for table in silver.ENRICHMENTS.values())
 TIMES = "times"
 """See rows.PartitionState."""
 
-place = itemgetter("topic", "partition")
+partition_key = itemgetter("topic", "partition")
 """Topic and number of a partition, of any row about one."""
 
 
@@ -235,10 +235,10 @@ class Known:
 _TOLD: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
     BROKERS: ("racks", itemgetter("broker_id"), itemgetter("rack")),
     SETTINGS: ("min_isr", itemgetter("topic"), itemgetter("min_insync_replicas")),
-    REASSIGNMENTS: ("adding", place, itemgetter("adding_replicas")),
+    REASSIGNMENTS: ("adding", partition_key, itemgetter("adding_replicas")),
     PARTITION_ELR: (
         "elr",
-        place,
+        partition_key,
         lambda row: Elr(row["elr"], row["last_known_elr"], row["valid_from"]),
     ),
 }

@@ -125,16 +125,20 @@ def continued(
     record on is its own.
     """
     until = MOST if following is None else following.first_offset
-    place, row = (row["topic"], row["partition"]), row.copy()
+    partition, row = (row["topic"], row["partition"]), row.copy()
     commits = [
-        each for each in log.of.get(place, ()) if rebalance.last_offset < each.first.offset < until
+        each
+        for each in log.of.get(partition, ())
+        if rebalance.last_offset < each.first.offset < until
     ]
     # Of no member: somebody set the offset, for whoever comes next.
     was_set = commits[-1].last.committed if commits and rebalance.emptied else None
     after = commits[0].first if commits and not rebalance.emptied else None
     end = until if after is None else after.offset
     removals = [
-        each for each in log.removals.get(place, ()) if rebalance.last_offset < each.offset < end
+        each
+        for each in log.removals.get(partition, ())
+        if rebalance.last_offset < each.offset < end
     ]
     lost = any(rebalance.last_offset < each < end for each in log.breaks)
     over = [each.at for each in removals if each.at] + (
@@ -242,8 +246,8 @@ def fold(
     for row in before_round:
         kept.setdefault(row["rebalance_id"], []).append(row)
     seen = {
-        place: [each for each in of_place if each.commit[0] < until]
-        for place, of_place in visits.items()
+        partition: [each for each in of_partition if each.commit[0] < until]
+        for partition, of_partition in visits.items()
     }
     rows: list[Cost] = []
     waiting: dict[Partition, Cost] = {}
@@ -266,7 +270,10 @@ def fold(
             )
             following = rebalances[at + 1] if at + 1 < len(rebalances) else None
             of_visits = ((row, seen.get((row["topic"], row["partition"]), ())) for row in begin)
-            after = [continued(row, each, following, log, of_place) for row, of_place in of_visits]
+            after = [
+                continued(row, each, following, log, of_partition)
+                for row, of_partition in of_visits
+            ]
             rows += [row for row in after if row != known.get(key(row))]
             waiting |= {(row["topic"], row["partition"]): row for row in after}
     # Retention has dropped their rebalances.
@@ -289,14 +296,14 @@ def _of_members(log: CommitLog, rebalances: Sequence[Rebalance]) -> CommitLog:
     if not empty:
         return log
     of = {
-        place: [
+        partition: [
             each
             for each in commits
             if not any(since < each.first.offset < until for since, until in empty)
         ]
-        for place, commits in log.of.items()
+        for partition, commits in log.of.items()
     }
-    return replace(log, of={place: commits for place, commits in of.items() if commits})
+    return replace(log, of={partition: commits for partition, commits in of.items() if commits})
 
 
 def key(row: Cost) -> tuple[str, str, int]:

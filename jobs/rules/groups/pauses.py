@@ -64,15 +64,17 @@ def cadence_ms(
 
 
 def standing(
-    log: CommitLog, place: Partition, rebalance: Rebalance, since: datetime
+    log: CommitLog, partition: Partition, rebalance: Rebalance, since: datetime
 ) -> list[Commits]:
     """Commits from `since` to the end of the rebalance that nothing had removed by then."""
     removed = [
-        each.offset for each in log.removals.get(place, ()) if each.offset < rebalance.last_offset
+        each.offset
+        for each in log.removals.get(partition, ())
+        if each.offset < rebalance.last_offset
     ]
     return [
         each
-        for each in log.of.get(place, ())
+        for each in log.of.get(partition, ())
         if max(removed, default=-1) < each.first.offset
         and each.last.offset < rebalance.last_offset
         and each.last.at is not None

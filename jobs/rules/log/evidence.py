@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, REASSIGNMENTS, Row, place
+from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, REASSIGNMENTS, Row, partition_key
 from jobs.rules.gold.rows import Evidence
 from jobs.rules.ids import offset_of
 from schemas import silver
@@ -31,10 +31,10 @@ def with_evidence(rows: Mapping[str, Sequence[Row]], since: str = "") -> list[Ro
     """
     brokers = _by(rows, BROKERS, itemgetter("broker_id"))
     tables = (REASSIGNMENTS, PARTITION_ELR, REGISTRATIONS)
-    reassigned, eligible, registered = (_by(rows, table, place) for table in tables)
+    reassigned, eligible, registered = (_by(rows, table, partition_key) for table in tables)
 
     def evidence(row: Row) -> Evidence:
-        key, poll = place(row), row["first_poll"]
+        key, poll = partition_key(row), row["first_poll"]
         elr = _before(eligible.get(key, ()), poll) or _NO_ELR
         return Evidence(
             _has_lost_leader(row, brokers),

@@ -28,7 +28,7 @@ from jobs.rules.silver.acceptance import (
 )
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
-from jobs.rules.silver.state import CONFIGS, Answered, Header, Place, Poll, Row, State
+from jobs.rules.silver.state import CONFIGS, Answered, Header, Observation, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
 from jobs.rules.teller import (
     POLLS_ALONE,
@@ -318,7 +318,7 @@ class _Cluster:
         # Of the controllers' log, which told before, the last time may be a later one, by the
         # controllers' clocks.
         poll = poll_of(header).following(last).following(state.heir_of, *state.enriched.values())
-        now = told = Place(poll, self._witness(header, answer))
+        now = told = Observation(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
         state.highest = highest_after(header, state.highest)
         self._stale.take(header, poll)
@@ -340,7 +340,10 @@ class _Cluster:
             answered = told_beside.following(earlier, (last if is_of_before else None) or poll)
             if earlier is None or answered.digest is None or answered.digest != earlier.digest:
                 self._take_answer(
-                    kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier)
+                    kind,
+                    records.get(kind, ()),
+                    header["topic_filter"],
+                    Observation(answered, earlier),
                 )
             state.enriched = {**state.enriched, kind: answered}
         if has_news:
@@ -355,7 +358,11 @@ class _Cluster:
         self._accepted.append(poll)
 
     def _take_answer(
-        self, kind: str, rows: Sequence[Mapping[str, Any]], topic_filter: str | None, now: Place
+        self,
+        kind: str,
+        rows: Sequence[Mapping[str, Any]],
+        topic_filter: str | None,
+        now: Observation,
     ) -> None:
         """Bring one kind up to an answer beside the poll. `rows`: of bronze, all that the answer
         told.
@@ -369,8 +376,10 @@ class _Cluster:
         if source(table, by_log=self._by_log) == POLLS:
             enrichments.take(kind, rows, topic_filter, now, self._tables[table])
 
-    def _show_topics(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> Place:
-        """Levels and topics; returns the place of what changes: if the controllers' log told
+    def _show_topics(
+        self, header: Header, answer: Answer, now: Observation, *, has_news: bool
+    ) -> Observation:
+        """Levels and topics; returns the observation of what changes: if the controllers' log told
         before, polls since have not shown that it had not.
         """
         state, last = self._state, self._state.last
@@ -381,11 +390,11 @@ class _Cluster:
         if has_news:
             self._show_cluster(header, told)
         self._lives.take(
-            answer, header["topic_filter"], told, Place(last, state.witness) if last else told
+            answer, header["topic_filter"], told, Observation(last, state.witness) if last else told
         )
         return told
 
-    def _show_cluster(self, header: Header, now: Place) -> None:
+    def _show_cluster(self, header: Header, now: Observation) -> None:
         """Levels and the kind."""
         if self._is_of_another_kind(header):
             self._state.kind = self._kind

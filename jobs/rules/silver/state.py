@@ -73,7 +73,7 @@ class Behind:
 
 
 @dataclass(frozen=True)
-class Place:
+class Observation:
     """A poll and the one before it in its line of polls; and the columns of when of rows that began
     or ended there.
     """

@@ -10,7 +10,7 @@ from jobs.rules.ids import LOG, POLLS
 from jobs.rules.log.state import State as LogState
 from jobs.rules.log.state import observed
 from jobs.rules.memory import dumps, loads
-from jobs.rules.silver.state import Answered, Header, Place, Poll, State
+from jobs.rules.silver.state import Answered, Header, Observation, Poll, State
 from jobs.rules.teller import (
     IN_TURN,
     POLLS_ALONE,
@@ -212,8 +212,8 @@ def test_polls_tell_again_after_the_last_record() -> None:
         "quorum": poll_id(5),
         **dict.fromkeys(("configs", "reassignments", "elr"), record(0).id),
     }
-    assert inherited(after, Place(poll(6), poll(5))) == Place(poll(6), record(0))
-    assert inherited(state, Place(poll(6), poll(5))) == Place(poll(6), poll(5))
+    assert inherited(after, Observation(poll(6), poll(5))) == Observation(poll(6), record(0))
+    assert inherited(state, Observation(poll(6), poll(5))) == Observation(poll(6), poll(5))
 
 
 def test_a_log_without_a_record_hands_nothing_over() -> None:
