@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from jobs.rules.coordinators import coordinators
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import BROKERS, Folded, News, Row
+from jobs.rules.gold.news import BROKERS, GoldResult, News, Row
 from jobs.rules.ids import LOG, POLLS
 from jobs.rules.log.evidence import with_evidence
 from jobs.rules.log.fold import fold as log_fold
@@ -55,7 +55,7 @@ _MADE = (
 )
 """The tables whose rows the folds of polls and of the log make."""
 
-GOLD: Mapping[str, Callable[[Row | None, Rows, News, Any], Folded]] = {
+GOLD: Mapping[str, Callable[[Row | None, Rows, News, Any], GoldResult]] = {
     "isr_shrink": isr_shrink.fold,
     "leader_churn": leaders.fold,
 }
@@ -138,16 +138,16 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
             silver["done_at"],
             is_migrating=taken.cluster in plan.migrating,
         )
-        folded = GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
-        for table_name, made in folded.rows.items():
+        result = GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
+        for table_name, made in result.rows.items():
             stamp = {"updated_at": plan.at} if table_name in _STAMPED else {}
             rows[table_name] = [{**row, **stamp} for row in made]
         told = {
             "done_poll": silver["done_poll"],
             "done_at": silver["done_at"],
-            "deadline": folded.deadline,
+            "deadline": result.deadline,
         }
-        states.append(_state(history, taken, silver["cluster_id"], folded.memory, **told))
+        states.append(_state(history, taken, silver["cluster_id"], result.memory, **told))
     return rows | {STATE: states}
 
 
@@ -195,7 +195,7 @@ class _Making:
             return
         taken, live = self._taken, _open(self._taken.live, self.rows)
         others = (row for row in taken.said if row["record"] not in ("poll", "answer"))
-        folded = silver_fold(
+        result = silver_fold(
             self.state,
             live,
             headers,
@@ -205,8 +205,8 @@ class _Making:
             by_log=is_by_log(self.log),
             believe=taken.believe,
         )
-        self.state = folded.state
-        self._keep(folded.rows)
+        self.state = result.state
+        self._keep(result.rows)
 
     def take_records(self) -> None:
         taken, was_by_log = self._taken, is_by_log(self.log)
@@ -214,7 +214,7 @@ class _Making:
             return
         live = _open(taken.live, self.rows)
         state = self.state
-        folded = log_fold(
+        result = log_fold(
             self.log,
             live,
             taken.log,
@@ -223,11 +223,11 @@ class _Making:
             answered=state.enriched,
             static_configs=state.static_configs,
         )
-        self.log = folded.state
+        self.log = result.state
         self.state = replace(self.state, cluster_id=self.state.cluster_id or taken.claimed_id)
         if is_by_log(self.log) and not was_by_log:
             self.state = taken_over(self.state)
-        self._keep(folded.rows)
+        self._keep(result.rows)
 
     def hand_over(self) -> None:
         """Let polls tell what the log told."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.configuration.config import Thresholds
 from jobs.rules.gold.isr_shrink import fold
-from jobs.rules.gold.news import Folded, Memory, News, as_of
+from jobs.rules.gold.news import GoldResult, Memory, News, as_of
 from tests.support.gold_oracle import FLAP_WINDOW, FLAPS
 from tests.support.rounds import fold_in_rounds
 from tests.support.silver_rows import CONFIGS, PARTITIONS, History, Row
@@ -29,7 +29,7 @@ def folded(history: History, *ends: int, narrow: bool = False) -> tuple[Rows, Me
 
     def with_context(
         memory: Any, live: Mapping[str, Sequence[Row]], news: News, thresholds: Any
-    ) -> Folded:
+    ) -> GoldResult:
         news = replace(news, context=context(history, news))
         return fold(memory, narrowed(live, news) if narrow else live, news, thresholds)
 

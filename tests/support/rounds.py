@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from jobs.rules.gold.news import Folded, News, Row
+from jobs.rules.gold.news import GoldResult, News, Row
 from tests.support.silver_rows import History
 
 Stored = dict[str, dict[tuple[Any, ...], Row]]
 
 
 def fold_in_rounds(
-    fold: Callable[..., Folded],
+    fold: Callable[..., GoldResult],
     history: History,
     ends: Iterable[int],
     *,

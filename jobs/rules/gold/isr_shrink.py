@@ -22,7 +22,7 @@ from jobs.rules.gold.news import (
     BROKERS,
     REASSIGNMENTS,
     SETTINGS,
-    Folded,
+    GoldResult,
     Known,
     Memory,
     News,
@@ -56,7 +56,7 @@ def needed(live: Mapping[str, pa.Table], topics: pa.Array) -> dict[str, pa.Table
 
 def fold(
     memory: Memory | None, live: Mapping[str, Sequence[Any]], news: News, thresholds: Thresholds
-) -> Folded:
+) -> GoldResult:
     """Rows of the three tables that are new or changed, without updated_at.
 
     `memory`: what the last fold returned. `live`: live rows of the three tables, at least all of
@@ -68,7 +68,7 @@ def fold(
         cluster.partition(row).state = row
     for poll in news.polls():
         cluster.step(poll)
-    return cluster.folded(news.settled_at)
+    return cluster.result(news.settled_at)
 
 
 class _Cluster:
@@ -167,7 +167,7 @@ class _Cluster:
                 give_sign(row, GONE, poll.at)
             self._passes.leave(row)
 
-    def folded(self, settled_at: datetime) -> Folded:
+    def result(self, settled_at: datetime) -> GoldResult:
         """The result, with the causes that are due, and which rows are live."""
         brokers, flaps, window = (
             self._brokers.values(),
@@ -184,4 +184,4 @@ class _Cluster:
             table: [row for row in each if row != self._given.get(row["id"])]
             for table, each in rows.items()
         }
-        return Folded(to_json(self._known), changed, min(deadlines, default=None))
+        return GoldResult(to_json(self._known), changed, min(deadlines, default=None))

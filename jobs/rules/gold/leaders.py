@@ -15,7 +15,7 @@ from jobs.rules.gold.elections import NO_LEADER, has_moved, hides_leader, prefer
 from jobs.rules.gold.news import (
     PARTITION_ELR,
     Elr,
-    Folded,
+    GoldResult,
     Known,
     Levels,
     Memory,
@@ -42,7 +42,7 @@ LEADER_CHANGES, LEADER_BALANCE = (table.full_name for table in LEADER_TABLES)
 
 def fold(
     memory: Memory | None, live: Mapping[str, Sequence[Any]], news: News, _thresholds: object = None
-) -> Folded:
+) -> GoldResult:
     """Rows of gold.leader_changes and gold.leader_balance, without updated_at, that the news of one
     cluster make.
 
@@ -63,7 +63,7 @@ def fold(
                 known.elr.pop(partition_key(row), None)
         known.follow(poll, PARTITION_ELR)
     balance = leader_balance(polls, live.get(LEADER_BALANCE, ()))
-    return Folded(to_json(known), {LEADER_CHANGES: changes, LEADER_BALANCE: balance})
+    return GoldResult(to_json(known), {LEADER_CHANGES: changes, LEADER_BALANCE: balance})
 
 
 def _change(

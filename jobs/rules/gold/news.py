@@ -246,7 +246,7 @@ _TOLD: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
 
 
 @dataclass(frozen=True)
-class Folded:
+class GoldResult:
     """The memory of a fold, its new and changed rows by table, and when to call it again though
     nothing is new.
     """

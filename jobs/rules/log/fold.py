@@ -54,7 +54,7 @@ _KIND_OF = {table: kind for kind, tables in TOLD.items() if kind != LIVENESS for
 
 
 @dataclass(frozen=True)
-class Folded:
+class LogResult:
     """The result of a cluster's round: its next state, which says up to where the log is done, and
     new and ended rows by table.
     """
@@ -72,7 +72,7 @@ def fold(
     *,
     answered: Mapping[str, Poll] = MappingProxyType({}),
     static_configs: Mapping[str, str | None] = MappingProxyType({}),
-) -> Folded:
+) -> LogResult:
     """Bring the history of one cluster up to some records.
 
     `records`: rows of bronze.cluster_log in the order in which they were read, from
@@ -89,7 +89,7 @@ def fold(
     if state.truncated_at is not None:
         records = since_truncation(records, state.truncated_at)
     if not records:
-        return Folded(state, {})
+        return LogResult(state, {})
     state.after = max(state.after, polled.id if polled else "")
     state.is_open = False
     columns = {name: records[0][name] for name in ("cluster_id", "cluster")}
@@ -107,7 +107,7 @@ def fold(
             case Open():
                 state.is_open = True
     cluster.hear(max(record["read_at"] for record in records))
-    return cluster.folded()
+    return cluster.result()
 
 
 class _Cluster:
@@ -143,13 +143,15 @@ class _Cluster:
         self._controllers: list[Row] = []
         self._is_source = False  # silver.history_sources says that the log tells.
 
-    def folded(self) -> Folded:
+    def result(self) -> LogResult:
         rows = {
             table.full_name: list(of_table.changed.values())
             for table, of_table in self._tables.items()
         }
         rows[gold.CONTROLLER_CHANGES.full_name] = self._controllers
-        return Folded(self._state, {table: changed for table, changed in rows.items() if changed})
+        return LogResult(
+            self._state, {table: changed for table, changed in rows.items() if changed}
+        )
 
     def change(self, step: Change) -> None:
         """Replay a record of the log, unless it was, or what came before it is not known."""

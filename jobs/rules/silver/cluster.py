@@ -48,7 +48,7 @@ Records = Mapping[str, list[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Folded:
+class SilverResult:
     """The result of a cluster's round: its next state, new and ended rows by table, and the polls
     accepted.
     """
@@ -68,7 +68,7 @@ def fold(
     kind: str = KAFKA,
     by_log: bool = False,
     believe: bool = False,
-) -> Folded:
+) -> SilverResult:
     """Bring the history of one cluster up to some polls.
 
     `live`: current rows by table. `headers`: rows of bronze with record 'poll' in the order of
@@ -82,7 +82,7 @@ def fold(
     """
     state = replace(state or State())
     if not headers:
-        return Folded(state, {}, [])
+        return SilverResult(state, {}, [])
     records: defaultdict[str, Records] = defaultdict(lambda: defaultdict(list))
     for row in said:
         records[row["poll_id"]][row["record"]].append(row)
@@ -97,7 +97,7 @@ def fold(
         cluster.judge(header, records[header["poll_id"]])
     if believe:
         cluster.wait_no_more(are_believed=True)
-    return cluster.folded()
+    return cluster.result()
 
 
 def records_to_read(
@@ -256,7 +256,7 @@ class _Cluster:
             self._waiting = self._waiting[gone:]
             self._shown = self._shown if self._waiting else Answer()
 
-    def folded(self) -> Folded:
+    def result(self) -> SilverResult:
         rows = {
             table.full_name: list(of_table.changed.values())
             for table, of_table in self._tables.items()
@@ -264,7 +264,7 @@ class _Cluster:
         rows[silver.POLL_GAPS.full_name] = self._gaps
         rows[gold.STALE_BROKERS.full_name] = list(self._stale.changed.values())
         self._state.waiting = tuple(header["poll_id"] for header, _, _ in self._waiting)
-        return Folded(
+        return SilverResult(
             self._state,
             {table: changed for table, changed in rows.items() if changed},
             self._accepted,
