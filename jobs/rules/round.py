@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from jobs.rules.coordinators import coordinators
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import BROKERS, GoldResult, News, Row
+from jobs.rules.gold.news import BROKERS, GoldInput, GoldResult, Row
 from jobs.rules.ids import LOG, POLLS
 from jobs.rules.log.evidence import with_evidence
 from jobs.rules.log.fold import fold as log_fold
@@ -55,7 +55,7 @@ _MADE = (
 )
 """The tables whose rows the folds of polls and of the log make."""
 
-GOLD: Mapping[str, Callable[[Row | None, Rows, News, Any], GoldResult]] = {
+GOLD: Mapping[str, Callable[[Row | None, Rows, GoldInput, Any], GoldResult]] = {
     "isr_shrink": isr_shrink.fold,
     "leader_churn": leaders.fold,
 }
@@ -131,7 +131,7 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
         del of_silver[table.full_name]
     for history in GOLD.keys() & plan.histories:
         before = taken.states.get(history, {"done_poll": None, "memory": "null"})
-        news = News.of(
+        news = GoldInput.of(
             of_silver,
             before["done_poll"],
             silver["done_poll"],

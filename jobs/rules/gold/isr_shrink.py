@@ -22,10 +22,10 @@ from jobs.rules.gold.news import (
     BROKERS,
     REASSIGNMENTS,
     SETTINGS,
+    GoldInput,
     GoldResult,
     Known,
     Memory,
-    News,
     Poll,
 )
 from jobs.rules.gold.rows import BrokerIncident, IsrChange, IsrEpisode, PartitionState
@@ -55,7 +55,10 @@ def needed(live: Mapping[str, pa.Table], topics: pa.Array) -> dict[str, pa.Table
 
 
 def fold(
-    memory: Memory | None, live: Mapping[str, Sequence[Any]], news: News, thresholds: Thresholds
+    memory: Memory | None,
+    live: Mapping[str, Sequence[Any]],
+    news: GoldInput,
+    thresholds: Thresholds,
 ) -> GoldResult:
     """Rows of the three tables that are new or changed, without updated_at.
 

@@ -15,11 +15,11 @@ from jobs.rules.gold.elections import NO_LEADER, has_moved, hides_leader, prefer
 from jobs.rules.gold.news import (
     PARTITION_ELR,
     Elr,
+    GoldInput,
     GoldResult,
     Known,
     Levels,
     Memory,
-    News,
     Poll,
     partition_key,
 )
@@ -41,7 +41,10 @@ LEADER_CHANGES, LEADER_BALANCE = (table.full_name for table in LEADER_TABLES)
 
 
 def fold(
-    memory: Memory | None, live: Mapping[str, Sequence[Any]], news: News, _thresholds: object = None
+    memory: Memory | None,
+    live: Mapping[str, Sequence[Any]],
+    news: GoldInput,
+    _thresholds: object = None,
 ) -> GoldResult:
     """Rows of gold.leader_changes and gold.leader_balance, without updated_at, that the news of one
     cluster make.

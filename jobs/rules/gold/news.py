@@ -87,7 +87,7 @@ class Poll:
 
 
 @dataclass(frozen=True)
-class News:
+class GoldInput:
     """Rows of silver, by table, that began or ended in (done_poll, settled_poll], as they were at
     settled_poll.
 
@@ -111,7 +111,7 @@ class News:
         at: datetime,
         *,
         is_migrating: bool = False,
-    ) -> "News":
+    ) -> "GoldInput":
         """The news up to the settled `poll` among `rows` of silver, by table; any history that has
         them.
         """

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.configuration.config import Thresholds
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import BROKERS, News
+from jobs.rules.gold.news import BROKERS, GoldInput
 from jobs.rules.log.evidence import with_evidence
 from jobs.rules.log.registrations import listed
 from jobs.rules.log.silver import image_of
@@ -70,7 +70,7 @@ def changes_in(lake: LogLake) -> list[Row]:
     assert lake.state is not None
     assert lake.state.last is not None
     rows = lake.rows | {PARTITIONS: with_evidence(lake.rows)}
-    news = News.of(rows, None, lake.state.last.id, lake.state.last.at)
+    news = GoldInput.of(rows, None, lake.state.last.id, lake.state.last.at)
     return list(leaders.fold(None, {}, news).rows["gold.leader_changes"])
 
 
@@ -311,7 +311,7 @@ def test_numbers_of_what_a_broker_leads_change_once_a_moment() -> None:
     for lake, since in ((cut, None), (whole, done)):
         assert lake.state is not None
         assert lake.state.last is not None
-        news = News.of(whole.rows, since, lake.state.last.id, lake.state.last.at)
+        news = GoldInput.of(whole.rows, since, lake.state.last.id, lake.state.last.at)
         folded = leaders.fold(memory, live, news)
         found |= {
             (row["broker_id"], row["poll"]): row for row in folded.rows["gold.leader_balance"]
@@ -352,7 +352,7 @@ def test_a_broker_that_stays_registered_and_unfenced_lost_a_log_directory(
     assert lake.state.last is not None
     rows = lake.rows | {BROKERS: listed(lake.rows["silver.broker_registrations"])}
     after_all = START + timedelta(days=1)
-    news = News.of(rows, None, lake.state.last.id, after_all)
+    news = GoldInput.of(rows, None, lake.state.last.id, after_all)
     (found,) = isr_shrink.fold(None, {}, news, Thresholds(3, timedelta(hours=1))).rows[
         "gold.isr_changes"
     ]
