@@ -453,7 +453,7 @@ def _fold(
                 row[TIMES] = counted.get((row["topic"], row["partition"], row["first_poll"]), 1)
         is_first = each.first_poll is not None
         records = [] if log is None else rows_of(in_order(log))
-        taken = rules.Taken(
+        taken = rules.ClusterInput(
             cluster,
             each.claimed_id,
             each.parts,

@@ -67,7 +67,7 @@ _STAMPED = {table.full_name for table in gold.TABLES if "updated_at" in table.co
 
 
 @dataclass(frozen=True)
-class Taken:
+class ClusterInput:
     """The input of one cluster's round.
 
     `said`: rows of bronze, headers among them. `live`: rows by table that may change, and rows of
@@ -105,22 +105,22 @@ class Plan:
     topic_filter: str | None = None
 
 
-def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
+def fold(given: ClusterInput, plan: Plan) -> dict[str, list[Row]]:
     """The rows that a round makes of one cluster, by table; those of internal.state among them."""
     rows: dict[str, list[Row]] = {}
     states: list[Row] = []
-    silver = taken.states.get(SILVER)
+    silver = given.states.get(SILVER)
     if SILVER in plan.histories:
-        rows, states = _silver(taken, plan.topic_filter)
+        rows, states = _silver(given, plan.topic_filter)
         silver = states[0]
-    if silver is None or silver["done_poll"] is None or taken.is_first:
+    if silver is None or silver["done_poll"] is None or given.is_first:
         return rows | {STATE: states}
     of_silver = {}
     for table in (*SNAPSHOTS, *OF_LOG):
-        of_silver[table.full_name] = _replaced(table, taken.live, rows)
+        of_silver[table.full_name] = _replaced(table, given.live, rows)
     since = min(
         (
-            taken.states.get(history, {}).get("done_poll") or ""
+            given.states.get(history, {}).get("done_poll") or ""
             for history in GOLD.keys() & plan.histories
         ),
         default="",
@@ -130,15 +130,15 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
     for table in OF_LOG:
         del of_silver[table.full_name]
     for history in GOLD.keys() & plan.histories:
-        before = taken.states.get(history, {"done_poll": None, "memory": "null"})
+        before = given.states.get(history, {"done_poll": None, "memory": "null"})
         news = GoldInput.of(
             of_silver,
             before["done_poll"],
             silver["done_poll"],
             silver["done_at"],
-            is_migrating=taken.cluster in plan.migrating,
+            is_migrating=given.cluster in plan.migrating,
         )
-        result = GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
+        result = GOLD[history](json.loads(before["memory"]), given.live, news, plan.thresholds)
         for table_name, made in result.rows.items():
             stamp = {"updated_at": plan.at} if table_name in _STAMPED else {}
             rows[table_name] = [{**row, **stamp} for row in made]
@@ -147,23 +147,25 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
             "done_at": silver["done_at"],
             "deadline": result.deadline,
         }
-        states.append(_state(history, taken, silver["cluster_id"], result.memory, **told))
+        states.append(_state(history, given, silver["cluster_id"], result.memory, **told))
     return rows | {STATE: states}
 
 
-def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]], list[Row]]:
+def _silver(
+    given: ClusterInput, topic_filter: str | None
+) -> tuple[dict[str, list[Row]], list[Row]]:
     """Rows of silver, and its rows of internal.state, that of silver first.
 
     If the log tells when the round begins, its records come first, and then the polls from which on
     polls tell; else the log may take over after the polls that were answered before it was read.
     """
-    making = _Making(taken, topic_filter)
-    read_at = max((row["read_at"] for row in taken.log), default=None)
-    first, then = taken.teller.halves(headers_of(taken.said), read_at)
-    if taken.teller.by_log:
+    making = _Making(given, topic_filter)
+    read_at = max((row["read_at"] for row in given.log), default=None)
+    first, then = given.teller.halves(headers_of(given.said), read_at)
+    if given.teller.by_log:
         making.take_records()
         making.take_polls(first)
-        if taken.teller.polls_from is not None:
+        if given.teller.polls_from is not None:
             making.hand_over()
     else:
         making.take_polls(first)
@@ -171,11 +173,11 @@ def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]
     making.take_polls(then)
     rows = making.rows
     rows[COORDINATORS.full_name] = _coordinators(
-        taken.live.get(PARTITIONS, ()), cast("Any", rows.get(PARTITIONS, ()))
+        given.live.get(PARTITIONS, ()), cast("Any", rows.get(PARTITIONS, ()))
     )
     # Of polls that bronze has not kept nobody can say more.
-    state = replace(making.state, waiting=()) if taken.believe else making.state
-    return rows, _states(taken, state, making.log, rows)
+    state = replace(making.state, waiting=()) if given.believe else making.state
+    return rows, _states(given, state, making.log, rows)
 
 
 class _Making:
@@ -183,48 +185,48 @@ class _Making:
     rows so far.
     """
 
-    def __init__(self, taken: Taken, topic_filter: str | None) -> None:
-        before, log = taken.states.get(SILVER), taken.states.get(CLUSTER_LOG)
+    def __init__(self, given: ClusterInput, topic_filter: str | None) -> None:
+        before, log = given.states.get(SILVER), given.states.get(CLUSTER_LOG)
         self.state = State() if before is None else State.from_json(json.loads(before["memory"]))
         self.log = None if log is None else LogState.from_json(json.loads(log["memory"]))
         self.rows: dict[str, list[Row]] = {}
-        self._taken, self._topic_filter = taken, topic_filter
+        self._given, self._topic_filter = given, topic_filter
 
     def take_polls(self, headers: Sequence[Header]) -> None:
         if not headers:
             return
-        taken, live = self._taken, _open(self._taken.live, self.rows)
-        others = (row for row in taken.said if row["record"] not in ("poll", "answer"))
+        given, live = self._given, _open(self._given.live, self.rows)
+        others = (row for row in given.said if row["record"] not in ("poll", "answer"))
         result = silver_fold(
             self.state,
             live,
             headers,
             others,
-            taken.claimed_id,
-            kind=taken.kind,
+            given.claimed_id,
+            kind=given.kind,
             by_log=is_by_log(self.log),
-            believe=taken.believe,
+            believe=given.believe,
         )
         self.state = result.state
         self._keep(result.rows)
 
     def take_records(self) -> None:
-        taken, was_by_log = self._taken, is_by_log(self.log)
-        if not taken.log:
+        given, was_by_log = self._given, is_by_log(self.log)
+        if not given.log:
             return
-        live = _open(taken.live, self.rows)
+        live = _open(given.live, self.rows)
         state = self.state
         result = log_fold(
             self.log,
             live,
-            taken.log,
+            given.log,
             state.last,
             self._topic_filter,
             answered=state.enriched,
             static_configs=state.static_configs,
         )
         self.log = result.state
-        self.state = replace(self.state, cluster_id=self.state.cluster_id or taken.claimed_id)
+        self.state = replace(self.state, cluster_id=self.state.cluster_id or given.claimed_id)
         if is_by_log(self.log) and not was_by_log:
             self.state = taken_over(self.state)
         self._keep(result.rows)
@@ -242,16 +244,16 @@ class _Making:
                 )
 
 
-def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> list[Row]:
+def _states(given: ClusterInput, state: State, log: LogState | None, rows: Rows) -> list[Row]:
     """The rows of internal.state of silver, and of the log where there is one."""
-    before, last = taken.states.get(SILVER), state.last
+    before, last = given.states.get(SILVER), state.last
     changed = [row for of_table in rows.values() for row in of_table if "first_poll" in row]
     observed = [row[name] for row in changed for name in ("first_poll", "superseded_poll")]
     was_done = (None, None) if before is None else (before["done_poll"], before["done_at"])
     done_poll, done_at = settled(state, log, was_done)
     of_silver = _state(
         SILVER,
-        taken,
+        given,
         state.cluster_id,
         state.to_json(),
         done_poll=done_poll,
@@ -265,18 +267,18 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
         before_seen_at=state.before and state.before.at,
         missing=sorted(state.missing),
         told_by=LOG if is_by_log(log) else POLLS,
-        parts=taken.parts,
+        parts=given.parts,
         last_due_at=state.last_poll_at,
         refused_polls=state.refused_polls,
         stale_polls=len(state.waiting),
     )
     if log is None:
         return [of_silver]
-    read_at = max((row["read_at"] for row in taken.log), default=None)
-    known = taken.states.get(CLUSTER_LOG)
+    read_at = max((row["read_at"] for row in given.log), default=None)
+    known = given.states.get(CLUSTER_LOG)
     of_log = _state(
         CLUSTER_LOG,
-        taken,
+        given,
         state.cluster_id,
         log.to_json(),
         done_poll=log.last and log.last.id,
@@ -320,8 +322,10 @@ def _by_key(table: Table, rows: Iterable[Row]) -> list[Row]:
     return list({tuple(row[name] for name in table.key): row for row in rows}.values())
 
 
-def _state(history: str, taken: Taken, cluster_id: str | None, memory: Row, **told: Any) -> Row:
+def _state(
+    history: str, given: ClusterInput, cluster_id: str | None, memory: Row, **told: Any
+) -> Row:
     """A row of internal.state."""
-    of_history = {"history": history, "cluster": taken.cluster, "cluster_id": cluster_id}
+    of_history = {"history": history, "cluster": given.cluster, "cluster_id": cluster_id}
     text = json.dumps(memory, separators=(",", ":"))
     return {**dict.fromkeys(internal.STATE.column_names), **of_history, "memory": text, **told}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from jobs.configuration.config import Thresholds
 from jobs.rules import round as rules
 from jobs.rules.gold.news import TIMES
-from jobs.rules.round import GOLD, SILVER, Plan, Taken
+from jobs.rules.round import GOLD, SILVER, ClusterInput, Plan
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
@@ -133,7 +133,7 @@ class Rounds:
         elif each.is_large:
             live, said, first = self._narrowed(each, live, said)
         self.seen.append(len(live.get(PARTITIONS, ())))
-        taken = Taken(
+        taken = ClusterInput(
             self.alias,
             self.claimed_id,
             each.parts,

@@ -14,7 +14,7 @@ from jobs.configuration.config import Thresholds
 from jobs.rules.log.image import Image
 from jobs.rules.log.registrations import offline_replicas
 from jobs.rules.log.state import State as LogState
-from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, STATE, Plan, Row, Taken, fold
+from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, STATE, ClusterInput, Plan, Row, fold
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
 from jobs.rules.takes import take
@@ -204,7 +204,7 @@ class Lake:
             table: [row for row in rows.values() if is_live(row) or is_since(row, done)]
             for table, rows in self.tables.items()
         }
-        brought = Taken(
+        brought = ClusterInput(
             ALIAS,
             CLUSTER_ID,
             1,
