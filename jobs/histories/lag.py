@@ -30,7 +30,7 @@ from jobs.rounds.stage import column_of, rows_in
 from jobs.rules.arrow import rows_of
 from jobs.rules.groups import lag
 from jobs.rules.groups.group import Group
-from jobs.rules.groups.lag import Commit, Memory, Told, Visit
+from jobs.rules.groups.lag import Commit, GroupAnswer, Memory, Visit
 from jobs.rules.groups.state import from_micros, to_micros
 from jobs.rules.memory import dumps
 from schemas.bronze import IS_VISIT, METADATA_POLLS
@@ -320,9 +320,9 @@ def _fold(
     return made
 
 
-def _told(said: pa.Table | None) -> dict[str, dict[str, Told]]:
+def _told(said: pa.Table | None) -> dict[str, dict[str, GroupAnswer]]:
     """The answers of visits, by group and poll."""
-    found: dict[str, dict[str, Told]] = defaultdict(dict)
+    found: dict[str, dict[str, GroupAnswer]] = defaultdict(dict)
     if said is None:
         return found
     read = said.schema.get_field_index("commit_read_before")
@@ -334,12 +334,14 @@ def _told(said: pa.Table | None) -> dict[str, dict[str, Told]]:
     ):
         if topic is None:
             # A group without a commit, or one that could not be asked.
-            found[group_id][poll] = Told(read_at or 0, is_simple, [] if error is None else None)
+            found[group_id][poll] = GroupAnswer(
+                read_at or 0, is_simple, [] if error is None else None
+            )
             continue
         of_group = commits.get((group_id, poll))
         if of_group is None:
             of_group = commits[group_id, poll] = []
-            found[group_id][poll] = Told(read_at, is_simple, of_group)
+            found[group_id][poll] = GroupAnswer(read_at, is_simple, of_group)
         of_group.append(Commit(topic, partition, offset, end))
     return found
 

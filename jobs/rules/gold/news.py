@@ -224,7 +224,7 @@ class Known:
     def follow(self, poll: Poll, *tables: str) -> None:
         """Take in what a poll told in these tables."""
         for table in tables:
-            name, key, value = _TOLD[table]
+            name, key, value = _KNOWN[table]
             known, rows = getattr(self, name), _FOLLOWED[table]
             for row in getattr(poll.over, rows):
                 known.pop(key(row), None)
@@ -232,7 +232,7 @@ class Known:
                 known[key(row)] = value(row)
 
 
-_TOLD: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
+_KNOWN: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
     BROKERS: ("racks", itemgetter("broker_id"), itemgetter("rack")),
     SETTINGS: ("min_isr", itemgetter("topic"), itemgetter("min_insync_replicas")),
     REASSIGNMENTS: ("adding", partition_key, itemgetter("adding_replicas")),

@@ -72,7 +72,7 @@ class Commit(NamedTuple):
     end: int | None
 
 
-class Told(NamedTuple):
+class GroupAnswer(NamedTuple):
     """The answer of a visit about a group. `read`: when its commits had been read. `commits`: None
     if not known.
     """
@@ -184,7 +184,7 @@ def fold(
     live: Row | None,
     visits: Sequence[Visit],
     *,
-    told: Mapping[str, Told],
+    told: Mapping[str, GroupAnswer],
     before: Visit | None,
 ) -> tuple[Memory | None, Made]:
     """Return what is remembered of a group after these visits, None once it is gone, and the rows

@@ -32,7 +32,7 @@ from jobs.rules.log.records import (
     since_truncation,
     steps,
 )
-from jobs.rules.log.silver import DERIVED, TABLES, TOLD, image_of, levels, registered
+from jobs.rules.log.silver import DERIVED, TABLES, TABLES_OF, image_of, levels, registered
 from jobs.rules.log.state import State, observed
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Observation, Poll, Row
@@ -50,7 +50,9 @@ from schemas.table import Table
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _OF_TOPIC = (A_TOPIC, A_PARTITION, SETTINGS, LIVENESS)
-_KIND_OF = {table: kind for kind, tables in TOLD.items() if kind != LIVENESS for table, _ in tables}
+_KIND_OF = {
+    table: kind for kind, tables in TABLES_OF.items() if kind != LIVENESS for table, _ in tables
+}
 
 
 @dataclass(frozen=True)
@@ -277,7 +279,7 @@ class _Cluster:
             self._tables[HISTORY_SOURCES].show((), {"source": LOG}, observation)
             self._is_source = True
         is_asked = kind not in _OF_TOPIC or self._is_asked(key[0])
-        for table, state_of in TOLD[kind]:
+        for table, state_of in TABLES_OF[kind]:
             if table in OF_LOG or (self._tells(table) and is_asked):
                 self._show(table, key, state_of(self._image, key), observation)
             elif self._tells(table) and key in self._tables[table].open:
