@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.histories.poll_headers import IS_HEADER, place_of
+from jobs.histories.poll_headers import IS_HEADER, number_of
 from jobs.histories.poll_plan import OF_POLLS, PollNews, gold_behind, of_silver, silver_state
 from jobs.rounds.history import Context, Inputs, Rows
 from jobs.rounds.large_clusters import LargeClusters
@@ -209,7 +209,7 @@ def _rows_of(
     """
     if versions is not None:
         return context.lake.read_appended(spark, METADATA_POLLS, *versions)
-    numbers = [place_of(poll_id)[1] for each in takes for poll_id in each.polls]
+    numbers = [number_of(poll_id)[1] for each in takes for poll_id in each.polls]
     days = sorted({day for each in takes for day in each.days})
     rows = context.lake.read(spark, METADATA_POLLS)
     return rows.where(F.col("day").isin(days) & F.col("n").between(min(numbers), max(numbers)))

@@ -18,16 +18,9 @@ from jobs.rules.groups.state import to_micros
 from schemas.bronze import IS_VISIT
 
 _HEADER = (
-    "cluster",
-    "cluster_id",
-    "poll_id",
-    "stream",
-    "n",
-    "scheduled_at",
-    "answered_at",
-    "topic_filter",
-    "groups_pattern",
-)
+    "cluster", "cluster_id", "poll_id", "stream", "n", "scheduled_at", "answered_at",
+    "topic_filter", "groups_pattern",
+)  # fmt: skip
 Row = dict[str, Any]
 
 
