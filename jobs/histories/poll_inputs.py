@@ -57,10 +57,12 @@ def inputs_of(context: Context, news: PollNews) -> Inputs:
     """The rows that the fold of each cluster gets."""
     takes, plan, records = [*news.plan.clusters.values()], news.plan.plan, news.records
     behind = {each.cluster: gold_behind(context, plan.histories, each.cluster) for each in takes}
+    # Where gold is made alone, what silver remembers is not known.
+    by_silver = takes if SILVER in plan.histories else ()
     large = LargeClusters(
         takes,
         of_silver(context),
-        {each.cluster: silver_state(context, each.cluster) for each in takes},
+        {each.cluster: silver_state(context, each.cluster) for each in by_silver},
         {each.cluster for each in takes if each.is_large and behind[each.cluster] == ""},
     )
     tables = _tables_read(plan, large)
