@@ -60,12 +60,12 @@ class LogFormat:
         raise NotImplementedError
 
     def watcher(self, cluster: Cluster) -> Any:
-        """Return who watches a cluster's log, in one thread at a time. `look(position)` says what
-        it is now, with `first`, the position to begin at (None: not known yet), and `problem`, the
-        error of a log that cannot be read. `wait(position, seconds)`, after a look, says what it is
-        as soon as news comes after a position (a long fetch), None once something else came or the
-        time is over; it raises where the log is to be looked at again. `interrupt`, from another
-        thread, ends a wait. `close` closes the connections.
+        """Return who watches a cluster's log, in one thread at a time. `ask_extent(position)` says
+        what it is now, with `first`, the position to begin at (None: not known yet), and `problem`,
+        the error of a log that cannot be read. `wait(position, seconds)`, after that, says what it
+        is as soon as news comes after a position (a long fetch), None once something else came or
+        the time is over; it raises where the log is to be asked for again. `interrupt`, from
+        another thread, ends a wait. `close` closes the connections.
         """
         raise NotImplementedError
 
