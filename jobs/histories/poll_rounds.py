@@ -49,7 +49,7 @@ from jobs.rules.silver.compare import narrowed_rows
 from jobs.rules.silver.state import Row
 from jobs.rules.takes import Take
 from jobs.run.session import COMPILED_FROM, session_for
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from schemas import bronze, gold, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.internal import STATE

@@ -22,7 +22,7 @@ from jobs.rules.log.registrations import listed
 from jobs.rules.silver import fold as silver_fold
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from metadata_source.kinds import KAFKA
 from schemas import gold, internal
 from schemas.silver import (

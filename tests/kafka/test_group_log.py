@@ -35,7 +35,7 @@ from jobs.run.reading import Reading
 from jobs.upkeep.upkeep import expire_bronze
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError
-from metadata_source.facts import OFFSETS_TOPIC as TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC as TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.tasks import spans
 from metadata_source.logs.topic.positions import LogPosition, Span, advance, found

@@ -8,7 +8,7 @@ on an ISR that shrinks raises it no more (KAFKA-15021), which makes the count ex
 from collections.abc import Iterable, Sequence
 
 from jobs.rules.gold.news import EVIDENCE, Levels, Row
-from metadata_source.facts import EXACT_FROM_LEVEL, LISTENER_NOT_FOUND
+from metadata_source.kafka_constants import EXACT_FROM_LEVEL, LISTENER_NOT_FOUND
 
 NO_LEADER = -1
 

@@ -20,7 +20,7 @@ from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, event
 from jobs.rules.gold.causes import BACK, INITIALLY_OUT, LEFT, OFFLINE, due_at, give_sign, is_replica
 from jobs.rules.gold.elections import NO_LEADER
 from jobs.rules.gold.news import Known, Levels, Row, place
-from metadata_source.facts import LISTENER_NOT_FOUND
+from metadata_source.kafka_constants import LISTENER_NOT_FOUND
 from metadata_source.kinds import KINDS, UNDER_REPLICATED
 
 BOUNDED_BY_REPLICAS_FROM_LEVEL = 15

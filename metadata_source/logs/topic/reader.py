@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from metadata_source.broker_errors import error_name
 from metadata_source.errors import LogError, PollError, Retry
-from metadata_source.facts import TOPIC_AUTHORIZATION_FAILED
+from metadata_source.kafka_constants import TOPIC_AUTHORIZATION_FAILED
 from metadata_source.logs.topic.batches import Unreadable, read_answers
 from metadata_source.logs.topic.positions import is_remade
 from metadata_source.threads import side_by_side

@@ -14,7 +14,7 @@ from metadata_source import questions
 from metadata_source.addresses import format_address
 from metadata_source.broker_errors import error_name
 from metadata_source.errors import LogError, PollError
-from metadata_source.facts import TRUSTED_EPOCHS_VERSION
+from metadata_source.kafka_constants import TRUSTED_EPOCHS_VERSION
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
 from metadata_source.logs.topic.long_fetch import LongFetch
 from metadata_source.logs.topic.positions import LogExtent
