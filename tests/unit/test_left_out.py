@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from jobs.configuration.config import Thresholds
-from jobs.histories.polls import Polls, believe
-from jobs.histories.rebalances import GroupInput, GroupNews, Read, RebalanceHistory
+from jobs.histories.believe import believe
+from jobs.histories.group_rows import GroupRows
+from jobs.histories.polls import Polls
+from jobs.histories.rebalances import GroupInput, GroupNews, RebalanceHistory
 from jobs.rounds import engine as makers
-from jobs.rounds.aside import AGAIN_AFTER_S, AT_MOST_S, Aside
+from jobs.rounds import left_out_rows
 from jobs.rounds.engine import Engine
-from jobs.rounds.history import Context, Made
+from jobs.rounds.history import Context, Output
+from jobs.rounds.left_out import AGAIN_AFTER_S, AT_MOST_S, LeftOut
+from jobs.rounds.left_out_rows import LeftOutRows
 from jobs.rounds.lost_rounds import LostRound
 from jobs.rounds.plan import Step
 from jobs.rounds.stage import FoldError, broken_cluster, failing_as
@@ -27,33 +31,37 @@ from schemas.lake import LakeError
 
 def test_a_cluster_is_left_out_for_ever_longer_until_its_fold_succeeds() -> None:
     now = [0.0]
-    aside = Aside(clock=lambda: now[0])
+    left_out = LeftOut(clock=lambda: now[0])
     lengths = []
     for _ in range(9):
-        lengths.append(aside.put("orders"))
-        assert (list(aside), "orders" in aside, aside.succeed(["orders"])) == (["orders"], True, [])
+        lengths.append(left_out.put("orders"))
+        assert (list(left_out), "orders" in left_out, left_out.succeed(["orders"])) == (
+            ["orders"],
+            True,
+            [],
+        )
         now[0] += lengths[-1] - 0.1
-        assert aside.take_back() == []
+        assert left_out.take_back() == []
         now[0] += 0.1
-        assert aside.take_back() == ["orders"]
-        assert "orders" not in aside
+        assert left_out.take_back() == ["orders"]
+        assert "orders" not in left_out
     assert lengths == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
     assert (lengths[0], lengths[-1]) == (AGAIN_AFTER_S, AT_MOST_S)
-    assert aside.succeed(["billing"]) == [], "nobody has looked at it"
-    assert (aside.succeed(["orders"]), aside.succeed(["orders"])) == (["orders"], [])
-    assert aside.put("orders") == AGAIN_AFTER_S
+    assert left_out.succeed(["billing"]) == [], "nobody has looked at it"
+    assert (left_out.succeed(["orders"]), left_out.succeed(["orders"])) == (["orders"], [])
+    assert left_out.put("orders") == AGAIN_AFTER_S
 
 
 def test_clusters_are_left_out_one_by_one() -> None:
     now = [0.0]
-    aside = Aside(clock=lambda: now[0])
-    aside.put("orders")
+    left_out = LeftOut(clock=lambda: now[0])
+    left_out.put("orders")
     now[0] = 30.0
-    aside.put("billing")
-    assert list(aside) == ["billing", "orders"]
+    left_out.put("billing")
+    assert list(left_out) == ["billing", "orders"]
     now[0] = 61.0
-    assert (aside.take_back(), list(aside)) == (["orders"], ["billing"])
-    assert aside.succeed(["billing", "orders"]) == ["orders"]
+    assert (left_out.take_back(), list(left_out)) == (["orders"], ["billing"])
+    assert left_out.succeed(["billing", "orders"]) == ["orders"]
 
 
 def test_an_error_of_a_fold_names_its_cluster_wherever_its_text_ends_up() -> None:
@@ -82,28 +90,24 @@ class Rounds(Engine):
 
     def __init__(self, broken: set[str], clusters: set[str]) -> None:
         self.broken, self.clusters, self.made, self.planned = broken, clusters, [], 0
-        self.aside, self._aside_rows, self._aside_of = (
-            Aside(clock=lambda: self.now),
-            {},
-            "aside of silver",
-        )
+        self.left_out = LeftOut(clock=lambda: self.now)
+        self._left_out_rows = LeftOutRows(None, None, "silver")
         self.now, self.gone_back, self.seconds, self._spark, self.lake = 0.0, 0, 0.0, None, None
-        self.history = SimpleNamespace(needed={"bronze": ""}, can_make_again=False)
+        self.history = SimpleNamespace(needs={"bronze": ""}, can_make_again=False)
         self.is_begun, self.quiet = False, set[str]()
-        self._rounds = SimpleNamespace(histories={"silver", "isr_shrink"})
+        self._rounds = SimpleNamespace(
+            histories={"silver", "isr_shrink"}, is_begun=lambda _: self.is_begun
+        )
 
     def _wait(self) -> Step:
         self.planned += 1
         return Step(self.planned, "planned", frozenset({"silver"}), "a")
 
-    def _is_begun(self, step: Step) -> bool:
-        return self.is_begun
-
     def _go_back(self) -> None:
         self.gone_back += 1
 
     def round(self, _: Any) -> bool:
-        taken = {each for each in self.clusters - self.quiet if each not in self.aside}
+        taken = {each for each in self.clusters - self.quiet if each not in self.left_out}
         self._planning = SimpleNamespace(result=self._wait)
         self.now += self.seconds
         for each in sorted(taken & self.broken):
@@ -127,8 +131,8 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         )
         found.append(sorted(row["cluster"] for row in rows))
 
-    monkeypatch.setattr(makers, "replace_rows", replace)
-    monkeypatch.setattr(makers, "delete_rows", lambda *_: found.append([]))
+    monkeypatch.setattr(left_out_rows, "replace_rows", replace)
+    monkeypatch.setattr(left_out_rows, "delete_rows", lambda *_: found.append([]))
     return found
 
 
@@ -143,7 +147,7 @@ def test_rounds_continue_without_the_clusters_that_break_them(
     maker.broken = {"c"}
     maker.catch_up()
     assert (maker.made[1:], stored[2:]) == ([{"a", "b"}], [["c"]])
-    assert (list(maker.aside), maker.gone_back) == (["c"], 4), (
+    assert (list(maker.left_out), maker.gone_back) == (["c"], 4), (
         "after each failure, and when their time had come"
     )
     maker.broken = set()
@@ -192,7 +196,7 @@ def test_an_error_before_anything_is_planned_has_nothing_to_do_with_the_round_be
     maker.is_begun = True
 
     def fail(_: Any) -> bool:
-        if "b" not in maker.aside:
+        if "b" not in maker.left_out:
             with failing_as("b"):
                 raise ZeroDivisionError
         return False
@@ -210,7 +214,7 @@ def test_each_cluster_is_tried_once_until_all_others_have_caught_up(
     maker.seconds = AGAIN_AFTER_S
     maker.catch_up()
     assert maker.made == [{"e"}]
-    assert maker.aside.tried == dict.fromkeys("abcd", 1)
+    assert maker.left_out.tried == dict.fromkeys("abcd", 1)
 
 
 def test_a_cluster_of_which_nothing_was_folded_is_not_well_yet(stored: list[list[str]]) -> None:
@@ -218,7 +222,7 @@ def test_a_cluster_of_which_nothing_was_folded_is_not_well_yet(stored: list[list
     maker.catch_up()
     maker.now, maker.broken, maker.quiet = AGAIN_AFTER_S, set(), {"b"}
     maker.catch_up()
-    assert (list(maker.aside), stored) == ([], [["b"]])
+    assert (list(maker.left_out), stored) == ([], [["b"]])
     maker.quiet = set()
     maker.catch_up()
     assert stored == [["b"], []]
@@ -243,14 +247,14 @@ def test_only_an_error_that_comes_again_makes_a_loss_final(monkeypatch: pytest.M
 def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_was_killed(
     left_out: tuple[str, ...], memory: dict[str, int]
 ) -> None:
-    """The run that finishes the round has nobody aside."""
+    """The run that finishes the round has left nobody out."""
     row = {"history": "rebalance_history", "cluster": "", "round": 8, "memory": '{"version":4}'}
-    context: Any = Context(*[None] * 3, {("rebalance_history", ""): row}, None, Aside())  # type: ignore[arg-type]
-    takes = GroupInput(
+    context: Any = Context(*[None] * 3, {("rebalance_history", ""): row}, None, LeftOut())  # type: ignore[arg-type]
+    plan = GroupInput(
         datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out
     )
-    news = GroupNews(takes=takes, read=Read())
-    (noted,) = RebalanceHistory().after(context, news, Made())
+    news = GroupNews(plan=plan, read=GroupRows())
+    (noted,) = RebalanceHistory().note(context, news, Output())
     assert json.loads(noted["memory"]) == memory
 
 
@@ -259,10 +263,10 @@ def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_w
 )
 def test_a_person_hears_where_nothing_was_believed(left_out: list[str], why: str) -> None:
     row = {"memory": dumps(State(waiting=("s/1",)))}
-    context: Any = Context(*[None] * 3, {("silver", "prod"): row}, None, Aside())  # type: ignore[arg-type]
+    context: Any = Context(*[None] * 3, {("silver", "prod"): row}, None, LeftOut())  # type: ignore[arg-type]
     engine: Any = SimpleNamespace(
         lake=None,
-        aside=left_out,
+        left_out=left_out,
         catch_up=lambda: None,
         round=lambda _: False,
         context=lambda: context,

@@ -21,7 +21,7 @@ ASIDE_OF = "aside of "
 
 
 @dataclass
-class Aside:
+class LeftOut:
     """`tried`: by alias, how often its fold has failed in a row. `clock`: seconds."""
 
     tried: dict[str, int] = field(default_factory=dict)
@@ -47,17 +47,16 @@ class Aside:
         return seconds
 
     def take_back(self) -> list[str]:
-        """The clusters that have been left out for long enough: from now on they are tried
-        again.
-        """
+        """The clusters that were left out for long enough: from now on they are tried again."""
         due = [cluster for cluster, until in self._until.items() if until <= self.clock()]
         for cluster in due:
             del self._until[cluster]
         return due
 
     def succeed(self, folded: Collection[str]) -> list[str]:
-        """The clusters whose fold had failed, and has not failed now. `folded`: by the round that
-        was just made.
+        """The clusters whose fold failed before, and has not failed in the round just made.
+
+        `folded`: the clusters of that round.
         """
         well = sorted((self.tried.keys() - self._until.keys()).intersection(folded))
         for cluster in well:
