@@ -17,7 +17,7 @@ from benchmarks.rounds.product import (
     session,
 )
 from benchmarks.rounds.results import Results, median
-from jobs.rules.groups.lag import WINDOW
+from jobs.rules.groups.burrow import WINDOW
 from metadata_source.columns.polls import POLLS
 from metadata_source.schedule import mint_stream, poll_id
 from schemas.consumption import GROUP_LAG

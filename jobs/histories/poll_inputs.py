@@ -22,7 +22,7 @@ from jobs.rounds.stage import arrow_schema, failing_as, frame_of
 from jobs.rules import round as rules
 from jobs.rules.arrow import rows_of
 from jobs.rules.gold.isr_shrink import needed
-from jobs.rules.log import needed as needed_by_log
+from jobs.rules.log.needed import needed as needed_by_log
 from jobs.rules.log.records import in_order
 from jobs.rules.log.silver import TABLES as LOG_TABLES
 from jobs.rules.round import GOLD, SILVER, Plan
@@ -140,7 +140,9 @@ def _tables_read(plan: Plan, clusters: LargeClusters) -> list[Table]:
         )
         tables += _TOPICS if is_read else ()
         tables += [silver.BROKER_SNAPSHOTS] if BROKERS in records else ()
-        if any(each.log or each.told_from or states[each.cluster].heir_of for each in takes):
+        if any(
+            each.log or each.teller.polls_from or states[each.cluster].heir_of for each in takes
+        ):
             tables += _OF_LOG
         tables += [gold.STALE_BROKERS] if WITNESSES in records else ()
         tables += [
@@ -238,7 +240,7 @@ def fold(
     said = [row for of_table in news.values() for row in _said_rows(of_table)]
     is_first = each.first_poll is not None
     records = [] if log is None else rows_of(in_order(log))
-    taken = rules.Taken(
+    taken = rules.ClusterInput(
         cluster,
         each.claimed_id,
         each.parts,
@@ -248,8 +250,7 @@ def fold(
         is_first,
         each.kind,
         records,
-        each.by_log,
-        each.told_from,
+        each.teller,
         each.believe,
     )
     return rules.fold(taken, plan)

@@ -12,11 +12,12 @@ from jobs.histories.poll_headers import NEVER, Headers
 from jobs.histories.poll_plan import lacks_gold, of_silver, parts_of, silver_state
 from jobs.rounds.history import Context
 from jobs.rounds.stage import failing_as
-from jobs.rules.log import State as LogState
+from jobs.rules.log.state import State as LogState
 from jobs.rules.round import CLUSTER_LOG, SILVER
 from jobs.rules.silver.acceptance import claims
 from jobs.rules.silver.state import Row
-from jobs.rules.takes import NOTED_AFTER, Take, is_due, take, turn
+from jobs.rules.takes import NOTED_AFTER, Take, is_due, take
+from jobs.rules.teller import teller
 
 LOG = ""
 """In place of an alias: its row of internal.states says how far bronze.cluster_log was taken."""
@@ -118,7 +119,7 @@ class NewPolls:
         """The part of a cluster's polls and of its log that the round takes."""
         config, state = context.config, silver_state(context, cluster)
         log = context.memory(CLUSTER_LOG, cluster, LogState)
-        by_log, told_from = turn(
+        who_tells = teller(
             state,
             log,
             headers,
@@ -137,12 +138,11 @@ class NewPolls:
             most_polls=config.polls_per_round,
             # A cluster that is configured no more stays what it was.
             kind=config.kinds.get(cluster, state.kind),
-            by_log=by_log,
-            told_from=told_from,
+            teller=who_tells,
         )
         known = None if log is None or not log.is_whole else (log.topic_filter, log.static_configs)
-        is_part = by_log and known == (config.topic_filter, state.static_configs)
-        is_whole = not is_part or taken.told_from is not None
+        is_part = who_tells.by_log and known == (config.topic_filter, state.static_configs)
+        is_whole = not is_part or taken.teller.polls_from is not None
         return replace(
             taken, log=records is not None, whole=is_whole, believe=cluster == self.believed
         )
@@ -162,7 +162,7 @@ class NewPolls:
             told["deadline"] for (_, of), told in context.states.items() if of == each.cluster
         ]
         state = silver_state(context, each.cluster)
-        if headers and is_due(each, state, headers, () if each.by_log else deadlines, now):
+        if headers and is_due(each, state, headers, () if each.teller.by_log else deadlines, now):
             return True
         if records is None:
             return False

@@ -26,7 +26,7 @@ from jobs.histories.poll_plan import (
 )
 from jobs.rounds.history import Context, History, Inputs, Output
 from jobs.rounds.plan import State, kept_since, states_of
-from jobs.rules.log import State as LogState
+from jobs.rules.log.state import State as LogState
 from jobs.rules.memory import dumps, loads
 from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER
 from jobs.rules.takes import Take

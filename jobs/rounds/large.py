@@ -46,7 +46,7 @@ from jobs.rules.gold.news import TIMES
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import COMPARED, TOPIC_RECORD, first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
-from jobs.rules.silver.state import Place, Row, State
+from jobs.rules.silver.state import Observation, Row, State
 from jobs.rules.takes import Take
 from jobs.run.session import COMPILED_FROM, session_for
 from metadata_source.kafka_constants import OFFSETS_TOPIC
@@ -412,7 +412,8 @@ def _first(said: DataFrame, opened: _Opened) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
     alias, schema = opened.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
     [header] = opened.headers.to_pylist()
-    place, version, kind = Place(poll_of(header), None), header["api_version"], opened.take.kind
+    place, version = Observation(poll_of(header), None), header["api_version"]
+    kind = opened.take.kind
     cluster = {"cluster_id": opened.take.claimed_id, "cluster": alias}
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -107,7 +107,7 @@ def _place(row: Row) -> tuple[int, int, int]:
 
 def _add(found: CommitLog, entry: Row, marker: Row | None) -> None:
     """Add an aggregate of bronze; of a transaction as if all of it were written at the `marker`."""
-    place = entry["topic"], entry["partition"]
+    partition = entry["topic"], entry["partition"]
     if entry["commits"]:
         at = {end: (entry[f"{end}_offset"], entry[f"{end}_timestamp"]) for end in ("from", "to")}
         if marker is not None:
@@ -121,9 +121,9 @@ def _add(found: CommitLog, entry: Row, marker: Row | None) -> None:
             if marker is not None or entry["gap_from"] is None
             else (entry["gap_from"], entry["gap_to"])
         )
-        found.of.setdefault(place, []).append(Commits(first, last, gap, entry["fallen"]))
+        found.of.setdefault(partition, []).append(Commits(first, last, gap, entry["fallen"]))
     if entry["removed_offset"] is not None:
         of = Removal(entry["removed_offset"], entry["removed_timestamp"])
-        found.removals.setdefault(place, []).append(
+        found.removals.setdefault(partition, []).append(
             of if marker is None else Removal(marker["offset"], marker["timestamp"])
         )

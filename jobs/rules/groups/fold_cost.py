@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from jobs.rules.arrow import rows_in
 from jobs.rules.groups.commits import CommitLog, commit_log
-from jobs.rules.groups.cost import Visit
 from jobs.rules.groups.cost import fold as of_group
+from jobs.rules.groups.cost_rows import Visit
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
 from schemas.groups import REBALANCES_TOLD

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from jobs.rules.arrow import rows_in
 from jobs.rules.groups import lag
 from jobs.rules.groups.group import Group
-from jobs.rules.groups.lag import Commit, Memory, Told, Visit
+from jobs.rules.groups.lag import Commit, GroupAnswer, Memory, Visit
 from schemas.bronze import METADATA_POLLS
 from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS_TOLD
 from schemas.internal import LAG_STATES
@@ -81,9 +81,9 @@ def _of_groups(live: Mapping[str, pa.Table], table: Table, cluster_id: str) -> d
     return {row["group_id"]: row for row in rows}
 
 
-def told_of(said: pa.Table | None) -> dict[str, dict[str, Told]]:
+def told_of(said: pa.Table | None) -> dict[str, dict[str, GroupAnswer]]:
     """The answers of visits, by group and poll."""
-    found: dict[str, dict[str, Told]] = defaultdict(dict)
+    found: dict[str, dict[str, GroupAnswer]] = defaultdict(dict)
     if said is None:
         return found
     read = said.schema.get_field_index("commit_read_before")
@@ -95,11 +95,13 @@ def told_of(said: pa.Table | None) -> dict[str, dict[str, Told]]:
     ):
         if topic is None:
             # A group without a commit, or one that could not be asked.
-            found[group_id][poll] = Told(read_at or 0, is_simple, [] if error is None else None)
+            found[group_id][poll] = GroupAnswer(
+                read_at or 0, is_simple, [] if error is None else None
+            )
             continue
         of_group = commits.get((group_id, poll))
         if of_group is None:
             of_group = commits[group_id, poll] = []
-            found[group_id][poll] = Told(read_at, is_simple, of_group)
+            found[group_id][poll] = GroupAnswer(read_at, is_simple, of_group)
         of_group.append(Commit(topic, partition, offset, end))
     return found

@@ -55,7 +55,7 @@ Key = Any
 
 
 @dataclass(frozen=True)
-class Told:
+class GroupOutput:
     """Rows of rebalances, each with its MEMBER_ROWS, and of events, by their keys; a later row
     replaces an earlier.
 
@@ -161,18 +161,20 @@ def overtaken(rebalance: Rebalance, more: int | None) -> Rebalance:
     )
 
 
-def ended(state: State, rebalance: Rebalance, end_reason: str, end: Moment, told: Told) -> State:
+def ended(
+    state: State, rebalance: Rebalance, end_reason: str, end: Moment, output: GroupOutput
+) -> State:
     """The state after a rebalance that ended."""
-    told.rebalance(replace(rebalance, given_up={}), state.now, end_reason, end)
+    output.rebalance(replace(rebalance, given_up={}), state.now, end_reason, end)
     return replace(state, rebalance=None, last_end=max(end.by, rebalance.began.by))
 
 
-def interrupted(state: State, by: datetime, told: Told) -> State:
+def interrupted(state: State, by: datetime, output: GroupOutput) -> State:
     """The state where records are missing: nothing is known; a rebalance that was open ended, or
     not, by then.
     """
     if rebalance := state.open_rebalance:
-        told.rebalance(
+        output.rebalance(
             rebalance, state.now, UNKNOWN, Moment(by, state.at, offset=state.last_offset)
         )
     return State(

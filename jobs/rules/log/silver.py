@@ -119,10 +119,10 @@ def _not_empty(image: Image, key: Key, *names: str) -> Row | None:
     )
 
 
-Told = tuple[Table, Callable[[Image, Key], Row | None]]
+TableState = tuple[Table, Callable[[Image, Key], Row | None]]
 """A table with the state of one of its things, None where there is no such thing."""
 
-TOLD: Final[Mapping[str, tuple[Told, ...]]] = {
+TABLES_OF: Final[Mapping[str, tuple[TableState, ...]]] = {
     A_BROKER: ((silver.BROKER_REGISTRATIONS, _broker),),
     A_FEATURE: ((silver.FEATURES, _feature),),
     A_CONFIG: ((silver.CONFIGS, _config),),

@@ -28,8 +28,17 @@ from jobs.rules.silver.acceptance import (
 )
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
-from jobs.rules.silver.state import CONFIGS, TOLD_BY_LOG, Answered, Header, Place, Poll, Row, State
+from jobs.rules.silver.state import CONFIGS, Answered, Header, Observation, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
+from jobs.rules.teller import (
+    POLLS_ALONE,
+    Teller,
+    inherited,
+    is_read,
+    keep_digest,
+    last_digest,
+    source,
+)
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
@@ -39,7 +48,7 @@ Records = Mapping[str, list[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Folded:
+class SilverResult:
     """The result of a cluster's round: its next state, new and ended rows by table, and the polls
     accepted.
     """
@@ -59,7 +68,7 @@ def fold(
     kind: str = KAFKA,
     by_log: bool = False,
     believe: bool = False,
-) -> Folded:
+) -> SilverResult:
     """Bring the history of one cluster up to some polls.
 
     `live`: current rows by table. `headers`: rows of bronze with record 'poll' in the order of
@@ -73,7 +82,7 @@ def fold(
     """
     state = replace(state or State())
     if not headers:
-        return Folded(state, {}, [])
+        return SilverResult(state, {}, [])
     records: defaultdict[str, Records] = defaultdict(lambda: defaultdict(list))
     for row in said:
         records[row["poll_id"]][row["record"]].append(row)
@@ -88,7 +97,7 @@ def fold(
         cluster.judge(header, records[header["poll_id"]])
     if believe:
         cluster.wait_no_more(are_believed=True)
-    return cluster.folded()
+    return cluster.result()
 
 
 def records_to_read(
@@ -96,21 +105,23 @@ def records_to_read(
     headers: Sequence[Header],
     claimed_id: str | None = None,
     kind: str = KAFKA,
-    told_from: str | None = "",
+    teller: Teller = POLLS_ALONE,
 ) -> dict[str, set[str]]:
     """Poll id -> the kinds of records of that poll that may say something new; the other arguments
     as for `fold`.
 
     Two kinds lie in the header: answers of other brokers (`WITNESSES`), and the list of brokers
-    (`BROKERS`). The list counts before the poll `told_from`. From that poll on, polls tell in place
-    of the controllers' log (None: the log tells still).
+    (`BROKERS`). The list counts of polls for which the controllers' log tells topics (`teller`).
 
     The rows of a digest that is still what was accepted last need not be read. After the first
     digest that differs all are: what is the same as before then depends on what is accepted.
     """
     state = state or State()
     accepted = {kind: answered.digest for kind, answered in state.enriched.items()}
-    accepted |= {TOPIC: state.digest, BROKERS: state.heard}
+    accepted |= {
+        TOPIC: last_digest(state, by_log=False),
+        BROKERS: last_digest(state, by_log=True),
+    }
     behind = state.behind
     differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
@@ -119,7 +130,7 @@ def records_to_read(
             if is_told(header, behind):
                 wanted[header["poll_id"]] = {WITNESSES}
             behind = behind_after(header, behind)
-            by_log = told_from is None or header["poll_id"] < told_from
+            by_log = teller.is_log(header["poll_id"])
             told = {BROKERS if by_log else TOPIC: header["digest"]}
             told |= {
                 kind: answer.digest for kind, answer in _answers(header, by_log=by_log).items()
@@ -149,7 +160,7 @@ def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
             row["digest"],
         )
         for row in header["answers"]
-        if not (by_log and row["kind"] in TOLD_BY_LOG)
+        if is_read(row["kind"], by_log=by_log)
     }
 
 
@@ -245,7 +256,7 @@ class _Cluster:
             self._waiting = self._waiting[gone:]
             self._shown = self._shown if self._waiting else Answer()
 
-    def folded(self) -> Folded:
+    def result(self) -> SilverResult:
         rows = {
             table.full_name: list(of_table.changed.values())
             for table, of_table in self._tables.items()
@@ -253,7 +264,7 @@ class _Cluster:
         rows[silver.POLL_GAPS.full_name] = self._gaps
         rows[gold.STALE_BROKERS.full_name] = list(self._stale.changed.values())
         self._state.waiting = tuple(header["poll_id"] for header, _, _ in self._waiting)
-        return Folded(
+        return SilverResult(
             self._state,
             {table: changed for table, changed in rows.items() if changed},
             self._accepted,
@@ -266,7 +277,7 @@ class _Cluster:
 
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again, and means the same."""
-        digest = self._state.heard if self._by_log else self._state.digest
+        digest = last_digest(self._state, by_log=self._by_log)
         return (
             digest is not None
             and header["digest"] == digest
@@ -307,7 +318,7 @@ class _Cluster:
         # Of the controllers' log, which told before, the last time may be a later one, by the
         # controllers' clocks.
         poll = poll_of(header).following(last).following(state.heir_of, *state.enriched.values())
-        now = told = Place(poll, self._witness(header, answer))
+        now = told = Observation(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
         state.highest = highest_after(header, state.highest)
         self._stale.take(header, poll)
@@ -329,7 +340,10 @@ class _Cluster:
             answered = told_beside.following(earlier, (last if is_of_before else None) or poll)
             if earlier is None or answered.digest is None or answered.digest != earlier.digest:
                 self._take_answer(
-                    kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier)
+                    kind,
+                    records.get(kind, ()),
+                    header["topic_filter"],
+                    Observation(answered, earlier),
                 )
             state.enriched = {**state.enriched, kind: answered}
         if has_news:
@@ -338,15 +352,17 @@ class _Cluster:
             state.sure = last
         state.answered_by = header["broker_id"]
         state.last, state.before, state.witness = poll, last, told.before
-        state.digest, state.heard = (
-            (None, header["digest"]) if self._by_log else (header["digest"], None)
-        )
+        keep_digest(state, header["digest"], by_log=self._by_log)
         state.failed_polls = state.refused_polls = state.stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
 
     def _take_answer(
-        self, kind: str, rows: Sequence[Mapping[str, Any]], topic_filter: str | None, now: Place
+        self,
+        kind: str,
+        rows: Sequence[Mapping[str, Any]],
+        topic_filter: str | None,
+        now: Observation,
     ) -> None:
         """Bring one kind up to an answer beside the poll. `rows`: of bronze, all that the answer
         told.
@@ -356,26 +372,29 @@ class _Cluster:
                 **self._state.static_configs,
                 **enrichments.static_configs(rows),
             }
-        if not (kind == CONFIGS and self._by_log):
-            enrichments.take(kind, rows, topic_filter, now, self._tables[silver.ENRICHMENTS[kind]])
+        table = silver.ENRICHMENTS[kind]
+        if source(table, by_log=self._by_log) == POLLS:
+            enrichments.take(kind, rows, topic_filter, now, self._tables[table])
 
-    def _show_topics(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> Place:
-        """Levels and topics; returns the place of what changes: if the controllers' log told
+    def _show_topics(
+        self, header: Header, answer: Answer, now: Observation, *, has_news: bool
+    ) -> Observation:
+        """Levels and topics; returns the observation of what changes: if the controllers' log told
         before, polls since have not shown that it had not.
         """
         state, last = self._state, self._state.last
-        told = now if state.heir_of is None else Place(now.poll, state.heir_of)
+        told = inherited(state, now)
         if last is None or state.heir_of is not None:
             self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, told)
             state.heir_of = None
         if has_news:
             self._show_cluster(header, told)
         self._lives.take(
-            answer, header["topic_filter"], told, Place(last, state.witness) if last else told
+            answer, header["topic_filter"], told, Observation(last, state.witness) if last else told
         )
         return told
 
-    def _show_cluster(self, header: Header, now: Place) -> None:
+    def _show_cluster(self, header: Header, now: Observation) -> None:
         """Levels and the kind."""
         if self._is_of_another_kind(header):
             self._state.kind = self._kind

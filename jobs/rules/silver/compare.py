@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.rules.silver.state import Place, State
+from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import Take
 from metadata_source.kafka_constants import (
     LEADER_NOT_AVAILABLE,
@@ -158,7 +158,7 @@ def narrowed_rows(
 
 
 def first_rows(
-    place: Place,
+    observation: Observation,
     api_version: int | None,
     said: pa.RecordBatch,
     constants: Mapping[str, Any],
@@ -185,7 +185,7 @@ def first_rows(
         untold = pa.scalar(None, told[name].type)
         told = told.set_column(at, name, pc.if_else(is_guess.fill_null(False), untold, told[name]))
     told = _without_odd_lists(told).append_column("topic", rows["topic"].take(pa.array(row)))
-    values = {**constants, **place.began}
+    values = {**constants, **observation.began}
     columns = [
         _column(told, field.name).cast(field.type)
         if field.name in told.column_names

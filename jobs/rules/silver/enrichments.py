@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from jobs.rules.silver.intervals import Intervals, Key
-from jobs.rules.silver.state import Place, Row
+from jobs.rules.silver.state import Observation, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
 from metadata_source.kafka_constants import STATIC_SOURCES
 from metadata_source.outcomes import is_answered
@@ -37,7 +37,7 @@ def take(
     kind: str,
     rows: Iterable[Mapping[str, Any]],
     topic_filter: str | None,
-    now: Place,
+    now: Observation,
     known: Intervals,
 ) -> None:
     """Bring the things of one kind up to an answer. `rows`: all that bronze has of it.

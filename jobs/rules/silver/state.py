@@ -15,10 +15,8 @@ Row = dict[str, Any]
 """One row of a table, by column names: lists for arrays, aware datetimes, None for null."""
 
 CONFIGS = "configs"
-TOLD_BY_LOG = ("reassignments", "elr")
-"""The kinds of enrichments that polls do not tell while the controllers' log does. Of
-configurations the log has those of topics and of all brokers, and polls tell what is in the
-brokers' files.
+"""The kind of enrichment of which the controllers' log has a part: the configurations of topics and
+of all brokers. Polls tell those that are in the brokers' files.
 """
 
 Header = Mapping[str, Any]
@@ -75,7 +73,7 @@ class Behind:
 
 
 @dataclass(frozen=True)
-class Place:
+class Observation:
     """A poll and the one before it in its line of polls; and the columns of when of rows that began
     or ended there.
     """
@@ -174,26 +172,6 @@ class State:
     def settled(self) -> Poll | None:
         """Nothing up to this poll will change any more."""
         return self.before if self.missing else self.last
-
-    def told_by_log(self) -> "State":
-        """The state once the controllers' log tells what it can tell."""
-        enriched = {
-            kind: answered for kind, answered in self.enriched.items() if kind not in TOLD_BY_LOG
-        }
-        return replace(
-            self, missing={}, digest=None, topic_digests={}, enriched=enriched, heir_of=None
-        )
-
-    def after_log(self, told: Poll) -> "State":
-        """The state once polls tell again. `told`: the last observation of the controllers' log.
-        Polls since were not asked what they showed of topics, so changes may have come after that
-        one.
-        """
-        enriched = {
-            **self.enriched,
-            **dict.fromkeys((CONFIGS, *TOLD_BY_LOG), Answered(**vars(told))),
-        }
-        return replace(self, enriched=enriched, heard=None, heir_of=told)
 
     def to_json(self) -> Row:
         """The state as JSON can carry it."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.rules.silver.intervals import Intervals
-from jobs.rules.silver.state import Header, Place, Row, State
+from jobs.rules.silver.state import Header, Observation, Row, State
 from metadata_source.kafka_constants import (
     LEADER_NOT_AVAILABLE,
     TOPIC_AUTHORIZATION_FAILED,
@@ -222,7 +222,9 @@ class TopicLives:
             if row is not None and row["leader_epoch"] is not None and epoch is not None:
                 yield row["leader_epoch"], epoch
 
-    def take(self, answer: Answer, topic_filter: str | None, now: Place, earlier: Place) -> None:
+    def take(
+        self, answer: Answer, topic_filter: str | None, now: Observation, earlier: Observation
+    ) -> None:
         """Bring the topics up to an accepted answer. `earlier`: the accepted poll since which
         topics are missing.
         """
@@ -238,7 +240,7 @@ class TopicLives:
             topic: reason for topic, reason in absent.items() if (topic,) in self.topics.open
         }
 
-    def forget(self, now: Place) -> None:
+    def forget(self, now: Observation) -> None:
         """Let go of what partitions that the answer did not show are known for and that means
         nothing any more.
 
@@ -268,7 +270,7 @@ class TopicLives:
             for topic, reason in absent.items()
         }
 
-    def _show(self, topic: str, said: Said, now: Place, absent_since: Place) -> None:
+    def _show(self, topic: str, said: Said, now: Observation, absent_since: Observation) -> None:
         if self.shows_another(topic, said):
             self._replace(topic, said.state["topic_id"], absent_since)
         self.topics.show((topic,), said.state, now)
@@ -291,20 +293,22 @@ class TopicLives:
             told = told | {"leader": None, "leader_epoch": None}
         return told | dict.fromkeys(nothing), nothing
 
-    def _replace(self, topic: str, topic_id: str | None, place: Place) -> None:
+    def _replace(self, topic: str, topic_id: str | None, observation: Observation) -> None:
         """End a topic, for another one has its name."""
         ended = [*self._state.ended_ids.get(topic, ()), self.topics.open[topic,]["topic_id"]]
-        self._end(topic, RECREATED, place)
+        self._end(topic, RECREATED, observation)
         # Believed at last, an id that had ended has not.
         if ids := [each for each in ended if each not in (None, topic_id)]:
             self._state.ended_ids[topic] = tuple(ids[-ENDED_IDS:])
 
-    def _end(self, topic: str, reason: str, place: Place) -> None:
+    def _end(self, topic: str, reason: str, observation: Observation) -> None:
         self._state.ended_ids.pop(topic, None)
-        self.topics.end((topic,), reason, place)
-        self._end_partitions(topic, 0, reason, place)
+        self.topics.end((topic,), reason, observation)
+        self._end_partitions(topic, 0, reason, observation)
 
-    def _end_partitions(self, topic: str, first: int, reason: str, place: Place) -> None:
+    def _end_partitions(
+        self, topic: str, first: int, reason: str, observation: Observation
+    ) -> None:
         for number in [number for number in self._numbers[topic] if number >= first]:
             self._numbers[topic].discard(number)
-            self.partitions.end((topic, number), reason, place)
+            self.partitions.end((topic, number), reason, observation)

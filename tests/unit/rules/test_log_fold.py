@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobs.rules.ids import log_id, offset_of
-from jobs.rules.log import fold
+from jobs.rules.log.fold import fold
 from jobs.rules.log.silver import TABLES, image_of
 from jobs.rules.silver.state import Poll
 from jobs.rules.silver.topic_lives import asked_for
