@@ -257,7 +257,7 @@ def _bytes_of_commits(cluster: Cluster, topic: str) -> tuple[int, int]:
 
 def _batches(cluster: Cluster, topic: str) -> Iterator[pa.RecordBatch]:
     with closing(LogWatcher(cluster, topic, TIMEOUT_MS)) as watcher:
-        seen = watcher.look()
+        seen = watcher.ask_extent()
     spans = [
         Span("c", seen.cluster_id, seen.topic_id, partition, 0, end)
         for partition, end in seen.ends.items()

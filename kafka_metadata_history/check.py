@@ -125,7 +125,7 @@ def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
     with closing(watcher):
         try:
             return CheckedLog(
-                watcher.look(None).end, is_open=cluster.security_protocol == "PLAINTEXT"
+                watcher.ask_extent(None).end, is_open=cluster.security_protocol == "PLAINTEXT"
             )
         except Exception as error:  # noqa: BLE001 - as above
             return CheckedLog(problem=_problem(error))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.errors import OptionsError, PollError
-from metadata_source.facts import (
+from metadata_source.kafka_constants import (
     EXACT_FROM_LEVEL,
     LISTENER_NOT_FOUND,
     TOPIC_AUTHORIZATION_FAILED,

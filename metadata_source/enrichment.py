@@ -38,7 +38,7 @@ import pyarrow.compute as pc
 from metadata_source import groups, offsets, questions
 from metadata_source.columns.polls import OFFSETS
 from metadata_source.errors import PollError, stumbled
-from metadata_source.facts import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
+from metadata_source.kafka_constants import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.members import lack_replica
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from kafka.protocol.admin import ListGroupsRequest
 
 from metadata_source.errors import PollError
-from metadata_source.facts import OFFSETS_TOPIC
 from metadata_source.group_descriptions import describe, is_simple, listed_group, type_of
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from metadata_source.questions import Question, TopicQuestion, check
 from metadata_source.threads import side_by_side
 from metadata_source.visits import Time, at_addresses, some, undone

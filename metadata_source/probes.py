@@ -20,7 +20,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from metadata_source import questions
 from metadata_source.broker_errors import error_name
 from metadata_source.errors import PollError, stumbled
-from metadata_source.facts import OFFSETS_TOPIC, UNKNOWN_TOPIC_OR_PARTITION
+from metadata_source.kafka_constants import OFFSETS_TOPIC, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, Question
 from metadata_source.transport import Connection
 

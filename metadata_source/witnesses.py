@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from metadata_source.addresses import format_address
 from metadata_source.brokers import AVOIDED_MAX_S, BEHIND_S
 from metadata_source.errors import PollError
-from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.images import SAME, Age, Difference, difference, with_topics
+from metadata_source.kafka_constants import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.kinds import KINDS, LEADER
 from metadata_source.poll import Witness
 

@@ -49,7 +49,7 @@ from jobs.rules.silver.enrichments import min_isr_of_changed
 from jobs.rules.silver.state import Observation, Row, State
 from jobs.rules.takes import Take
 from jobs.run.session import COMPILED_FROM, session_for
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from schemas.bronze import METADATA_POLLS
 from schemas.silver import (
     COORDINATORS,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metadata_source.errors import LogError
-    from metadata_source.logs.source import LogFormat
+    from metadata_source.logs.format import LogFormat
 
 PATIENCE_S: Final = 1.0
 """So long one that is slow to say where its log ends holds up those that have answered."""
@@ -29,10 +29,10 @@ later, and a little.
 _QUIET_S: Final = 1.0
 """The least time between two answers without news."""
 _AGAIN_S: Final = 1.0
-"""The time after which a cluster that could not be looked at is looked at again."""
-_LOOKS_AGAIN_S: Final = (0.05, 5.0)
-"""The time before another look at a log that was not as it seemed: at first, and at most, twice as
-long each time.
+"""The time after which a cluster that could not be asked is asked again."""
+_ASKS_AGAIN_S: Final = (0.05, 5.0)
+"""The time before a log is asked for again that was not as it seemed: at first, and at most, twice
+as long each time.
 """
 _CHECKED_EVERY_S: Final = 1.0
 """How often whoever waits looks whether the driver is still there."""
@@ -42,7 +42,7 @@ class Watches:
     """Watches all clusters, each in a thread: one that is slow or down keeps no other waiting for
     long.
 
-    `failed` says what is wrong with those whose last look was of no use; it is logged when it
+    `failed` says what is wrong with those whose last answer was of no use; it is logged when it
     changes.
     """
 
@@ -92,13 +92,13 @@ class Watches:
         """Return the logs, by alias, of all clusters that answer at all. Raises RuntimeError if the
         driver is gone.
         """
-        looks = {
-            alias: _in_thread(self._log.logger.name, self._look, alias, positions.get(alias))
+        asked = {
+            alias: _in_thread(self._log.logger.name, self._extent, alias, positions.get(alias))
             for alias in self._watchers
         }
-        while wait(looks.values(), _CHECKED_EVERY_S).not_done:
+        while wait(asked.values(), _CHECKED_EVERY_S).not_done:
             self._parent.check()
-        return {alias: seen for alias, look in looks.items() if (seen := look.result()) is not None}
+        return {alias: seen for alias, each in asked.items() if (seen := each.result()) is not None}
 
     def all(self) -> dict[str, Any]:
         """Return the logs of all clusters, of which no position is known, and let go of them.
@@ -136,42 +136,42 @@ class Watches:
 
     def _watch(self, alias: str, position: Any, note_at: float) -> Any:
         """Return a cluster's log once it has news after a position, or as it is at `note_at`, or
-        later if it cannot be looked at then; None if nobody waits any more.
+        later if it cannot be asked then; None if nobody waits any more.
         """
         seen = self._seen.get(alias)
         if self._moves(position, seen):
             return seen  # A batch does not take more than so much at once.
-        must_look, pause_s = (
+        must_ask, pause_s = (
             seen is None or position is None or seen.problem is not None,
-            _LOOKS_AGAIN_S[0],
+            _ASKS_AGAIN_S[0],
         )
         while not self._stopped.is_set():
             began = time.monotonic()
-            if must_look or began >= note_at:
-                seen = self._look(alias, position)
+            if must_ask or began >= note_at:
+                seen = self._extent(alias, position)
                 if seen is not None and (began >= note_at or self._moves(position, seen)):
                     return seen
-                must_look = seen is None or position is None
+                must_ask = seen is None or position is None
                 self._stopped.wait(_AGAIN_S if seen is None else pause_s)
-                pause_s = min(2 * pause_s, _LOOKS_AGAIN_S[1])
+                pause_s = min(2 * pause_s, _ASKS_AGAIN_S[1])
             else:
                 try:
                     news = self._watchers[alias].wait(position, min(WAIT_S, note_at - began))
-                except Exception:  # noqa: BLE001 - a look says what is wrong
-                    must_look = True
+                except Exception:  # noqa: BLE001 - asking says what is wrong
+                    must_ask = True
                     continue
                 if self._moves(position, news):
                     return news
-                must_look = news is not None or (seen is not None and seen.problem is not None)
+                must_ask = news is not None or (seen is not None and seen.problem is not None)
                 if news is None:
-                    pause_s = _LOOKS_AGAIN_S[0]
+                    pause_s = _ASKS_AGAIN_S[0]
                     self._stopped.wait(began + _QUIET_S - time.monotonic())
         return None
 
-    def _look(self, alias: str, position: Any) -> Any:
-        """Return a cluster's log, None if it cannot be looked at; `failed` says why."""
+    def _extent(self, alias: str, position: Any) -> Any:
+        """Return the extent of a cluster's log, None if it cannot be asked; `failed` says why."""
         try:
-            seen = self._watchers[alias].look(position)
+            seen = self._watchers[alias].ask_extent(position)
         except Exception as error:  # noqa: BLE001 - raised, it would end the reading of every log
             if not self._stopped.is_set():
                 self._note(alias, error)

@@ -27,7 +27,7 @@ from metadata_source.columns.group_log import (
     TOPIC_METADATA,
     TOPOLOGY_TOPICS,
 )
-from metadata_source.facts import LAST_MS
+from metadata_source.kafka_constants import LAST_MS
 from metadata_source.protocol.columnar import read_batch
 from metadata_source.protocol.consumer_protocol import (
     PROTOCOL_TYPE,

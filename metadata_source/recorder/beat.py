@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from metadata_source.facts import KEY_FRAME_EVERY
+from metadata_source.kafka_constants import KEY_FRAME_EVERY
 from metadata_source.schedule import day_of
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from jobs.run.reading import Reading
 from jobs.upkeep.upkeep import expire_bronze
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError
-from metadata_source.facts import OFFSETS_TOPIC as TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC as TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.tasks import spans
 from metadata_source.logs.topic.positions import LogPosition, Span, advance, found
@@ -67,7 +67,7 @@ def reach(servers: str, **options: str) -> Cluster:
 
 def look(cluster: Cluster, topic: str = RAW, timeout_ms: int = 10_000):
     with closing(LogWatcher(cluster, topic, timeout_ms)) as watcher:
-        return watcher.look()
+        return watcher.ask_extent()
 
 
 def position(seen, **offsets: int) -> LogPosition:
@@ -367,7 +367,7 @@ def test_a_time_to_start_at(raw, cluster):
     time.sleep(0.05)
     produce(servers, [COMMIT] * 2)
     with closing(LogWatcher(reach(servers), RAW, 10_000)) as watcher:
-        seen = watcher.look()
+        seen = watcher.ask_extent()
         assert watcher.starting(seen, since) == {0: 3, 1: 0}
         assert (
             watcher.starting(seen, since + 60_000)
@@ -486,7 +486,7 @@ def test_a_log_that_an_unclean_election_cut_off_and_that_has_grown_again(cluster
         cluster.stop(2)
         try:
             produce(servers, [GROUP] * 5)
-            begun = watcher.look()
+            begun = watcher.ask_extent()
             done = advance(found(begun, {0: 0}), begun)
             assert done.next == {0: 10}
         finally:
@@ -496,7 +496,7 @@ def test_a_log_that_an_unclean_election_cut_off_and_that_has_grown_again(cluster
             produce(servers, [GROUP] * 7)
         finally:
             cluster.start(1)
-        seen = watcher.look(done)
+        seen = watcher.ask_extent(done)
         assert seen.ends == {0: 12}
         following = advance(done, seen)
         (cut,) = spans({"c": done}, {"c": following})

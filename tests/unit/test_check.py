@@ -20,7 +20,7 @@ from metadata_source.check import (
 )
 from metadata_source.client_file import read_client_file
 from metadata_source.errors import PollError, stumbled
-from metadata_source.facts import EXACT_FROM_LEVEL, TRUSTED_EPOCHS_VERSION
+from metadata_source.kafka_constants import EXACT_FROM_LEVEL, TRUSTED_EPOCHS_VERSION
 from metadata_source.kinds import KAFKA
 from metadata_source.options import parse
 from metadata_source.poller import Poll

@@ -133,7 +133,7 @@ class Stream:
         self.position: LogPosition | None = None
 
     def plan(self) -> list[Span]:
-        before, seen = self.position, self.watcher.look(self.position)
+        before, seen = self.position, self.watcher.ask_extent(self.position)
         self.position = seen.first if before is None else positions.following(before, seen)
         self.position = LogPosition.from_json(json.loads(json.dumps(self.position.to_json())))
         return [] if before is None else list(spans({"c": before}, {"c": self.position}))
@@ -672,10 +672,10 @@ def test_a_log_that_is_cut_off_is_not_read_from_where_bronze_ends(quorum: Quorum
     """`resumeAt` says where a lost checkpoint stood, and nothing about the log of today."""
     quorum.write(*map(topic, "abc"))
     watcher = LogWatcher(cluster_of(), "earliest", 1_000, resume_at=4)
-    position = watcher.look(None).first
+    position = watcher.ask_extent(None).first
     assert position == LogPosition(CLUSTER_ID, 4)
     del quorum.log[2:]
-    assert positions.following(position, watcher.look(position)) == LogPosition(
+    assert positions.following(position, watcher.ask_extent(position)) == LogPosition(
         CLUSTER_ID, 0, cut=2
     )
 
@@ -915,9 +915,9 @@ def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
     position = LogPosition(CLUSTER_ID, 1)
     with closing(watcher):
         watcher._controllers._active = ("host", 1)
-        assert watcher.look(position).end == 1
+        assert watcher.ask_extent(position).end == 1
         quorum.elect(2)
-        ends = [watcher.look(position).end for _ in range(5)]
+        ends = [watcher.ask_extent(position).end for _ in range(5)]
     assert 2 in ends
 
 
@@ -936,14 +936,14 @@ def test_where_nothing_comes_another_controller_is_asked(
     position = LogPosition(CLUSTER_ID, 1)
     with closing(watcher):
         watcher._controllers._active = ("host", 1)
-        watcher.look(position)
+        watcher.ask_extent(position)
         quorum.elect(2)
         assert watcher.wait(position, 0.2) is None
         with pytest.raises(
             ClusterLogError, match="no_leader: the log has moved on under another leader epoch"
         ):
             watcher.wait(position, 0.2)
-        assert watcher.look(position).end == 2
+        assert watcher.ask_extent(position).end == 2
 
 
 def test_a_controller_that_was_active_before_takes_nothing_back(
@@ -960,7 +960,7 @@ def test_a_controller_that_was_active_before_takes_nothing_back(
     planned = stream.plan()
     monkeypatch.setattr(connections, "Connection", held.connect)
     for again in (
-        lambda: LogWatcher(cluster_of(), "earliest", 500).look(stream.position),
+        lambda: LogWatcher(cluster_of(), "earliest", 500).ask_extent(stream.position),
         lambda: stream.read(planned),
     ):
         with pytest.raises(
@@ -1099,7 +1099,7 @@ def test_another_cluster_is_not_read(quorum: Quorum) -> None:
     with pytest.raises(
         ClusterLogError, match="wrong_cluster: its place is in the log of cluster other"
     ):
-        watcher.look(LogPosition("other", 5))
+        watcher.ask_extent(LogPosition("other", 5))
 
 
 def test_one_address_that_is_no_controller_s_does_no_harm(quorum: Quorum) -> None:

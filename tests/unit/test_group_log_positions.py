@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metadata_source.lineage import OPEN, Lineage, is_short, older
 from metadata_source.logs.tasks import spans
-from metadata_source.logs.topic.positions import Log, LogPosition, Span, advance, found
+from metadata_source.logs.topic.positions import LogExtent, LogPosition, Span, advance, found
 from tests.support.examples import examples
 
 REPLICAS = 3
@@ -72,22 +72,22 @@ class Partition:
         higher = min(start for epoch, start in starts.items() if epoch > asked)
         return max((epoch for epoch in starts if epoch <= asked), default=asked), higher
 
-    def look(self, position: LogPosition | None) -> Log:
+    def ask_extent(self, position: LogPosition | None) -> LogExtent:
         """As a watcher does."""
         if self.end < self.epoch_start:
-            return Log("c", "t", frozenset({0}))  # KIP-207
+            return LogExtent("c", "t", frozenset({0}))  # KIP-207
         ours = position.epochs.get(0, ()) if position is not None else ()
         theirs: Lineage = ((self.epoch, OPEN),)
         while is_short(ours, theirs):
             theirs = older(theirs, *self.end_of(theirs[0][0] - 1), 0)
-        return Log("c", "t", frozenset({0}), {0: 0}, {0: self.end}, {0: theirs})
+        return LogExtent("c", "t", frozenset({0}), {0: 0}, {0: self.end}, {0: theirs})
 
 
 def read(
     partition: Partition, position: LogPosition, seen: list[tuple[int, int]], limit: int | None
 ) -> tuple[LogPosition, bool]:
     """One batch: change what was seen as its spans say."""
-    following = advance(position, partition.look(position), limit)
+    following = advance(position, partition.ask_extent(position), limit)
     assert LogPosition.from_json(following.to_json()) == following
     for span in spans({"c": position}, {"c": following}):
         if span.truncated:
@@ -118,7 +118,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_nothing_is_passed_over_whoever_is_elected(steps):
     partition = Partition()
-    position = found(partition.look(None), {0: 0})
+    position = found(partition.ask_extent(None), {0: 0})
     seen: list[tuple[int, int]] = []
     for step, value in steps:
         if step == "read":
@@ -141,32 +141,34 @@ def test_a_log_that_was_cut_off_and_has_grown_again():
     partition.fall_out(1)
     partition.fall_out(2)
     partition.write(5)
-    position = advance(found(partition.look(None), {0: 0}), partition.look(None))
+    position = advance(found(partition.ask_extent(None), {0: 0}), partition.ask_extent(None))
     assert (position.next, position.epochs) == ({0: 10}, {0: ((0, 10),)})
     partition.elect(1)
     partition.write(7)
-    following = advance(position, partition.look(position))
+    following = advance(position, partition.ask_extent(position))
     (span,) = spans({"c": position}, {"c": following})
     assert (span.start, span.end, span.truncated) == (10, 5, True)
-    rest = advance(following, partition.look(following))
+    rest = advance(following, partition.ask_extent(following))
     assert (rest.next, rest.epochs) == ({0: 12}, {0: ((0, 5), (1, 12))})
 
 
 def test_a_leader_that_has_not_changed_is_asked_nothing():
     partition = Partition()
     partition.write(3)
-    position = advance(found(partition.look(None), {0: 0}), partition.look(None))
+    position = advance(found(partition.ask_extent(None), {0: 0}), partition.ask_extent(None))
     partition.elect(1)
-    partition.look(position)
+    partition.ask_extent(position)
     assert partition.asked == 1
     partition.write(1)
-    position = advance(position, partition.look(position))
-    partition.look(position)
+    position = advance(position, partition.ask_extent(position))
+    partition.ask_extent(position)
     assert partition.asked == 2
 
 
-def log_of(lineage: Lineage, end: int, begin: int = 0) -> Log:
-    return Log("c", "t", frozenset({0}), {0: begin}, {0: end}, {0: lineage} if lineage else {})
+def log_of(lineage: Lineage, end: int, begin: int = 0) -> LogExtent:
+    return LogExtent(
+        "c", "t", frozenset({0}), {0: begin}, {0: end}, {0: lineage} if lineage else {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,8 +191,8 @@ def test_where_two_logs_parted(ours: Lineage, theirs: Lineage, became: int):
     assert advance(position, log_of(theirs, 120)).next == {0: became}
 
 
-def two(begins: tuple[int, int], ends: tuple[int, int]) -> Log:
-    return Log("c", "t", frozenset({0, 1}), dict(enumerate(begins)), dict(enumerate(ends)))
+def two(begins: tuple[int, int], ends: tuple[int, int]) -> LogExtent:
+    return LogExtent("c", "t", frozenset({0, 1}), dict(enumerate(begins)), dict(enumerate(ends)))
 
 
 def test_what_a_bounded_batch_goes_through_are_offsets_that_the_log_has():
@@ -237,7 +239,7 @@ def test_a_topic_that_gets_an_id_is_not_made_again(
     before: str | None, now: str | None, spans_made: list[Span]
 ):
     position = LogPosition("id", before, {0: 5})
-    seen = Log("id", now, frozenset({0}), {0: 0}, {0: 9})
+    seen = LogExtent("id", now, frozenset({0}), {0: 0}, {0: 9})
     following = advance(position, seen)
     assert list(spans({"c": position}, {"c": following})) == spans_made
     assert following.topic_id == (now or before)
@@ -245,7 +247,7 @@ def test_a_topic_that_gets_an_id_is_not_made_again(
 
 def test_partitions_that_are_added_are_read_from_their_beginning():
     position = LogPosition("id", "t", {0: 5}, {0: ((3, 5),)})
-    more = Log(
+    more = LogExtent(
         "id", "t", frozenset({0, 1}), {0: 0, 1: 0}, {0: 5, 1: 2}, {0: ((3, OPEN),), 1: ((0, OPEN),)}
     )
     added = advance(position, more)

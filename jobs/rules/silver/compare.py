@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import Take
-from metadata_source.facts import (
+from metadata_source.kafka_constants import (
     LEADER_NOT_AVAILABLE,
     TOPIC_AUTHORIZATION_FAILED,
     TRUSTED_EPOCHS_VERSION,

@@ -79,7 +79,7 @@ class Controllers:
     """
 
     def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
-        """Ask nobody yet. `pace`: bounds bytes a second; None for looks, which take few."""
+        """Ask nobody yet. `pace`: bounds bytes a second; None for extents, which take few."""
         self.cluster = cluster
         self._pace = pace
         self._connections = Connections(cluster)

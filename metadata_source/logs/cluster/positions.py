@@ -71,11 +71,11 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
-    """A log as its active controller tells of it: where it is to begin if it has no position or is
-    cut off before it, the offset after the last that is committed, and its newest leader epochs.
-    `before`: of the record before the position its leader epoch and the offset after it, if no
-    epoch is known to both and the log has that record, or a snapshot that ends with it.
+class LogExtent:
+    """The extent of a log as its active controller tells it: where it is to begin if it has no
+    position or is cut off before it, the offset after the last that is committed, and its newest
+    leader epochs. `before`: of the record before the position its leader epoch and the offset after
+    it, if no epoch is known to both and the log has that record, or a snapshot that ends with it.
     """
 
     first: LogPosition
@@ -109,7 +109,7 @@ class Span:
         return self.end < self.start
 
 
-def agreed(position: LogPosition, log: Log) -> int:
+def agreed(position: LogPosition, log: LogExtent) -> int:
     """Return the offset up to which what was read before a position is the log's: `position.next`,
     unless the log was cut off; 0 if all that is known is that the two are not the same before the
     position.
@@ -126,7 +126,7 @@ def agreed(position: LogPosition, log: Log) -> int:
     return min(position.next, log.end, shared)
 
 
-def following(position: LogPosition, log: Log) -> LogPosition:
+def following(position: LogPosition, log: LogExtent) -> LogPosition:
     """Return the position at the end of the next batch: all that is committed, or if the log was
     cut off, its begin.
     """

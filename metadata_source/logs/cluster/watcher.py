@@ -1,5 +1,5 @@
-"""Looks at a cluster's log: where it begins, up to where it is committed, and under which leader
-epochs.
+"""Asks for the extent of a cluster's log: where it begins, up to where it is committed, and under
+which leader epochs.
 
 A fetch of an offset that no log has brings no records: it is answered with the last leader epoch up
 to the one asked for, and where that ends.
@@ -18,7 +18,7 @@ from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.lineage import NO_EPOCH, OPEN, common, is_short, kept, older
 from metadata_source.logs.cluster.batches import up_to_bad
 from metadata_source.logs.cluster.controllers import LEAST_S, Controllers
-from metadata_source.logs.cluster.positions import Log, LogPosition, SnapshotId, agreed
+from metadata_source.logs.cluster.positions import LogExtent, LogPosition, SnapshotId, agreed
 from metadata_source.logs.cluster.rows import are_no_ops
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import read_batches
@@ -41,8 +41,8 @@ _LEAST_S: Final = 0.05
 
 
 class LogWatcher:
-    """Looks at one cluster's log, again and again; keeps its connections. Of one thread at a time;
-    any may `interrupt`.
+    """Asks for the extent of one cluster's log, again and again; keeps its connections. Of one
+    thread at a time; any may `interrupt`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LogWatcher:
         brokers: Cluster | None = None,
         resume_at: int | None = None,
     ) -> None:
-        """Look at nothing yet. `brokers`: whom to ask for the cluster's id, if it is not given.
+        """Ask nobody yet. `brokers`: whom to ask for the cluster's id, if it is not given.
         `resume_at`: the offset up to which the log was read, in place of `starting`.
         """
         self._controllers = Controllers(cluster)
@@ -64,22 +64,22 @@ class LogWatcher:
         self._lineage: Lineage = ()
         """Of the leader whose epoch is the last: it holds for as long as that leads."""
         self._end: int | None = None
-        self._last: Log | None = None
+        self._last: LogExtent | None = None
         self._waits_from: LogPosition | None = None
         self._next = 0
 
-    def look(self, position: LogPosition | None) -> Log:
+    def ask_extent(self, position: LogPosition | None) -> LogExtent:
         """Return what the log is now; its epochs as far back as it takes to compare it with what
         was read before `position`. Raises ClusterLogError.
         """
         self._last = None
-        self._last = self._look(position)
+        self._last = self._extent(position)
         return self._last
 
-    def wait(self, position: LogPosition, seconds: float) -> Log | None:
+    def wait(self, position: LogPosition, seconds: float) -> LogExtent | None:
         """Return the log as it is once a record is committed that is no NoOpRecord, None once those
         alone came, or nothing did for so long. Raises ClusterLogError, also where the log is to be
-        looked at again.
+        asked for again.
         """
         if self._last is None:
             raise ClusterLogError("no_leader", "no active controller is known")
@@ -127,7 +127,7 @@ class LogWatcher:
         """Close the connections. More can be asked afterwards."""
         self._controllers.close()
 
-    def _look(self, position: LogPosition | None) -> Log:
+    def _extent(self, position: LogPosition | None) -> LogExtent:
         cluster_id = self._cluster_id(position)
         if position is not None and position.cluster_id != cluster_id:
             problem = (
@@ -147,8 +147,10 @@ class LogWatcher:
         epochs = self._epochs(() if position is None else position.epochs, last, deadline)
         end = last.high_watermark
         if position is None:
-            return Log(self._first(cluster_id, last, epochs, deadline), end, epochs)
-        seen = Log(position, end, epochs, before=self._before(position, last, epochs, deadline))
+            return LogExtent(self._first(cluster_id, last, epochs, deadline), end, epochs)
+        seen = LogExtent(
+            position, end, epochs, before=self._before(position, last, epochs, deadline)
+        )
         if agreed(position, seen) < position.next:
             return replace(seen, first=self._begin("snapshot", cluster_id, last, epochs, deadline))
         return seen

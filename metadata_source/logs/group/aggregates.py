@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from metadata_source.columns import TIME
 from metadata_source.columns.group_log import ENTRY
-from metadata_source.facts import LAST_MS
+from metadata_source.kafka_constants import LAST_MS
 from metadata_source.protocol.vectors import uuid_texts
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.columns.group_log import ROWS
-from metadata_source.facts import LAST_MS
+from metadata_source.kafka_constants import LAST_MS
 from metadata_source.logs.group.aggregates import (
     NONE,
     CommitKey,

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.lineage import NO_EPOCH
+from metadata_source.logs.format import LogFormat
 from metadata_source.logs.rows import columns_of, same_of
-from metadata_source.logs.source import LogFormat
 from metadata_source.logs.topic.positions import LogPosition, advance, found
 from metadata_source.logs.topic.reader import Reading, Went
 from metadata_source.logs.topic.watcher import LogWatcher
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from metadata_source.logs.topic.positions import Log, Span
+    from metadata_source.logs.topic.positions import LogExtent, Span
     from metadata_source.logs.topic.reader import Aggregates
     from metadata_source.options import Cluster
 
@@ -60,7 +60,7 @@ class TopicLog(LogFormat):
         raise NotImplementedError
 
     def watcher(self, cluster: Cluster) -> Beginning:
-        """Return who looks at the log of a cluster, and finds where it is to begin."""
+        """Return who asks for the extent of the log of a cluster, and where it is to begin."""
         return Beginning(
             self,
             f"cluster {cluster.alias}: topic {self.topic}",
@@ -68,7 +68,7 @@ class TopicLog(LogFormat):
             self.options.resume_at.get(cluster.alias),
         )
 
-    def advance(self, position: LogPosition, seen: Log) -> LogPosition:
+    def advance(self, position: LogPosition, seen: LogExtent) -> LogPosition:
         """Return the position some `limit` offsets on."""
         return advance(position, seen, self.limit)
 
@@ -141,8 +141,8 @@ def _record_rows(
 
 @dataclass(slots=True)
 class Beginning:
-    """Looks at a log, and finds where one without a position is to begin. `name`: of the log, for
-    people.
+    """Asks for the extent of a log, and where one without a position is to begin. `name`: of the
+    log, for people.
     """
 
     of: TopicLog
@@ -151,11 +151,11 @@ class Beginning:
     resume_at: Mapping[int, int] | None
     is_absent: bool = False
 
-    def look(self, position: LogPosition | None) -> Log:
+    def ask_extent(self, position: LogPosition | None) -> LogExtent:
         """Return what the log is now; with where it is to begin, if it has no position and is
         whole. Raises LogError.
         """
-        seen = self.watcher.look(position)
+        seen = self.watcher.ask_extent(position)
         if self.is_absent != (not seen.partitions):
             self.is_absent = not seen.partitions
             says = (
@@ -178,7 +178,7 @@ class Beginning:
             first=found(seen, {each: known.get(each, offset) for each, offset in first.items()}),
         )
 
-    def wait(self, position: LogPosition, seconds: float) -> Log | None:
+    def wait(self, position: LogPosition, seconds: float) -> LogExtent | None:
         """Return the log as it is once it has news, None if it has none for so long. Raises
         LogError.
         """

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
-    """A log as its cluster tells of it: each partition's first offset and the one after its last,
-    and its newest leader epochs.
+class LogExtent:
+    """The extent of a log as its cluster tells it: each partition's first offset and the one after
+    its last, and its newest leader epochs.
 
     No partitions: there is no log. `topic_id` is None before Kafka 2.8. A partition of `partitions`
     that `begins` and `ends` lack has no leader: nothing is known of its offsets. One that `epochs`
@@ -140,7 +140,7 @@ def is_remade(before: str | None, now: str | None) -> bool:
     return None not in {before, now} and before != now
 
 
-def _agreed(position: LogPosition, log: Log, partition: int) -> int:
+def _agreed(position: LogPosition, log: LogExtent, partition: int) -> int:
     """Return the offset up to which what was read of a partition is still the log's."""
     offset, begin = position.next[partition], log.begins[partition]
     ours, theirs = position.epochs.get(partition, ()), log.epochs.get(partition, ())
@@ -151,7 +151,7 @@ def _agreed(position: LogPosition, log: Log, partition: int) -> int:
     return min(offset, log.ends[partition])
 
 
-def found(log: Log, first: Mapping[int, int]) -> LogPosition:
+def found(log: LogExtent, first: Mapping[int, int]) -> LogPosition:
     """Return the position at which the reading of a log begins: the offsets `first`."""
     epochs = {
         partition: kept((), log.epochs.get(partition, ()), offset)
@@ -160,7 +160,7 @@ def found(log: Log, first: Mapping[int, int]) -> LogPosition:
     return LogPosition(log.cluster_id, log.topic_id, first, _known(epochs))
 
 
-def advance(position: LogPosition, log: Log, limit: int | None = None) -> LogPosition:
+def advance(position: LogPosition, log: LogExtent, limit: int | None = None) -> LogPosition:
     """Return the position at the end of the next batch: some `limit` offsets on, all partitions
     together, and at least one of each.
 
