@@ -129,10 +129,10 @@ def _print_status(cluster: LocalCluster) -> None:
         rack = f" rack={node.rack}" if node.rack is not None else ""
         print(
             f"  {node_id} {cluster.state(node_id):<8}{node.description}{rack} {listeners}  "
-            f"{cluster.log_file(node_id)}"
+            f"{cluster.files(node_id).log}"
         )
     print(f"bootstrap servers: {cluster.bootstrap_servers}")
-    if cluster.has_sasl_ssl:
+    if cluster.users:
         sasl_ssl = cluster.sasl_ssl
         print(
             f"SASL_SSL: {sasl_ssl.bootstrap_servers}, SCRAM-SHA-512, certificate authority "

@@ -437,7 +437,7 @@ def _act(
 
 
 def _restore(cluster: LocalCluster, nodes: Sequence[int]) -> None:
-    down = [node_id for node_id in nodes if not cluster.is_running(node_id)]
+    down = [node_id for node_id in nodes if cluster.state(node_id) == "down"]
     for node_id in {*nodes} - {*down}:
         cluster.resume(node_id)
     if down:

@@ -513,9 +513,9 @@ def _changed(brokers: Iterable[int] | None, before: tuple[int, ...]) -> tuple[in
 
 
 def _log_files(cluster: LocalCluster, node_id: int) -> list[Path]:
-    files = sorted((cluster.data_folder(node_id) / "__cluster_metadata-0").glob("*.log"))
+    files = sorted((cluster.files(node_id).data / "__cluster_metadata-0").glob("*.log"))
     if not files:
-        raise TruthError(f"node {node_id} has no metadata log in {cluster.data_folder(node_id)}")
+        raise TruthError(f"node {node_id} has no metadata log in {cluster.files(node_id).data}")
     return files
 
 

@@ -45,7 +45,7 @@ def files() -> Iterator[dict[Path, str]]:
     often = {"metadata.log.max.record.bytes.between.snapshots": "3000"}
     with LocalCluster(brokers=2, controllers=1, properties=often) as cluster:
         do_things(cluster)
-        folder = cluster.data_folder(CONTROLLER) / "__cluster_metadata-0"
+        folder = cluster.files(CONTROLLER).data / "__cluster_metadata-0"
         deadline = time.monotonic() + 30
         while not list(folder.glob("*.checkpoint")):
             assert time.monotonic() < deadline, "no snapshot"
