@@ -23,7 +23,7 @@ from local_cluster import LocalClusterError
 from local_cluster.cluster import KAFKA_VERSION
 from metadata_source.text import text_table
 from truth.administration import AdministrationError
-from truth.log import TruthError
+from truth.dump import TruthError
 from truth.session import local_session
 
 HEADINGS: Final = ("version", "what", "rows", "how sure", "faults")

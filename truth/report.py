@@ -17,13 +17,9 @@ from truth.compare import (
 )
 from truth.compare_answers import Reassigned, compare_reassignments
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
-from truth.compare_events import (
-    EventScore,
-    IsrChange,
-    LeaderChange,
-    compare_isr_changes,
-    compare_leader_changes,
-)
+from truth.compare_events import EventScore, IsrChange, LeaderChange
+from truth.compare_isrs import compare_isr_changes
+from truth.compare_leaders import compare_leader_changes
 from truth.compare_spells import (
     Episode,
     Incident,

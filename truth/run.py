@@ -25,8 +25,9 @@ from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES
 from truth.administration import Administration
 from truth.chaos import PROPERTIES, Entry, plan, play, topics
+from truth.dump import TruthError
 from truth.lake import ALIAS
-from truth.log import WHOLE_LOG, Truth, TruthError, read_truth
+from truth.log import WHOLE_LOG, Truth, read_truth
 from truth.traffic import Traffic
 
 _BATCH_SECONDS = 5

@@ -47,7 +47,7 @@ from tests.support.dumped import printed_record
 from tests.support.stored import rows_of
 from tests.support.streams import Stream
 from tests.support.topics import until
-from truth.log import dump
+from truth.dump import dump
 
 SERVERS = "kafka.controller.bootstrap.servers"
 OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "6000"}

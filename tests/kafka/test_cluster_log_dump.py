@@ -28,7 +28,7 @@ from metadata_source.protocol.record_batches import RecordBatches, read_batches
 from tests.cluster_records import SECRET, kept
 from tests.group_messages import without_nulls
 from tests.support.dumped import printed_record
-from truth.log import dump
+from truth.dump import dump
 
 CONTROLLER = 3
 BATCH = re.compile(

@@ -29,7 +29,8 @@ from truth.compare_spells import (
     compare_incidents,
 )
 from truth.compare_stale import Heard, Stale, compare_stale
-from truth.log import Record, Truth, at_time, truth_of
+from truth.dump import Record
+from truth.log import Truth, at_time, truth_of
 from truth.observed import Poll, Watch
 from truth.spells import Views, cuts
 

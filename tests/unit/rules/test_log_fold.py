@@ -45,7 +45,8 @@ from tests.spark.test_group_records_java import as_json
 from tests.support.examples import examples
 from tests.support.log_rounds import KEYS, LogLake, narrow
 from tests.support.turns import Batches
-from truth.log import Record, truth_of
+from truth.dump import Record
+from truth.log import truth_of
 
 BATCHES = 40
 seeds = st.integers(0, 2**32)
