@@ -27,7 +27,8 @@ from benchmarks.rounds.product import (
 from benchmarks.rounds.results import Measured, Results, median, percentile
 from local_cluster import LocalCluster
 from truth.administration import Administration
-from truth.chaos import plan, play
+from truth.chaos import play
+from truth.scenarios import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
