@@ -29,7 +29,7 @@ from py4j.java_gateway import JavaGateway
 
 from benchmarks.aims import aim
 from benchmarks.bodies import metadata_response
-from local_cluster.ivy import kafka_jars
+from local_cluster.jars import kafka_jars
 from metadata_source.protocol.metadata import decode_response
 
 if TYPE_CHECKING:

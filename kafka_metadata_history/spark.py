@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from jobs.run.driver import exit_on
 from jobs.run.session import SessionError
-from kafka_metadata_history import delta_jars
+from kafka_metadata_history.jars import delta
+from kafka_metadata_history.jars.errors import JarsError
+from kafka_metadata_history.jars.fetch import JARS
 from kafka_metadata_history.scratch import scratch_folder
-from local_cluster.errors import LocalClusterError
-from local_cluster.ivy import JARS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,8 +62,8 @@ def prepare(memory: str) -> None:
             "this user has no home folder to keep Delta's jars in: set HOME, or XDG_CACHE_HOME"
         )
     try:
-        delta_jars.main()
-    except LocalClusterError as error:
+        delta.main()
+    except JarsError as error:
         raise SessionError(str(error)) from error
     except OSError as error:
         raise SessionError(

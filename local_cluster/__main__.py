@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from kafka_metadata_history.jars.errors import JarsError
 from local_cluster.cluster import KAFKA_VERSION, LocalCluster
 from local_cluster.errors import LocalClusterError
 
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 cluster = LocalCluster.attach(CLUSTER)
                 _tell_nodes(cluster, arguments.command, arguments.ids)
                 _print_status(cluster)
-    except LocalClusterError as error:
+    except (LocalClusterError, JarsError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kafka_metadata_history.jars.java import java_command
 from local_cluster import probe
 from local_cluster.certificates import Authority
 from local_cluster.errors import LocalClusterError
-from local_cluster.ivy import kafka_classes, kafka_jars
-from local_cluster.java import java_command
+from local_cluster.jars import kafka_classes, kafka_jars
 from local_cluster.listeners import LISTENER_HOST, SASL_SSL, Listener, scram_over_tls
 from local_cluster.nodes import (
     CONTROLLER,
@@ -93,7 +93,7 @@ class LocalCluster:
     way, so do the brokers. Only with a `detached` folder of its own does the cluster live on, until
     `LocalCluster.attach(folder).down()`.
 
-    Raises LocalClusterError, with the end of the log when a broker does not start.
+    Raises LocalClusterError, with the end of the log when a broker does not start, JarsError.
     """
 
     def __init__(

@@ -17,10 +17,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kafka_metadata_history.jars.fetch import JARS, fetch_jars
+from kafka_metadata_history.jars.java import java_command
 from local_cluster import LocalCluster
 from local_cluster.controllers import active_controller, controller_terms
-from local_cluster.ivy import JARS, fetch_jars, kafka_jars
-from local_cluster.java import java_command
+from local_cluster.jars import kafka_jars
 
 WHOLE_LOG = {
     # By time and by size: never a snapshot, after which the log before it could go.

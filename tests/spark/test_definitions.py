@@ -14,7 +14,7 @@ from kafka.protocol.schemas import load_json
 from compat.definitions import compare, definitions, different, fields_of, versions_of
 from compat.versions import VERSIONS
 from local_cluster.cluster import KAFKA_VERSION
-from local_cluster.ivy import kafka_jars
+from local_cluster.jars import kafka_jars
 from metadata_source import groups, messages, probes, questions, transport
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic import watcher

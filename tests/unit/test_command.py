@@ -16,7 +16,7 @@ from jobs.run.session import SessionError
 from kafka_metadata_history import check, command, spark
 from kafka_metadata_history.answers.questions import names
 from kafka_metadata_history.command import FAILED, NAME, USAGE, app, exit_status
-from local_cluster import ivy
+from kafka_metadata_history.jars import delta
 from metadata_source.errors import PollError
 from metadata_source.options import Cluster, parse
 from metadata_source.probes import Permission
@@ -532,7 +532,7 @@ def test_a_folder_for_jars_that_cannot_be(
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(spark, "JARS", Path(place))
-    monkeypatch.setattr(ivy, "JARS", Path(place))
+    monkeypatch.setattr(delta, "JARS", Path(place))
     with pytest.raises(SessionError) as caught:
         spark.prepare("1g")
     assert str(caught.value) == says

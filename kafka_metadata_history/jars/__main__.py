@@ -1,4 +1,4 @@
-"""`python -m local_cluster.ivy ORGANISATION MODULE REVISION FOLDER [--no-transitive] [--record]`:
+"""`python -m kafka_metadata_history.jars ORGANISATION MODULE REVISION FOLDER [--no-transitive] [--record]`:
 fetch, print them.
 """
 
@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.ivy import fetch_jars
+from kafka_metadata_history.jars.errors import JarsError
+from kafka_metadata_history.jars.fetch import fetch_jars
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status is 0, or 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(
-        prog="python -m local_cluster.ivy",
+        prog="python -m kafka_metadata_history.jars",
         description="Fetch the jars of a module into a folder of its own, once.",
     )
     parser.add_argument("organisation")
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         jars = fetch_jars(**vars(parser.parse_args(argv)))
-    except LocalClusterError as error:
+    except JarsError as error:
         print(error, file=sys.stderr)
         return 1
     print(*jars, sep="\n")

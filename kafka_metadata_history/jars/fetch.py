@@ -15,8 +15,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from local_cluster.errors import LocalClusterError
-from local_cluster.java import java_command
+from kafka_metadata_history.jars.errors import JarsError
+from kafka_metadata_history.jars.java import java_command
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _IS_CHECKOUT = (_CHECKOUT / "pyproject.toml").exists()
@@ -49,7 +49,7 @@ def fetch_jars(
 
     `folder` belongs to this module alone and is there whole or not at all; several processes may
     ask for it at once. `record`: write the checksums of jars that have none into the file, in place
-    of refusing them. Raises LocalClusterError when there is no java, the revision does not resolve
+    of refusing them. Raises JarsError when there is no java, the revision does not resolve
     completely, or a jar is not the one whose checksum is in the file.
     """
     main_jar = folder / f"{module}-{revision}.jar"
@@ -59,30 +59,6 @@ def fetch_jars(
             if not main_jar.exists():  # else another process has fetched it while we waited
                 _fetch(organisation, module, revision, folder, transitive=transitive, record=record)
     return sorted(folder.glob("*.jar"))
-
-
-def kafka_jars(version: str) -> list[Path]:
-    """The jars of a Kafka broker, with a logger: Kafka's own packages bring only the interface
-    (slf4j-api).
-
-    With Kafka 2.8 comes log4j, without a configuration: SLF4J would take it for the logger, and
-    nothing would be logged.
-    """
-    jars = fetch_jars("org.apache.kafka", "kafka_2.13", version, JARS / f"kafka-{version}")
-    jars = [jar for jar in jars if not jar.name.startswith("slf4j-log4j12-")]
-    (api,) = (jar for jar in jars if jar.name.startswith("slf4j-api-"))
-    slf4j = api.stem.removeprefix("slf4j-api-")
-    logger = fetch_jars(
-        "org.slf4j", "slf4j-simple", slf4j, JARS / f"slf4j-simple-{slf4j}", transitive=False
-    )
-    return jars + logger
-
-
-def kafka_classes(version: str) -> Path:
-    """The classes that a broker of this version loads, as Java keeps them (JEP 350): a file that
-    tools/class_archive.py may have made. With it a broker starts in half the time.
-    """
-    return JARS / f"kafka-{version}.jsa"
 
 
 def ivy_arguments(
@@ -115,10 +91,10 @@ def failures(log: str) -> list[str]:
 
 
 def check(jars: Iterable[Path], asked: str, *, record: bool = False) -> None:
-    """Raise LocalClusterError for a jar that is not the one whose checksum is in the file, or that
+    """Raise JarsError for a jar that is not the one whose checksum is in the file, or that
     has none there.
 
-    `asked`: the arguments of `python -m local_cluster.ivy` that fetch them. `record` as with
+    `asked`: the arguments of `python -m kafka_metadata_history.jars` that fetch them. `record` as with
     `fetch_jars`.
     """
     lines = CHECKSUMS.read_text("utf-8").splitlines()
@@ -126,16 +102,16 @@ def check(jars: Iterable[Path], asked: str, *, record: bool = False) -> None:
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars}
     for name in sorted(found.keys() & known.keys()):
         if found[name] != known[name]:
-            raise LocalClusterError(
+            raise JarsError(
                 f"{name}: its SHA-256 is {found[name]}, and {known[name]} in {CHECKSUMS}"
             )
     new = sorted(found.keys() - known.keys())
     if new and not record:
         more = f" and {len(new) - 1} more" if len(new) > 1 else ""
-        raise LocalClusterError(
+        raise JarsError(
             f"{new[0]}{more}: not in {CHECKSUMS}. If these jars are to be trusted, write down "
             "what they are: "
-            f"`python -m local_cluster.ivy {asked} --record`"
+            f"`python -m kafka_metadata_history.jars {asked} --record`"
         )
     if new:
         by_name = sorted((known | found).items())
@@ -170,7 +146,7 @@ def _fetch(
                 or ivy.stdout.strip().splitlines()[-1:]
                 or [f"Ivy ended with {ivy.returncode}"]
             )
-            raise LocalClusterError(
+            raise JarsError(
                 f"cannot fetch {organisation}:{module}:{revision}: {'; '.join(reasons)}. "
                 "Check the version, and that the package repository can be reached."
             )
@@ -197,9 +173,7 @@ def _ivy_jar() -> Path:
         else []
     )
     if not found:
-        raise LocalClusterError(
-            "no Ivy: install pyspark, whose jars/ hold it, into this environment"
-        )
+        raise JarsError("no Ivy: install pyspark, whose jars/ hold it, into this environment")
     return found[-1]
 
 

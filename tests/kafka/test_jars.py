@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster import LocalClusterError
-from local_cluster.ivy import fetch_jars
+from kafka_metadata_history.jars.errors import JarsError
+from kafka_metadata_history.jars.fetch import fetch_jars
 
 REPOSITORY = Path(__file__).parents[2]
 SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
@@ -13,7 +13,14 @@ SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
 
 def test_two_processes_at_once_fetch_one_whole_folder(tmp_path):
     folder = tmp_path / "jars" / "logger"
-    command = [sys.executable, "-m", "local_cluster.ivy", *SIMPLE, str(folder), "--no-transitive"]
+    command = [
+        sys.executable,
+        "-m",
+        "kafka_metadata_history.jars",
+        *SIMPLE,
+        str(folder),
+        "--no-transitive",
+    ]
     both = [
         subprocess.Popen(
             command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -38,7 +45,7 @@ def test_another_revision_replaces_the_folder(tmp_path):
 
 def test_a_version_that_does_not_exist_is_named_and_leaves_nothing(tmp_path):
     folder = tmp_path / "kafka"
-    with pytest.raises(LocalClusterError) as failed:
+    with pytest.raises(JarsError) as failed:
         fetch_jars("org.apache.kafka", "kafka_2.13", "9.9.9", folder)
     assert str(failed.value) == (
         "cannot fetch org.apache.kafka:kafka_2.13:9.9.9: org.apache.kafka#kafka_2.13;9.9.9: not "

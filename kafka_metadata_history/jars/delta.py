@@ -4,11 +4,10 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from local_cluster import ivy
-from local_cluster.ivy import fetch_jars
+from kafka_metadata_history.jars.fetch import JARS, fetch_jars
 
 DELTA = "4.4.0"
-JARS = (
+MODULES = (
     ("io.delta", "delta-spark_4.2_2.13", DELTA),
     ("io.delta", "delta-storage", DELTA),
     ("io.delta", "delta-kernel-api", DELTA),
@@ -22,11 +21,11 @@ LICENCE = "Apache-2.0"
 
 
 def main() -> None:
-    """Fetch the jars unless just they are there. Raises LocalClusterError."""
-    folder = ivy.JARS / "delta"
+    """Fetch the jars unless just they are there. Raises JarsError."""
+    folder = JARS / "delta"
     # The folder's name says no version: Spark's configuration names it, and every jar in it.
     if {jar.name for jar in folder.glob("*.jar")} != {
-        f"{module}-{revision}.jar" for _, module, revision in JARS
+        f"{module}-{revision}.jar" for _, module, revision in MODULES
     }:
         fetch(folder)
 
@@ -35,12 +34,12 @@ def fetch(folder: Path) -> None:
     """Fetch each jar without its dependencies (they are Spark's own, 700 MB of them), then show all
     of them at once.
 
-    Raises LocalClusterError, and shows none, for a jar of other bytes.
+    Raises JarsError, and shows none, for a jar of other bytes.
     """
     with TemporaryDirectory(dir=_made(folder.parent)) as scratch:
         together = Path(scratch) / "delta"
         together.mkdir()
-        for organisation, module, revision in JARS:
+        for organisation, module, revision in MODULES:
             for jar in fetch_jars(
                 organisation, module, revision, Path(scratch) / module, transitive=False
             ):

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from local_cluster.errors import LocalClusterError
+from kafka_metadata_history.jars.errors import JarsError
 
 
 def java_command() -> str:
@@ -15,5 +15,5 @@ def java_command() -> str:
     found = shutil.which(Path(home) / "bin" / "java" if home else "java")
     if found is None:
         where = f"under JAVA_HOME={home}" if home else "on the PATH"
-        raise LocalClusterError(f"no java {where}: install Java 17 or newer, or set JAVA_HOME")
+        raise JarsError(f"no java {where}: install Java 17 or newer, or set JAVA_HOME")
     return found
