@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metadata_source.options import Options
-    from metadata_source.recorder.cluster import Keeps
+    from metadata_source.recorder.entries import Sink
 
 _LOG: Final = logging.getLogger(__name__)
 _DECODERS: Final = 4
@@ -37,7 +37,7 @@ class ThreadsError(KafkaMetadataHistoryError, RuntimeError):
 class Fleet:
     """The clusters that one process records."""
 
-    def __init__(self, options: Options, keeps: Keeps, *, is_once: bool = False) -> None:
+    def __init__(self, options: Options, spool: Sink, *, is_once: bool = False) -> None:
         """Ask nobody yet. Raises OptionsError for a key of pseudonyms that is not on this
         machine.
         """
@@ -45,7 +45,7 @@ class Fleet:
         self._is_over = threading.Event()
         pseudonyms = None if key is None else Pseudonyms.of_reference(key)
         shared = Shared(
-            options, keeps, self._is_over, threading.Semaphore(_DECODERS), pseudonyms, is_once
+            options, spool, self._is_over, threading.Semaphore(_DECODERS), pseudonyms, is_once
         )
         begin_s = time.monotonic()
         self.clusters = []
