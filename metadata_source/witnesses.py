@@ -8,6 +8,7 @@ and whether it was itself behind when it said that nothing had changed.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -15,16 +16,20 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.brokers import AVOIDED_MAX_S, BEHIND_S
+from metadata_source.errors import PollError
 from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.images import SAME, Age, Difference, difference, with_topics
+from metadata_source.kinds import KINDS, LEADER
 from metadata_source.poll import Witness
 from metadata_source.transport import Address, format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
-    from metadata_source.errors import PollError
+    from metadata_source.attempts import Attempts
+    from metadata_source.brokers import Brokers
     from metadata_source.images import Image
     from metadata_source.poll import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
@@ -36,6 +41,10 @@ _NAMED: Final = 200
 """More topics than this are not asked for by name."""
 _ASKED: Final = 3
 """The most brokers that are asked beside the one that answered."""
+_WITNESS_S: Final = 1.0
+"""The most that one broker takes which is asked beside the one that answered."""
+_SPREAD_S: Final = 0.25
+"""An image spreads among brokers within this time: they fetch the metadata log without a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +172,126 @@ class Inquiry:
         return place, whole, [*witnesses, told]
 
 
+class Witnesses:
+    """Checks the answers of one cluster with other brokers, and remembers the last good one.
+
+    `kind`: of the cluster, a key of `KINDS`. `patience_s`: how long a broker gets for its answer.
+    """
+
+    def __init__(self, kind: str, brokers: Brokers, attempts: Attempts, patience_s: float) -> None:
+        """Know no answer yet."""
+        self._kind, self._brokers, self._attempts = kind, brokers, attempts
+        self._patience_s = patience_s
+        self._known: Known | None = None
+
+    def forget(self) -> None:
+        """Forget the last good answer: everything is news then."""
+        self._known = None
+
+    def check(self, address: Address, answer: Poll, deadline: float) -> tuple[Address, Poll]:
+        """Return the answer of the broker at `address`, or a newer one of another broker, with its
+        address and all that others said. Raises PollError.
+        """
+        brokers, known = self._brokers, self._known
+        before, image = brokers.answered, answer.image
+        brokers.learn(address, answer)
+        place, newest = address, answer
+        witnesses: list[Witness] = []
+        # Where each broker names leaders of its own, none is behind another.
+        is_compared = LEADER not in KINDS[self._kind].not_meaningful
+        if is_compared and (known is None or image is None or image.news(known.image) is not None):
+            others = [
+                each
+                for each in dict.fromkeys([before, *brokers.ring(address)])
+                if each and each != address
+            ]
+            inquiry = Inquiry(
+                answer,
+                address,
+                known,
+                lambda other, names: self._ask(other, names, answer, deadline),
+                lambda: _let_spread(deadline),
+            )
+            place, newest, witnesses = inquiry.result(
+                [other for other in others if not brokers.is_avoided(other)],
+                was_behind=image is not None and brokers.behind.get(address) == image,
+            )
+        if place != address:
+            brokers.learn(place, newest)
+            brokers.avoid(address, BEHIND_S)
+            if image is not None:
+                brokers.behind[address] = image
+        brokers.behind.pop(place, None)
+        if is_compared:
+            witnesses += self._check_former(
+                newest, place, {told.broker for told in witnesses}, deadline
+            )
+        if newest.image is not None and (
+            known is None or known.image.news(newest.image) is not None
+        ):
+            self._known = Known(newest.image, newest.received_at)
+        return place, replace(newest, witnesses=tuple(witnesses))
+
+    def _ask(
+        self, address: Address, names: Sequence[str] | None, answer: Poll, deadline: float
+    ) -> tuple[Poll, PollError | None]:
+        """Ask a broker beside the one that gave the answer. Its address may be another cluster's by
+        now.
+        """
+        until = min(deadline, time.monotonic() + min(_WITNESS_S, self._patience_s))
+        poll, error = self._attempts.ask(address, until, names)
+        if error is None and poll.cluster_id != answer.cluster_id:
+            error = PollError(
+                "wrong_cluster", f"{format_address(address)}: belongs to cluster {poll.cluster_id}"
+            )
+        if error is not None:
+            poll = replace(poll, broker_id=self._brokers.id_of(address))
+        return poll, error
+
+    def _check_former(
+        self, answer: Poll, place: Address, asked: Collection[str | None], deadline: float
+    ) -> list[Witness]:
+        """Ask a broker that is listed no more whether it still answers clients, and how far it is
+        behind.
+
+        `place`: where the answer came from. `asked`: those that were asked with this poll already.
+        """
+        brokers, known = self._brokers, self._known
+        former = (each for each in brokers.former if format_address(each) not in asked)
+        address = next((each for each in former if not brokers.is_avoided(each)), None)
+        if address is None:
+            return []
+        other, error = self._ask(address, None, answer, deadline)
+        if error is not None:
+            if error.kind == "wrong_cluster" or brokers.avoided[address].wait >= AVOIDED_MAX_S:
+                del brokers.former[address]
+            return [Witness(other.broker_id, format_address(address), error_kind=error.kind)]
+        brokers.avoid(address, BEHIND_S)
+        assert answer.metadata is not None  # noqa: S101 - good polls
+        assert other.metadata is not None  # noqa: S101
+        found = difference(answer.metadata, answer.broker_id, other.metadata, other.broker_id)
+        told = Witness.of(other)
+        if found.age is Age.NEWER and not found.epochs:
+            # Only the list says so. The broker may have come back since that was answered: then it
+            # knows more.
+            _let_spread(deadline)
+            again, error = self._ask(place, (), other, deadline)
+            if error is not None:
+                return [replace(told, is_behind=None)]
+            assert again.metadata is not None  # noqa: S101 - a good poll
+            if other.broker_id in again.metadata.brokers["broker_id"].to_pylist():
+                return [told]
+        if found.age is Age.NEWER:
+            return [
+                Witness.of(
+                    other,
+                    found,
+                    answer.received_at if known is None else known.since(other, answer),
+                )
+            ]
+        return [replace(told, is_behind=None) if found.age is Age.UNCLEAR else told]
+
+
 def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Difference:
     """How an answer differs from another one about these topics, or all."""
     assert one.metadata is not None  # noqa: S101 - good polls
@@ -183,3 +312,8 @@ def _about(metadata: ClusterMetadata, names: Sequence[str] | None) -> ClusterMet
     if names is not None:
         mask = pc.and_(mask, pc.is_in(topics["topic"], pa.array(names, pa.string())))
     return with_topics(metadata, mask)
+
+
+def _let_spread(deadline: float) -> None:
+    """Wait until brokers have the newest image, unless the poll's time would be over."""
+    time.sleep(max(0.0, min(_SPREAD_S, deadline - time.monotonic())))

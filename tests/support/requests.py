@@ -16,10 +16,10 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 import metadata_source
 from metadata_source import groups, questions
+from metadata_source.attempts import Attempts
 from metadata_source.errors import PollError
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic.watcher import Led, LogWatcher
-from metadata_source.poller import Poller
 from metadata_source.probes import Prober
 from metadata_source.questions import FetchFrom, Question, TopicQuestion
 from metadata_source.transport import Connection, _RawRequest
@@ -110,8 +110,8 @@ def _named(*names: str) -> list[dict[str, Any]]:
 def _polls() -> Iterator[Asked]:
     def send(names: tuple[str, ...] | None) -> Callable[[_Wire, int], Any]:
         cluster = SimpleNamespace(metadata_version=None)
-        poller = SimpleNamespace(_cluster=cluster, _filter=SimpleNamespace(topics=names))
-        return lambda wire, _: Poller._ask(poller, wire, 0.0, None)
+        attempts = SimpleNamespace(_cluster=cluster, _filter=SimpleNamespace(topics=names))
+        return lambda wire, _: Attempts._request(attempts, wire, 0.0, None)
 
     # Version 0 asks for all topics by naming none.
     yield Asked((3, 0, 0), send(None), _metadata(topics=[]))
@@ -382,7 +382,7 @@ def _of_connections() -> list[Asked]:
 
 
 ASKED: dict[str, list[Asked]] = {
-    "poller._ask": list(_polls()),
+    "attempts._request": list(_polls()),
     "groups._led": list(_topics()),
     "watcher._find": list(_topics()),
     "questions.fetch": list(_fetches()),
