@@ -1,6 +1,4 @@
-"""Whether each cluster can be polled, and whether its user may ask what the configuration wants to
-know.
-"""
+"""Whether each cluster can be polled, and its user may ask what the configuration wants."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ class Checked:
 
     @property
     def unanswered(self) -> list[Permission]:
-        """The features that the configuration wants and whose question got no answer, without a
-        permission missing.
-        """
+        """The features that are wanted and got no answer, though no permission is missing."""
         wanted = [each for each in self.permissions if each.feature in self.wanted]
         return [each for each in wanted if not each.is_missing and not each.is_allowed]
 
@@ -263,9 +259,7 @@ def elsewhere(lake: Lake) -> str | None:
 
 
 def acl_line(cluster: Cluster, acl: str) -> str:
-    """Return the command that allows it. A user of a certificate has a name that only brokers
-    know.
-    """
+    """Return the command that allows it. Only brokers know the name of a certificate's user."""
     servers = ",".join(f"{host}:{port}" for host, port in cluster.bootstrap_servers)
     principal = f"User:{cluster.sasl_username or 'PRINCIPAL'}"
     return f"kafka-acls --bootstrap-server {servers} --add --allow-principal {principal} {acl}"

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 
 class Visitor:
-    """Asks brokers of one cluster, over connections that it keeps. Threads may ask different
-    brokers at once.
-    """
+    """Asks brokers of one cluster over connections that it keeps. A thread may ask each at once."""
 
     def __init__(self, connections: Connections, brokers: Brokers) -> None:
         self._connections, self._brokers = connections, brokers

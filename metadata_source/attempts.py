@@ -1,6 +1,4 @@
-"""Metadata, asked of one broker: in which version, about which topics, and whether the answer says
-anything of the cluster.
-"""
+"""Metadata, asked of one broker: in which version, about which topics, and if the answer counts."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ NO_ID: Final = (
 class Attempts:
     """Asks single brokers of one cluster for metadata. Of one thread at a time.
 
-    Of those that share `decoders` only as many as it has places hold large decoded answers at once:
+    Of those that share `decoders` only as many as it has slots hold large decoded answers at once:
     from the first decoding until `let_go`.
     """
 
@@ -58,26 +56,22 @@ class Attempts:
         *,
         needs_id: bool,
     ) -> None:
-        """Ask nobody yet. `needs_id`: an answer without a cluster id is a failure, unless
-        `clusterId` is given.
-        """
+        """Ask nobody yet. `needs_id`: without a cluster id, answered or given, an attempt fails."""
         self._cluster, self._filter, self._needs_id = cluster, topic_filter, needs_id
         self._given_id = cluster.cluster_id
         self._brokers, self._connections = brokers, connections
         self._decoders = decoders
-        self._place = ExitStack()
-        self._holds_place = False
+        self._slot = ExitStack()
+        self._holds_slot = False
 
     def expect(self, cluster_id: str | None) -> None:
-        """Believe only this cluster's answers, if its id is known. An id that was given counts for
-        more.
-        """
+        """Believe only this cluster's answers, if its id is known; an id that was given wins."""
         self._cluster = replace(self._cluster, cluster_id=self._given_id or cluster_id)
 
     def let_go(self) -> None:
-        """Give up the place among the decoders: nobody reads the last answer any more."""
-        self._place.close()
-        self._holds_place = False
+        """Give up the slot: nobody reads the last answer any more."""
+        self._slot.close()
+        self._holds_slot = False
 
     def ask(
         self, address: Address, deadline: float, names: Sequence[str] | None = None
@@ -150,9 +144,9 @@ class Attempts:
             if _DESCRIBE_TOPIC_PARTITIONS in connection.api_versions
             else 0,
         )
-        if not self._holds_place and not is_small(len(answer.body)):
-            self._place.enter_context(self._decoders)
-            self._holds_place = True
+        if not self._holds_slot and not is_small(len(answer.body)):
+            self._slot.enter_context(self._decoders)
+            self._holds_slot = True
         try:
             with answer_lock(len(answer.body)):
                 metadata = decode_response(answer.body, version, deadline=read_by(deadline))
@@ -229,9 +223,7 @@ def _level(connection: Connection, feature: str, absent: int | None) -> int | No
 
 
 def _broker_id(metadata: ClusterMetadata, address: Address) -> int | None:
-    """Return the id of the broker at an address; None when that is not the address that the cluster
-    knows it by.
-    """
+    """Return the id of the broker at an address; None where the cluster knows no such address."""
     host, port = address
     for broker in metadata.brokers.to_pylist():
         if (broker["host"], broker["port"]) == (host, port):

@@ -84,9 +84,7 @@ def look(
 
 
 def read_options(bootstrap: str, client: ClientFile | None) -> Options:
-    """Return the options of one poll of one cluster. Raises OptionsError, with the file where it is
-    at fault.
-    """
+    """Return the options of one poll of one cluster. Raises OptionsError, naming the file."""
     alone = parse({"kafka.bootstrap.servers": bootstrap}, "batch")
     if client is None:
         return alone
@@ -104,9 +102,7 @@ def read_options(bootstrap: str, client: ClientFile | None) -> Options:
 def _poll(
     cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int
 ) -> tuple[Poll, ClusterMetadata]:
-    """Poll once; return the poll, and what it says of the topics that the filter covers. Raises
-    PollError.
-    """
+    """Poll once; return the poll, and its metadata after the filter. Raises PollError."""
     with Poller(cluster, topic_filter, request_timeout_ms, needs_id=True) as poller:
         poll = poller.poll()
     if poll.error_kind is not None or poll.metadata is None:
@@ -133,9 +129,7 @@ class State:
     kind: str = KAFKA
 
     def means_nothing(self, name: str) -> bool:
-        """Whether a trouble, or a column of `broker_table`, means nothing of a cluster of this
-        kind.
-        """
+        """Whether a trouble, or a column of `broker_table`, means nothing on this kind."""
         return any(fact in KINDS[self.kind].not_meaningful for fact in _TOLD_BY.get(name, ()))
 
 
@@ -179,9 +173,7 @@ def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table
 
 
 def topics_in_trouble(troubles: pa.Table) -> pa.Table:
-    """Return `topic`, and how many of its partitions are in each trouble, worst first; topics
-    without any left out.
-    """
+    """Return each `topic` in trouble, worst first, and how many partitions are in which."""
     counts = troubles.group_by("topic").aggregate([(name, "sum") for name in TROUBLES])
     counts = counts.rename_columns([name.removesuffix("_sum") for name in counts.column_names])
     real = [
@@ -297,7 +289,8 @@ def _partition_lines(state: State) -> Iterator[str]:
     for at, name in enumerate(troubles.column_names):
         if state.means_nothing(name):
             troubles = troubles.set_column(at, name, pa.nulls(troubles.num_rows, pa.bool_()))
-    yield f"{counted(topics.num_rows, 'topic')}, {counted(troubles.num_rows, 'partition')}, of which"
+    count = counted(topics.num_rows, "topic")
+    yield f"{count}, {counted(troubles.num_rows, 'partition')}, of which"
     rows: list[tuple[object, ...]] = []
     for name, called in TROUBLES.items():
         if state.means_nothing(name):

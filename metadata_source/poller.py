@@ -32,13 +32,9 @@ if TYPE_CHECKING:
 NO_TOPIC: Final = TopicFilter(topics=())
 """Asks for brokers and the cluster's id alone."""
 _PATIENCE: Final = 0.25
-"""The part of a poll's interval that a broker gets for its answer where another one can be asked
-instead.
-"""
+"""The part of a poll's interval that a broker gets where another one can be asked instead."""
 _LONGEST: Final = 0.5
-"""The part of a poll's interval that a broker gets for its answer in any case: the next poll goes
-to another one.
-"""
+"""The part of a poll's interval that a broker gets at most: the next poll goes to another."""
 _LEAST_S: Final = 0.5
 """Of an attempt, however short the interval is: a connection may have to be made."""
 
@@ -49,7 +45,7 @@ class Poller:
 
     A context manager. Of one thread at a time.
 
-    Of the pollers that share `decoders` only as many as it has places hold large decoded answers at
+    Of the pollers that share `decoders` only as many as it has slots hold large decoded answers at
     once: from the first decoding until `let_go`, the next poll or `close`.
     """
 
@@ -64,9 +60,7 @@ class Poller:
         needs_id: bool = False,
         doubted_clock: tuple[float, float] | None = None,
     ) -> None:
-        """Ask nobody yet. `needs_id`: an answer without a cluster id is a failed poll, unless
-        `clusterId` is given.
-        """
+        """Ask nobody yet. `needs_id`: without a cluster id, answered or given, a poll fails."""
         self._cluster, self._doubted_clock = cluster, doubted_clock
         self._timeout_s = request_timeout_ms / 1000
         interval_s = math.inf if interval_ms is None else interval_ms / 1000
@@ -104,7 +98,7 @@ class Poller:
         self._connections.close()
 
     def let_go(self) -> None:
-        """Give up the place among the decoders: nobody reads the answer of the poll before."""
+        """Give up the slot among the decoders: nobody reads the answer of the poll before."""
         self._attempts.let_go()
 
     def expect(self, cluster_id: str | None, doubted_clock: tuple[float, float] | None) -> None:
@@ -132,9 +126,7 @@ class Poller:
         return poll
 
     def asking(self, timeout_ms: int) -> Asking:
-        """Return what asks this cluster questions beside metadata, those of one kind for so long at
-        most.
-        """
+        """Return what asks this cluster beside metadata, for so long at most for each kind."""
         return Asking(self._cluster, self.brokers, timeout_ms)
 
     @property

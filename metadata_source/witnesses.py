@@ -67,14 +67,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """News of an answer, which came from `place`, and how to ask others about them.
+    """An answer with news, from the broker at `address`, and how to ask other brokers about it.
 
     `known`: the poll before; where it is None, everything is news. `pause` waits until images have
     spread.
     """
 
     answer: Poll
-    place: Address
+    address: Address
     known: Known | None
     ask: Ask
     pause: Callable[[], None]
@@ -90,10 +90,10 @@ class Inquiry:
     def result(
         self, others: Iterable[Address], *, was_behind: bool
     ) -> tuple[Address, Poll, list[Witness]]:
-        """Ask the first of `others` that answers: the newer answer, its place, and what the others
-        said.
+        """Ask the first of `others` that answers; return where the newer answer is from, that
+        answer, and what the others said.
 
-        Where ours is older the other's takes its place, also if our broker has followed by now and
+        Where ours is older, the other's replaces it, also if our broker has followed by now and
         so was not behind. Where neither of two can be older (equal leader epochs, and each lists
         the other) a third decides. If there is none, ours is older where its broker `was_behind`
         with the same answer before; else nobody knows. Raises PollError where ours is older and the
@@ -102,21 +102,21 @@ class Inquiry:
         witnesses: list[Witness] = []
         rival: tuple[Address, Poll, Difference] | None = None
         names = self.names
-        for place in islice(others, _ASKED):
-            other, error = self.ask(place, names)
+        for address in islice(others, _ASKED):
+            other, error = self.ask(address, names)
             if error is not None:
                 witnesses.append(
-                    Witness(other.broker_id, format_address(place), error_kind=error.kind)
+                    Witness(other.broker_id, format_address(address), error_kind=error.kind)
                 )
                 continue
             at_first = _difference(self.answer, other, names)
             if rival is not None and _difference(rival[1], other, names).age is Age.SAME:
                 at_first = replace(at_first, age=Age.OLDER)  # two against ours
-            found, older = self._settled(at_first, place, other, names)
+            found, older = self._settled(at_first, address, other, names)
             if Age.OLDER in (at_first.age, found.age):
-                return self._put_aside(place, other, older, found, witnesses)
+                return self._put_aside(address, other, older, found, witnesses)
             if found.age is Age.UNCLEAR:
-                rival = rival or (place, other, found)
+                rival = rival or (address, other, found)
                 continue
             if rival is not None:
                 witnesses.append(self._behind(rival[1], self.answer, rival[2]))
@@ -125,16 +125,16 @@ class Inquiry:
                 if found.age is Age.NEWER
                 else Witness.of(other)
             )
-            return self.place, self.answer, witnesses
+            return self.address, self.answer, witnesses
         if rival is not None:
             if was_behind:
                 found = replace(rival[2], age=Age.OLDER)
                 return self._put_aside(rival[0], rival[1], self.answer, found, witnesses)
             witnesses.append(replace(Witness.of(rival[1]), is_behind=None))
-        return self.place, self.answer, witnesses
+        return self.address, self.answer, witnesses
 
     def _settled(
-        self, found: Difference, place: Address, other: Poll, names: Sequence[str] | None
+        self, found: Difference, address: Address, other: Poll, names: Sequence[str] | None
     ) -> tuple[Difference, Poll]:
         """How ours differs from another answer, once the older of the two had time to follow; what
         that said then.
@@ -146,7 +146,7 @@ class Inquiry:
         self.pause()
         is_ours = found.age is Age.OLDER
         older = self.answer if is_ours else other
-        again, error = self.ask(self.place if is_ours else place, names)
+        again, error = self.ask(self.address if is_ours else address, names)
         if error is not None:
             return found, older
         has_moved = _difference(again, older, names).age is not Age.SAME
@@ -160,16 +160,19 @@ class Inquiry:
         )
 
     def _put_aside(
-        self, place: Address, other: Poll, older: Poll, found: Difference, witnesses: list[Witness]
+        self,
+        address: Address,
+        other: Poll,
+        older: Poll,
+        found: Difference,
+        witnesses: list[Witness],
     ) -> tuple[Address, Poll, list[Witness]]:
-        """The other's answer in the place of ours: whole, if the other was asked about some
-        topics.
-        """
-        whole, error = (other, None) if self.names is None else self.ask(place, None)
+        """Return the other's answer in place of ours: of all topics, if it was about some."""
+        whole, error = (other, None) if self.names is None else self.ask(address, None)
         if error is not None:
             raise error
-        told = self._behind(older, other, found) if found.age is Age.OLDER else Witness.of(older)
-        return place, whole, [*witnesses, told]
+        witness = self._behind(older, other, found) if found.age is Age.OLDER else Witness.of(older)
+        return address, whole, [*witnesses, witness]
 
 
 class Witnesses:
@@ -195,7 +198,7 @@ class Witnesses:
         brokers, known = self._brokers, self._known
         before, image = brokers.answered, answer.image
         brokers.learn(address, answer)
-        place, newest = address, answer
+        source, newest = address, answer
         witnesses: list[Witness] = []
         # Where each broker names leaders of its own, none is behind another.
         is_compared = LEADER not in KINDS[self._kind].not_meaningful
@@ -212,32 +215,30 @@ class Witnesses:
                 lambda other, names: self._ask(other, names, answer, deadline),
                 lambda: _let_spread(deadline),
             )
-            place, newest, witnesses = inquiry.result(
+            source, newest, witnesses = inquiry.result(
                 [other for other in others if not brokers.is_avoided(other)],
                 was_behind=image is not None and brokers.behind.get(address) == image,
             )
-        if place != address:
-            brokers.learn(place, newest)
+        if source != address:
+            brokers.learn(source, newest)
             brokers.avoid(address, BEHIND_S)
             if image is not None:
                 brokers.behind[address] = image
-        brokers.behind.pop(place, None)
+        brokers.behind.pop(source, None)
         if is_compared:
             witnesses += self._check_former(
-                newest, place, {told.broker for told in witnesses}, deadline
+                newest, source, {each.broker for each in witnesses}, deadline
             )
         if newest.image is not None and (
             known is None or known.image.news(newest.image) is not None
         ):
             self._known = Known(newest.image, newest.received_at)
-        return place, replace(newest, witnesses=tuple(witnesses))
+        return source, replace(newest, witnesses=tuple(witnesses))
 
     def _ask(
         self, address: Address, names: Sequence[str] | None, answer: Poll, deadline: float
     ) -> tuple[Poll, PollError | None]:
-        """Ask a broker beside the one that gave the answer. Its address may be another cluster's by
-        now.
-        """
+        """Ask another broker than who gave the answer. Its address may be another cluster's now."""
         until = min(deadline, time.monotonic() + min(_WITNESS_S, self._patience_s))
         poll, error = self._attempts.ask(address, until, names)
         if error is None and poll.cluster_id != answer.cluster_id:
@@ -249,12 +250,12 @@ class Witnesses:
         return poll, error
 
     def _check_former(
-        self, answer: Poll, place: Address, asked: Collection[str | None], deadline: float
+        self, answer: Poll, source: Address, asked: Collection[str | None], deadline: float
     ) -> list[Witness]:
         """Ask a broker that is listed no more whether it still answers clients, and how far it is
         behind.
 
-        `place`: where the answer came from. `asked`: those that were asked with this poll already.
+        `source`: where the answer came from. `asked`: those that were asked with this poll already.
         """
         brokers, known = self._brokers, self._known
         former = (each for each in brokers.former if format_address(each) not in asked)
@@ -270,17 +271,17 @@ class Witnesses:
         assert answer.metadata is not None  # noqa: S101 - good polls
         assert other.metadata is not None  # noqa: S101
         found = difference(answer.metadata, answer.broker_id, other.metadata, other.broker_id)
-        told = Witness.of(other)
+        witness = Witness.of(other)
         if found.age is Age.NEWER and not found.epochs:
             # Only the list says so. The broker may have come back since that was answered: then it
             # knows more.
             _let_spread(deadline)
-            again, error = self._ask(place, (), other, deadline)
+            again, error = self._ask(source, (), other, deadline)
             if error is not None:
-                return [replace(told, is_behind=None)]
+                return [replace(witness, is_behind=None)]
             assert again.metadata is not None  # noqa: S101 - a good poll
             if other.broker_id in again.metadata.brokers["broker_id"].to_pylist():
-                return [told]
+                return [witness]
         if found.age is Age.NEWER:
             return [
                 Witness.of(
@@ -289,7 +290,7 @@ class Witnesses:
                     answer.received_at if known is None else known.since(other, answer),
                 )
             ]
-        return [replace(told, is_behind=None) if found.age is Age.UNCLEAR else told]
+        return [replace(witness, is_behind=None) if found.age is Age.UNCLEAR else witness]
 
 
 def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Difference:
@@ -304,9 +305,7 @@ def _difference(one: Poll, other: Poll, names: Sequence[str] | None) -> Differen
 
 
 def _about(metadata: ClusterMetadata, names: Sequence[str] | None) -> ClusterMetadata:
-    """An answer about these topics, or all. One that is not there is named only where it was asked
-    for by name.
-    """
+    """An answer about these topics, or all; without those that do not exist."""
     topics = metadata.topics
     mask = pc.not_equal(topics["error_code"], UNKNOWN_TOPIC_OR_PARTITION)
     if names is not None:

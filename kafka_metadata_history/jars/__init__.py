@@ -1,3 +1,1 @@
-"""Jars by name and checksum: Delta's for the command, and Kafka's for what starts a local
-cluster.
-"""
+"""Jars by name and checksum: Delta's for the command, and Kafka's for local clusters."""

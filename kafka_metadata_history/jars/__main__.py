@@ -1,6 +1,4 @@
-"""`python -m kafka_metadata_history.jars ORGANISATION MODULE REVISION FOLDER [--no-transitive] [--record]`:
-fetch, print them.
-"""
+"""Fetch jars and print where they are: `python -m kafka_metadata_history.jars --help`."""
 
 import argparse
 import sys

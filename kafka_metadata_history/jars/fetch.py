@@ -1,6 +1,4 @@
-"""Jars from the package repository, fetched once with the Ivy that pyspark ships, if their bytes
-are known.
-"""
+"""Jars from the package repository, fetched once with pyspark's Ivy, if their bytes are known."""
 
 import fcntl
 import hashlib
@@ -82,9 +80,7 @@ def ivy_arguments(
 
 
 def failures(log: str) -> list[str]:
-    """The failures to resolve or download that Ivy reports, each once, a cause such as an unknown
-    host first.
-    """
+    """The failures that Ivy reports, each once, a cause such as an unknown host first."""
     found = [match["why"] for match in _NO_ACCESS.finditer(log)]
     found += [match["what"] for match in _UNRESOLVED.finditer(log)]
     return list(dict.fromkeys(found))
@@ -94,8 +90,8 @@ def check(jars: Iterable[Path], asked: str, *, record: bool = False) -> None:
     """Raise JarsError for a jar that is not the one whose checksum is in the file, or that
     has none there.
 
-    `asked`: the arguments of `python -m kafka_metadata_history.jars` that fetch them. `record` as with
-    `fetch_jars`.
+    `asked`: the arguments of `python -m kafka_metadata_history.jars` that fetch them. `record`: as
+    with `fetch_jars`.
     """
     lines = CHECKSUMS.read_text("utf-8").splitlines()
     known = {name: checksum for checksum, name in (line.split() for line in lines)}

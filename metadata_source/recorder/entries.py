@@ -63,7 +63,7 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gap:
+class _SpoolFull:
     """Polls for which the spool had no room: how many, and when the first and the last were due."""
 
     count: int
@@ -71,8 +71,8 @@ class _Gap:
     to_ms: int
 
     @classmethod
-    def after(cls, before: _Gap | None, at_ms: int) -> _Gap:
-        """Return the gap with one poll more."""
+    def after(cls, before: _SpoolFull | None, at_ms: int) -> _SpoolFull:
+        """Return it with one poll more."""
         return (
             cls(1, at_ms, at_ms) if before is None else cls(before.count + 1, before.from_ms, at_ms)
         )
@@ -116,7 +116,7 @@ class Entries:
         self._is_over = False
         self._seen: Seen | None = None
         self._key: KeyFrame | None = None
-        self._gap: _Gap | None = None
+        self._full: _SpoolFull | None = None
 
     def make(self, due_s: float, poll: Poll) -> None:
         """Make the rows of a poll: the entry that is written next."""
@@ -188,7 +188,7 @@ class Entries:
             if found is News.NEWS:
                 now = replace(now, news_at_s=now.at_s)
             is_key = bool(self._records.header.get("is_key_frame"))
-            if self._write_gap() and self._append(
+            if self._write_full() and self._append(
                 entry.at_ms, entry.batches + beside, found, is_key, entry.poll
             ):
                 self._records.kept()
@@ -196,14 +196,14 @@ class Entries:
                 if is_key:
                     self._key = KeyFrame(day_of(entry.at_ms), entry.due_s)
                 return
-            if self._gap is None:
+            if self._full is None:
                 _LOG.error("cluster %s: the spool has no room: polls are not recorded", self._alias)
-            self._gap, self._key = _Gap.after(self._gap, entry.at_ms), None
+            self._full, self._key = _SpoolFull.after(self._full, entry.at_ms), None
             # The newest of each kind goes with the next poll; those of a failed poll wait still.
             self._late = [*{answer.kind: answer for answer in [*answers, *self._late]}.values()]
 
     def _planned(self, at_ms: int) -> Planned:
-        """A poll's place, without stream and number: the reader gives it these."""
+        """Return which poll it is, without stream and number: the reader gives it these."""
         return Planned("", 0, self._alias, day_of(at_ms), self._interval_ms, at_ms)
 
     def _rows_of(self, answer: Answer) -> list[pa.RecordBatch]:
@@ -222,17 +222,17 @@ class Entries:
         digest = self._records.header.get("digest")
         return seen(self._seen, entry.due_s, entry.poll, digest, digests_of(beside))
 
-    def _write_gap(self) -> bool:
-        """Write the gap before this entry, if there is one; return whether the spool has room."""
-        gap = self._gap
-        if gap is None:
+    def _write_full(self) -> bool:
+        """Write that earlier polls found no room, if any did; return whether there is room now."""
+        full = self._full
+        if full is None:
             return True
         rows = BatchRecords(self._options.topic_filter, None, self._options.groups_pattern).rows(
-            self._planned(gap.to_ms), gap.poll
+            self._planned(full.to_ms), full.poll
         )
-        if not self._append(gap.to_ms, list(rows), News.NEWS, is_key=False, poll=gap.poll):
+        if not self._append(full.to_ms, list(rows), News.NEWS, is_key=False, poll=full.poll):
             return False
-        self._gap = None
+        self._full = None
         return True
 
     def _append(
