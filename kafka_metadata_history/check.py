@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from metadata_source.check import TOPICS, check, report
 from metadata_source.errors import LogError, PollError, stumbled
 from metadata_source.logs.cluster.watcher import LogWatcher
-from metadata_source.look import TOPICS, look, report
 from metadata_source.text import counted, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from metadata_source.look import State
+    from metadata_source.check import ClusterState
     from metadata_source.options import Cluster, ClusterLogOptions, Options
     from metadata_source.probes import Permission
     from schemas.lake import Lake
@@ -66,7 +66,7 @@ class Checked:
     cluster: Cluster
     wanted: Collection[str]
     problem: str | None = None
-    state: State | None = None
+    state: ClusterState | None = None
     permissions: list[Permission] = field(default_factory=list)
     log: CheckedLog | None = None
 
@@ -107,7 +107,7 @@ def checked(
             wanted.add(FEATURES["groupLog"])
         log = None if logs is None else checked_log(logs, cluster.alias)
         try:
-            state, permissions = look(cluster, options.topic_filter, options.request_timeout_ms)
+            state, permissions = check(cluster, options.topic_filter, options.request_timeout_ms)
         except Exception as error:  # noqa: BLE001 - raised, it would cost what was found of other clusters
             return Checked(cluster, wanted, _problem(error), log=log)
         return Checked(cluster, wanted, None, state, permissions, log)
@@ -117,7 +117,7 @@ def checked(
 
 
 def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
-    """Look at the controllers' log of one cluster; None if it is not to be read."""
+    """Check the controllers' log of one cluster; None if it is not to be read."""
     cluster = next((each for each in logs.clusters if each.alias == alias), None)
     if cluster is None:
         return None

@@ -271,7 +271,7 @@ def found_by(
 ) -> None:
     """Let a cluster be polled by what follows, or not at all."""
 
-    def look(cluster: Cluster, *_: object) -> tuple[object, list[Permission]]:
+    def checked(cluster: Cluster, *_: object) -> tuple[object, list[Permission]]:
         if problem is not None:
             raise PollError("authentication", problem)
         topics = SimpleNamespace(num_rows=3)
@@ -280,7 +280,7 @@ def found_by(
         )
         return state, list(missing)
 
-    monkeypatch.setattr(check, "look", look)
+    monkeypatch.setattr(check, "check", checked)
 
 
 INIT = ("init", "--alias", "orders", "--bootstrap", "b1:9092,b2:9092", "--lake", "lake")

@@ -8,13 +8,9 @@ import pytest
 
 from kafka_metadata_history import check
 from kafka_metadata_history.command import NAME, exit_status
-from metadata_source.client_file import read_client_file
-from metadata_source.errors import PollError, stumbled
-from metadata_source.facts import EXACT_FROM_LEVEL, TRUSTED_EPOCHS_VERSION
-from metadata_source.kinds import KAFKA
-from metadata_source.look import (
+from metadata_source.check import (
     TROUBLES,
-    State,
+    ClusterState,
     _describe_configs,
     broker_table,
     partition_troubles,
@@ -22,6 +18,10 @@ from metadata_source.look import (
     report,
     topics_in_trouble,
 )
+from metadata_source.client_file import read_client_file
+from metadata_source.errors import PollError, stumbled
+from metadata_source.facts import EXACT_FROM_LEVEL, TRUSTED_EPOCHS_VERSION
+from metadata_source.kinds import KAFKA
 from metadata_source.options import parse
 from metadata_source.poller import Poll
 from metadata_source.probes import MinIsr, Permission
@@ -138,7 +138,7 @@ def test_brokers_that_hold_replicas_and_are_not_listed_are_shown():
 
 def state(
     answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA, answered: MinIsr = NOTHING
-) -> State:
+) -> ClusterState:
     poll = Poll(
         latency_ms=1.5,
         response_bytes=4321,
@@ -147,7 +147,7 @@ def state(
         broker_id=1,
         elr_version_level=0,
     )
-    return State(poll, answer, min_isr, answered, kind)
+    return ClusterState(poll, answer, min_isr, answered, kind)
 
 
 def test_unknown_is_said_with_what_it_needs():
@@ -212,7 +212,7 @@ def test_a_feature_is_named_as_in_the_configuration_with_whether_it_is_on(monkey
         Permission(name, "READ", "allowed")
         for name in ("min ISR", "consumer groups", "rebalance history")
     ]
-    monkeypatch.setattr(check, "look", lambda *_: (state(BAD, MIN_ISR), features))
+    monkeypatch.setattr(check, "check", lambda *_: (state(BAD, MIN_ISR), features))
     (found,) = check.checked(parse({**SERVERS, "enrich": "groups"}, "stream"), reads_log=True)
     rows = [line.split() for line in check.lines(found, whole=True)]
     begin = rows.index(["feature", "configuration", "on", "needs", "answer"])
@@ -236,7 +236,7 @@ def test_a_feature_is_named_as_in_the_configuration_with_whether_it_is_on(monkey
 
 
 def test_a_lake_that_cannot_be_written_is_found_by_check(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(check, "look", lambda *_: (state(BAD, MIN_ISR), []))
+    monkeypatch.setattr(check, "check", lambda *_: (state(BAD, MIN_ISR), []))
     (tmp_path / "file").touch()
     config = tmp_path / "config.yaml"
     for lake, status in (("lakes/lake", 0), ("file/lake", 3)):
@@ -263,7 +263,7 @@ def test_a_lake_that_cannot_be_written_is_found_by_check(tmp_path, monkeypatch, 
 )
 def test_a_lake_elsewhere_is_named_with_what_it_needs(tmp_path, monkeypatch, capsys, lake, needs):
     """`run` would refuse one without: nobody should find out then."""
-    monkeypatch.setattr(check, "look", lambda *_: (state(BAD, MIN_ISR), []))
+    monkeypatch.setattr(check, "check", lambda *_: (state(BAD, MIN_ISR), []))
     config = tmp_path / "config.yaml"
     for asked in (
         ["init", "--alias", "orders", "--bootstrap", "a:9092", "--lake", lake],
@@ -387,7 +387,7 @@ def test_observers_are_among_those_that_are_out_of_sync():
 def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monkeypatch):
     acl = "--operation Read --topic __consumer_offsets"
 
-    def look(cluster, *_):
+    def fails(cluster, *_):
         if cluster.alias == "away":
             raise PollError("unreachable", "away:9092: connection refused")
         log = Permission("rebalance history", "READ", "missing: READ", acl)
@@ -396,7 +396,7 @@ def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monke
             Permission("consumer groups", "DESCRIBE", "missing: DESCRIBE"),
         ]
 
-    monkeypatch.setattr(check, "look", look)
+    monkeypatch.setattr(check, "check", fails)
     clusters = {
         "orders": {"kafka.bootstrap.servers": "a:9092,b:9092", "enrich": "none"},
         "away": {"kafka.bootstrap.servers": "away:9092"},
@@ -450,14 +450,14 @@ def test_one_thing_is_counted_as_one():
 
 
 def test_what_the_code_stumbles_over_costs_no_other_cluster(monkeypatch):
-    def look(cluster, *_):
+    def fails(cluster, *_):
         if cluster.alias == "odd":
             raise TypeError("cannot unpack\nnon-iterable NoneType object")
         return state(BAD, MIN_ISR), [
             Permission("consumer groups", "DESCRIBE", "not known: one:9092: null")
         ]
 
-    monkeypatch.setattr(check, "look", look)
+    monkeypatch.setattr(check, "check", fails)
     clusters = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in ("orders", "odd")}
     options = parse({"clusters": json.dumps(clusters), "enrich": "groups"}, "stream")
     orders, odd = check.checked(options, reads_log=False)

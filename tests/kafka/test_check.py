@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
 
-TOPIC = "look-test"
+TOPIC = "check-test"
 PRINCIPAL = "User:alice"
 
 
@@ -35,7 +35,7 @@ def topic(cluster, made_topic):
         yield TOPIC
 
 
-def look(capsys, bootstrap: str, config: Path | None = None) -> tuple[int, str, str]:
+def check(capsys, bootstrap: str, config: Path | None = None) -> tuple[int, str, str]:
     status = exit_status(
         ["check", "--bootstrap", bootstrap, *(["--client", str(config)] if config else [])]
     )
@@ -58,7 +58,7 @@ def topic_config(folder: Path, **more: str) -> Path:
 def until(capsys, cluster: LocalCluster, config: Path, text: str) -> str:
     deadline = time.monotonic() + 30
     while True:
-        status, output, errors = look(capsys, cluster.bootstrap_servers, config)
+        status, output, errors = check(capsys, cluster.bootstrap_servers, config)
         if text in output:
             return output
         assert time.monotonic() < deadline, (status, output, errors)
@@ -121,7 +121,7 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     config = secure_config(guarded, tmp_path, monkeypatch, guarded.sasl_ssl.users["alice"])
-    status, output, errors = look(capsys, guarded.sasl_ssl.bootstrap_servers, config)
+    status, output, errors = check(capsys, guarded.sasl_ssl.bootstrap_servers, config)
     assert (status, errors) == (0, "")
     assert "no topics: an empty cluster, or none that this user may see" in output
     for feature, needs in {
@@ -150,7 +150,7 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
     allow(ResourceType.TOPIC, TOPIC, AclOperation.DESCRIBE)
     allow(ResourceType.TOPIC, "__consumer_offsets", AclOperation.READ)
     allow(ResourceType.GROUP, "*", AclOperation.DESCRIBE)
-    output = look(capsys, guarded.sasl_ssl.bootstrap_servers, config)[1]
+    output = check(capsys, guarded.sasl_ssl.bootstrap_servers, config)[1]
     assert "1 topic, 1 partition" in output
     assert line(output, "under min ISR")[3] == line(output, "at min ISR")[3] == "unknown"
     assert "missing: DESCRIBE_CONFIGS on 1 of 1 topics" in output
@@ -159,7 +159,7 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
     assert "missing: DESCRIBE on the cluster" in output
     allow(ResourceType.TOPIC, TOPIC, AclOperation.DESCRIBE_CONFIGS)
     allow(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
-    assert "missing" not in look(capsys, guarded.sasl_ssl.bootstrap_servers, config)[1]
+    assert "missing" not in check(capsys, guarded.sasl_ssl.bootstrap_servers, config)[1]
     # Questions make nothing: reading permission on a topic that does not exist is known without it.
     assert set(admin.list_topics(timeout=10).topics) == {TOPIC}
 
@@ -167,14 +167,14 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
 def test_an_unreachable_broker_and_a_wrong_password_are_one_line(
     guarded, tmp_path, monkeypatch, capsys
 ):
-    status, output, errors = look(capsys, "127.0.0.1:1")
+    status, output, errors = check(capsys, "127.0.0.1:1")
     assert (status, output, errors) == (
         3,
         "127.0.0.1:1: failed: unreachable: 127.0.0.1:1: connection refused\n",
         "",
     )
     config = secure_config(guarded, tmp_path, monkeypatch, "wrong")
-    status, output, errors = look(capsys, guarded.sasl_ssl.bootstrap_servers, config)
+    status, output, errors = check(capsys, guarded.sasl_ssl.bootstrap_servers, config)
     assert (status, errors) == (3, "")
     assert ": failed: authentication: " in output
     assert output.count("\n") == 1

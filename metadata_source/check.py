@@ -52,7 +52,7 @@ TROUBLES: Final = {
     "not_preferred": "not led by the preferred replica",
 }
 """Column of `partition_troubles` -> what it is called."""
-_TOLD_BY: Final = {
+_NEEDS: Final = {
     "offline": (LEADER, OFFLINE),
     "under_min_isr": (ISR,),
     "at_min_isr": (ISR,),
@@ -70,16 +70,16 @@ _OF_KAFKA_4: Final = 13
 """The version of Metadata that Kafka 4.0 brought (KIP-1102)."""
 
 
-def look(
+def check(
     cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int
-) -> tuple[State, list[Permission]]:
+) -> tuple[ClusterState, list[Permission]]:
     """Poll a cluster once, and ask what else its user may ask. Raises PollError."""
     poll, metadata = _poll(cluster, topic_filter, request_timeout_ms)
     prober = Prober(cluster, _address(poll.broker or ""))
     names = metadata.topics["topic"].to_pylist()
     min_isr = prober.min_isr([name for name in names if name is not None])
     known = pa.array([min_isr.known.get(name) for name in names], pa.int32())
-    state = State(poll, metadata, known, min_isr, cluster.kind)
+    state = ClusterState(poll, metadata, known, min_isr, cluster.kind)
     return state, [_describe(metadata), _describe_configs(state), *prober.permissions()]
 
 
@@ -116,7 +116,7 @@ def _address(broker: str) -> Address:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ClusterState:
     """The known state of a cluster: the poll, and its topics (after the filter). `min_isr`: of each
     topic. `answered`: all that brokers answered about it.
     """
@@ -130,7 +130,7 @@ class State:
 
     def means_nothing(self, name: str) -> bool:
         """Whether a trouble, or a column of `broker_table`, means nothing on this kind."""
-        return any(fact in KINDS[self.kind].not_meaningful for fact in _TOLD_BY.get(name, ()))
+        return any(fact in KINDS[self.kind].not_meaningful for fact in _NEEDS.get(name, ()))
 
 
 def preferred_leaders(partitions: pa.Table) -> pa.Array:
@@ -213,7 +213,7 @@ def broker_table(metadata: ClusterMetadata) -> pa.Table:
     return table.sort_by("broker_id")
 
 
-def report(state: State) -> Iterator[str]:
+def report(state: ClusterState) -> Iterator[str]:
     """Yield the state as lines for people."""
     poll, metadata = state.poll, state.metadata
     levels = ", ".join(
@@ -268,7 +268,7 @@ _NUMBERS: Final = {"leads": "leads", "preferred": "preferred for", "replicas": "
 """Column of `broker_table` that counts partitions -> what it is called."""
 
 
-def _kind_lines(state: State) -> Iterator[str]:
+def _kind_lines(state: ClusterState) -> Iterator[str]:
     """The kind that the cluster was declared as, and the facts that mean nothing there."""
     kind = KINDS[state.kind]
     yield f"kind {state.kind}: {kind.maker}"
@@ -280,7 +280,7 @@ def _broker_row(row: Mapping[str, Any], numbers: Iterable[str]) -> tuple[object,
     return row["broker_id"], where, row["rack"], *(row[name] for name in numbers)
 
 
-def _partition_lines(state: State) -> Iterator[str]:
+def _partition_lines(state: ClusterState) -> Iterator[str]:
     topics = state.metadata.topics
     if topics.num_rows == 0:
         yield "no topics: an empty cluster, or none that this user may see"
@@ -326,7 +326,7 @@ def _partition_lines(state: State) -> Iterator[str]:
             yield f"... and {worst.num_rows - _LISTED} more"
 
 
-def _remark(state: State, name: str, troubles: pa.Table) -> str:
+def _remark(state: ClusterState, name: str, troubles: pa.Table) -> str:
     if name == UNDER_REPLICATED in KINDS[state.kind].not_meaningful:
         return "observers, if there are any, make some of them"
     if unknown := troubles[name].null_count:
@@ -359,7 +359,7 @@ def _describe(metadata: ClusterMetadata) -> Permission:
     return Permission(TOPICS, "DESCRIBE on the topics", answer, "--operation Describe --topic '*'")
 
 
-def _describe_configs(state: State) -> Permission:
+def _describe_configs(state: ClusterState) -> Permission:
     answered, topics = state.answered, len(state.min_isr)
     if not topics:
         answer = "not known: no topic to ask about"
