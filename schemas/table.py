@@ -1,5 +1,7 @@
 """A table of the lake as plain data: columns with comments, keys, constraints, layout."""
 
+import inspect
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -56,13 +58,32 @@ def sql_type(of: pa.DataType) -> str:
     return f"array<{sql_type(of.value_type)}>" if pa.types.is_list(of) else _TYPES[str(of)]
 
 
-def columns(of: pa.Schema | pa.StructType, /, **meanings: str) -> tuple[Column, ...]:
-    """The columns of an Arrow schema that have these meanings, by name."""
-    fields = {each.name: each for each in of}
+def columns(text: str) -> tuple[Column, ...]:
+    """Columns that are written as `name type [NOT NULL] -- meaning`, as `meanings` reads them."""
+    found = []
+    for head, meaning in meanings(text):
+        name, _, type_ = head.partition(" ")
+        nullable = not type_.endswith(" NOT NULL")
+        found.append(Column(name, type_.removesuffix(" NOT NULL"), meaning, nullable))
+    return tuple(found)
+
+
+def columns_of(schema: pa.Schema | pa.StructType, text: str) -> tuple[Column, ...]:
+    """The columns of an Arrow schema that `text` gives a meaning, in its order."""
+    fields = {each.name: each for each in schema}
     return tuple(
-        Column(name, sql_type(fields[name].type), says, fields[name].nullable)
-        for name, says in meanings.items()
+        Column(name, sql_type(fields[name].type), meaning, fields[name].nullable)
+        for name, meaning in meanings(text)
     )
+
+
+def meanings(text: str) -> tuple[tuple[str, str], ...]:
+    """Names and meanings that are written as `name -- meaning`, one below the other. Lines that are
+    indented further continue the meaning above them.
+    """
+    entries = re.split(r"\n(?! )", inspect.cleandoc(text))
+    pairs = (" ".join(each.split()).split(" -- ", 1) for each in entries)
+    return tuple((name, meaning) for name, meaning in pairs)
 
 
 @dataclass(frozen=True, eq=False)
