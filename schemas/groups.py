@@ -5,11 +5,9 @@ coordinated a group, whether that had moved, names of topic ids, partitions that
 join them when they are asked for (schemas/views/).
 """
 
-from pathlib import Path
-
 from schemas.gold import ID, UPDATED_AT
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
-from schemas.table import PART, Column, Table, View, columns, meanings, part_column
+from schemas.table import PART, Column, Table, columns, part_column
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 REASONS = (
@@ -383,103 +381,4 @@ TABLES = (
     # The last to lose rows: from when on the log has a group, and what polls told is hidden, its
     # lives say.
     GROUP_LIVES,
-)
-
-
-def _view(name: str, comment: str, meanings: tuple[tuple[str, str], ...] = ()) -> View:
-    """A view whose SQL is a file of schemas/views/; `{schema.name}` in it stands for a table or a
-    view.
-    """
-    text = (Path(__file__).parent / "views" / f"{name}.sql").read_text(encoding="utf-8")
-    return View(schema="gold", name=name, comment=comment, parts=(text,), meanings=meanings)
-
-
-GROUP_COORDINATORS = _view(
-    "group_coordinators",
-    "The coordinator of each group at each time: from valid_from to valid_to (null: now).",
-    meanings("""
-    log_partition -- Partition of __consumer_offsets that the group is kept in.
-    broker_id -- Its coordinator: the leader of that partition; -1 when there is none.
-    prev_sent_at -- It became the coordinator after this; null where nothing is known from before.
-    valid_from -- It had become the coordinator by this.
-    valid_to -- Another one had become the coordinator by this; null: it still is.
-    """),
-)
-GROUP_EVENTS = _view(
-    "group_events",
-    "Events of groups other than rebalances, moves of their coordinators among them.",
-    meanings("""
-    event -- created | deleted | converted | static_restart | records_lost | undecoded (as in
-        gold.group_events_told) | coordinator_moved.
-    broker_id -- Of coordinator_moved: the coordinator afterwards; -1 none. Null of other events.
-    prev_broker_id -- Of coordinator_moved: the coordinator before; -1 none. Null of other events.
-    """),
-)
-REBALANCES = _view(
-    "rebalances",
-    "Rebalances of groups: who, why, how long, what moved, and who coordinated them.",
-    meanings("""
-    narrowed_after -- It began after this, where polls give a closer bound than began_after; else
-        null.
-    narrowed_before -- It had begun by this, where polls give a closer bound than began_before; else
-        null.
-    partitions_unassigned -- Partitions of subscribed topics that no member had afterwards; null
-        where a subscription, a topic's name or its number of partitions is not known.
-    coordinator -- Broker that coordinated the group when the rebalance began; null where that is
-        not known.
-    followed_coordinator_move -- Whether the coordinator had moved just before; null while that is
-        not known.
-    coordinator_move_id -- That move in gold.group_events (id); null if there was none.
-    partitions_committed -- Partitions that have a cost in gold.rebalance_cost, whose sums follow;
-        null where none has.
-    pause_ms_min -- Nobody consumed one of them for at least this, ms: of the partition with the
-        longest.
-    pause_ms_max -- At most this; null until each is committed again.
-    lag_before -- By how much the group was behind before it at most, of all partitions where that
-        is known.
-    lag_peak -- By how much afterwards: the peaks of all partitions together, which need not be of
-        one time.
-    lag_back_after -- Some partition was further behind than before until after this.
-    lag_back_before -- None was by this; null while that is not seen of each.
-    reprocessed_min -- At least so many offsets were consumed again, or given back by who set them.
-    reprocessed_max -- At most; null where that is not known of each partition.
-    lost_unread -- Offsets that retention had deleted unread, where the ends of logs were asked for.
-    is_open -- ended_before IS NULL.
-    """),
-)
-REBALANCE_MEMBERS = _view("rebalance_members", "Who had what before and after each rebalance.")
-REBALANCE_TOPICS = _view(
-    "rebalance_topics",
-    "The topics that each rebalance was about: its members subscribed to them, or had "
-    "partitions of them.",
-    meanings("""
-    rebalance_id -- The rebalance, gold.rebalances.id.
-    topic -- A topic that members subscribe to, or had partitions of before it or afterwards.
-    """),
-)
-REBALANCE_STORMS = _view(
-    "rebalance_storms",
-    "Stretches in which a group rebalanced, or members joined it, again and again.",
-)
-REMOVED_COMMITS = _view(
-    "removed_commits",
-    "Committed offsets that were removed: by the coordinators' log where bronze has it, else "
-    "by polls.",
-    meanings("""
-    source -- log (exact, while bronze keeps that part of the coordinators' log) | polls (bounded;
-        one of a group that is gone may have been removed before).
-    reason -- group_deleted (beside the tombstone of the group; of polls: the group was listed no
-        more, either) | removed (it expired, somebody removed it, or its topic was deleted).
-    """),
-)
-VIEWS = (
-    *(
-        GROUP_COORDINATORS,
-        GROUP_EVENTS,
-        REBALANCES,
-        REBALANCE_MEMBERS,
-        REBALANCE_TOPICS,
-        REBALANCE_STORMS,
-    ),
-    REMOVED_COMMITS,
 )

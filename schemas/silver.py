@@ -2,10 +2,8 @@
 to the first that did not.
 """
 
-from pathlib import Path
-
 from metadata_source.columns.polls import MEMBER
-from schemas.table import PART, Column, Table, View, columns, meanings, part_column, sql_type
+from schemas.table import PART, Column, Table, columns, part_column, sql_type
 
 CLUSTER_COLUMNS = columns("""
     cluster_id string NOT NULL -- Kafka's id of the cluster.
@@ -427,106 +425,6 @@ POLL_GAPS = Table(
     over=("gap_end",),
 )
 
-
-def _now(snapshots: Table, what: str, last_seen_at: str = "p.last_seen_at") -> View:
-    columns = ",\n  ".join(
-        f"coalesce(s.last_seen_at, {last_seen_at}) AS last_seen_at"
-        if name == "last_seen_at"
-        else f"s.{name}"
-        for name in snapshots.column_names
-        if name
-        not in {
-            "last_poll",
-            "last_seen_sent_at",
-            "superseded_poll",
-            "valid_to",
-            "to_offset",
-            "end_reason",
-            PART,
-        }
-    )
-    return View(
-        schema="silver",
-        name=snapshots.name.replace("_snapshots", "s_now"),
-        comment=f"{what} as of the latest accepted poll of each cluster.",
-        parts=(
-            f"""SELECT
-  {columns}
-FROM {{{snapshots.full_name}}} s JOIN {{internal.state}} p USING (cluster)
-WHERE s.is_current AND p.history = 'silver'""",  # noqa: S608 - names of our own
-        ),
-        meanings=meanings("""
-            last_seen_at -- When the last accepted poll that showed it was answered.
-        """),
-    )
-
-
-_AS_TOLD = (
-    "CASE WHEN p.told_by = 'log' THEN p.done_at WHEN array_contains(p.missing, s.topic) THEN "
-    "p.before_seen_at ELSE p.last_seen_at END"
-)
-
-_REACH = """SELECT s.cluster_id, s.cluster,
-  greatest(s.began, r.silver_since) AS silver_from,
-  greatest(s.began, r.gold_since) AS gold_from,
-  p.done_at AS until
-FROM (
-  SELECT cluster_id, cluster, min(valid_from) AS began FROM {silver.cluster_snapshots}
-  GROUP BY cluster_id, cluster
-) s
-LEFT JOIN {internal.state} p ON p.cluster = s.cluster AND p.history = 'silver'
-CROSS JOIN (
-  SELECT max(CASE WHEN history = 'retention of silver' THEN done_at END) AS silver_since,
-    max(CASE WHEN history = 'retention of gold' THEN done_at END) AS gold_since
-  FROM {internal.state}
-) r"""
-
-REACH = View(
-    schema="silver",
-    name="reach",
-    comment=(
-        "From when to when the history of each cluster reaches. Rows that were over before "
-        "silver_from, or gold_from, are not there, or not all of them: nobody polled yet, or "
-        "retention has dropped them."
-    ),
-    parts=(_REACH,),
-    meanings=meanings("""
-        silver_from -- From when on silver is whole.
-        gold_from -- From when on gold is whole.
-        until -- Up to when polls became history.
-    """),
-)
-
-OBSERVED = View(
-    schema="silver",
-    name="observed",
-    comment=(
-        "Up to when each history of each cluster was observed, and when it was not. "
-        "docs/queries.md says how queries count with it."
-    ),
-    parts=((Path(__file__).parent / "views" / "observed.sql").read_text(encoding="utf-8"),),
-    meanings=meanings("""
-        history -- isr_shrink | leader_churn (ISRs, leaders: by polls, or by the controllers' log
-            while it tells of topics) | polls (what polls alone tell: brokers that answer or are
-            listed, states of groups) | rebalance_history (rebalances that polls tell) | group_log
-            (rebalances, commits: the coordinators' log) | group_lag | cluster_log (what the
-            controllers' log alone tells).
-        until -- The last observation that the history has taken. Of the coordinators' log: when its
-            newest rows were read. Null where that is not known.
-        gaps -- When nobody looked; none overlap. The one before the first poll has no gap_start,
-            the one after `until` no gap_end. The others are gaps between polls (silver.poll_gaps);
-            of ISRs and leaders only those in which the controllers' log did not tell. Null where
-            none is known.
-    """),
-)
-
-VIEWS = (
-    REACH,
-    OBSERVED,
-    _now(BROKER_SNAPSHOTS, "Brokers"),
-    _now(TOPIC_SNAPSHOTS, "Topics", _AS_TOLD),
-    _now(PARTITION_SNAPSHOTS, "Partitions", _AS_TOLD),
-)
 
 SNAPSHOTS = (
     BROKER_SNAPSHOTS,

@@ -13,10 +13,10 @@ from jobs.histories.rebalances import _fold as fold_part
 from jobs.rounds.live import replaced
 from jobs.rules.groups.group import Group
 from jobs.upkeep.expiry import TABLES, cutoff_of, held, over_before
-from schemas import consumption, gold, groups, silver
+from schemas import consumption, gold, groups, silver, views
 from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
-from schemas.silver import REACH
 from schemas.table import Table
+from schemas.views import REACH
 from tests import group_records, group_states
 from tests.group_records import Log, classic, classic_member
 from tests.support.duckdb_lake import ask, duckdb_lake
@@ -192,7 +192,7 @@ def filled(table: Table, row: dict) -> dict:
 
 
 def answers(rows: Rows, view: str, *key: str) -> dict[tuple, dict]:
-    with duckdb_lake(rows, groups.VIEWS) as lake:
+    with duckdb_lake(rows, views.OF_GROUPS) as lake:
         return {
             tuple(row[name] for name in key): row for row in ask(lake, f"SELECT * FROM gold.{view}")
         }

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from schemas import bronze, consumption, groups
+from schemas import bronze, consumption, groups, views
 from tests.group_states import at
 from tests.support import group_views
 from tests.support.duckdb_lake import ask, duckdb_lake
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def lake() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb_lake(group_views.by_hand(), groups.VIEWS) as made:
+    with duckdb_lake(group_views.by_hand(), views.OF_GROUPS) as made:
         yield made
 
 
@@ -330,7 +330,7 @@ def test_the_log_takes_the_place_of_what_polls_tell_of_removed_commits() -> None
     ]
     with duckdb_lake(
         {bronze.GROUP_LOG: log, consumption.REMOVED_COMMITS_TOLD: polls},
-        (*bronze.VIEWS, groups.REMOVED_COMMITS),
+        (*bronze.VIEWS, views.REMOVED_COMMITS),
     ) as lake:
         found = ask(lake, "SELECT * FROM gold.removed_commits")
     assert {
