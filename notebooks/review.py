@@ -33,7 +33,12 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_ROWS = 20_000
 """More than anybody reads, and little for pandas."""
 _NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, silver.PARTITION_SNAPSHOTS, internal.STATE)
-_OF_GROUPS = (*groups.TABLES, *consumption.TABLES, *views.OF_GROUPS, silver.GROUP_SNAPSHOTS)
+_OF_GROUPS = (
+    *views.OF_GROUPS,
+    groups.GROUP_LIVES,
+    *consumption.TABLES,
+    silver.GROUP_SNAPSHOTS,
+)
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 
 CHOICES = f"""

@@ -1,6 +1,4 @@
-"""Gold of consumption: what rebalances cost, how far groups are behind, and commits that were
-removed.
-"""
+"""Consumption: what rebalances cost, how far groups are behind, and commits that were removed."""
 
 from schemas.gold import UPDATED_AT
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
@@ -213,9 +211,10 @@ GROUP_LAG = Table(
     over=("valid_from", "valid_to"),
 )
 
-REMOVED_COMMITS_TOLD = Table(
-    schema="gold",
-    name="removed_commits_told",
+REMOVED_COMMITS = Table(
+    schema="internal",
+    name="removed_commits",
+    was="gold.removed_commits_told",
     comment=(
         "Committed offsets that were removed, as polls tell it; gold.removed_commits has what the "
         "coordinators' log says, too."
@@ -238,4 +237,4 @@ REMOVED_COMMITS_TOLD = Table(
     over=("removed_before",),
 )
 
-LAG_TABLES = (GROUP_LAG, REMOVED_COMMITS_TOLD)
+LAG_TABLES = (GROUP_LAG, REMOVED_COMMITS)

@@ -1,8 +1,8 @@
-"""Gold of groups: what the coordinators' log and polls tell, and the views that join the two.
+"""Groups: what the coordinators' log and polls tell of them.
 
-A row is stored as its source tells it, and never told again because another source came later. Who
-coordinated a group, whether that had moved, names of topic ids, partitions that nobody has: views
-join them when they are asked for (schemas/views/).
+A source's rows do not change when another source has rows later. Views (schemas/views/) join them,
+and who coordinated a group, names of topic ids, partitions that nobody has. So what these views
+alone read lies in schema `internal`.
 """
 
 from schemas.gold import ID, UPDATED_AT
@@ -47,9 +47,10 @@ _IS_LIVE = Column(
     nullable=False,
 )
 
-REBALANCES_TOLD = Table(
-    schema="gold",
-    name="rebalances_told",
+REBALANCES = Table(
+    schema="internal",
+    name="rebalances",
+    was="gold.rebalances_told",
     comment=(
         "Rebalances of groups as their source tells them; gold.rebalances has what other sources "
         "say of them, too."
@@ -162,9 +163,10 @@ REBALANCES_TOLD = Table(
 
 _PARTITIONS_OF_MEMBER = "array<struct<topic: string, topic_id: string, partitions: array<int>>>"
 
-REBALANCE_MEMBERS_TOLD = Table(
-    schema="gold",
-    name="rebalance_members_told",
+REBALANCE_MEMBERS = Table(
+    schema="internal",
+    name="rebalance_members",
+    was="gold.rebalance_members_told",
     comment=(
         "Who had what before and after each rebalance, as its source tells it; "
         "gold.rebalance_members has names of topic ids, too."
@@ -211,9 +213,10 @@ REBALANCE_MEMBERS_TOLD = Table(
     over=("began_before",),
 )
 
-GROUP_EVENTS_TOLD = Table(
-    schema="gold",
-    name="group_events_told",
+GROUP_EVENTS = Table(
+    schema="internal",
+    name="group_events",
+    was="gold.group_events_told",
     comment=(
         "Events of groups other than rebalances, as their source tells them; gold.group_events has "
         "moves of coordinators, too."
@@ -268,9 +271,10 @@ GROUP_EVENTS_TOLD = Table(
     over=("began_before",),
 )
 
-REBALANCE_STORMS_TOLD = Table(
-    schema="gold",
-    name="rebalance_storms_told",
+REBALANCE_STORMS = Table(
+    schema="internal",
+    name="rebalance_storms",
+    was="gold.rebalance_storms_told",
     comment=(
         "Stretches in which a group rebalanced again and again, and members that joined again and "
         "again (crash loops), by source."
@@ -343,8 +347,9 @@ GROUP_LIVES = Table(
 )
 
 REBALANCE_BEGINS = Table(
-    schema="gold",
+    schema="internal",
     name="rebalance_begins",
+    was="gold.rebalance_begins",
     comment=(
         "When polls saw rebalances of classic groups begin: the log tells them only once they are "
         "over."
@@ -373,10 +378,10 @@ REBALANCE_BEGINS = Table(
 )
 
 TABLES = (
-    REBALANCES_TOLD,
-    REBALANCE_MEMBERS_TOLD,
-    GROUP_EVENTS_TOLD,
-    REBALANCE_STORMS_TOLD,
+    REBALANCES,
+    REBALANCE_MEMBERS,
+    GROUP_EVENTS,
+    REBALANCE_STORMS,
     REBALANCE_BEGINS,
     # The last to lose rows: from when on the log has a group, and what polls told is hidden, its
     # lives say.

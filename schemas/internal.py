@@ -1,6 +1,4 @@
-"""Internal: what the jobs must remember from round to round. Not for analysts, and free to
-change.
-"""
+"""What the jobs must remember from round to round. Not for analysts, and free to change."""
 
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
 from schemas.table import PART, Column, Table, View, part_column

@@ -179,8 +179,8 @@ def version_of(noted: Mapping[str, str], lake: Lake, table: Table) -> int:
     """The version of a table, this one or an older one, which can be read. `noted`: its properties.
     Raises LakeError for a table that is not ours, or that a newer version made.
     """
-    if noted.get(TABLE_PROPERTY) != table.full_name:
-        was = noted.get(TABLE_PROPERTY, "made by something else")
+    was = noted.get(TABLE_PROPERTY, "made by something else")
+    if was not in (table.full_name, table.was):
         raise LakeError(
             f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, "
             "take another lake"

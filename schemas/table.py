@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -101,7 +101,7 @@ class Table:
     how long Delta keeps the table's log, and files that were replaced. Who commits to a table lists
     its log first, so one that has a commit with each batch or round keeps six hours, or a day if it
     is read by commits. `over`: the times of a row; once it changes no more, it was over at the last
-    of them, and retention goes by that.
+    of them, and retention goes by that. `was`: its full name in lakes before version 10.
     """
 
     schema: str
@@ -118,11 +118,20 @@ class Table:
     none_without: str | None = None
     log_hours: int = 7 * 24
     over: tuple[str, ...] = ()
+    was: str | None = None
 
     @property
     def full_name(self) -> str:
         """`schema.name`, the name in catalogs and messages."""
         return f"{self.schema}.{self.name}"
+
+    @property
+    def older(self) -> "Table | None":
+        """The table under the name that it had; None where it has always had this one."""
+        if self.was is None:
+            return None
+        schema, name = self.was.split(".")
+        return replace(self, schema=schema, name=name, was=None)
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
-from jobs.histories.rebalances import JOB as REBALANCES
+from jobs.histories.rebalances import JOB as REBALANCE_HISTORY
 from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version
 from jobs.rounds.history import KEY, Context, History, Made, News
@@ -33,7 +33,7 @@ from jobs.rules.groups.cost import CADENCE_FROM, Visit, fold
 from jobs.rules.memory import dumps, loads
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 from schemas.table import PART, Table
 
 JOB = "rebalance_cost"
@@ -133,7 +133,7 @@ class RebalanceCost(History[News]):
 
     def look(self, context: Context, now: datetime) -> News | None:
         """Rebalances that are over and new; once a minute, what there is for rows that are live."""
-        version = newest_version(context.spark, context.lake, REBALANCES_TOLD)
+        version = newest_version(context.spark, context.lake, REBALANCES)
         # A clock may be set back.
         is_due = not timedelta(0) <= now - self._looked_at < LOOK_EVERY and len(_kept(context)) > 0
         if version == self._told_version and not is_due:
@@ -193,7 +193,7 @@ def _told_up_to(context: Context) -> tuple[datetime, dict[str, datetime]]:
     rows = {
         cluster: row
         for (history, cluster), row in states.items()
-        if history == REBALANCES and cluster
+        if history == REBALANCE_HISTORY and cluster
     }
     made = (loads(OfRebalances, row["memory"]).at for row in rows.values())
     read = {
@@ -210,7 +210,7 @@ def _kept(context: Context) -> pa.Table:
 
 def _rebalances(context: Context) -> DataFrame:
     """Rebalances that may have a cost: share groups commit no offsets."""
-    rebalances = context.lake.read(context.spark, REBALANCES_TOLD).where(
+    rebalances = context.lake.read(context.spark, REBALANCES).where(
         "source = 'log' AND group_type <> 'share'"
     )
     return rebalances.select(*_TOLD, "updated_at")
@@ -299,7 +299,7 @@ def _known(context: Context, told: Sequence[Row], since: datetime) -> list[DataF
         spark.createDataFrame(sorted(places), f"cluster string, log_partition int, {KEY} string")
     )
     rebalances = spark.createDataFrame(
-        [tuple(row[name] for name in _TOLD) for row in told], ddl(REBALANCES_TOLD, _TOLD)
+        [tuple(row[name] for name in _TOLD) for row in told], ddl(REBALANCES, _TOLD)
     ).join(of_groups, ["cluster", "group_id"])
     is_recent = (F.col("day") >= F.lit(since.date())) & (F.col("read_at") >= F.lit(since))
     log = context.lake.read(spark, GROUP_LOG).where(is_recent).select("cluster", *_LOGGED)
@@ -310,7 +310,7 @@ def _known(context: Context, told: Sequence[Row], since: datetime) -> list[DataF
     )
     of_log = [packed(rows, GROUP_LOG, (KEY,), _LOGGED) for rows in (commits, others)]
     return [
-        packed(rebalances, REBALANCES_TOLD, (KEY,), _TOLD),
+        packed(rebalances, REBALANCES, (KEY,), _TOLD),
         *of_log,
         *_visits(context, of_groups, since),
     ]
@@ -365,7 +365,7 @@ def _fold(
 ) -> Mapping[str, Sequence[Row]]:
     """The fold of one cluster's groups in one part; runs on executors."""
     with uncollected():
-        told, kept = _by(_GROUP, said, REBALANCES_TOLD), _by(_GROUP, live, REBALANCE_COST)
+        told, kept = _by(_GROUP, said, REBALANCES), _by(_GROUP, live, REBALANCE_COST)
         of_groups, visits = _by(_GROUP_ID, said, GROUP_LOG), _by(_GROUP_ID, said, METADATA_POLLS)
         made: list[Row] = []
         for group in sorted({*told, *kept}):

@@ -34,7 +34,7 @@ from jobs.rules.groups.lag import Commit, Memory, Told, Visit
 from jobs.rules.groups.state import from_micros, to_micros
 from jobs.rules.memory import dumps
 from schemas.bronze import IS_VISIT, METADATA_POLLS
-from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS_TOLD
+from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS
 from schemas.internal import LAG_STATES
 from schemas.table import PART, Table
 
@@ -311,7 +311,7 @@ def _fold(
             before=before[cluster],
         )
         made[GROUP_LAG.full_name] += [row | {"updated_at": at} for row in of_group.lag]
-        made[REMOVED_COMMITS_TOLD.full_name] += of_group.removed
+        made[REMOVED_COMMITS.full_name] += of_group.removed
         text = (
             None if remembered is None else json.dumps(remembered.to_json(), separators=(",", ":"))
         )

@@ -132,6 +132,7 @@ class RebalanceHistory(History[GroupNews]):
     names = (JOB,)
     woken_by = (GROUP_LOG,)
     follows = (SILVER,)
+    retention = "gold"
     reads: ClassVar[Mapping[Table, Collection[str]]] = {GROUP_SNAPSHOTS: (JOB,)}
     needed: ClassVar[Mapping[Table, str]] = {
         GROUP_LOG: f"""

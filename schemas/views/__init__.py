@@ -105,8 +105,10 @@ GROUP_EVENTS = _view(
     "gold.group_events",
     "Events of groups other than rebalances, moves of their coordinators among them.",
     meanings("""
-        event -- created | deleted | converted | static_restart | records_lost | undecoded (as in
-            gold.group_events_told) | coordinator_moved.
+        event -- created | deleted (an empty group that another protocol takes over is deleted and
+            created: its committed offsets stay) | converted | static_restart | records_lost (some
+            records of the group's partition were gone before they could be read, or cannot be
+            read) | undecoded (a record of it could not be decoded) | coordinator_moved.
         broker_id -- Of coordinator_moved: the coordinator afterwards; -1 none. Null of other
             events.
         prev_broker_id -- Of coordinator_moved: the coordinator before; -1 none. Null of other

@@ -1,5 +1,5 @@
--- Each part goes without the tables that are not there, but for the first: of a gold table, since where that is there,
--- there is a schema for the view.
+-- The first part names the columns: without its table there is no view. Others are left out where their tables are
+-- not there.
 SELECT concat('isr_', change) AS what, cluster_id, cluster, topic, partition, CAST(NULL AS STRING) AS group_id,
   broker_id, concat('{', array_join(prev_isr, ','), '}') AS before,
   concat('{', array_join(isr, ','), '}') AS after, cause AS inferred,

@@ -407,7 +407,7 @@ class TestNothing:
         ):
             found = shown("rebalance_history", since="95 seconds", until=UNTIL)
         assert (
-            "Nothing is known of groups: the lake has no gold.rebalances_told."
+            "Nothing is known of groups: the lake has no gold.group_coordinators."
             in capsys.readouterr().out
         )
         (report,) = reports(found)

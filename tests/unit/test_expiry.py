@@ -52,6 +52,7 @@ def test_every_table_of_silver_and_gold_says_when_its_rows_were_over() -> None:
             *consumption.LAG_TABLES,
         )
     }
+    assert TABLES.keys() == {"silver", "gold", "group_lag"}, "the keys of the configuration"
     for table in EVERY:
         times = {column.name for column in table.columns if column.type == "timestamp"}
         assert table.over
@@ -160,9 +161,10 @@ def test_how_far_history_reaches() -> None:
 
 def left(rows: Rows, silver_cutoff: datetime | None, gold_cutoff: datetime | None) -> Rows:
     """The rows that retention leaves of these."""
+    cutoffs = {"silver": silver_cutoff, "gold": gold_cutoff, "group_lag": gold_cutoff}
     kept: Rows = {}
     for table, of_table in rows.items():
-        cutoff = {"silver": silver_cutoff, "gold": gold_cutoff}.get(table.schema)
+        cutoff = next((cutoffs[key] for key, tables in TABLES.items() if table in tables), None)
         if cutoff is None:
             kept[table] = list(of_table)
         elif table is silver.COORDINATORS:
@@ -176,9 +178,9 @@ def left(rows: Rows, silver_cutoff: datetime | None, gold_cutoff: datetime | Non
             kept[table] = [
                 row for row in of_table if not was_over(table, filled(table, row), cutoff)
             ]
-    ids = {row["id"] for row in kept[groups.REBALANCES_TOLD]}
-    members = rows.get(groups.REBALANCE_MEMBERS_TOLD, ())
-    kept |= {groups.REBALANCE_MEMBERS_TOLD: [row for row in members if row["rebalance_id"] in ids]}
+    ids = {row["id"] for row in kept[groups.REBALANCES]}
+    members = rows.get(groups.REBALANCE_MEMBERS, ())
+    kept |= {groups.REBALANCE_MEMBERS: [row for row in members if row["rebalance_id"] in ids]}
     noted = {"cluster": "", "round": 0, "memory": "{}"}
     for schema, cutoff in (("silver", silver_cutoff), ("gold", gold_cutoff)):
         kept[STATE].append(noted | {"history": retention_of(schema), "done_at": cutoff})
@@ -213,10 +215,8 @@ def test_views_of_what_is_left_say_the_same_or_less(rows, kept_gold, seconds) ->
     # What polls tell once the log has a group ends as the log begins, and so is gone first; these
     # come by chance.
     rows = rows | {
-        groups.REBALANCES_TOLD: [
-            row
-            for row in rows[groups.REBALANCES_TOLD]
-            if tuple(row[name] for name in KEY) in before
+        groups.REBALANCES: [
+            row for row in rows[groups.REBALANCES] if tuple(row[name] for name in KEY) in before
         ],
     }
     after = answers(left(rows, cutoff, None if kept_gold else cutoff), "rebalances", *KEY)

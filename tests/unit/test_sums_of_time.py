@@ -244,7 +244,7 @@ def happened() -> dict[Table, list[Row]]:
             for thing, number in NUMBER.items()
             for _, first, _, over in [THINGS[thing]]
         ],
-        groups.REBALANCES_TOLD: [rebalance(thing, source) for thing, source in told],
+        groups.REBALANCES: [rebalance(thing, source) for thing, source in told],
         groups.GROUP_LIVES: [life(thing, source) for thing, source in told],
         silver.GROUP_SNAPSHOTS: [
             state_of(
