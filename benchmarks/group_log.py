@@ -100,7 +100,8 @@ def main() -> None:
             ratios.append((share, ours / max(plain)))
             figures = "".join(f"{rate:>16,.0f}" for rate in rates)
             print(
-                f"{share:>7.1%}{figures}{ours / max(plain):>9.1f}x{through_spark / max(plain):>7.1f}x",
+                f"{share:>7.1%}{figures}{ours / max(plain):>9.1f}x"
+                f"{through_spark / max(plain):>7.1f}x",
                 flush=True,
             )
         size, aggregates = _bytes_of_commits(cluster, f"log-{SHARES[0]}")

@@ -224,8 +224,8 @@ def _log_lines(log: CheckedLog | None, *, whole: bool) -> Iterator[str]:
     if log.is_open:
         yield (
             f"  {CONTROLLERS_LOG}: warning: controllers ask for no password or certificate; "
-            "whoever reaches them may "
-            "read this log, which holds credentials, and fetch every topic"
+            "whoever reaches them may read this log, which holds credentials, and fetch every "
+            "topic"
         )
 
 

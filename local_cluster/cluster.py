@@ -116,8 +116,7 @@ class LocalCluster:
         if zookeeper and (metadata_version or features or sasl_ssl):
             raise LocalClusterError(
                 "zookeeper=True: metadata_version, features and sasl_ssl are of KRaft here; what "
-                "brokers speak is the "
-                "property inter.broker.protocol.version"
+                "brokers speak is the property inter.broker.protocol.version"
             )
         self.kafka_version = kafka_version
         self.metadata_version = metadata_version
@@ -246,8 +245,7 @@ class LocalCluster:
         if not process.wait(STOP_TIMEOUT):
             raise LocalClusterError(
                 f"{self._name(node_id)} still runs {STOP_TIMEOUT:.0f} s after SIGTERM (no "
-                "controller to let it go?): "
-                f"kill it\n{self._error_lines(node_id)}"
+                f"controller to let it go?): kill it\n{self._error_lines(node_id)}"
             )
         del self._processes[node_id]
 

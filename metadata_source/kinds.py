@@ -77,9 +77,10 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         CONFLUENT: Kind(
             "Confluent",
             {
-                UNDER_REPLICATED: "metadata does not tell observers, which stay out of the ISR, from followers; "
-                "so a "
-                "replica counts as out only once it has been in the ISR"
+                UNDER_REPLICATED: (
+                    "metadata does not tell observers, which stay out of the ISR, from followers; "
+                    "so a replica counts as out only once it has been in the ISR"
+                )
             },
         ),
         REDPANDA: Kind(

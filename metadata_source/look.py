@@ -234,8 +234,8 @@ def report(state: State) -> Iterator[str]:
     yield f"cluster {metadata.cluster_id or '(id unknown)'}: {levels}"
     yield (
         f"answered by {'a broker' if poll.broker_id is None else f'broker {poll.broker_id}'} at "
-        f"{poll.broker} in "
-        f"{poll.latency_ms:.1f} ms: {poll.response_bytes:,} bytes, Metadata v{poll.api_version}"
+        f"{poll.broker} in {poll.latency_ms:.1f} ms: {poll.response_bytes:,} bytes, Metadata "
+        f"v{poll.api_version}"
     )
     yield from _kind_lines(state)
     if not state.means_nothing("leads"):
@@ -267,8 +267,7 @@ def _counts_of_leader_changes(version: int, level: int | None) -> Iterator[str]:
     if sure.startswith("exact") and version < _OF_KAFKA_4:
         yield (
             "While a cluster migrates from ZooKeeper (Kafka 3.6 to 3.9) they are upper bounds. No "
-            "answer tells: "
-            "`migrating: true` beside its kafka.bootstrap.servers does"
+            "answer tells: `migrating: true` beside its kafka.bootstrap.servers does"
         )
 
 
@@ -297,7 +296,9 @@ def _partition_lines(state: State) -> Iterator[str]:
     for at, name in enumerate(troubles.column_names):
         if state.means_nothing(name):
             troubles = troubles.set_column(at, name, pa.nulls(troubles.num_rows, pa.bool_()))
-    yield f"{counted(topics.num_rows, 'topic')}, {counted(troubles.num_rows, 'partition')}, of which"
+    yield (
+        f"{counted(topics.num_rows, 'topic')}, {counted(troubles.num_rows, 'partition')}, of which"
+    )
     rows: list[tuple[object, ...]] = []
     for name, called in TROUBLES.items():
         if state.means_nothing(name):

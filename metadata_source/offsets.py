@@ -1,11 +1,12 @@
 """Offsets that groups have committed, and the ends of the logs that these are of: asked of
 coordinators, then of leaders.
 
-| step | whom | request |
-|---|---|---|
-| which groups there are | every broker, unless `groups` listed them just before | ListGroups, as in `groups` |
-| what each group has committed | the broker that listed it | OffsetFetch, many groups each (before Kafka 3.0 one) |
-| the ends of these partitions | their leaders, as the poll was answered | ListOffsets, latest, then earliest |
+1. Which groups there are: every broker is asked by ListGroups, as in `groups`, unless `groups`
+   listed them just before.
+2. What each group has committed: the broker that listed it is asked by OffsetFetch, for many groups
+   each (before Kafka 3.0 for one).
+3. The ends of these partitions: their leaders, as the poll was answered, are asked by ListOffsets,
+   for the latest, then for the earliest.
 
 The steps share the time that is left evenly. Share groups have no offsets of this kind. A
 coordinator leaves out commits of topics that the user may not describe.

@@ -51,8 +51,7 @@ _AUTHORIZATION: Final = frozenset({29, 31})
 
 NO_ID: Final = (
     "the answer has no cluster id, by which history is kept: give the cluster a `clusterId`, any "
-    "name that no other "
-    "cluster has"
+    "name that no other cluster has"
 )
 _PATIENCE: Final = 0.25
 """The part of a poll's interval that a broker gets for its answer where another one can be asked
@@ -449,10 +448,8 @@ def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll, *, needs_id: 
     if cluster.cluster_id not in {cluster_id, None}:
         raise PollError(
             "wrong_cluster",
-            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is "
-            f"{cluster.cluster_id} (a rebuilt "
-            f"cluster gets a "
-            "new alias)",
+            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is {cluster.cluster_id} "
+            "(a rebuilt cluster gets a new alias)",
         )
     if metadata.brokers.num_rows == 0:
         raise PollError("no_brokers", f"{where}: its broker list is empty, as while it starts")

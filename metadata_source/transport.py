@@ -512,7 +512,9 @@ class Connection:
                 "kafka.sasl.mechanism"
             )
         check = {
-            "OAUTHBEARER": "the broker's log says why: the token's issuer, audience, scope, signature or time",
+            "OAUTHBEARER": (
+                "the broker's log says why: the token's issuer, audience, scope, signature or time"
+            ),
             "AWS_MSK_IAM": "check that these AWS credentials may kafka-cluster:Connect",
         }.get(self._cluster.sasl_mechanism or "", "check user and password")
         return f"authentication refused: {text.removeprefix(f'{type(error).__name__}: ')} ({check})"
@@ -686,9 +688,8 @@ class _Scram(SaslMechanismScram):  # type: ignore[misc]
             told = re.search(rb"(?:^|,)i=([0-9]{1,9})(?:,|\Z)", auth_bytes)
             if told is None or int(told[1]) not in _SCRAM_ITERATIONS:
                 raise kafka.errors.KafkaProtocolError(
-                    f"SCRAM wants {_SCRAM_ITERATIONS[0]:,} to {_SCRAM_ITERATIONS[-1]:,} "
-                    "iterations (RFC 5802, RFC "
-                    "7677), and the broker does not say so many"
+                    f"SCRAM wants {_SCRAM_ITERATIONS[0]:,} to {_SCRAM_ITERATIONS[-1]:,} iterations "
+                    "(RFC 5802, RFC 7677), and the broker does not say so many"
                 )
         done: bool = super().receive(auth_bytes)
         return done

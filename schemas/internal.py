@@ -71,9 +71,9 @@ STATE = Table(
             "history",
             "string",
             "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | "
-            "leader_churn | rebalance_history | rebalance_cost | group_lag | validate | aside "
-            "of <history> (which leaves the cluster out since done_at, as its fold fails; "
-            "memory says why).",
+            "leader_churn | rebalance_history | rebalance_cost | group_lag | validate | aside of "
+            "<history> (which leaves the cluster out since done_at, as its fold fails; memory says "
+            "why).",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),
@@ -98,8 +98,8 @@ STATE = Table(
         Column(
             "last_seen_at",
             "timestamp",
-            "Of silver: when it was answered. Of cluster_log and rebalance_history: when the "
-            "last rows of their log in bronze that they have taken were read.",
+            "Of silver: when it was answered. Of cluster_log and rebalance_history: when the last "
+            "rows of their log in bronze that they have taken were read.",
         ),
         Column("interval_ms", "bigint", "Of silver: planned interval between polls then, ms."),
         Column(

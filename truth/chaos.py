@@ -335,16 +335,17 @@ def plan(
     planner = _Planner(tuple(brokers), random.Random(seed))  # noqa: S311 - not a secret
     planner.topics = {topic.name: topic for topic in topics(seed, brokers)}
     scenarios: list[Callable[[], Iterator[Step]]] = [
-        planner.outage, planner.outage, planner.lag, planner.hang, planner.flap, planner.two_at_once, planner.lose,
-        planner.stuck, planner.isolation, planner.small, planner.small, planner.small,
+        planner.outage, planner.outage, planner.lag, planner.hang, planner.flap,
+        planner.two_at_once, planner.lose, planner.stuck, planner.isolation, planner.small,
+        planner.small, planner.small,
     ]  # fmt: skip
     if not isolates:
         scenarios.remove(planner.isolation)
     first: list[Callable[[], Iterator[Step]]] = []
     if of_controllers:
         first = [
-            planner.controller_goes, planner.controller_hangs, planner.controller_parts, planner.controllers_move,
-            planner.no_quorum,
+            planner.controller_goes, planner.controller_hangs, planner.controller_parts,
+            planner.controllers_move, planner.no_quorum,
         ]  # fmt: skip
         scenarios += first
     steps: list[Step] = []

@@ -177,8 +177,8 @@ def _counts(counter: Counter[str]) -> str:
 
 
 HEADINGS = (
-    "recall", "precision", "out of bounds", "miscounted", "misjudged", "left open", "width, median / most",
-    "count slack", "trail", "truly unclean", "left out",
+    "recall", "precision", "out of bounds", "miscounted", "misjudged", "left open",
+    "width, median / most", "count slack", "trail", "truly unclean", "left out",
 )  # fmt: skip
 
 
@@ -565,7 +565,6 @@ def _said(transition: Transition) -> str:
     before, after = transition.before, transition.after
     return (
         f"{after.topic}-{after.partition} from {before.leader}@{before.leader_epoch} to "
-        f"{after.leader}@{after.leader_epoch} "
-        f"at {after.at:%H:%M:%S.%f} "
+        f"{after.leader}@{after.leader_epoch} at {after.at:%H:%M:%S.%f} "
         f"({transition.reason}{', unclean' if transition.unclean else ''})"
     )

@@ -194,8 +194,7 @@ class _Recorded:
         overlapped = sum(row["error_kind"] == "overlapped" for row in polls)
         say(
             f"{found.value:.1%} of polls on time, at most {max(found.runs):.2f} s late; "
-            f"{overlapped} of {len(polls)} "
-            "were due while the one before them ran"
+            f"{overlapped} of {len(polls)} were due while the one before them ran"
         )
         return found
 

@@ -78,14 +78,18 @@ class Polls(History[PollNews]):
               FROM {{states}} WHERE history = '{SILVER}'
             ) USING (cluster)
             WHERE record = 'poll' AND NOT (
-              -- Polls that wait were taken, too: of those that are as old as retention nothing is expected any more.
+              -- Polls that wait were taken, too: of those that are as old as retention nothing is
+              -- expected any more.
               coalesce(n <= of.seen[stream], false)
               -- Polls of an older stream that come after those of the newest are never taken.
-              OR coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false))
+              OR coalesce(
+                stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false
+              ))
         """,
         bronze.CLUSTER_LOG: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
-              SELECT cluster, last_seen_at AS taken_at FROM {{states}} WHERE history = '{CLUSTER_LOG}'
+              SELECT cluster, last_seen_at AS taken_at FROM {{states}}
+              WHERE history = '{CLUSTER_LOG}'
             ) USING (cluster)
             WHERE NOT coalesce(read_at <= taken_at, false)
         """,
@@ -189,10 +193,8 @@ class Polls(History[PollNews]):
         if SILVER in self.names and (CLUSTER_LOG, cluster) in context.states:
             raise LakeError(
                 f"the controllers' log of {cluster} is part of its history, and polls took turns "
-                "with it as they came: "
-                "computed again, silver would not be the same; nothing was changed. Gold can be "
-                "computed again: "
-                "isr_shrink, leader_churn"
+                "with it as they came: computed again, silver would not be the same; nothing was "
+                "changed. Gold can be computed again: isr_shrink, leader_churn"
             )
         of_cluster = F.col("cluster") == cluster
         states = lake.read(context.spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
@@ -206,20 +208,16 @@ class Polls(History[PollNews]):
             if first is not None and polls.where(F.col("poll_id") == first).isEmpty():
                 raise LakeError(
                     f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls "
-                    "of then: computed "
-                    "again, silver would begin later; nothing was changed. Gold can be computed "
-                    "again: isr_shrink, "
-                    "leader_churn"
+                    "of then: computed again, silver would begin later; nothing was changed. Gold "
+                    "can be computed again: isr_shrink, leader_churn"
                 )
         elif (kept := kept_since(context.states, "silver")) is not None and not states.where(
             F.col("valid_from") < F.lit(kept)
         ).isEmpty():
             raise LakeError(
                 f"silver knows {cluster} since {since} UTC, and retention has dropped what was "
-                "over before "
-                f"{kept:%Y-%m-%d} UTC: computed again, {', '.join(self.names)} would lack what "
-                "was made of it; "
-                "nothing was changed"
+                f"over before {kept:%Y-%m-%d} UTC: computed again, {', '.join(self.names)} would "
+                "lack what was made of it; nothing was changed"
             )
 
     def lost(self, cluster: str, polls: Iterable[str]) -> set[str]:
@@ -427,8 +425,7 @@ def believe(engine: Engine, polls: Polls, cluster: str) -> None:
     if not waited:
         raise LakeError(
             f"no poll of a cluster {cluster!r} waits in {engine.lake}: there is nothing to "
-            "believe; "
-            "`kafka-metadata-history status` says where polls wait"
+            "believe; `kafka-metadata-history status` says where polls wait"
         )
     gone = polls.lost(cluster, waited)
     polls.believed = cluster

@@ -137,7 +137,8 @@ class RebalanceHistory(History[GroupNews]):
     needed: ClassVar[Mapping[Table, str]] = {
         GROUP_LOG: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
-              SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
+              SELECT cluster,
+                from_json(memory, 'places map<string, array<bigint>>').places AS places
               FROM {{states}} WHERE history = '{JOB}'
             ) USING (cluster)
             WHERE {NOT_TAKEN}

@@ -185,8 +185,7 @@ class Engine:
         )
         log.error(
             "%s lost round %d, which is done, as in a power cut, and it cannot be made again: %s. "
-            "Rows of that round "
-            "are missing there%s",
+            "Rows of that round are missing there%s",
             *(tables, step.round, why, todo),
         )
 
@@ -258,8 +257,7 @@ class Engine:
             self._note_aside(self._aside_rows | {cluster: row})
         log.error(
             "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s. "
-            "Bronze keeps what was "
-            "not taken%s; upgrade the program, or report this line",
+            "Bronze keeps what was not taken%s; upgrade the program, or report this line",
             *(
                 cluster,
                 self._names,

@@ -153,8 +153,7 @@ class Rounds:
         if (other := overtaken_by(before, self.writer, self.histories)) is not None:
             raise OvertakenError(
                 f"another run ({other.writer}) makes {', '.join(sorted(other.histories))} of "
-                f"{self._lake} now; "
-                "nothing is lost, this one ends"
+                f"{self._lake} now; nothing is lost, this one ends"
             )
         return step
 

@@ -77,8 +77,7 @@ def correct_noted(spark: SparkSession, lake: Lake, schemas: Iterable[str], now: 
             note(spark, lake, retention_of(schema), now)
             log.warning(
                 "%s: retention was noted for %s, which is still to come: a clock was ahead, and "
-                "rows that were over "
-                "before now may be gone",
+                "rows that were over before now may be gone",
                 schema,
                 noted,
             )

@@ -54,7 +54,9 @@ POLLS_AND_LOG = """SELECT c.topic, c.partition, c.prev_leader, c.leader,
   c.began_after AS log_after, c.began_before AS log_before
 FROM (
   SELECT c.*, t.poll_id,
-    exists(t.partitions, p -> p.partition = c.partition AND p.leader_epoch >= c.leader_epoch) AS is_shown
+    exists(
+      t.partitions, p -> p.partition = c.partition AND p.leader_epoch >= c.leader_epoch
+    ) AS is_shown
   FROM gold.leader_changes c JOIN bronze.metadata_polls t USING (cluster_id, topic, topic_id)
   WHERE c.reason = 'failover' AND t.record = 'topic'
 ) c JOIN bronze.metadata_polls h ON h.poll_id = c.poll_id AND h.record = 'poll'
@@ -163,9 +165,8 @@ def record(folder: Path, say: Say) -> datetime:
                 consumers.join(group)
             play(cluster, administration, consumers, pipeline, say)
             say(
-                f"wait until the pipeline has made history of it ({traffic.delivered} records "
-                "were delivered, "
-                f"{traffic.refused} not)"
+                f"wait until the pipeline has made history of it ({traffic.delivered} records were "
+                f"delivered, {traffic.refused} not)"
             )
             pipeline.await_history(datetime.now(UTC))
         return begun

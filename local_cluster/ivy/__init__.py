@@ -133,9 +133,8 @@ def check(jars: Iterable[Path], asked: str, *, record: bool = False) -> None:
     if new and not record:
         more = f" and {len(new) - 1} more" if len(new) > 1 else ""
         raise LocalClusterError(
-            f"{new[0]}{more}: not in {CHECKSUMS}. If these jars are to be trusted, write down "
-            "what they are: "
-            f"`python -m local_cluster.ivy {asked} --record`"
+            f"{new[0]}{more}: not in {CHECKSUMS}. If these jars are to be trusted, write down what "
+            f"they are: `python -m local_cluster.ivy {asked} --record`"
         )
     if new:
         by_name = sorted((known | found).items())
@@ -171,8 +170,8 @@ def _fetch(
                 or [f"Ivy ended with {ivy.returncode}"]
             )
             raise LocalClusterError(
-                f"cannot fetch {organisation}:{module}:{revision}: {'; '.join(reasons)}. "
-                "Check the version, and that the package repository can be reached."
+                f"cannot fetch {organisation}:{module}:{revision}: {'; '.join(reasons)}. Check the "
+                "version, and that the package repository can be reached."
             )
         asked = [
             organisation,

@@ -389,8 +389,8 @@ def _as_they_are(values: Fields) -> Fields:
     return values
 
 
-#: By record type: the column of `RECORDS` that its values go to, and what makes its fields of those of key and value.
-#: Of type 24 nothing is kept: the ids of the topics that a target was made for.
+#: By record type: the column of `RECORDS` that its values go to, and what makes its fields of those
+#: of key and value. Of type 24 nothing is kept: the ids of the topics that a target was made for.
 _DECODERS: dict[int, tuple[str, Callable[[Fields], Fields | pa.Array]]] = {
     _GROUP_METADATA: ("classic", _classic),
     3: ("group_epoch", _as_they_are),

@@ -28,14 +28,13 @@ from typing import Any
 from metadata_source.errors import ProtocolError, TooSlowError
 from metadata_source.protocol.spec import Array, Field, Length, Message, Primitive, Struct
 
-#  Columns by the field's path without indices (``topics.partitions.leader_id``). An array's own column holds its
-# lengths, -1 for
-#: null; the entries of an array of primitives are in the column ``<path>.item``.
+#: Columns by the field's path without indices (``topics.partitions.leader_id``). An array's own
+#: column holds its lengths, -1 for null; the entries of an array of primitives are in the column
+#: ``<path>.item``.
 Columns = dict[str, Any]
 
-#  Called with (path, first byte, byte after the last, value) for each value read. For an array of structs the value is
-# the range
-#: of its indices, for a section of tagged fields how many there are.
+#: Called with (path, first byte, byte after the last, value) for each value read. For an array of
+#: structs the value is the range of its indices, for a section of tagged fields how many there are.
 OnValue = Callable[[str, int, int, Any], None]
 
 NULL = -1

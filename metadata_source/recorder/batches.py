@@ -25,7 +25,9 @@ LOST, HANDED_OVER, CLOCK = "lost", "handed_over", "clock"
 """Kinds of polls that nobody has."""
 _WHY: Final = {
     LOST: "recorded here, and the spool has lost them, or the polls whose differences they are",
-    HANDED_OVER: "recorded here, and not committed before another machine, or another stream, took over",
+    HANDED_OVER: (
+        "recorded here, and not committed before another machine, or another stream, took over"
+    ),
     CLOCK: "recorded here by a clock that was ahead, before the polls that are kept said so",
 }
 

@@ -107,8 +107,8 @@ class _Unkept:
         )
         said = (
             f"{counted(self.count, 'poll')} from {begin:%Y-%m-%dT%H:%M:%SZ} to "
-            f"{end:%Y-%m-%dT%H:%M:%SZ} found no room "
-            "in the spool: Spark has not read it, or its disk is full"
+            f"{end:%Y-%m-%dT%H:%M:%SZ} found no room in the spool: Spark has not read it, or its "
+            "disk is full"
         )
         return Poll(error_kind="spool_full", error=said)
 

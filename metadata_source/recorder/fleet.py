@@ -70,8 +70,8 @@ class Fleet:
                 self._is_over.set()
                 raise ThreadsError(
                     f"of {counted(len(self._threads), 'cluster')} only {count} can be polled: "
-                    f"{error}: raise the limit "
-                    "of processes of this user or container, or name fewer clusters"
+                    f"{error}: raise the limit of processes of this user or container, or name "
+                    "fewer clusters"
                 ) from None
 
     def expect(self, facts: Mapping[str, Any]) -> None:

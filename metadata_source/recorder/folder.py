@@ -139,9 +139,8 @@ def prepare(folder: Path) -> None:
     if version != SPOOL_VERSION:
         raise SpoolError(
             f"{folder}: a spool of version {version!r}, and this is version {SPOOL_VERSION}: let "
-            "the version that "
-            "wrote it commit what is in it (--once), or remove the folder, and with it polls that "
-            "were not committed"
+            "the version that wrote it commit what is in it (--once), or remove the folder, and "
+            "with it polls that were not committed"
         )
 
 
@@ -160,8 +159,8 @@ def claim(folder: Path, checkpoints: str) -> None:
     if found not in {None, checkpoints}:
         raise SpoolError(
             f"{folder}: another pipeline's polls are in this spool (its checkpoints: {found}): "
-            "name another folder "
-            f"(spool); if the checkpoints of that pipeline are here now, remove {path}"
+            "name another folder (spool); if the checkpoints of that pipeline are here now, "
+            f"remove {path}"
         )
 
 

@@ -185,11 +185,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if offset.stream is not None and newest is not None and offset.stream < newest:
             raise OptionsError(
                 f"newestStream: there are polls of a newer stream ({newest}) than this "
-                f"checkpoint's ({offset.stream}), "
-                "whose polls would be no history any more: remove the checkpoint of this query "
-                "(of the jobs: "
-                "CHECKPOINTS/poll_metadata), and a new stream begins; two jobs must not poll into "
-                "one lake"
+                f"checkpoint's ({offset.stream}), whose polls would be no history any more: remove "
+                "the checkpoint of this query (of the jobs: CHECKPOINTS/poll_metadata), and a new "
+                "stream begins; two jobs must not poll into one lake"
             )
 
     def _spooled(self) -> Spooled | None:

@@ -203,8 +203,7 @@ def _end_of_another(spool: Path, token: str) -> None:
         except PermissionError:
             raise SpoolError(
                 f"{spool}: the recorder of another user writes this spool (process {owner.pid}): "
-                "end it, or name "
-                "another folder"
+                "end it, or name another folder"
             ) from None
         until = time.monotonic() + within_s
         while is_held(spool):

@@ -32,7 +32,8 @@ from truth.log import dump
 
 CONTROLLER = 3
 BATCH = re.compile(
-    r"^baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* partitionLeaderEpoch: (\d+) .* position: (\d+) "
+    r"^baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* partitionLeaderEpoch: (\d+) .* "
+    r"position: (\d+) "
 )
 
 

@@ -42,8 +42,7 @@ def test_a_version_that_does_not_exist_is_named_and_leaves_nothing(tmp_path):
         fetch_jars("org.apache.kafka", "kafka_2.13", "9.9.9", folder)
     assert str(failed.value) == (
         "cannot fetch org.apache.kafka:kafka_2.13:9.9.9: org.apache.kafka#kafka_2.13;9.9.9: not "
-        "found. "
-        "Check the version, and that the package repository can be reached."
+        "found. Check the version, and that the package repository can be reached."
     )
     assert not folder.exists()
     assert not (tmp_path / ".kafka.part").exists()

@@ -89,8 +89,8 @@ def test_a_second_start_changes_nothing(spark: SparkSession, lake: Lake) -> None
 def test_constraints_hold(spark: SparkSession, lake: Lake) -> None:
     with pytest.raises(Exception, match="reason_known"):
         spark.sql(
-            f"INSERT INTO {lake.identifier(silver.POLL_GAPS)} "
-            "VALUES ('i', 'c', 'a', now(), 'b', now(), 1, 0, 0, 0, array(), 'because')"
+            f"INSERT INTO {lake.identifier(silver.POLL_GAPS)} VALUES ('i', 'c', 'a', now(), 'b', "
+            "now(), 1, 0, 0, 0, array(), 'because')"
         )
 
 

@@ -103,8 +103,9 @@ def led(cluster: str, partition: int, *leaders: tuple[float, int]) -> Iterable[R
             else {}
         )
         yield state(
-            cluster, began, ended, topic="__consumer_offsets", partition=partition, error_code=0, leader=leader,
-            leader_epoch=number, replicas=[1, 2, 3], isr=[1, 2, 3], offline_replicas=[], **before,
+            cluster, began, ended, topic="__consumer_offsets", partition=partition, error_code=0,
+            leader=leader, leader_epoch=number, replicas=[1, 2, 3], isr=[1, 2, 3],
+            offline_replicas=[], **before,
         )  # fmt: skip
 
 

@@ -255,9 +255,8 @@ def test_where_there_is_no_lake_or_no_configuration(
 
 def test_no_part_of_spark_is_needed(config: str) -> None:
     script = (
-        "import sys; from kafka_metadata_history.command import exit_status; "
-        "found = exit_status(['query', 'timeline', '--since', '2026-11-01', '--config', "
-        f"{config!r}]); "
+        "import sys; from kafka_metadata_history.command import exit_status; found = "
+        f"exit_status(['query', 'timeline', '--since', '2026-11-01', '--config', {config!r}]); "
         "sys.exit(found or 'pyspark' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

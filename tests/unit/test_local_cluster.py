@@ -245,8 +245,8 @@ def test_what_ivy_could_not_get_is_found_in_its_log():
 	found org.apache.kafka#kafka_2.13;4.3.1 in public
 :: problems summary ::
 :::: ERRORS
-	Server access error at url https://example.org/a.pom (java.net.UnknownHostException: example.org)
-	Server access error at url https://example.org/a.jar (java.net.UnknownHostException: example.org)
+	Server access error at url https://a.org/a.pom (java.net.UnknownHostException: a.org)
+	Server access error at url https://a.org/a.jar (java.net.UnknownHostException: a.org)
 		::          UNRESOLVED DEPENDENCIES         ::
 		:: org.apache.kafka#kafka_2.13;9.9.9: not found
 		::              FAILED DOWNLOADS            ::
@@ -254,7 +254,7 @@ def test_what_ivy_could_not_get_is_found_in_its_log():
 		:: org.scala-lang#scala-library;2.13.18!scala-library.jar
 """
     assert ivy.failures(log) == [
-        "java.net.UnknownHostException: example.org",
+        "java.net.UnknownHostException: a.org",
         "org.apache.kafka#kafka_2.13;9.9.9: not found",
         "org.scala-lang#scala-library;2.13.18!scala-library.jar",
     ]

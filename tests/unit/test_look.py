@@ -295,8 +295,7 @@ def test_a_password_that_nothing_hides_is_a_warning(tmp_path, capsys, monkeypatc
     output, warning = capsys.readouterr()
     assert warning == (
         "cluster 127.0.0.1:1: warning: the password crosses the network unencrypted: set "
-        "kafka.security.protocol to "
-        "SASL_SSL\n"
+        "kafka.security.protocol to SASL_SSL\n"
     )
     assert output.startswith("127.0.0.1:1: failed: unreachable: ")
 

@@ -339,8 +339,8 @@ def test_a_coordinator_that_does_not_answer_leaves_its_groups_null():
         ("other", None, None, None, None, None, None, reason),
     ]
     assert outcome == (
-        "ok: 2 of 4 groups could not be asked for their commits: broker 1 (host:1): refused; "
-        "2 of 3 partitions have no ends of their log: broker 1 (host:1): refused"
+        "ok: 2 of 4 groups could not be asked for their commits: broker 1 (host:1): refused; 2 of "
+        "3 partitions have no ends of their log: broker 1 (host:1): refused"
     )
 
 

@@ -97,11 +97,12 @@ def test_a_stream_does_not_wait_on_after_its_driver(tmp_path):
     """The child waits for polls, its parent (the driver) ends meanwhile, and the pipe closes with
     the child.
     """
+    options = OPTIONS | {"recorder": "token", "spool": str(tmp_path / "spool")}
     script = f"""
 import os, time
 from metadata_source.datasource import KafkaMetadataSource
 from tests.support.spools import opened
-source = KafkaMetadataSource({OPTIONS | {"recorder": "token"}!r} | {{"spool": {str(tmp_path / "spool")!r}}})
+source = KafkaMetadataSource({options!r})
 reader = source.streamReader(source.schema())
 if os.fork():
     time.sleep(1)

@@ -20,10 +20,12 @@ POLLS = """
   "version": 1, "stream": "20261124T131500Z-0a1b2c3d", "first": 40, "next": 50,
   "scheduled_ms": 1795526100000, "due_ms": 1795526120000,
   "options": {
-    "clusters": "{\\"orders\\": {\\"kafka.bootstrap.servers\\": \\"old:9092\\"}}", "enrich": "configs=5m,groups",
+    "clusters": "{\\"orders\\": {\\"kafka.bootstrap.servers\\": \\"old:9092\\"}}",
+    "enrich": "configs=5m,groups",
     "pollInterval": "2s", "pollsPerBatch": "10", "requestTimeout": "3s", "clientHashKey": "env:KEY",
-    "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "alice",
-    "kafka.sasl.password": "env:OLD", "newestStream": "20261124T131500Z-0a1b2c3d"
+    "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "alice", "kafka.sasl.password": "env:OLD",
+    "newestStream": "20261124T131500Z-0a1b2c3d"
   }
 }
 """
@@ -34,7 +36,8 @@ LOG_WITHOUT_EPOCHS = (
     """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": 0}}}"""
 )
 
-CONTROLLERS = """{"orders": {"cluster_id": "c-1", "next": %d, "epochs": [[1, 3], [2, %d]], "snapshot": %s, "cut": %s}}"""
+CONTROLLERS = """{"orders": {"cluster_id": "c-1", "next": %d,
+"epochs": [[1, 3], [2, %d]], "snapshot": %s, "cut": %s}}"""
 
 NOW = {"clusters": '{"orders": {"kafka.bootstrap.servers": "new:9092"}}'}
 

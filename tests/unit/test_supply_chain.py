@@ -125,9 +125,8 @@ def test_a_jar_that_nobody_wrote_down_is_refused_until_somebody_does(tmp_path, c
     with pytest.raises(LocalClusterError) as refused:
         ivy.check(jars, "org b 2 folder")
     assert str(refused.value) == (
-        f"a-1.jar and 1 more: not in {checksums}. If these jars are to be trusted, write down "
-        "what they are: "
-        "`python -m local_cluster.ivy org b 2 folder --record`"
+        f"a-1.jar and 1 more: not in {checksums}. If these jars are to be trusted, write down what "
+        "they are: `python -m local_cluster.ivy org b 2 folder --record`"
     )
     assert checksums.read_text() == before
     ivy.check(jars, "", record=True)

@@ -97,8 +97,8 @@ def test_check_warns_of_it() -> None:
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
     told = "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
     assert (
-        "warning: 1 partition: a broker is listed twice, or has a negative id, in the "
-        "replicas, the ISR"
+        "warning: 1 partition: a broker is listed twice, or has a negative id, in the replicas, "
+        "the ISR"
     ) in told
 
 
@@ -107,6 +107,6 @@ def test_check_warns_of_a_negative_id() -> None:
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
     told = "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
     assert (
-        "warning: 1 partition: a broker is listed twice, or has a negative id, in the "
-        "replicas, the ISR"
+        "warning: 1 partition: a broker is listed twice, or has a negative id, in the replicas, "
+        "the ISR"
     ) in told
