@@ -126,7 +126,7 @@ def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
         "since_previous_ms": "60000",
         "is_live": "false",
     }
-    _write(spark, lake, groups.REBALANCES_TOLD, rebalances, told)
+    _write(spark, lake, groups.REBALANCES, rebalances, told)
     had = (
         f"array(named_struct('topic', CAST(NULL AS STRING), 'topic_id', concat('id-', {topic}), "
         "'partitions', array(0, 1)))"
@@ -140,7 +140,7 @@ def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
         "before": had,
         "after": had,
     }
-    _write(spark, lake, groups.REBALANCE_MEMBERS_TOLD, rebalances, members)
+    _write(spark, lake, groups.REBALANCE_MEMBERS, rebalances, members)
     begun = {
         **{name: of_each[name] for name in (*_PLACE, "group_id")},
         "began_after": f"{began} - INTERVAL 10 SECONDS",

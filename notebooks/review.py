@@ -25,7 +25,7 @@ from kafka_metadata_history.answers.questions import Ask, moment, text_of
 from kafka_metadata_history.opened import asking
 from kafka_metadata_history.report.made import made
 from kafka_metadata_history.report.queries import CLUSTERS, SECTIONS
-from schemas import consumption, gold, groups, internal, silver
+from schemas import consumption, gold, groups, internal, silver, views
 from schemas.in_spark import attach
 from schemas.lake import Lake
 
@@ -33,7 +33,12 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_ROWS = 20_000
 """More than anybody reads, and little for pandas."""
 _NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, silver.PARTITION_SNAPSHOTS, internal.STATE)
-_OF_GROUPS = (*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS)
+_OF_GROUPS = (
+    *views.OF_GROUPS,
+    groups.GROUP_LIVES,
+    *consumption.TABLES,
+    silver.GROUP_SNAPSHOTS,
+)
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 
 CHOICES = f"""

@@ -127,7 +127,7 @@ def lag(inputs: Sequence[list[tuple[Row, Any]]]) -> Made:
         for part in (visits[: len(visits) // 2], visits[len(visits) // 2 :]):
             rounds.take(*part)
         yield number, "gold.group_lag", rounds.lag
-        yield number, "gold.removed_commits_told", rounds.removed
+        yield number, "internal.removed_commits", rounds.removed
         yield number, "memory", [{"memory": rounds.memory}]
 
 

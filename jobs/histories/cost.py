@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
 from jobs.histories.cost_rows import TOLD, rows_around
-from jobs.histories.rebalances import JOB as REBALANCES
+from jobs.histories.rebalances import JOB as REBALANCE_HISTORY
 from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version
 from jobs.rounds.history import Context, History, News, Output, key_of
@@ -32,7 +32,7 @@ from jobs.rules.groups.cost import CADENCE_FROM
 from jobs.rules.groups.fold_cost import Times, fold
 from jobs.rules.memory import dumps, loads
 from schemas.consumption import REBALANCE_COST
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 
 JOB = "rebalance_cost"
 
@@ -114,7 +114,7 @@ class RebalanceCost(History[News]):
 
     def due(self, context: Context, now: datetime) -> News | None:
         """Rebalances that are over and new; once a minute, what there is for rows that are live."""
-        version = newest_version(context.spark, context.lake, REBALANCES_TOLD)
+        version = newest_version(context.spark, context.lake, REBALANCES)
         # A clock may be set back.
         is_due = not timedelta(0) <= now - self._looked_at < LOOK_EVERY and len(_kept(context)) > 0
         if version == self._told_version and not is_due:
@@ -170,7 +170,7 @@ def _told_up_to(context: Context) -> tuple[datetime, dict[str, datetime]]:
     rows = {
         cluster: row
         for (history, cluster), row in states.items()
-        if history == REBALANCES and cluster
+        if history == REBALANCE_HISTORY and cluster
     }
     made = (loads(OfRebalances, row["memory"]).at for row in rows.values())
     read = {
@@ -187,7 +187,7 @@ def _kept(context: Context) -> pa.Table:
 
 def _rebalances(context: Context) -> DataFrame:
     """Rebalances that may have a cost: share groups commit no offsets."""
-    rebalances = context.lake.read(context.spark, REBALANCES_TOLD).where(
+    rebalances = context.lake.read(context.spark, REBALANCES).where(
         "source = 'log' AND group_type <> 'share'"
     )
     return rebalances.select(*TOLD, "updated_at")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from jobs.rounds.history import KEY, Context, Rows, key_of
 from jobs.rounds.stage import ddl
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 
 TOLD = (
     *("id", "cluster_id", "cluster", "group_id", "log_partition", "first_offset", "last_offset"),
@@ -50,7 +50,7 @@ def rows_around(context: Context, told: Sequence[Row], since: datetime) -> list[
         )
     )
     rebalances = spark.createDataFrame(
-        [tuple(row[name] for name in TOLD) for row in told], ddl(REBALANCES_TOLD, TOLD)
+        [tuple(row[name] for name in TOLD) for row in told], ddl(REBALANCES, TOLD)
     ).join(of_groups, ["cluster", "group_id"])
     is_recent = (F.col("day") >= F.lit(since.date())) & (F.col("read_at") >= F.lit(since))
     log = context.lake.read(spark, GROUP_LOG).where(is_recent).select("cluster", *_LOGGED)
@@ -60,7 +60,7 @@ def rows_around(context: Context, told: Sequence[Row], since: datetime) -> list[
         of_partitions, ["cluster", "log_partition"]
     )
     return [
-        (REBALANCES_TOLD, rebalances.select(KEY, *TOLD)),
+        (REBALANCES, rebalances.select(KEY, *TOLD)),
         *((GROUP_LOG, rows.select(KEY, *_LOGGED)) for rows in (commits, others)),
         *_visits(context, of_groups, since),
     ]

@@ -14,7 +14,7 @@ from jobs.rules.groups.cost import fold as of_group
 from jobs.rules.groups.cost_rows import Visit
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 from schemas.table import PART, Table
 
 Row = dict[str, Any]
@@ -39,7 +39,7 @@ def fold(
     """The rows of one cluster's groups in one part. `new`: ids of rebalances without a row.
     `until`: by alias, when the log was read that counts.
     """
-    told, kept = _by(_GROUP, said, REBALANCES_TOLD), _by(_GROUP, live, REBALANCE_COST)
+    told, kept = _by(_GROUP, said, REBALANCES), _by(_GROUP, live, REBALANCE_COST)
     of_groups, visits = _by(_GROUP_ID, said, GROUP_LOG), _by(_GROUP_ID, said, METADATA_POLLS)
     made: list[Row] = []
     for group in sorted({*told, *kept}):
