@@ -19,16 +19,9 @@ from schemas.internal import LAG_STATES
 from schemas.table import Table
 
 SAID = (
-    "poll_id",
-    "group_id",
-    "is_simple",
-    "topic",
-    "partition",
-    "committed_offset",
-    "log_end",
-    "error",
-    "commit_read_before",
-)
+    "poll_id", "group_id", "is_simple", "topic", "partition", "committed_offset", "log_end",
+    "error", "commit_read_before",
+)  # fmt: skip
 """The columns of answers about offsets that the fold reads, beside cluster_id."""
 
 Row = dict[str, Any]
