@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import pyarrow as pa
 import pytest
 
 from metadata_source.enrichment import Answer, subject
@@ -136,7 +137,7 @@ def test_an_answer_that_came_with_a_poll_that_failed_waits_for_a_good_one(made):
 def test_a_key_frame_comes_five_minutes_after_the_last_one(made):
     due_s = time.monotonic() + 10 * DAY_S
     due_s += 60 - (wall_s(due_s) % DAY_S) + DAY_S  # a minute of a day has passed
-    polls = [(0, True), (1, False), (299, False), (300, True), (301, False), (600, True)]
+    polls = [(0, True), (1, False), (299, False), (301, True), (302, False), (602, True)]
     for after_s, _ in polls:
         made.write(due_s + after_s, made.poll())
     assert [each.is_key_frame for each in made.kept.entries] == [is_key for _, is_key in polls]
@@ -174,6 +175,7 @@ def test_an_entry_is_of_the_time_at_which_its_poll_was_due(made):
 
 def test_the_polls_that_found_no_room_are_counted_up_to_the_last_one(made, caplog):
     due_s = time.monotonic()
+    due_s += 0.5 - wall_s(due_s) % 1  # no clock's rounding makes it another second
     made.write(due_s, made.poll())
     made.kept.has_room = False
     for number in (1, 2, 3):
@@ -191,6 +193,7 @@ def test_the_polls_that_found_no_room_are_counted_up_to_the_last_one(made, caplo
         News.NEWS,
     )
     assert abs(full.at_ms / 1000 - wall_s(due_s + 3)) < 0.1
+    assert full.header["scheduled_at"].timestamp() * 1000 == pytest.approx(full.at_ms)
     assert (whole.is_key_frame, whole.topics, whole.news) == (True, [*TOPICS], News.NEWS)
     assert (later.is_key_frame, later.topics, later.news) == (False, [], News.FOLLOWS)
     made.kept.has_room = False
@@ -242,13 +245,22 @@ def test_a_poll_that_found_no_room_is_not_what_the_next_one_is_compared_with(mad
 
 def test_news_are_followed_for_twelve_minutes_after_the_last_ones(made):
     due_s = time.monotonic()
-    afters = (0, 719, 720, 721, 1_440, 1_441)
+    afters = (0, 719, 721, 722, 1_441, 1_443)
     for after_s in afters:
-        made.write(due_s + after_s, made.changed(6) if after_s == 721 else made.poll())
+        made.write(due_s + after_s, made.changed(6) if after_s == 722 else made.poll())
     assert [each.news for each in made.kept.entries] == [
         *(News.NEWS, News.FOLLOWS, News.QUIET),
         *(News.NEWS, News.FOLLOWS, News.QUIET),
     ]
+
+
+def test_a_poll_that_is_stumbled_over_leaves_no_earlier_one_to_be_written(made):
+    due_s, good = time.monotonic(), made.poll()
+    made.entries.make(due_s, good)
+    with pytest.raises(pa.ArrowTypeError):
+        made.entries.make(due_s + 1, replace(good, sent_at="no time"))
+    made.entries.finish()
+    assert made.kept.entries == []
 
 
 def test_the_end_writes_what_waits_and_nothing_after(made, caplog):
