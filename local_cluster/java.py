@@ -8,9 +8,7 @@ from local_cluster.errors import LocalClusterError
 
 
 def java_command() -> str:
-    """The `java` to run: of JAVA_HOME when that is set, as Kafka's own scripts do, else the one on
-    the PATH.
-    """
+    """Return the `java` to run: of JAVA_HOME if that is set, as in Kafka's scripts, or on PATH."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(Path(home) / "bin" / "java" if home else "java")
     if found is None:

@@ -1,6 +1,4 @@
-"""Jars from the package repository, fetched once with the Ivy that pyspark ships, if their bytes
-are known.
-"""
+"""Jars from the package repository, fetched once with pyspark's Ivy, if their bytes are known."""
 
 import fcntl
 import hashlib
@@ -79,8 +77,9 @@ def kafka_jars(version: str) -> list[Path]:
 
 
 def kafka_classes(version: str) -> Path:
-    """The classes that a broker of this version loads, as Java keeps them (JEP 350): a file that
-    tools/class_archive.py may have made. With it a broker starts in half the time.
+    """The file of classes that a broker of this version loads (JEP 350; tools/class_archive.py).
+
+    With it a broker starts in half the time.
     """
     return JARS / f"kafka-{version}.jsa"
 
@@ -106,9 +105,7 @@ def ivy_arguments(
 
 
 def failures(log: str) -> list[str]:
-    """The failures to resolve or download that Ivy reports, each once, a cause such as an unknown
-    host first.
-    """
+    """Return the failures to resolve or download that Ivy reports, each once, causes first."""
     found = [match["why"] for match in _NO_ACCESS.finditer(log)]
     found += [match["what"] for match in _UNRESOLVED.finditer(log)]
     return list(dict.fromkeys(found))

@@ -71,9 +71,7 @@ class Actors:
             member.subscribe(self.topic)
 
     def fit(self, found: Description) -> bool:
-        """Whether the group is as the script wants it, and the members have what the coordinator
-        says.
-        """
+        """Return whether the group is as scripted, and members have what the coordinator says."""
         live = {name: member for name, member in self._live.items() if name not in self._paused}
         if sorted(holder.client_id for holder in found.holders) != sorted(live):
             return False
@@ -105,9 +103,7 @@ class Actors:
 
 
 def agrees(member: Member, kind: Kind, holder: Holder) -> bool:
-    """Whether a member says of itself what its coordinator says; who is told nothing says nothing
-    else.
-    """
+    """Return whether a member says of itself what its coordinator says, if it is told."""
     told = member.told
     if kind.protocol == "share":
         return True

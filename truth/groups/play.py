@@ -1,6 +1,4 @@
-"""The script is done to a group of real members, step by step; each time the group is left alone
-until it is quiet.
-"""
+"""Does a script to a group of real members, and waits after each step until it is quiet."""
 
 import contextlib
 import time
@@ -104,9 +102,7 @@ class Group:
 
     @contextlib.contextmanager
     def doing(self, step: Step) -> Iterator[None]:
-        """Something is done to the group, by the step's name; afterwards the group is waited
-        for.
-        """
+        """Something is done to the group, by the step's name; then the group is waited for."""
         before: Holders = self.happened[-1].after if self.happened else {}
         known = {member: len(member.told) for member in self._actors.started}
         self._passed: frozenset[str] = frozenset()
@@ -169,9 +165,7 @@ class Group:
         return frozenset(passed)
 
     def _await_joined(self, member: Member, passed: AbstractSet[str]) -> str:
-        """The member id of a process; not of those before it under the same client id, which have
-        passed.
-        """
+        """The member id of a process; `passed` are those before it under its client id."""
 
         def ids(found: Description) -> list[str]:
             mine = [
@@ -185,9 +179,7 @@ class Group:
         return member_id
 
     def _await_quiet(self, *, patient: bool) -> tuple[Description, datetime]:
-        """The group as it stays, and when it was first seen so; `patient` where nothing is to be
-        seen at all.
-        """
+        """The group as it stays, and since when; `patient` where nothing is to be seen."""
         quiet = timedelta(seconds=_QUIET_SECONDS * (2 if patient else 1))
         deadline = time.monotonic() + _LATEST_SECONDS
         since, held = datetime.now(UTC), None

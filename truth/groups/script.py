@@ -84,9 +84,7 @@ CLASSIC_REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "grow": ("same_members",),
     "widen": ("partitions_changed", "same_members"),
 }
-"""The further reasons that history may give for an action on a classic group, whose leader assigns
-what it knows.
-"""
+"""More reasons that history may give for an action on a classic group, assigned by its leader."""
 
 WITHOUT_REBALANCE: Final = frozenset({"restart", "move"})
 
@@ -98,9 +96,7 @@ def is_static(member: str) -> bool:
 
 @dataclass(frozen=True)
 class Script:
-    """The steps done to one group, before and after the coordinator's broker is stopped; in the end
-    nobody is left.
-    """
+    """The steps done to one group, before and after its coordinator's broker stops."""
 
     kind: Kind
     before: tuple[Step, ...]
@@ -251,9 +247,7 @@ def beginning(script: Script, before: int, after: int) -> Script:
 
 
 def write(seed: int, kind: Kind) -> Script:
-    """The script of a kind of group: each thing that its clients can do, at least once; the same
-    for the same seed.
-    """
+    """Return the script of a kind of group: all that its clients can do, the same for one seed."""
     cast = _Cast(kind, random.Random(f"{seed} {kind.name}"))  # noqa: S311 - not a secret
     before: list[_Scenario] = [_join, _two_join, _grow]
     after: list[_Scenario] = [_crash_loop] if not kind.only_static else [_restart]
