@@ -84,8 +84,9 @@ class Framed:
 
 @dataclass(frozen=True)
 class Review:
-    """A lake, and all else that notebooks ask with. If nothing is known of it, each answer is an
-    empty frame.
+    """A lake, and all else that notebooks ask with.
+
+    If nothing is known of it, each answer is an empty frame.
     """
 
     lake: Opened
@@ -93,8 +94,9 @@ class Review:
     is_known: bool
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
-        """The answer to a named question or SQL. Says so when it is cut off; empty where the lake
-        lacks a table for it.
+        """The answer to a named question or SQL.
+
+        Says so when it is cut off; empty where the lake lacks a table for it.
         """
         sql = text_of(query)
         if not self.is_known or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
@@ -102,8 +104,9 @@ class Review:
         return self.lake.frame(sql, {**self.parameters, **more})
 
     def report(self, *sections: str) -> Framed | None:
-        """The page of `kafka-metadata-history report`; None where nothing is known. `sections`: the
-        names of these figures alone (report/queries.py), in this order.
+        """The page of `kafka-metadata-history report`; None where nothing is known.
+
+        `sections`: the names of these figures alone (report/queries.py), in this order.
         """
         if not self.is_known:
             return None
