@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from jobs.configuration.config import Config
 from jobs.histories.cost_rows import Row, of_groups, over, rows_around, without_cost
-from jobs.histories.rebalances import JOB as REBALANCES
+from jobs.histories.rebalances import JOB as REBALANCE_HISTORY
 from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version
 from jobs.rounds.history import Context, History, News, Output, key_of
@@ -29,7 +29,7 @@ from jobs.rules.groups.cost import CADENCE_FROM
 from jobs.rules.groups.fold_cost import Times, fold
 from jobs.rules.memory import dumps, loads
 from schemas.consumption import REBALANCE_COST
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 
 JOB = "rebalance_cost"
 
@@ -107,7 +107,7 @@ class RebalanceCost(History[News]):
 
     def due(self, context: Context, now: datetime) -> News | None:
         """Rebalances that are over and new; once a minute, what there is for rows that are live."""
-        version = newest_version(context.spark, context.lake, REBALANCES_TOLD)
+        version = newest_version(context.spark, context.lake, REBALANCES)
         # A clock may be set back.
         is_due = not timedelta(0) <= now - self._looked_at < LOOK_EVERY and len(_kept(context)) > 0
         if version == self._told_version and not is_due:
@@ -163,7 +163,7 @@ def _told_up_to(context: Context) -> tuple[datetime, dict[str, datetime]]:
     rows = {
         cluster: row
         for (history, cluster), row in states.items()
-        if history == REBALANCES and cluster
+        if history == REBALANCE_HISTORY and cluster
     }
     made = (loads(OfRebalances, row["memory"]).at for row in rows.values())
     read = {

@@ -12,7 +12,7 @@ from jobs.rounds.history import KEY, Context, Rows, key_of
 from jobs.rounds.stage import ddl
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 
 TOLD = (
     *("id", "cluster_id", "cluster", "group_id", "log_partition", "first_offset", "last_offset"),
@@ -66,7 +66,7 @@ def of_groups(context: Context, groups: Iterable[tuple[str, str]], since: dateti
 
 def _rebalances(context: Context) -> DataFrame:
     """Rebalances that may have a cost: share groups commit no offsets."""
-    rows = context.lake.read(context.spark, REBALANCES_TOLD)
+    rows = context.lake.read(context.spark, REBALANCES)
     return rows.where("source = 'log' AND group_type <> 'share'").select(*TOLD, "updated_at")
 
 
@@ -81,7 +81,7 @@ def rows_around(context: Context, told: Sequence[Row], since: datetime) -> list[
         for rows, column in ((groups, "group_id string"), (partitions, "log_partition int"))
     )
     rebalances = spark.createDataFrame(
-        [tuple(row[name] for name in TOLD) for row in told], ddl(REBALANCES_TOLD, TOLD)
+        [tuple(row[name] for name in TOLD) for row in told], ddl(REBALANCES, TOLD)
     ).join(of_group, ["cluster", "group_id"])
     is_recent = (F.col("day") >= F.lit(since.date())) & (F.col("read_at") >= F.lit(since))
     log = context.lake.read(spark, GROUP_LOG).where(is_recent).select("cluster", *_LOGGED)
@@ -91,7 +91,7 @@ def rows_around(context: Context, told: Sequence[Row], since: datetime) -> list[
         of_partition, ["cluster", "log_partition"]
     )
     return [
-        (REBALANCES_TOLD, rebalances.select(KEY, *TOLD)),
+        (REBALANCES, rebalances.select(KEY, *TOLD)),
         *((GROUP_LOG, rows.select(KEY, *_LOGGED)) for rows in (commits, others)),
         *_visits(context, of_group, since),
     ]

@@ -14,7 +14,7 @@ from jobs.rules.groups.cost import fold as of_group
 from jobs.rules.groups.cost_rows import Visit
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 from schemas.table import PART
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ def fold(
     """The rows of one cluster's groups in one part. `new`: ids of rebalances without a row.
     `until`: by alias, when the log was read that counts.
     """
-    told = by_value(rows_in(said, REBALANCES_TOLD), *_OF_GROUP)
+    told = by_value(rows_in(said, REBALANCES), *_OF_GROUP)
     kept = by_value(rows_in(live, REBALANCE_COST), *_OF_GROUP)
     of_groups = by_value(rows_in(said, GROUP_LOG), "group_id")
     visits = by_value(rows_in(said, METADATA_POLLS), "group_id")
