@@ -1,6 +1,4 @@
-"""Offset commits of one group as its coordinator's log has them: aggregates, in the order of the
-log.
-"""
+"""Offset commits of one group in its coordinator's log: aggregates, in the order of the log."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -15,9 +13,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: the offset of the topic that it committed, its offset in the log, and its time
-    there.
-    """
+    """One commit: the offset of the topic, and its own offset and time in the log."""
 
     committed: int
     offset: int

@@ -49,9 +49,7 @@ Records = Mapping[str, list[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class SilverResult:
-    """The result of a cluster's round: its next state, new and ended rows by table, and the polls
-    accepted.
-    """
+    """The next state of a cluster, new and ended rows by table, and the polls accepted."""
 
     state: State
     rows: dict[str, list[Row]]
@@ -148,9 +146,7 @@ def records_to_read(
 
 
 def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
-    """The answers beside a good poll that tell something, by kind in the order in which they
-    came.
-    """
+    """Answers beside a good poll that tell something, by kind in the order in which they came."""
     return {
         row["kind"]: Answered(
             row["poll_id"],
@@ -285,9 +281,7 @@ class _Cluster:
         )
 
     def _is_of_another_kind(self, header: Header) -> bool:
-        """Whether the answer is to be read as of another kind of cluster than the last accepted
-        one.
-        """
+        """Whether the answer is of another kind of cluster than the last accepted one."""
         is_whole = header["is_key_frame"] or self._state.last is None
         return self._kind != self._state.kind and not self._by_log and bool(is_whole)
 
@@ -311,9 +305,7 @@ class _Cluster:
             state.error_kinds = tuple(sorted({*state.error_kinds, str(header["error_kind"])}))
 
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
-        """Make an answer part of history: brokers, levels, topics, then the answers beside it as
-        they came.
-        """
+        """Make an answer history: brokers, levels, topics, then answers beside it as they came."""
         state, last = self._state, self._state.last
         # Of the controllers' log, which told before, the last time may be a later one, by the
         # controllers' clocks.
@@ -364,9 +356,7 @@ class _Cluster:
         topic_filter: str | None,
         now: Observation,
     ) -> None:
-        """Bring one kind up to an answer beside the poll. `rows`: of bronze, all that the answer
-        told.
-        """
+        """Bring one kind up to an answer beside the poll. `rows`: of bronze, all of the answer."""
         if kind == CONFIGS:
             self._state.static_configs = {
                 **self._state.static_configs,
@@ -423,9 +413,7 @@ class _Cluster:
         )
 
     def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
-        """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one
-        before.
-        """
+        """Keep a gap where an accepted poll comes more than two intervals after the one before."""
         interval_ms = max(poll.interval_ms, before.interval_ms if before else 0)
         if before is None or poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
             return

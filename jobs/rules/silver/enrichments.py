@@ -111,9 +111,7 @@ def headers_of(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:
-    """Key and state of one thing that a row of bronze lists, and whether None in the state is an
-    answer.
-    """
+    """Key and state of a thing that a row of bronze lists; whether None in it is an answer."""
     match kind:
         case "configs":
             return (row["topic"],), settings_of(_values(said)), False
@@ -161,9 +159,7 @@ def _values(configs: Any) -> dict[str, str | None]:
 
 
 def settings_of(configs: Mapping[str, str | None]) -> Row:
-    """The columns of silver.topic_configs, of configurations by name; None where one is not among
-    them.
-    """
+    """Columns of silver.topic_configs, of configurations by name; None where one is missing."""
     min_isr = configs.get("min.insync.replicas") or ""
     unclean = (configs.get("unclean.leader.election.enable") or "").lower()
     return {

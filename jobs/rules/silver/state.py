@@ -20,9 +20,7 @@ of all brokers. Polls tell those that are in the brokers' files.
 """
 
 Header = Mapping[str, Any]
-"""A row of bronze with record 'poll', and as `answers` those of the answers beside it
-(enrichments.headers_of).
-"""
+"""Header of a poll in bronze; `answers`: those of answers beside it (enrichments.headers_of)."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,7 @@ class Answered(Poll):
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a broker is behind at most, and when it was asked last: partitions, and leader epochs
-    in all.
-    """
+    """How far a broker is behind at most, and when it was asked last: partitions, epochs in all."""
 
     at: datetime
     partitions: int
@@ -74,9 +70,7 @@ class Behind:
 
 @dataclass(frozen=True)
 class Observation:
-    """A poll and the one before it in its line of polls; and the columns of when of rows that began
-    or ended there.
-    """
+    """A poll and the one before it in its line; and the times of rows that began or ended there."""
 
     poll: Poll
     before: Poll | None
