@@ -73,13 +73,13 @@ def commit_log(rows: Iterable[Row]) -> CommitLog:
     for row in sorted(
         rows, key=lambda row: (bisect_right(truncated, row["read_at"]), *_place(row))
     ):
-        kind, producer = row["record"], row["producer_id"]
-        if kind in ("lost", "truncated"):
+        record, producer = row["record"], row["producer_id"]
+        if record in ("lost", "truncated"):
             pending.clear()
             found.of.clear()
             found.removals.clear()
-            found.breaks.append(row["next_offset"] - 1 if kind == "lost" else row["next_offset"])
-        elif kind == "marker":
+            found.breaks.append(row["next_offset"] - 1 if record == "lost" else row["next_offset"])
+        elif record == "marker":
             for entry in pending.pop(producer, ()):
                 if row["is_committed"]:
                     _add(found, entry, row)

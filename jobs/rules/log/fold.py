@@ -84,7 +84,7 @@ def fold(
     `state` is None, polls have told the history so far. `topic_filter`: that of the polls (as in
     bronze: null, or JSON), which holds for what the log tells in their place. `static_configs`:
     what polls told of the brokers' files, which no record tells. Once one of the two is another
-    one, all live rows are needed. `answered`: the last answers beside polls, by kind: they came
+    one, all live rows are needed. `answered`: the last answers by enrichment: they came
     after the poll's own.
     """
     state = replace(state or begun(polled, topic_filter))
