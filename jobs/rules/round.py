@@ -59,9 +59,7 @@ GOLD: Mapping[str, Callable[[Row | None, Rows, GoldInput, Any], GoldResult]] = {
     "isr_shrink": isr_shrink.fold,
     "leader_churn": leaders.fold,
 }
-"""History of gold -> its fold, from what it remembers, its live rows, the news and the
-thresholds.
-"""
+"""History of gold -> its fold, by what it remembers, live rows, the news and thresholds."""
 
 _STAMPED = {table.full_name for table in gold.TABLES if "updated_at" in table.column_names}
 
@@ -181,9 +179,7 @@ def _silver(
 
 
 class _Making:
-    """Silver of a cluster while polls and records become rows: the memories of both folds, and the
-    rows so far.
-    """
+    """Silver of a cluster while it is made: the memories of both folds, and the rows so far."""
 
     def __init__(self, given: ClusterInput, topic_filter: str | None) -> None:
         before, log = given.states.get(SILVER), given.states.get(CLUSTER_LOG)
@@ -296,9 +292,7 @@ def _coordinators(live: Iterable[Row], changed: Iterable[PartitionSnapshot]) -> 
 
 
 def _open(live: Rows, changed: Rows) -> dict[str, list[Row]]:
-    """The rows of silver that are open, and live ones of gold.stale_brokers, once some have
-    changed.
-    """
+    """Open rows of silver, and live ones of gold.stale_brokers, once some have changed."""
     rows = {
         table.full_name: _replaced(table, live, changed)
         if table.full_name in changed

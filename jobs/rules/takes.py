@@ -19,9 +19,7 @@ NOTED_AFTER = timedelta(minutes=1)
 
 PARTITIONS_A_PART = 20_000
 PARTITIONS_A_ROUND = 3_000_000
-"""Partitions that the answers which a round opens may list in all, of one cluster, where more than
-one poll waits.
-"""
+"""Partitions of one cluster that a round may open in all, where more than one poll waits."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,7 @@ def take(
     kind: str = KAFKA,
     teller: Teller = POLLS_ALONE,
 ) -> Take:
-    """Take the first of the polls. `headers`: in order, those that no round has taken or that wait
-    in `state`.
-    """
+    """Take the first of the polls. `headers`: in order, not taken yet or waiting in `state`."""
     wanted = records_to_read(state, headers, claimed_id, kind, teller)
     told = () if teller.is_log_alone else headers
     largest = max((header["partition_count"] or 0 for header in told), default=0)

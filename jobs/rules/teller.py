@@ -46,11 +46,11 @@ def source(table: Table, *, by_log: bool) -> str:
     return LOG if table in silver.OF_LOG or (by_log and table in IN_TURN) else POLLS
 
 
-def is_read(kind: str, *, by_log: bool) -> bool:
+def is_read(enrichment: str, *, by_log: bool) -> bool:
     """Whether an answer beside a poll tells something. No record of the log has the settings that
     are in the brokers' files.
     """
-    return kind == CONFIGS or source(ENRICHMENTS[kind], by_log=by_log) == POLLS
+    return enrichment == CONFIGS or source(ENRICHMENTS[enrichment], by_log=by_log) == POLLS
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,9 @@ def takes_over(log: LogState, polled: Poll | None, answered: Mapping[str, Poll])
 def taken_over(state: State) -> State:
     """The memory of polls once the log tells what it can tell."""
     enriched = {
-        kind: answered for kind, answered in state.enriched.items() if is_read(kind, by_log=True)
+        enrichment: answered
+        for enrichment, answered in state.enriched.items()
+        if is_read(enrichment, by_log=True)
     }
     return replace(
         state, missing={}, digest=None, topic_digests={}, enriched=enriched, heir_of=None
@@ -182,7 +184,7 @@ def handed_over(state: State, log: LogState) -> tuple[State, LogState]:
     silent = replace(log, tells=False)
     if log.last is None:
         return state, silent
-    of_log = [kind for kind, table in ENRICHMENTS.items() if table in IN_TURN]
+    of_log = [enrichment for enrichment, table in ENRICHMENTS.items() if table in IN_TURN]
     enriched = {**state.enriched, **dict.fromkeys(of_log, Answered(**vars(log.last)))}
     return replace(state, enriched=enriched, heard=None, heir_of=log.last), silent
 

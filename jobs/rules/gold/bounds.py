@@ -18,9 +18,7 @@ NOT_ENDED: Ended = {
 
 @dataclass(frozen=True)
 class Bounds:
-    """A change came after the last poll without it was sent, and before the first poll with it was
-    answered.
-    """
+    """A change came after the last poll without it was sent, before the first with it answered."""
 
     poll: str
     after: datetime | None
@@ -109,14 +107,10 @@ def reopen(row: Lasting) -> None:
 
 
 def ms(begin: datetime | None, end: datetime | None) -> int | None:
-    """Whole milliseconds from one time to another, rounded down; None where one of them is not
-    known.
-    """
+    """Whole milliseconds between two times, rounded down; None where one of them is not known."""
     return None if begin is None or end is None else (end - begin) // timedelta(milliseconds=1)
 
 
 def at_least_ms(begin: datetime | None, end: datetime | None) -> int:
-    """How long something lasted at least that had begun by `begin` and not ended at `end`; 0 where
-    it is not known.
-    """
+    """How long it lasted at least: it had begun by `begin`, not ended at `end`; 0 if not known."""
     return max(0, ms(begin, end) or 0)

@@ -46,9 +46,7 @@ def due_at(began_before: datetime, interval_ms: int | None) -> datetime:
 
 
 def give_sign(absence: IsrChange, sign: str, at: datetime) -> None:
-    """Note in an absence what a poll that was answered `at` showed, unless its cause is known or
-    due by then.
-    """
+    """Note what a poll showed that was answered `at`, unless the cause is known or due by then."""
     due_at = absence["cause_due_at"]
     if absence["cause"] is None and due_at is not None and at <= due_at:
         absence["signs"] = sorted({*(absence["signs"] or ()), sign})
@@ -73,9 +71,7 @@ def cause(absence: IsrChange) -> str:
 
 
 def is_replica(absence: IsrChange) -> bool:
-    """Whether the broker is a replica still. One that a reassignment took off the list is lacking
-    nowhere.
-    """
+    """Whether the broker is a replica still. One that a reassignment took off lacks nowhere."""
     return absence["broker_id"] in (absence["replicas"] or ())
 
 
@@ -110,9 +106,7 @@ class Broker:
         self._signed[sign] = len(self.absences)
 
     def leave(self, absence: IsrChange) -> None:
-        """Add an absence that begins, and count it in the last incident, or in one that begins with
-        it.
-        """
+        """Add an absence that begins; count it in the last incident, or begin one with it."""
         if is_replica(absence):
             if not self.incidents or not _may_continue(self.incidents[-1], absence["began_before"]):
                 self.incidents.append(_incident(absence))

@@ -83,9 +83,7 @@ def is_failover(row: PartitionState, levels: Levels) -> bool:
 
 
 def hides_leader(row: PartitionSnapshot) -> bool:
-    """Whether this answer, or the one before, came from a broker without the leader's listener: -1
-    tells nothing.
-    """
+    """Whether the answer now, or before, lacks the leader's listener: its -1 tells nothing."""
     return LISTENER_NOT_FOUND in (row["error_code"], row["prev_error_code"])
 
 
@@ -108,18 +106,14 @@ def was_leaderless(row: PartitionState) -> bool:
 
 
 def is_last_known(row: PartitionState, elr: Sequence[int], last_known_elr: Sequence[int]) -> bool:
-    """Whether the last known leader came from none, and was not eligible. Both lists are of the
-    state before.
-    """
+    """Whether the last known leader, not eligible, came from none. Lists: of the state before."""
     leader = row["leader"]
     from_none = leader != NO_LEADER and row["prev_leader"] == NO_LEADER and not hides_leader(row)
     return from_none and leader in last_known_elr and leader not in elr
 
 
 def is_preferred(row: PartitionState) -> bool:
-    """Whether the leader is the preferred replica, or was before a reassignment that came between
-    the polls.
-    """
+    """Whether the leader is preferred, or was before a reassignment that came between the polls."""
     return row["leader"] in _preferred_of(row)
 
 

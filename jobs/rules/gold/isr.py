@@ -33,9 +33,7 @@ _OF_MIN_ISR = ("at_min_isr", "under_min_isr")
 
 
 class Thresholds(Protocol):
-    """A broker that leaves an ISR `flaps` times within `flap_window` is flapping (Thresholds of a
-    configuration).
-    """
+    """A broker that leaves an ISR `flaps` times within `flap_window` is flapping."""
 
     flaps: int
     flap_window: timedelta

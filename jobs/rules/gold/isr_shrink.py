@@ -39,9 +39,7 @@ ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS = TABLES = tuple(
 
 
 def needed(live: Mapping[str, pa.Table], topics: pa.Array) -> dict[str, pa.Table]:
-    """Live rows by table, without those that change nothing in a fold. `topics`: all with news or
-    context.
-    """
+    """Live rows that may change something in a fold. `topics`: all with news or context."""
     found = dict(live)
     for table in {ISR_CHANGES, ISR_EPISODES} & live.keys():
         rows = live[table]
@@ -131,9 +129,7 @@ class _Cluster:
             self._brokers[absence["broker_id"]].come_back(absence)
 
     def _follow_levels(self, poll: Poll) -> None:
-        """Look at the partitions with a new state, and at those of topics whose settings
-        changed.
-        """
+        """Look at partitions with a new state, and at those of topics whose settings changed."""
         settings = {
             row["topic"]: Bounds.of_end(row) for row in poll.over.settings if row["end_reason"]
         }
@@ -156,9 +152,7 @@ class _Cluster:
                 )
 
     def _give_signs(self, poll: Poll, left: Sequence[IsrChange]) -> None:
-        """Give absences, those that begin with a poll and earlier ones, the signs that the poll
-        shows of brokers.
-        """
+        """Give absences, new ones and earlier ones, the signs that a poll shows of brokers."""
         signs = [(row["broker_id"], GONE) for row in poll.over.brokers if row["end_reason"]]
         signs += [
             (broker, FAILED) for broker in failed_leaders(poll.began.partitions, self._known.levels)

@@ -72,9 +72,7 @@ def fold(
 def _change(
     row: PartitionState, before: PartitionState, failed: set[int], known: Known
 ) -> LeaderChange:
-    """A row of gold.leader_changes. `before`: the state that it superseded. `known`: levels at it,
-    ELR before it.
-    """
+    """A row of gold.leader_changes. `before`: the state superseded. `known`: ELR is of before."""
     semantics = elections.epoch_semantics(row, known.levels)
     counts = changes_counted(row, semantics)
     at_most_one = counts["changes_max"] in (0, 1)
@@ -120,9 +118,7 @@ def is_raised(row: PartitionState) -> bool:
 
 
 def changes_counted(row: PartitionState, semantics: str) -> Counts:
-    """How often the leader changed, by what the difference of the epochs counts: bounds, and how
-    often unseen.
-    """
+    """Bounds of how often the leader changed, by the difference of epochs, and how often unseen."""
     visible, raised = int(has_moved(row)), raised_by(row) or 0
     # One step, and the same leader: away and back are two. It was a reassignment, or an ISR that
     # shrank.
@@ -135,9 +131,7 @@ def changes_counted(row: PartitionState, semantics: str) -> Counts:
 
 
 def leaderless(row: PartitionState, before: PartitionState, *, at_most_one: bool) -> Leaderless:
-    """Bounds of the time without a leader that the change ended. `before`: the state that it
-    superseded.
-    """
+    """Bounds of the time without a leader that ended. `before`: the state that was superseded."""
     if elections.was_leaderless(row):
         shortest = at_least_ms(before["valid_from"], row["prev_sent_at"])
         longest = ms(before["prev_sent_at"], row["valid_from"])
@@ -237,9 +231,7 @@ def is_last_known_leader(row: PartitionState, elr: Elr | None) -> bool | None:
 
 
 def leader_balance(polls: Iterable[Poll], live: Iterable[LeaderBalance]) -> list[LeaderBalance]:
-    """Rows of gold.leader_balance that are new or superseded after `polls`. `live`: the current row
-    of each broker.
-    """
+    """New and superseded rows of gold.leader_balance. `live`: the current row of each broker."""
     current = {row["broker_id"]: row for row in live}
     changed: dict[tuple[int, str], LeaderBalance] = {}
     for poll in polls:
@@ -293,9 +285,7 @@ def _leads(before: LeaderBalance | None, step: Mapping[str, int]) -> Leads:
 
 
 def _is_of_the_moment(balance: LeaderBalance, poll: Poll) -> bool:
-    """Whether numbers lasted no time: in the controllers' log a broker that fails changes them with
-    each partition.
-    """
+    """Whether numbers lasted no time: records of a broker that fails change them one by one."""
     are_of_log = None not in (offset_of(balance["poll"]), offset_of(poll.poll_id))
     return are_of_log and bool(balance["valid_from"] == poll.at)
 

@@ -112,9 +112,7 @@ class GoldInput:
         *,
         is_migrating: bool = False,
     ) -> "GoldInput":
-        """The news up to the settled `poll` among `rows` of silver, by table; any history that has
-        them.
-        """
+        """The news up to the settled `poll` among `rows` of silver, by table, of any history."""
         done = done_poll or ""
         then = {
             table: [as_of(row, poll) for row in each if row["first_poll"] <= poll]
@@ -198,9 +196,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Elr:
-    """Eligible and last known leaders of a partition (KIP-966), as answers have told since the one
-    that came at `since`.
-    """
+    """Eligible and last known leaders (KIP-966), as told since the answer that came at `since`."""
 
     elr: Sequence[int]
     last_known_elr: Sequence[int]
@@ -247,9 +243,7 @@ _KNOWN: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
 
 @dataclass(frozen=True)
 class GoldResult:
-    """The memory of a fold, its new and changed rows by table, and when to call it again though
-    nothing is new.
-    """
+    """The memory, new and changed rows by table, and when to fold again though nothing is new."""
 
     memory: Memory
     rows: Mapping[str, Sequence[Mapping[str, Any]]]

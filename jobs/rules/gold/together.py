@@ -51,16 +51,12 @@ class Passes:
         self._passes: defaultdict[int | None, _Pass] = defaultdict(_Pass)
 
     def leave(self, absence: IsrChange) -> None:
-        """Take in an absence that begins; those before came in order. Gives `TOGETHER` to those of
-        its pass.
-        """
+        """Take in an absence that begins, in order. Gives `TOGETHER` to those of its pass."""
         self._passes[absence["leader"]].leave(absence)
 
 
 def _are_of_one_pass(one: IsrChange, other: IsrChange) -> bool:
-    """Whether two departures were shown by one poll, or by records of the log that one pass may
-    have made.
-    """
+    """Whether one poll showed two departures, or records of the log that one pass may have made."""
     if one["poll"] == other["poll"]:
         return True
     are_of_log = None not in (offset_of(one["poll"]), offset_of(other["poll"]))

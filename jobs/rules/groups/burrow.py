@@ -60,9 +60,7 @@ def _was_lag_zero_recently(offsets: Sequence[int], lags: Iterable[int | None]) -
 
 
 def _is_rewound(offsets: Sequence[int]) -> bool:
-    """The committed offset fell, and did not come back to where it was by the first fall of the
-    window.
-    """
+    """The committed offset fell, and did not come back to where it was by the first fall."""
     if list(offsets) == sorted(offsets):
         return False  # As most are, and quick to tell.
     fell = next(n for n in range(1, len(offsets)) if offsets[n] < offsets[n - 1])

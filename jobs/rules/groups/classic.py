@@ -1,6 +1,4 @@
-"""Classic groups (record type 2): each record is the whole group, after a generation or a static
-restart within one.
-"""
+"""Classic groups (record type 2): a record is the whole group, after a generation or restart."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -125,9 +123,7 @@ def _known(state: State, now: Standing) -> State:
 
 
 def _phase_closed(state: State, output: GroupOutput) -> State:
-    """The group where the phase that would have assigned what was given up did not come: its
-    rebalance completed.
-    """
+    """The group where the phase that would assign what was given up did not come: it completed."""
     rebalance = state.rebalance
     if rebalance is None or rebalance.reached is None:
         return state
@@ -223,9 +219,7 @@ def _member(member: Row, protocol_type: str | None) -> Member:
 def _mode(
     protocol_type: str | None, assignor: str | None, members: Sequence[Row], before: Standing
 ) -> str | None:
-    """Eager or cooperative: Kafka's own assignors by name, others by whether members joined with
-    what they had.
-    """
+    """Eager or cooperative: Kafka's assignors by name, others by whether who joined had some."""
     if protocol_type != CONSUMER_PROTOCOL or assignor is None:
         return None
     if assignor in MODES:

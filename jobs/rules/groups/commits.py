@@ -1,6 +1,4 @@
-"""Offset commits of one group as its coordinator's log has them: aggregates, in the order of the
-log.
-"""
+"""Offset commits of one group in its coordinator's log: aggregates, in the order of the log."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -15,9 +13,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: the offset of the topic that it committed, its offset in the log, and its time
-    there.
-    """
+    """One commit: the offset of the topic, and its own offset and time in the log."""
 
     committed: int
     offset: int
@@ -77,13 +73,13 @@ def commit_log(rows: Iterable[Row]) -> CommitLog:
     for row in sorted(
         rows, key=lambda row: (bisect_right(truncated, row["read_at"]), *_place(row))
     ):
-        kind, producer = row["record"], row["producer_id"]
-        if kind in ("lost", "truncated"):
+        record, producer = row["record"], row["producer_id"]
+        if record in ("lost", "truncated"):
             pending.clear()
             found.of.clear()
             found.removals.clear()
-            found.breaks.append(row["next_offset"] - 1 if kind == "lost" else row["next_offset"])
-        elif kind == "marker":
+            found.breaks.append(row["next_offset"] - 1 if record == "lost" else row["next_offset"])
+        elif record == "marker":
             for entry in pending.pop(producer, ()):
                 if row["is_committed"]:
                     _add(found, entry, row)

@@ -162,9 +162,7 @@ def continued(
 
 
 def _behind(row: Cost, rebalance: Rebalance, visits: Sequence[Visit]) -> Cost:
-    """The row with what visits since the rebalance show of the partition's lag, and of what was
-    lost or done twice.
-    """
+    """The row with the lag since the rebalance, by visits, and what was lost or done twice."""
     if row["lag_before"] is None:
         return row  # Nobody asked before, so the row waits for no answer.
     ended = rebalance.ended or rebalance.began
@@ -284,9 +282,7 @@ def fold(
 
 
 def _of_members(log: CommitLog, rebalances: Sequence[Rebalance]) -> CommitLog:
-    """The log without the commits that were made while the group had no member, and had had
-    some.
-    """
+    """The log without commits that were made while the group had no member, and had had some."""
     pairs = pairwise((None, *rebalances, None))
     empty = [
         (-1 if one is None else one.last_offset, MOST if other is None else other.first_offset)

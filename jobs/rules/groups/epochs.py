@@ -126,9 +126,7 @@ def target_record(state: State, row: Row, _: GroupOutput) -> State:
 
 
 def current_record(state: State, row: Row, output: GroupOutput) -> State:
-    """The partitions that a member has (types 8, 14, 22): with the last of them a rebalance
-    ends.
-    """
+    """The partitions of a member (types 8, 14, 22): with the last of them a rebalance ends."""
     current, began = row["current"], state.began
     names = ("assigned", "pending_revocation", "active_tasks", "active_tasks_pending_revocation")
     has, was = gathered(*(current[name] for name in names)), began.members.get(row["member_id"])

@@ -33,7 +33,7 @@ STEPS: dict[str, dict[int, Callable[[State, Row, GroupOutput], State]]] = {
 }
 """Type of group -> record type -> what it changes."""
 
-TYPES = {kind: group_type for group_type, steps in STEPS.items() for kind in steps}
+TYPES = {record_type: group_type for group_type, steps in STEPS.items() for record_type in steps}
 GROUPS = (2, 3, 11, 17)
 """Records whose tombstone says that the group is gone."""
 
@@ -61,18 +61,18 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, GroupOutput]:
 
 
 def _step(state: State, row: Row, output: GroupOutput) -> State:
-    kind, last, offset, next_offset = (
+    record, last, offset, next_offset = (
         row["record"],
         state.last_offset,
         row["offset"],
         row["next_offset"],
     )
-    if kind == "truncated":
+    if record == "truncated":
         detail = f"the log ended {offset - next_offset} offsets before what had been read"
         return replace(_broken(state, row, detail, output), truncated=_span(row))
-    if last is not None and (next_offset - 1 if kind == "lost" else offset) <= last:
+    if last is not None and (next_offset - 1 if record == "lost" else offset) <= last:
         return state
-    if kind == "lost":
+    if record == "lost":
         why = (
             "were gone before they could be read"
             if row["error"] is None
@@ -116,16 +116,16 @@ def _broken(state: State, row: Row, detail: str, output: GroupOutput) -> State:
 
 
 def _record(state: State, row: Row, output: GroupOutput) -> State:
-    kind, known_type = row["type"], state.now.group_type
-    group_type = TYPES.get(kind)
+    record_type, known_type = row["type"], state.now.group_type
+    group_type = TYPES.get(record_type)
     if row["error"] is not None:
         output.event("undecoded", Moment.of(row), Standing(known_type), detail=row["error"])
         # A record of a type that is known would have changed the group, one does not know how.
         return state if group_type is None else interrupted(state, row["timestamp"], output)
     if group_type is None:
         return state
-    step = STEPS[group_type][kind]
-    if row["is_tombstone"] and kind in GROUPS:
+    step = STEPS[group_type][record_type]
+    if row["is_tombstone"] and record_type in GROUPS:
         return _gone(state, row, group_type, output)
     if row["is_tombstone"]:
         return (

@@ -129,9 +129,7 @@ def is_over(memory: Mapping[str, Any], before: datetime) -> bool:
 
 
 def settled(live: Live) -> dict[str, list[Row]]:
-    """Live rows of a group that is over, as rows that no round changes any more: its log may end
-    with its own end.
-    """
+    """Live rows of a group that is over, settled: its log may end with its own end."""
     return {
         table.full_name: [row | {"is_live": False} for row in live.get(table.full_name, ())]
         for table in groups.TABLES
@@ -309,9 +307,7 @@ class _Source:
     def _split(
         self, output: GroupOutput, recent: Collection[str] = ()
     ) -> tuple[list[Row], list[Row]]:
-        """Rows that are settled, and those that may change: those with `recent` ids, and rebalances
-        that are open.
-        """
+        """Settled rows, and those that may change: open rebalances, and rows with `recent` ids."""
         new = [row | {"id": self._id(*key)} for key, row in output.rows.items()]
         rows = (self._live | {row["id"]: row for row in new}).values()
         live = {row["id"] for row in rows if row["id"] in recent or _is_open(row)}

@@ -62,9 +62,7 @@ class Visit(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The answer of a visit about a partition: the committed offset, and the end of its log; None
-    if not known.
-    """
+    """A partition in a visit: the committed offset, and the end of its log; None if not known."""
 
     topic: str
     partition: int
@@ -73,9 +71,7 @@ class Commit(NamedTuple):
 
 
 class GroupAnswer(NamedTuple):
-    """The answer of a visit about a group. `read`: when its commits had been read. `commits`: None
-    if not known.
-    """
+    """A group in a visit. `read`: when its commits had been read. `commits`: None if not known."""
 
     read: int
     is_simple: bool | None
@@ -257,16 +253,12 @@ def _last(memory: Memory | None, before: Visit | None) -> tuple[int, int] | None
 
 
 def _is_later(memory: Memory, due: int) -> bool:
-    """Whether a row may begin with a visit, as for the time since the row before. A clock may be
-    set back.
-    """
+    """Whether a row may begin so long after the row before. A clock may be set back."""
     return not 0 <= due - memory.due < A_ROW_EACH
 
 
 def _last_shown(memory: Memory, last: tuple[int, int] | None) -> int:
-    """When the last visit was answered that showed the live row. `last`: the last one that told of
-    the group.
-    """
+    """When the last visit that showed the live row was answered. `last`: the last of the group."""
     if last is None:
         return memory.agreed
     return last[1] if _is_later(memory, last[0]) else memory.agreed
@@ -294,9 +286,7 @@ def _covers_the_same(visit: Visit, before: Visit | None) -> bool:
 def _without(
     memory: Memory, commits: Iterable[Commit], topic_filter: str | None
 ) -> dict[tuple[str, int], _Partition]:
-    """Forget the partitions of which there is no commit any more, and return those that the filter
-    covers.
-    """
+    """Forget partitions without a commit any more, and return those that the filter covers."""
     there = {(each.topic, each.partition) for each in commits}
     gone = {key: kept for key, kept in memory.partitions.items() if key not in there}
     for key in gone:
@@ -400,9 +390,7 @@ def _least(before: int | None, end: int | None, committed: int) -> int | None:
 
 
 def _state(shown: Sequence[_Now], untold: int) -> LagState:
-    """The columns of gold.group_lag that make a state. `untold`: partitions of whose commits
-    nothing is known.
-    """
+    """Columns that make a state. `untold`: partitions of whose commits nothing is known."""
     least = [each.least for each in shown if each.least is not None]
     most = [each.most for each in shown if each.most is not None]
     unknown = len(shown) - len(most) + untold

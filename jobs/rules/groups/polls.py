@@ -177,9 +177,7 @@ def _is_settled(group: Standing, state: str | None) -> bool:
 
 
 def _tell_deleted(row: Row, open_: Open | None, output: GroupOutput) -> None:
-    """A group that is gone. Only one without members can be deleted, so those that were seen last
-    had left before.
-    """
+    """A group that is gone. Only one without members can be deleted, so all of them had left."""
     at, last = (
         Moment(row["valid_to"], row["last_seen_sent_at"], poll=row["superseded_poll"]),
         _standing(row),

@@ -1,3 +1,1 @@
-"""The controllers' own log: its records -> state over time, exact. Pure functions, one cluster at a
-time.
-"""
+"""The controllers' log: records -> state over time, exact. Pure functions, one cluster each."""

@@ -67,9 +67,7 @@ def _by(rows: Mapping[str, Iterable[Row]], table: str, key: Any) -> dict[Any, li
 
 
 def _is_of_one_record(row: Row) -> bool:
-    """Whether it followed the state of the record just before: no record between the two is
-    hidden.
-    """
+    """Whether it followed the state of the record just before: no record between is hidden."""
     offset, before = offset_of(row["first_poll"]), offset_of(row["prev_poll"])
     return row["prev_leader"] is not None and offset is not None and before == offset - 1
 

@@ -84,7 +84,7 @@ def fold(
     `state` is None, polls have told the history so far. `topic_filter`: that of the polls (as in
     bronze: null, or JSON), which holds for what the log tells in their place. `static_configs`:
     what polls told of the brokers' files, which no record tells. Once one of the two is another
-    one, all live rows are needed. `answered`: the last answers beside polls, by kind: they came
+    one, all live rows are needed. `answered`: the last answers by enrichment: they came
     after the poll's own.
     """
     state = replace(state or begun(polled, topic_filter))
@@ -182,9 +182,7 @@ class _Cluster:
             self._tell_all(observation)
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Take a snapshot that knows more than was replayed as one observation of all that there
-        is.
-        """
+        """Take a snapshot that knows more than was replayed as one observation of all there is."""
         state = self._state
         if state.last and snapshot.offset <= state.next_offset:
             return
@@ -223,9 +221,7 @@ class _Cluster:
             state.next_offset, state.truncated_at, state.after = 0, at, state.last.id
 
     def hear(self, read_at: datetime) -> None:
-        """Note that all is known up to the end of what was read then; take over from polls if none
-        came later.
-        """
+        """Note that all is known up to what was read then; take over if no poll came later."""
         state, polled = self._state, self._polled
         if not state.is_whole or state.last is None:
             return
@@ -250,9 +246,7 @@ class _Cluster:
         return observation
 
     def _take_static_configs(self) -> frozenset[Thing]:
-        """Take in what polls have told of the brokers' files, and return the settings that may be
-        others by it.
-        """
+        """Take in what polls told of the brokers' files; returns settings that may differ by it."""
         if self._state.static_configs == self._static_configs:
             return frozenset()
         self._state.static_configs = self._image.static_configs = self._static_configs

@@ -144,9 +144,7 @@ DERIVED: Final[Mapping[Table, frozenset[str]]] = {
     silver.TOPIC_CONFIGS: frozenset({"min_insync_replicas", "unclean_leader_election_enable"}),
     silver.CLUSTER_SNAPSHOTS: frozenset(_LEVELS),
 }
-"""Columns that no one record tells: those of a batch make one value, for nobody is ever shown a
-part of it.
-"""
+"""Columns of no one record: a batch makes one value, for nobody is ever shown a part of it."""
 
 TABLES: Final = (
     *(

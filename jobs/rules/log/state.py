@@ -77,7 +77,5 @@ class State:
 
 
 def observed(after: str, offset: int, at: datetime) -> Poll:
-    """A record, or the state at it, as an accepted poll: no time lies between its question and its
-    answer.
-    """
+    """A record, or the state at it, as a poll with no time between question and answer."""
     return Poll(log_id(after, offset), at, at, 0)

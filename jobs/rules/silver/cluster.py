@@ -49,9 +49,7 @@ Records = Mapping[str, list[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class SilverResult:
-    """The result of a cluster's round: its next state, new and ended rows by table, and the polls
-    accepted.
-    """
+    """The next state of a cluster, new and ended rows by table, and the polls accepted."""
 
     state: State
     rows: dict[str, list[Row]]
@@ -117,7 +115,7 @@ def records_to_read(
     digest that differs all are: what is the same as before then depends on what is accepted.
     """
     state = state or State()
-    accepted = {kind: answered.digest for kind, answered in state.enriched.items()}
+    accepted = {enrichment: answered.digest for enrichment, answered in state.enriched.items()}
     accepted |= {
         TOPIC: last_digest(state, by_log=False),
         BROKERS: last_digest(state, by_log=True),
@@ -133,7 +131,8 @@ def records_to_read(
             by_log = teller.is_log(header["poll_id"])
             told = {BROKERS if by_log else TOPIC: header["digest"]}
             told |= {
-                kind: answer.digest for kind, answer in _answers(header, by_log=by_log).items()
+                enrichment: answer.digest
+                for enrichment, answer in _answers(header, by_log=by_log).items()
             }
             if kind != state.kind and header["is_key_frame"]:
                 differing.add(TOPIC)
@@ -148,9 +147,7 @@ def records_to_read(
 
 
 def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
-    """The answers beside a good poll that tell something, by kind in the order in which they
-    came.
-    """
+    """Answers beside a good poll that tell something, by enrichment, as they came."""
     return {
         row["kind"]: Answered(
             row["poll_id"],
@@ -285,9 +282,7 @@ class _Cluster:
         )
 
     def _is_of_another_kind(self, header: Header) -> bool:
-        """Whether the answer is to be read as of another kind of cluster than the last accepted
-        one.
-        """
+        """Whether the answer is of another kind of cluster than the last accepted one."""
         is_whole = header["is_key_frame"] or self._state.last is None
         return self._kind != self._state.kind and not self._by_log and bool(is_whole)
 
@@ -303,17 +298,15 @@ class _Cluster:
     def _count(self, header: Header) -> None:
         """Remember a poll that is not accepted for the gap that it may be part of."""
         state = self._state
-        kind = outcome(header, state.cluster_id)
-        state.stale_polls += kind == ANSWERED
-        state.refused_polls += kind == REFUSED
-        if kind == FAILED:
+        found = outcome(header, state.cluster_id)
+        state.stale_polls += found == ANSWERED
+        state.refused_polls += found == REFUSED
+        if found == FAILED:
             state.failed_polls += 1
             state.error_kinds = tuple(sorted({*state.error_kinds, str(header["error_kind"])}))
 
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
-        """Make an answer part of history: brokers, levels, topics, then the answers beside it as
-        they came.
-        """
+        """Make an answer history: brokers, levels, topics, then answers beside it as they came."""
         state, last = self._state, self._state.last
         # Of the controllers' log, which told before, the last time may be a later one, by the
         # controllers' clocks.
@@ -332,20 +325,20 @@ class _Cluster:
             told = self._show_topics(header, answer, now, has_news=has_news)
         if is_of_another_kind:
             self._lives.forget(now)
-        for kind, told_beside in _answers(header, by_log=self._by_log).items():
-            earlier = state.enriched.get(kind)
+        for enrichment, told_beside in _answers(header, by_log=self._by_log).items():
+            earlier = state.enriched.get(enrichment)
             # It may have come before this poll's own answer, and too late for the entry of the poll
             # before.
             is_of_before = told_beside.at < header["received_at"]
             answered = told_beside.following(earlier, (last if is_of_before else None) or poll)
             if earlier is None or answered.digest is None or answered.digest != earlier.digest:
                 self._take_answer(
-                    kind,
-                    records.get(kind, ()),
+                    enrichment,
+                    records.get(enrichment, ()),
                     header["topic_filter"],
                     Observation(answered, earlier),
                 )
-            state.enriched = {**state.enriched, kind: answered}
+            state.enriched = {**state.enriched, enrichment: answered}
         if has_news:
             state.sure = poll
         elif header["broker_id"] != state.answered_by:
@@ -359,22 +352,20 @@ class _Cluster:
 
     def _take_answer(
         self,
-        kind: str,
+        enrichment: str,
         rows: Sequence[Mapping[str, Any]],
         topic_filter: str | None,
         now: Observation,
     ) -> None:
-        """Bring one kind up to an answer beside the poll. `rows`: of bronze, all that the answer
-        told.
-        """
-        if kind == CONFIGS:
+        """Bring an enrichment up to its answer. `rows`: of bronze, all of the answer."""
+        if enrichment == CONFIGS:
             self._state.static_configs = {
                 **self._state.static_configs,
                 **enrichments.static_configs(rows),
             }
-        table = silver.ENRICHMENTS[kind]
+        table = silver.ENRICHMENTS[enrichment]
         if source(table, by_log=self._by_log) == POLLS:
-            enrichments.take(kind, rows, topic_filter, now, self._tables[table])
+            enrichments.take(enrichment, rows, topic_filter, now, self._tables[table])
 
     def _show_topics(
         self, header: Header, answer: Answer, now: Observation, *, has_news: bool
@@ -423,9 +414,7 @@ class _Cluster:
         )
 
     def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
-        """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one
-        before.
-        """
+        """Keep a gap where an accepted poll comes more than two intervals after the one before."""
         interval_ms = max(poll.interval_ms, before.interval_ms if before else 0)
         if before is None or poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
             return
@@ -442,8 +431,8 @@ class _Cluster:
             "until_poll": poll.id,
             "gap_end": poll.at,
             "interval_ms": interval_ms,
-            **{f"{kind}_polls": count for kind, count in counts.items()},
+            **{f"{why}_polls": count for why, count in counts.items()},
             "error_kinds": list(state.error_kinds),
-            "reason": next((kind for kind, count in counts.items() if count), "not_polled"),
+            "reason": next((why for why, count in counts.items() if count), "not_polled"),
         }
         self._gaps.append(row)

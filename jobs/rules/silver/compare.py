@@ -234,9 +234,7 @@ def _partitions_told(
 def _is_unsettled(
     missing: Collection[str], headers: pa.Table, said: pa.Table, names: pa.Array
 ) -> Mask:
-    """Whether each topic is missing, or absent from a key frame: what one does not list is
-    absent.
-    """
+    """Whether each topic is missing, or absent from a key frame: not listed there."""
     key_frames = headers.filter(headers["is_key_frame"])
     lists = pc.and_(
         pc.is_in(said["poll_id"], _column(key_frames, "poll_id")), pc.equal(said["chunk"], 0)
@@ -247,9 +245,7 @@ def _is_unsettled(
 
 
 def _is_as_before(said: pa.Table, topics: pa.Table) -> pa.Array:
-    """Whether each row shows its topic whole, under the id and with the number of partitions that
-    it has.
-    """
+    """Whether each row shows its topic whole, with the id and the count of partitions it has."""
     known = topics.take(pc.index_in(said["topic"], _column(topics, "topic")))
     same_id = pc.or_kleene(
         pc.is_null(said["topic_id"]), pc.equal(said["topic_id"], known["topic_id"])
@@ -265,9 +261,7 @@ def _keys(topic: Numbers, partitions: pa.Table) -> pa.Array:
 
 
 def _differ(told: pa.Table, known: pa.Table) -> Mask:
-    """Whether each partition is told otherwise than the known one in the same place (nulls: none is
-    known).
-    """
+    """Whether each partition differs from the known one in its place (nulls: none is known)."""
     differ = _mask(pc.is_null(known["partition"]))
     for name in COMPARED:
         one, other = (_as_bytes(_column(rows, name)) for rows in (told, known))
@@ -294,9 +288,7 @@ def _falls(key: Numbers, at: Numbers, told: pa.Table, known: pa.Table) -> Mask:
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """Lists of numbers as bytes, which Arrow can compare as it cannot lists; other columns as they
-    are.
-    """
+    """Lists of numbers as bytes, which Arrow can compare; other columns as they are."""
     if not pa.types.is_list(column.type):
         return column
     numbers = column.flatten().to_numpy().astype(np.int32)

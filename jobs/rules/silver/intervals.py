@@ -1,6 +1,4 @@
-"""From what polls show to intervals: slowly changing dimension, type 2. A row is one distinct state
-of one thing.
-"""
+"""From polls to intervals: slowly changing dimension, type 2. A row is a state of a thing."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -67,9 +65,7 @@ class Intervals:
         self.open[key] = self.changed[key, amended["first_poll"]] = amended
 
     def end(self, key: Key, reason: str | None, observation: Observation) -> None:
-        """The open state had ended by this poll. `reason`: why the thing ended; None when another
-        state follows.
-        """
+        """The open state had ended by then. `reason`: why the thing ended; None: it lives on."""
         ended = {**self.open.pop(key), **observation.ended, "end_reason": reason}
         ended.pop("is_current", None)
         self.changed[key, ended["first_poll"]] = ended

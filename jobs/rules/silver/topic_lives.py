@@ -33,9 +33,7 @@ _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr",
 GONE, UNAUTHORIZED, NOT_POLLED, RECREATED = "gone", "unauthorized", "not_polled", "recreated"
 
 ENDED_IDS = 8
-"""So many ids of topics that were made again are kept of each name: a broker may be cut off while
-several are made.
-"""
+"""So many replaced ids are kept of each name: a broker may be cut off while several come."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Answer:
-    """Topics as an answer shows them. One that it does not name is as before or, in a key frame,
-    absent.
-    """
+    """Topics as an answer shows them. One not named is as before or, in a key frame, absent."""
 
     is_key_frame: bool = False
     topics: Mapping[str, Said] = field(default_factory=dict)
@@ -141,9 +137,7 @@ def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:
 
 
 def is_guess(told: Mapping[str, Any]) -> bool:
-    """Whether the leader of a partition is a guess: one of Redpanda's, named with error 5 (no
-    leader).
-    """
+    """Whether the leader is a guess: one of Redpanda's, named with error 5 (no leader)."""
     return bool(told["error_code"] == LEADER_NOT_AVAILABLE and told["leader"] >= 0)
 
 
@@ -175,9 +169,7 @@ class TopicLives:
             self._numbers[topic].add(partition)
 
     def has_fallen(self, topic: str, said: Said) -> bool:
-        """Whether an epoch is lower than the last that was told, and no topic id says that this is
-        another topic.
-        """
+        """Whether an epoch fell, and no topic id says that this is another topic."""
         known = self.topics.open.get((topic,))
         if known is None or said.absence or is_another(said.state, known):
             return False
@@ -225,9 +217,7 @@ class TopicLives:
     def take(
         self, answer: Answer, topic_filter: str | None, now: Observation, earlier: Observation
     ) -> None:
-        """Bring the topics up to an accepted answer. `earlier`: the accepted poll since which
-        topics are missing.
-        """
+        """Bring topics up to an accepted answer. `earlier`: since when some are missing."""
         absent = self._absent(answer, topic_filter)
         for topic, reason in absent.items():
             self._state.topic_digests.pop(topic, None)
@@ -285,9 +275,7 @@ class TopicLives:
             self._state.topic_digests[topic] = said.digest
 
     def _meant(self, told: Row) -> tuple[Row, frozenset[str]]:
-        """A partition as history keeps it, of one that an answer tells, and the columns that mean
-        nothing.
-        """
+        """A partition as history keeps it, of one in an answer; columns that mean nothing."""
         nothing = self.nothing | odd_lists(told)
         if is_guess(told):
             told = told | {"leader": None, "leader_epoch": None}
