@@ -38,9 +38,10 @@ def measured(spark: SparkSession, folder: str, commits: int) -> str:
     lake, took, read = Lake(root=folder), [], []
     ensure_tables(spark, lake, [METADATA_POLLS])
     for n in range(commits):
-        row = spark.sql(f"SELECT 's/{n:012}' poll_id, 's' stream, {n}L n, 'c' cluster, 'poll' record, 0 "
-"chunk, "
-                        "current_date() day, 'ok' outcome")  # fmt: skip
+        row = spark.sql(
+            f"SELECT 's/{n:012}' poll_id, 's' stream, {n}L n, 'c' cluster, 'poll' record, 0 chunk, "
+            "current_date() day, 'ok' outcome"
+        )
         start = time.perf_counter()
         row.write.format("delta").mode("append").save(lake.path(METADATA_POLLS))
         took.append(time.perf_counter() - start)

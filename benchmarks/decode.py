@@ -29,7 +29,7 @@ from py4j.java_gateway import JavaGateway
 
 from benchmarks.aims import aim
 from benchmarks.bodies import metadata_response
-from local_cluster.ivy import kafka_jars
+from local_cluster.jars import kafka_jars
 from metadata_source.protocol.metadata import decode_response
 
 if TYPE_CHECKING:
@@ -47,15 +47,17 @@ KAFKA = "4.3.1"
 
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 
-#: Compiled in the JVM by Janino, which Spark brings: timing a call from Python would time py4j as well.
+#: Compiled in the JVM by Janino, which Spark brings: a call from Python would time py4j as well.
 JAVA_TIMER = """
 public class Timer {
     public long[] time(String file, short version, int times) throws java.io.IOException {
-        byte[] body = java.nio.file.Files.readAllBytes(java.nio.file.Paths.get(file, new String[0]));
+        byte[] body = java.nio.file.Files.readAllBytes(
+            java.nio.file.Paths.get(file, new String[0]));
         long[] nanos = new long[times];
         for (int i = 0; i < times; i++) {
             org.apache.kafka.common.protocol.ByteBufferAccessor readable =
-                new org.apache.kafka.common.protocol.ByteBufferAccessor(java.nio.ByteBuffer.wrap(body));
+                new org.apache.kafka.common.protocol.ByteBufferAccessor(
+                    java.nio.ByteBuffer.wrap(body));
             long start = System.nanoTime();
             new org.apache.kafka.common.message.MetadataResponseData(readable, version);
             nanos[i] = System.nanoTime() - start;
@@ -117,11 +119,8 @@ def main() -> None:
 
 HEADER = (
     "ms, best of the runs (how many times ours); runs: of each, or: of ours and Java / of "
-    "kafka-python and aiokafka\n"
-    f"{'topics x partitions':>20} {'shrunk':>6} {'body':>8} {'runs':>6} {'ours':>7} "
-    f"{'kafka-python':>16} "
-    f"{'Java, warm':>15}"
-    f" {'ours v5':>8} {'aiokafka v5':>16}"
+    f"kafka-python and aiokafka\n{'topics x partitions':>20} {'shrunk':>6} {'body':>8} {'runs':>6} "
+    f"{'ours':>7} {'kafka-python':>16} {'Java, warm':>15} {'ours v5':>8} {'aiokafka v5':>16}"
 )
 
 

@@ -47,7 +47,7 @@ from benchmarks.process import in_process
 from local_cluster.certificates import Authority
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from metadata_source.questions import LATEST
 
 if TYPE_CHECKING:

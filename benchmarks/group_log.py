@@ -36,11 +36,11 @@ from benchmarks.aims import aim
 from local_cluster import LocalCluster
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.group.log import GroupLog
-from metadata_source.logs.topic.places import Span
+from metadata_source.logs.topic.positions import Span
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -100,7 +100,8 @@ def main() -> None:
             ratios.append((share, ours / max(plain)))
             figures = "".join(f"{rate:>16,.0f}" for rate in rates)
             print(
-                f"{share:>7.1%}{figures}{ours / max(plain):>9.1f}x{through_spark / max(plain):>7.1f}x",
+                f"{share:>7.1%}{figures}{ours / max(plain):>9.1f}x"
+                f"{through_spark / max(plain):>7.1f}x",
                 flush=True,
             )
         size, aggregates = _bytes_of_commits(cluster, f"log-{SHARES[0]}")
@@ -256,7 +257,7 @@ def _bytes_of_commits(cluster: Cluster, topic: str) -> tuple[int, int]:
 
 def _batches(cluster: Cluster, topic: str) -> Iterator[pa.RecordBatch]:
     with closing(LogWatcher(cluster, topic, TIMEOUT_MS)) as watcher:
-        seen = watcher.look()
+        seen = watcher.ask_extent()
     spans = [
         Span("c", seen.cluster_id, seen.topic_id, partition, 0, end)
         for partition, end in seen.ends.items()

@@ -73,8 +73,8 @@ def main() -> None:
             )
             print(
                 f"{f'{security}, {what}':<57} {min(seconds):>8.2f} {median:>8.2f} "
-                f"{max(seconds):>8.2f} "
-                f"{processor:>10.2f} {sum(each.is_whole for each in times):>5}/{len(times)}",
+                f"{max(seconds):>8.2f} {processor:>10.2f} "
+                f"{sum(each.is_whole for each in times):>5}/{len(times)}",
                 flush=True,
             )
             aims.append(

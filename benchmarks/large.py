@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
-from jobs.histories.poll_rounds import OF_POLLS
+from jobs.histories.poll_plan import OF_POLLS
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from schemas.bronze import METADATA_POLLS
@@ -55,10 +55,8 @@ def write_poll(
     """A key frame of bronze. `listed`: a condition on the brokers' ids."""
     partitions = (
         "transform(sequence(0, 9), p -> named_struct('partition', p, 'error_code', 0, 'leader', "
-        f"{said['leader']}, "
-        f"'leader_epoch', {said['epoch']}, 'replicas', {ALL}, 'isr', {said['isr']}, "
-        "'offline_replicas', "
-        f"{said['offline']}))"
+        f"{said['leader']}, 'leader_epoch', {said['epoch']}, 'replicas', {ALL}, 'isr', "
+        f"{said['isr']}, 'offline_replicas', {said['offline']}))"
     )
     at = f"timestamp '2026-11-01T00:{n:02d}:00Z'"
     key = {
@@ -96,9 +94,10 @@ def write_poll(
         "digest": f"unhex(md5('{n}'))",
         "partition_count": str(topics * 10),
         "topic_count": str(topics),
-        "brokers": f"transform(filter(sequence(0, 29), x -> {listed}), x -> named_struct('broker_id', x, "
-        "'host', "
-        "'h', 'port', 9092, 'rack', 'a'))",
+        "brokers": (
+            f"transform(filter(sequence(0, 29), x -> {listed}), x -> named_struct('broker_id', x, "
+            "'host', 'h', 'port', 9092, 'rack', 'a'))"
+        ),
     }
     frames = [
         spark.range(topics)

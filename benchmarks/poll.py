@@ -51,8 +51,7 @@ def main() -> None:
         ours, others, parts = measured(address, runs=3 if quick else 15)
     print(
         f"a poll end to end, {TOPICS:,} x {PARTITIONS} partitions, ms {'best':>24} {'median':>8} "
-        f"{'runs':>5} "
-        f"{'times ours':>11}"
+        f"{'runs':>5} {'times ours':>11}"
     )
     for times in (ours, *others, *parts):
         ratio = f"{times.median / ours.median:10.2f}x"

@@ -44,10 +44,16 @@ _PLACE: Final = {"cluster_id": "'id-prod'", "cluster": "'prod'"}
 
 QUESTIONS: Final = {
     "a day of rebalances": f"SELECT * FROM gold.rebalances WHERE began_before BETWEEN {_DAY}",
-    "and of one group": f"SELECT * FROM gold.rebalances WHERE began_before BETWEEN {_DAY} AND group_id = 'group-7'",
+    "and of one group": (
+        f"SELECT * FROM gold.rebalances WHERE began_before BETWEEN {_DAY} AND group_id = 'group-7'"
+    ),
     "a day of members": f"SELECT * FROM gold.rebalance_members WHERE began_before BETWEEN {_DAY}",
-    "a day of moves and other events": f"SELECT * FROM gold.group_events WHERE began_before BETWEEN {_DAY}",
-    "what a timeline shows of a day": f"SELECT * FROM gold.incident_timeline WHERE began_before BETWEEN {_DAY}",
+    "a day of moves and other events": (
+        f"SELECT * FROM gold.group_events WHERE began_before BETWEEN {_DAY}"
+    ),
+    "what a timeline shows of a day": (
+        f"SELECT * FROM gold.incident_timeline WHERE began_before BETWEEN {_DAY}"
+    ),
     "how many there are": "SELECT count(*) AS rebalances FROM gold.rebalances",
     "all rebalances": "SELECT * FROM gold.rebalances",
 }
@@ -123,8 +129,7 @@ def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
     _write(spark, lake, groups.REBALANCES_TOLD, rebalances, told)
     had = (
         f"array(named_struct('topic', CAST(NULL AS STRING), 'topic_id', concat('id-', {topic}), "
-        "'partitions', "
-        f"array(0, 1)))"
+        "'partitions', array(0, 1)))"
     )
     members = {
         **{name: told[name] for name in ("group_id", "began_before", "is_live")},

@@ -205,8 +205,17 @@ def _member(number: int, generation: int) -> dict[str, Any]:
 class Life:
     """A lake and its clusters, by a test clock."""
 
-    def __init__(self, spark: SparkSession, folder: Path, *, began_at: datetime, between: timedelta, polls: int,
-        polls_per_round: int, retention: Mapping[str, str]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        *,
+        began_at: datetime,
+        between: timedelta,
+        polls: int,
+        polls_per_round: int,
+        retention: Mapping[str, str],
+    ) -> None:
         clusters = made_up([f"cluster-{n}" for n in range(CLUSTERS)], TOPICS, PARTITIONS, BROKERS)
         self.poller = MadeUpPoller(clusters, between, polls, began_at=began_at)
         self.config: Config = product.configured(

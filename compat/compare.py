@@ -356,9 +356,8 @@ def _sure(exact: int, bounded: int, unknown: int = 0) -> str:
 def _told(row: LeaderChange) -> str:
     return (
         f"{row.topic}-{row.partition} {row.prev_leader} to {row.leader} in epochs "
-        f"{row.prev_leader_epoch} to "
-        f"{row.leader_epoch}, {row.reason}, {row.epoch_semantics} {row.changes_min} to "
-        f"{row.changes_max}"
+        f"{row.prev_leader_epoch} to {row.leader_epoch}, {row.reason}, {row.epoch_semantics} "
+        f"{row.changes_min} to {row.changes_max}"
     )
 
 

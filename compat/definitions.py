@@ -11,7 +11,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
-from local_cluster.ivy import kafka_jars
+from local_cluster.jars import kafka_jars
 from metadata_source.protocol import cluster_specs, group_specs
 from metadata_source.protocol.spec import (
     METADATA_REQUEST,
@@ -53,7 +53,7 @@ METADATA: Final = (METADATA_REQUEST, METADATA_RESPONSE)
 
 def differences(kafka_version: str) -> list[str]:
     """Return how the tables differ from a version's definitions, a line each. Raises
-    LocalClusterError (no jars).
+    JarsError.
     """
     return compare(definitions(kafka_jars(kafka_version)))
 

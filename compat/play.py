@@ -180,7 +180,7 @@ def await_states(cluster: LocalCluster, states: Mapping[Key, State]) -> None:
     partition.
     """
     for node_id, node in cluster.nodes.items():
-        if node.is_broker and cluster.is_running(node_id):
+        if node.is_broker and cluster.state(node_id) != "down":
             _await(partial(_unlike, node.ports[PLAINTEXT], states))
 
 

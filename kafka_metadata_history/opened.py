@@ -169,9 +169,8 @@ _UNREADABLE: Final = re.compile(r"reading the stream registered as '(\w+)' faile
 
 def _not_known(what: str) -> str:
     return (
-        f"{what} is not known to be in DuckDB what it is in Spark; `query --spark` asks Spark, "
-        "and docs/queries.md "
-        "says what is known"
+        f"{what} is not known to be in DuckDB what it is in Spark; `query --spark` asks Spark, and "
+        "docs/queries.md says what is known"
     )
 
 

@@ -12,7 +12,7 @@ def controller_terms(cluster: LocalCluster) -> dict[int, int]:
     logs have it.
     """
     logs = {
-        node_id: cluster.log_file(node_id).read_text(errors="replace")
+        node_id: cluster.files(node_id).log.read_text(errors="replace")
         for node_id, node in cluster.nodes.items()
         if node.is_controller
     }

@@ -14,11 +14,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from kafka_metadata_history.jars.fetch import JARS, fetch_jars
+from kafka_metadata_history.jars.java import java_command
 from local_cluster import member
 from local_cluster.cluster import KAFKA_VERSION
 from local_cluster.errors import LocalClusterError
-from local_cluster.ivy import JARS, fetch_jars, kafka_jars
-from local_cluster.java import java_command
+from local_cluster.jars import kafka_jars
 from local_cluster.process import NodeProcess
 
 STOP_TIMEOUT = 30.0

@@ -44,8 +44,13 @@ class Node:
         return zookeeper.MAIN_CLASS if self.is_zookeeper else "kafka.Kafka"
 
     @property
+    def name(self) -> str:
+        """For messages."""
+        return f"node {self.node_id} ({self.description})"
+
+    @property
     def description(self) -> str:
-        """For messages and `status`."""
+        """Its roles, for messages and `status`."""
         if self.is_zookeeper:
             return "ZooKeeper"
         role = "broker and controller" if self.is_broker and self.is_controller else "broker"
@@ -102,6 +107,29 @@ def plan_roles(
         *(Roles(False, True, None) for _ in range(controllers or 0)),
         *([Roles(False, False, None, is_zookeeper=True)] if with_zookeeper else []),
     ]
+
+
+def with_ports(
+    roles: Sequence[Roles], beside: Sequence[str], ports: Sequence[int]
+) -> dict[int, Node]:
+    """Return the nodes by their ids, each listener on one of these ports (see `port_count`)."""
+    numbers = iter(ports)
+    return {
+        node_id: Node(
+            node_id,
+            each.is_broker,
+            each.is_controller,
+            each.rack,
+            {name: next(numbers) for name in each.listeners(beside)},
+            each.is_zookeeper,
+        )
+        for node_id, each in enumerate(roles, start=1)
+    }
+
+
+def port_count(roles: Sequence[Roles], beside: Sequence[str]) -> int:
+    """Return how many ports these nodes listen on."""
+    return sum(len(each.listeners(beside)) for each in roles)
 
 
 def node_properties(

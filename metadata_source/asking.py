@@ -17,19 +17,18 @@ from metadata_source.outcomes import FAILED, put_off
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metadata_source.addresses import Address
     from metadata_source.brokers import Brokers
     from metadata_source.enrichment import Subject
     from metadata_source.errors import PollError
     from metadata_source.groups import Coordinated
     from metadata_source.options import Cluster
     from metadata_source.questions import Question
-    from metadata_source.transport import Address, Connection
+    from metadata_source.transport import Connection
 
 
 class Visitor:
-    """Asks brokers of one cluster, over connections that it keeps. Threads may ask different
-    brokers at once.
-    """
+    """Asks brokers of one cluster over connections that it keeps. A thread may ask each at once."""
 
     def __init__(self, connections: Connections, brokers: Brokers) -> None:
         self._connections, self._brokers = connections, brokers

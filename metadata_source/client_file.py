@@ -110,9 +110,8 @@ def _option(name: str, value: str, joint: str) -> str | None:
         variable = f"KAFKA_{plain.replace('.', '_').upper()}"
         raise OptionsError(
             f"{name} holds a secret, which may not be in this file: move its value into a file of "
-            "its own, and write "
-            f"{name}{joint}file:/etc/kafka/{plain} (or {name}{joint}env:{variable}, and set that "
-            "variable)"
+            f"its own, and write {name}{joint}file:/etc/kafka/{plain} (or "
+            f"{name}{joint}env:{variable}, and set that variable)"
         )
     return option.name
 
@@ -139,8 +138,7 @@ def _pairs(file: Path, content: bytes) -> tuple[Mapping[str, str], str]:
     if not is_javas and (line := _with_backslash(text.splitlines())):
         raise ValueError(
             f"line {line}: a backslash, which librdkafka keeps and Java does not: give the file a "
-            f"name with {_SUFFIX} "
-            "if it is Java's, or write it as YAML"
+            f"name with {_SUFFIX} if it is Java's, or write it as YAML"
         )
     return {name: value for name, value in parse_properties(text).items() if name}, "="
 

@@ -51,9 +51,8 @@ class Clock:
         if between is not None and between[0] < (now := self._clock()) < between[1]:
             return (
                 "the clock of the machine that polls says "
-                f"{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H:%M:%SZ}, more "
-                "than a day after the newest poll that is kept, and may be wrong: it is believed "
-                "if it is still so in "
+                f"{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H:%M:%SZ}, more than a day after the "
+                "newest poll that is kept, and may be wrong: it is believed if it is still so in "
                 f"{between[1] - now:.0f} s"
             )
         with self._lock:
@@ -64,8 +63,7 @@ class Clock:
                 if now - self._leapt_at < BELIEVED_AFTER_S:
                     return (
                         "the clock of the machine that polls was set ahead by "
-                        f"{apart - self._believed:.0f} s: it is "
-                        "believed if it is still so in "
+                        f"{apart - self._believed:.0f} s: it is believed if it is still so in "
                         f"{BELIEVED_AFTER_S - (now - self._leapt_at):.0f} s"
                     )
             self._believed, self._leapt_at = max(self._believed, apart), None

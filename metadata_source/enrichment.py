@@ -3,13 +3,21 @@ its connection.
 
 | kind | request | permission |
 |---|---|---|
-| `configs`: min.insync.replicas, unclean.leader.election.enable | DescribeConfigs | DESCRIBE_CONFIGS on the topics |
-| `reassignments`: replicas being added and removed | ListPartitionReassignments | DESCRIBE on the cluster |
-| `quorum`: active controller, voters, observers | DescribeQuorum | DESCRIBE on the cluster |
-| `elr`: eligible leader replicas, last known ones (KIP-966) | DescribeTopicPartitions | DESCRIBE on the topics |
-| `fenced`: brokers that are registered and fenced | DescribeCluster v2 | none |
-| `groups`: groups of every type, their members and what each has | see `groups` | DESCRIBE on the groups |
-| `offsets`: what groups have committed, and the ends of these logs | see `offsets` | DESCRIBE on groups and topics |
+| `configs` | DescribeConfigs | DESCRIBE_CONFIGS on the topics |
+| `reassignments` | ListPartitionReassignments | DESCRIBE on the cluster |
+| `quorum` | DescribeQuorum | DESCRIBE on the cluster |
+| `elr` | DescribeTopicPartitions | DESCRIBE on the topics |
+| `fenced` | DescribeCluster v2 | none |
+| `groups` | see `groups` | DESCRIBE on the groups |
+| `offsets` | see `offsets` | DESCRIBE on groups and topics |
+
+- `configs`: min.insync.replicas, unclean.leader.election.enable
+- `reassignments`: replicas being added and removed
+- `quorum`: active controller, voters, observers
+- `elr`: eligible leader replicas, last known ones (KIP-966)
+- `fenced`: brokers that are registered and fenced
+- `groups`: groups of every type, their members and what each has
+- `offsets`: what groups have committed, and the ends of these logs
 
 Nothing here raises: what goes wrong is the outcome of one kind, and so is an answer that lists
 something twice or without a name. What is kept is in an order of its own, since brokers answer in
@@ -30,8 +38,7 @@ import pyarrow.compute as pc
 from metadata_source import groups, offsets, questions
 from metadata_source.columns.polls import OFFSETS
 from metadata_source.errors import PollError, stumbled
-from metadata_source.facts import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
-from metadata_source.groups import Broker
+from metadata_source.kafka_constants import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.members import lack_replica
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
@@ -44,12 +51,14 @@ from metadata_source.questions import (
     UNCLEAN,
     Question,
 )
+from metadata_source.visits import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from metadata_source.groups import Coordinated, Visits
+    from metadata_source.groups import Coordinated
     from metadata_source.protocol.metadata import ClusterMetadata
+    from metadata_source.visits import Visits
 
 _GROUPS_A_ROW: Final = 100
 _OFFSETS_A_ROW: Final = 1_000

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,9 +77,10 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         CONFLUENT: Kind(
             "Confluent",
             {
-                UNDER_REPLICATED: "metadata does not tell observers, which stay out of the ISR, from followers; "
-                "so a "
-                "replica counts as out only once it has been in the ISR"
+                UNDER_REPLICATED: (
+                    "metadata does not tell observers, which stay out of the ISR, from followers; "
+                    "so a replica counts as out only once it has been in the ISR"
+                )
             },
         ),
         REDPANDA: Kind(

@@ -1,11 +1,12 @@
 """Offsets that groups have committed, and the ends of the logs that these are of: asked of
 coordinators, then of leaders.
 
-| step | whom | request |
-|---|---|---|
-| which groups there are | every broker, unless `groups` listed them just before | ListGroups, as in `groups` |
-| what each group has committed | the broker that listed it | OffsetFetch, many groups each (before Kafka 3.0 one) |
-| the ends of these partitions | their leaders, as the poll was answered | ListOffsets, latest, then earliest |
+1. Which groups there are: every broker is asked by ListGroups, as in `groups`, unless `groups`
+   listed them just before.
+2. What each group has committed: the broker that listed it is asked by OffsetFetch, for many groups
+   each (before Kafka 3.0 for one).
+3. The ends of these partitions: their leaders, as the poll was answered, are asked by ListOffsets,
+   for the latest, then for the earliest.
 
 The steps share the time that is left evenly. Share groups have no offsets of this kind. A
 coordinator leaves out commits of topics that the user may not describe.
@@ -34,21 +35,22 @@ from metadata_source import questions
 from metadata_source.columns import TIME
 from metadata_source.columns.polls import OFFSET
 from metadata_source.errors import PollError
-from metadata_source.groups import Time, at_addresses, undone
 from metadata_source.images import covered
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.options.readers import whole_name
 from metadata_source.outcomes import outcome_of
 from metadata_source.questions import EARLIEST, LATEST, check, commits
 from metadata_source.threads import side_by_side
+from metadata_source.visits import Time, at_addresses, undone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from metadata_source.groups import Broker, Coordinated, Visits
+    from metadata_source.groups import Coordinated
     from metadata_source.options import TopicFilter
     from metadata_source.questions import Timed
+    from metadata_source.visits import Broker, Visits
 
 Numbers = npt.NDArray[np.int64]
 

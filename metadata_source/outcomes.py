@@ -54,7 +54,9 @@ def _line(text: str) -> str:
 
 
 TO_DO: Final = {
-    "authentication": "correct the credentials that the configuration names; the next poll reads them again",
+    "authentication": (
+        "correct the credentials that the configuration names; the next poll reads them again"
+    ),
     "authorization": "grant the user DESCRIBE on the topics (docs/permissions.md)",
     "options": "correct the options of this cluster in the configuration",
     "tls": "check kafka.ssl.* of this cluster, and its brokers' certificates",
@@ -62,7 +64,9 @@ TO_DO: Final = {
     "too_many_files": "raise the limit of open files (ulimit -n; LimitNOFILE of a systemd unit)",
     "unsupported_version": "remove metadataVersion from the configuration, or upgrade the brokers",
     "no_cluster_id": "nothing of this cluster is recorded before",
-    "wrong_cluster": "correct kafka.bootstrap.servers; a cluster that was rebuilt needs a new alias",
+    "wrong_cluster": (
+        "correct kafka.bootstrap.servers; a cluster that was rebuilt needs a new alias"
+    ),
 }
 """Why polls fail that no later poll mends -> what a person has to do."""
 

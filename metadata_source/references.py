@@ -44,11 +44,9 @@ def _variable(name: str, variable: str) -> str:
     prefixes = _listed(PREFIXES, DEFAULT_PREFIXES, ",")
     if not any(prefix == "*" or variable.startswith(prefix) for prefix in prefixes):
         raise OptionsError(
-            f"{name}: the environment variable {variable} may not be read, its name does not "
-            "begin with "
-            f"{' or '.join(prefixes)}: rename it, or set {PREFIXES} where the connection is made "
-            "to what names may "
-            "begin with"
+            f"{name}: the environment variable {variable} may not be read, its name does not begin "
+            f"with {' or '.join(prefixes)}: rename it, or set {PREFIXES} where the connection is "
+            "made to what names may begin with"
         )
     secret = os.environ.get(variable)
     if not secret:
@@ -65,9 +63,8 @@ def _file(name: str, path: str) -> str:
         file = Path(path).resolve()
         if not any(file.is_relative_to(Path(folder).resolve()) for folder in folders):
             raise OptionsError(
-                f"{name}: {path} may not be read, it is not in {' or '.join(folders)}: move it, "
-                f"or set {FOLDERS} where "
-                "the connection is made to the folders of secrets"
+                f"{name}: {path} may not be read, it is not in {' or '.join(folders)}: move it, or "
+                f"set {FOLDERS} where the connection is made to the folders of secrets"
             )
         secret = _regular(file).decode("utf-8-sig")
     except (OSError, RuntimeError, UnicodeDecodeError) as error:
@@ -105,8 +102,7 @@ def check_endpoint(name: str, url: str) -> None:
     elif not url.lower().startswith("https:"):
         raise OptionsError(
             f"{name}: {url} would get the client's secret unencrypted: give an https URL, or set "
-            f"{ENDPOINTS} where the "
-            "connection is made to the URLs that may be asked"
+            f"{ENDPOINTS} where the connection is made to the URLs that may be asked"
         )
 
 

@@ -320,7 +320,6 @@ def _region(cluster: Cluster) -> str:
     if not region:
         raise OptionsError(
             "kafka.bootstrap.servers: no host's name has the AWS region that AWS_MSK_IAM needs: "
-            "set AWS_DEFAULT_REGION "
-            "where the connection is made"
+            "set AWS_DEFAULT_REGION where the connection is made"
         )
     return str(region)

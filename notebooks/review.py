@@ -37,7 +37,8 @@ _OF_GROUPS = (*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_S
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 
 CHOICES = f"""
-SELECT cluster, events, greatest(silver_from, gold_from) AS known_from, until AS known_until FROM ({CLUSTERS})
+SELECT cluster, events, greatest(silver_from, gold_from) AS known_from, until AS known_until
+FROM ({CLUSTERS})
 ORDER BY events DESC, cluster
 """  # noqa: S608 - our own
 """As the report orders the clusters: the first one is chosen."""
@@ -222,8 +223,7 @@ def _chosen(clusters: pd.DataFrame, cluster: str | None) -> Any:
 def _say(clusters: pd.DataFrame, chosen: Any, since: pd.Timestamp, until: pd.Timestamp) -> None:
     print(
         f"Cluster {chosen.cluster}: {chosen.events} events; history from {_z(chosen.known_from)} "
-        "to "
-        f"{_z(chosen.known_until)}."
+        f"to {_z(chosen.known_until)}."
     )
     others = clusters[clusters["cluster"] != chosen.cluster]
     if len(others):

@@ -11,9 +11,8 @@ REBALANCE_COST = Table(
     name="rebalance_cost",
     comment=(
         "The cost of each rebalance that the coordinators' log tells, by partition: for how long "
-        "nobody committed, how "
-        "far the group fell behind, how much may have been done twice. Share groups have none: "
-        "they commit no offsets."
+        "nobody committed, how far the group fell behind, how much may have been done twice. Share "
+        "groups have none: they commit no offsets."
     ),
     columns=(
         Column("rebalance_id", "string", "The rebalance, gold.rebalances.id.", nullable=False),
@@ -32,12 +31,10 @@ REBALANCE_COST = Table(
             "commit_gap_ms",
             "bigint",
             "The longest time, ms, between two successive commits of the partition that the "
-            "rebalance lies in, or "
-            "overlaps: from the last one before to the first one after, in the order of the log. "
-            "While a group that "
-            "had members has none, nobody but an administrator commits: such commits are left "
-            "out. While is_live, the "
-            "longest so far. Null where one of the two is not known.",
+            "rebalance lies in, or overlaps: from the last one before to the first one after, in "
+            "the order of the log. While a group that had members has none, nobody but an "
+            "administrator commits: such commits are left out. While is_live, the longest so far. "
+            "Null where one of the two is not known.",
         ),
         Column(
             "last_commit_at", "timestamp", "Where commit_gap_ms begins: the coordinator's clock."
@@ -49,19 +46,15 @@ REBALANCE_COST = Table(
             "cadence_ms",
             "bigint",
             "The usual time between commits: the longest between two of the partition in the ten "
-            "minutes before the "
-            "rebalance, other rebalances left out. If nobody committed since the rebalance "
-            "before, that of "
-            "the rebalance before. Null with fewer than two.",
+            "minutes before the rebalance, other rebalances left out. If nobody committed since "
+            "the rebalance before, that of the rebalance before. Null with fewer than two.",
         ),
         Column(
             "pause_ms_min",
             "bigint",
-            "Nobody consumed for at least this, ms: what two cadences leave of commit_gap_ms, "
-            "from when on a record "
-            "was known to be there. If nobody asked for the ends of logs, a later commit is taken "
-            "to say that one was "
-            "there. Null where pause_unknown says why.",
+            "Nobody consumed for at least this, ms: what two cadences leave of commit_gap_ms, from "
+            "when on a record was known to be there. If nobody asked for the ends of logs, a later "
+            "commit is taken to say that one was there. Null where pause_unknown says why.",
         ),
         Column(
             "pause_ms_max",
@@ -72,11 +65,9 @@ REBALANCE_COST = Table(
             "pause_unknown",
             "string",
             "Why pause_ms_min is null: no_commit_before (in the ten minutes before) | "
-            "no_commit_after (not yet, or not "
-            "before the next rebalance) | removed | records_lost (as close_reason) | no_cadence | "
-            "nothing_to_consume "
-            "(the log had no record beyond last_committed) | no_progress (first_committed is no "
-            "later offset than "
+            "no_commit_after (not yet, or not before the next rebalance) | removed | records_lost "
+            "(as close_reason) | no_cadence | nothing_to_consume (the log had no record beyond "
+            "last_committed) | no_progress (first_committed is no later offset than "
             "last_committed, or than the one that was set since, and nobody asked for the log's "
             "end). Else null.",
         ),
@@ -84,19 +75,16 @@ REBALANCE_COST = Table(
             "reprocessed_min",
             "bigint",
             "At least so many offsets were consumed again, or given back by who set them: by so "
-            "much the committed "
-            "offset fell. Offsets that were set while the group was empty count for the rebalance "
-            "that ends that. "
-            "Null without a commit before.",
+            "much the committed offset fell. Offsets that were set while the group was empty count "
+            "for the rebalance that ends that. Null without a commit before.",
         ),
         Column(
             "reprocessed_max",
             "bigint",
-            "At most, by who had the partition next, unless somebody set offsets back further: "
-            "the end of the log, "
-            "first asked for after the rebalance, less committed_before. Null where lag_before "
-            "is, or the end was not "
-            "asked for. If a member hung, it may do more that it had fetched when it awakes.",
+            "At most, by who had the partition next, unless somebody set offsets back further: the "
+            "end of the log, first asked for after the rebalance, less committed_before. Null "
+            "where lag_before is, or the end was not asked for. If a member hung, it may do more "
+            "that it had fetched when it awakes.",
         ),
         Column(
             "lost_unread",
@@ -138,19 +126,17 @@ REBALANCE_COST = Table(
         Column(
             "awaits_after",
             "struct<committed: bigint, at: timestamp, there_before: timestamp, set_to: bigint>",
-            "The last commit of a member before the rebalance was over, until another one "
-            "follows; by when a record "
-            "was there that it did not have; and the offset that was set since, while the group "
-            "was empty. Else null.",
+            "The last commit of a member before the rebalance was over, until another one follows; "
+            "by when a record was there that it did not have; and the offset that was set since, "
+            "while the group was empty. Else null.",
         ),
         Column(
             "close_reason",
             "string",
             "Why nothing more is said: recovered (the partition was committed again, and its lag "
-            "is back where that is "
-            "known) | next_rebalance | removed (the committed offset was: it expired, or it, the "
-            "group or the topic "
-            "was deleted) | records_lost (some of the log could not be read). Null while is_live.",
+            "is back where that is known) | next_rebalance | removed (the committed offset was: it "
+            "expired, or it, the group or the topic was deleted) | records_lost (some of the log "
+            "could not be read). Null while is_live.",
         ),
         UPDATED_AT,
         Column(
@@ -164,11 +150,17 @@ REBALANCE_COST = Table(
     ),
     key=("rebalance_id", "topic", "partition"),
     constraints={
-        "close_known": "close_reason IS NULL OR close_reason IN ('recovered', 'next_rebalance', 'removed', "
-        "'records_lost')",
-        "pause_in_order": "pause_ms_min IS NULL OR (pause_ms_min >= 0 AND pause_ms_min <= pause_ms_max)",
-        "reprocessed_in_order": "reprocessed_max IS NULL OR (reprocessed_min >= 0 AND reprocessed_min <= "
-        "reprocessed_max)",
+        "close_known": (
+            "close_reason IS NULL OR close_reason IN ('recovered', 'next_rebalance', 'removed', "
+            "'records_lost')"
+        ),
+        "pause_in_order": (
+            "pause_ms_min IS NULL OR (pause_ms_min >= 0 AND pause_ms_min <= pause_ms_max)"
+        ),
+        "reprocessed_in_order": (
+            "reprocessed_max IS NULL OR (reprocessed_min >= 0 "
+            "AND reprocessed_min <= reprocessed_max)"
+        ),
         "lag_in_order": (
             "lag_back_after IS NULL OR lag_back_before IS NULL OR lag_back_after <= lag_back_before"
         ),
@@ -185,8 +177,7 @@ BURROW_OF_GROUP = ("OK", "WARNING", "ERROR")
 
 _LAG_OF_PARTITION = (
     "struct<topic: string, partition: int, committed_offset: bigint, lag_min: bigint, lag_max: "
-    "bigint, "
-    "is_without_progress: boolean, burrow_status: string, committed_after: timestamp, "
+    "bigint, is_without_progress: boolean, burrow_status: string, committed_after: timestamp, "
     "committed_before: timestamp>"
 )
 
@@ -195,8 +186,7 @@ GROUP_LAG = Table(
     name="group_lag",
     comment=(
         "How far each group was behind, as the enrichment `offsets` of polls told it: a row when "
-        "that changed, at most "
-        "one a minute. A group that could not be asked is as it was."
+        "that changed, at most one a minute. A group that could not be asked is as it was."
     ),
     columns=(
         *CLUSTER_COLUMNS,
@@ -225,8 +215,7 @@ GROUP_LAG = Table(
             "end_reason",
             "string",
             "gone (the group is listed no more) | not_polled (groupsPattern no longer covers it); "
-            "null if another row "
-            "follows, and while the row holds.",
+            "null if another row follows, and while the row holds.",
         ),
         Column(
             "is_simple",
@@ -240,17 +229,14 @@ GROUP_LAG = Table(
             "committed_sum",
             "bigint",
             "All its committed offsets together: between two rows with the same partitions it "
-            "rises by what the group "
-            "was done with. Null without any.",
+            "rises by what the group was done with. Null without any.",
         ),
         Column(
             "lag_min",
             "bigint",
             "Records that it was behind when the commits were read, all partitions together: at "
-            "least. Those of the "
-            "poll before that the commits do not cover. A partition whose lag is negative counts "
-            "as 0. Null where no "
-            "partition has an end of its log from before.",
+            "least. Those of the poll before that the commits do not cover. A partition whose lag "
+            "is negative counts as 0. Null where no partition has an end of its log from before.",
         ),
         Column(
             "lag_max",
@@ -264,8 +250,7 @@ GROUP_LAG = Table(
             "largest_lag_min",
             "bigint",
             "The largest lag of a partition: at least; null as lag_min. Negative if the commit of "
-            "each is beyond the "
-            "end of its log.",
+            "each is beyond the end of its log.",
         ),
         Column(
             "largest_lag_max",
@@ -282,8 +267,8 @@ GROUP_LAG = Table(
             "partitions_beyond",
             "int",
             "Partitions with a commit beyond the end of their log: a negative lag, as "
-            "kafka-consumer-groups shows it. "
-            "The log was cut off, the topic made again, or the offset set so.",
+            "kafka-consumer-groups shows it. The log was cut off, the topic made again, or the "
+            "offset set so.",
             nullable=False,
         ),
         Column(
@@ -308,8 +293,7 @@ GROUP_LAG = Table(
             "oldest_commit_after",
             "timestamp",
             "The oldest of its commits was made after this; null where it was there when polls "
-            "first asked. Polls do "
-            "not see a commit of the offset that is committed already.",
+            "first asked. Polls do not see a commit of the offset that is committed already.",
         ),
         Column(
             "oldest_commit_before", "timestamp", "The oldest of its commits had been made by this."
@@ -318,8 +302,8 @@ GROUP_LAG = Table(
             "burrow_status",
             "string",
             "By the rules of Burrow, over the last ten polls that told of the group: OK | WARNING "
-            "(a partition is) | "
-            "ERROR (a partition is STOP, STALL or REWIND). Null while no partition has a status.",
+            "(a partition is) | ERROR (a partition is STOP, STALL or REWIND). Null while no "
+            "partition has a status.",
         ),
         Column(
             "partitions_not_well",
@@ -331,16 +315,12 @@ GROUP_LAG = Table(
             "not_well",
             f"array<{_LAG_OF_PARTITION}>",
             "These partitions, at most 100, those with the largest lag first. committed_after and "
-            "committed_before: "
-            "when the commit was made, as of the oldest one. lag_min and lag_max are negative "
-            "where the commit is "
-            "beyond the end of the log. burrow_status: OK | WARNING (it gets on, and falls "
-            "behind) | STOP (no other "
-            "offset was committed for longer than commits were seen before, and the log went on) "
-            "| STALL (none in all "
-            "ten polls) | REWIND (the committed offset fell, and did not come back to where it "
-            "was); null with fewer "
-            "than ten polls.",
+            "committed_before: when the commit was made, as of the oldest one. lag_min and lag_max "
+            "are negative where the commit is beyond the end of the log. burrow_status: OK | "
+            "WARNING (it gets on, and falls behind) | STOP (no other offset was committed for "
+            "longer than commits were seen before, and the log went on) | STALL (none in all ten "
+            "polls) | REWIND (the committed offset fell, and did not come back to where it was); "
+            "null with fewer than ten polls.",
             nullable=False,
         ),
         UPDATED_AT,
@@ -361,7 +341,9 @@ GROUP_LAG = Table(
             "largest_lag_min IS NULL OR largest_lag_max IS NULL OR largest_lag_min <= "
             "largest_lag_max"
         ),
-        "burrow_known": f"burrow_status IS NULL OR burrow_status IN ({', '.join(map(repr, BURROW_OF_GROUP))})",
+        "burrow_known": (
+            f"burrow_status IS NULL OR burrow_status IN ({', '.join(map(repr, BURROW_OF_GROUP))})"
+        ),
     },
     partition_by=("is_live", PART),
     live="is_live",
@@ -374,8 +356,7 @@ REMOVED_COMMITS_TOLD = Table(
     name="removed_commits_told",
     comment=(
         "Committed offsets that were removed, as polls tell it; gold.removed_commits has what the "
-        "coordinators' log "
-        "says, too."
+        "coordinators' log says, too."
     ),
     columns=(
         *CLUSTER_COLUMNS,

@@ -83,8 +83,7 @@ ISR_CHANGES = Table(
             "change",
             "string",
             "left | initially_out (a replica that was out of the ISR when the partition was first "
-            "seen) | rejoined | "
-            "joined (a replica that a reassignment had added).",
+            "seen) | rejoined | joined (a replica that a reassignment had added).",
             nullable=False,
         ),
         Column("leader", "int", "Leader afterwards; -1 none."),
@@ -98,19 +97,16 @@ ISR_CHANGES = Table(
             "cause",
             "string",
             "Inferred, of brokers that left: broker_down | log_dir_failed (a log directory: the "
-            "broker stayed listed "
-            "while its replica was offline) | reassignment | leader_stalled | lagging. Null until "
-            "cause_due_at.",
+            "broker stayed listed while its replica was offline) | reassignment | leader_stalled | "
+            "lagging. Null until cause_due_at.",
         ),
         Column(
             "signs",
             "array<string>",
             "State of the broker in the polls until cause_due_at, from which the cause follows: "
-            "gone (not listed) | "
-            "offline | "
-            "failed (it lost a leadership as only a failed broker does) | back (in the ISR) | "
-            "together (others left "
-            "ISRs of the same leader at the same moment). Null of those that came.",
+            "gone (not listed) | offline | failed (it lost a leadership as only a failed broker "
+            "does) | back (in the ISR) | together (others left ISRs of the same leader at the same "
+            "moment). Null of those that came.",
         ),
         Column(
             "cause_due_at", "timestamp", "End of the look-ahead after which the cause is decided."
@@ -119,16 +115,14 @@ ISR_CHANGES = Table(
             "is_flapping",
             "boolean",
             "Of those that left: it left this ISR thresholds.flaps times or more within "
-            "thresholds.flapWindow, "
-            "this time included.",
+            "thresholds.flapWindow, this time included.",
         ),
         *_ends("it was back, was no replica any more, or the partition was gone"),
         Column(
             "end_reason",
             "string",
-            "rejoined | removed (no replica any more) | unknown (its ISR means nothing any more) "
-            "| or as the partition "
-            "ended; null while it is out.",
+            "rejoined | removed (no replica any more) | unknown (its ISR means nothing any more) | "
+            "or as the partition ended; null while it is out.",
         ),
         UPDATED_AT,
         _is_live(
@@ -155,8 +149,7 @@ ISR_EPISODES = Table(
     name="isr_episodes",
     comment=(
         "One row for each stretch of a partition at a level. Levels do not exclude each other: "
-        "what is under min "
-        "ISR is under-replicated too."
+        "what is under min ISR is under-replicated too."
     ),
     columns=(
         ID,
@@ -168,8 +161,7 @@ ISR_EPISODES = Table(
             "level",
             "string",
             "under_replicated | at_min_isr (size of the ISR = effective min ISR, as always if "
-            "there "
-            "are no more replicas) | under_min_isr (has a leader) | offline (no leader).",
+            "there are no more replicas) | under_min_isr (has a leader) | offline (no leader).",
             nullable=False,
         ),
         *POLL,
@@ -179,9 +171,7 @@ ISR_EPISODES = Table(
             "end_reason",
             "string",
             "Null: it recovered. unknown: its min ISR is not known, or its ISR means nothing, any "
-            "more. Else as the "
-            "partition ended: "
-            "recreated | unauthorized | gone | not_polled.",
+            "more. Else as the partition ended: recreated | unauthorized | gone | not_polled.",
         ),
         Column(
             "brokers_out",
@@ -218,9 +208,8 @@ BROKER_INCIDENTS = Table(
     schema="gold",
     name="broker_incidents",
     comment=(
-        "One row for each stretch in which some ISR lacked a broker (reassignments left out); "
-        "gaps under 60 s "
-        "are part of it."
+        "One row for each stretch in which some ISR lacked a broker (reassignments left out); gaps "
+        "under 60 s are part of it."
     ),
     columns=(
         ID,
@@ -255,9 +244,8 @@ BROKER_INCIDENTS = Table(
         Column(
             "worst_level",
             "string",
-            "The worst level that a partition reached while it lacked the broker: "
-            "under_replicated | at_min_isr | "
-            "under_min_isr | offline.",
+            "The worst level that a partition reached while it lacked the broker: under_replicated "
+            "| at_min_isr | under_min_isr | offline.",
             nullable=False,
         ),
         UPDATED_AT,
@@ -278,9 +266,8 @@ STALE_BROKERS = Table(
     name="stale_brokers",
     comment=(
         "One row for each stretch in which a broker answered clients from an old image of the "
-        "cluster, as one does "
-        "that is cut off from the controllers. Found when polls ask it; a broker that nobody "
-        "asked may be stale unseen."
+        "cluster, as one does that is cut off from the controllers. Found when polls ask it; a "
+        "broker that nobody asked may be stale unseen."
     ),
     columns=(
         ID,
@@ -374,40 +361,33 @@ LEADER_CHANGES = Table(
             "epoch_semantics",
             "string",
             "How sure the counts of changes are: exact (but for a reassignment that began and "
-            "ended, or was cancelled, "
-            "between the two polls: that adds one) | upper_bound | unreliable.",
+            "ended, or was cancelled, between the two polls: that adds one) | upper_bound | "
+            "unreliable.",
             nullable=False,
         ),
         Column(
             "reason",
             "string",
-            "Inferred, but where the controllers' log tells, which says so: preferred | failover "
-            "| reassignment | "
-            "recovery (from none) | offline (to none) | isr_shrink (the same leader, but "
-            "brokers left the ISR: that raises epochs while metadata.version is below 3.6-IV0 or "
-            "not known, and in a "
-            "migration from ZooKeeper) | unknown. offline, recovery or unknown alone where the "
-            "ISR means nothing.",
+            "Inferred, but where the controllers' log tells, which says so: preferred | failover | "
+            "reassignment | recovery (from none) | offline (to none) | isr_shrink (the same "
+            "leader, but brokers left the ISR: that raises epochs while metadata.version is below "
+            "3.6-IV0 or not known, and in a migration from ZooKeeper) | unknown. offline, recovery "
+            "or unknown alone where the ISR means nothing.",
             nullable=False,
         ),
         Column(
             "unclean",
             "string",
             "no | suspected | proven; null where it cannot be told: where the ISR means nothing, "
-            "and with ELR where "
-            "the enrichment elr did not tell the eligible leaders of the state before, or told "
-            "one that was down: if "
-            "it was killed, it is eligible no more.",
+            "and with ELR where the enrichment elr did not tell the eligible leaders of the state "
+            "before, or told one that was down: if it was killed, it is eligible no more.",
         ),
         Column(
             "is_last_known_leader",
             "boolean",
             "The new leader is the last one that was known, kept with the ELR, elected unclean "
-            "whatever the "
-            "configuration says "
-            "(inferred); null where the enrichment elr did not tell it of the state before, and "
-            "where an eligible "
-            "leader that was down is back.",
+            "whatever the configuration says (inferred); null where the enrichment elr did not "
+            "tell it of the state before, and where an eligible leader that was down is back.",
         ),
         Column("leaderless_ms_min", "bigint", "Without a leader before this change: at least, ms."),
         Column("leaderless_ms_max", "bigint", "At most, ms; null where it is not known."),
@@ -431,9 +411,8 @@ LEADER_BALANCE = Table(
     schema="gold",
     name="leader_balance",
     comment=(
-        "Partitions that each broker leads, over time: a row only when it changes. Topics that "
-        "the filter leaves out "
-        "are not counted."
+        "Partitions that each broker leads, over time: a row only when it changes. Topics that the "
+        "filter leaves out are not counted."
     ),
     columns=(
         *CLUSTER_COLUMNS,
@@ -519,7 +498,8 @@ _CONFIGS = """(
     -- Of all brokers the name is empty.
     IF(resource_type = 4, try_cast(resource_name AS INT), NULL) AS broker_id,
     concat(CASE WHEN resource_type = 4 AND resource_name = '' THEN 'all brokers: '
-      WHEN resource_type = 16 THEN concat('client metrics ', resource_name, ': ') ELSE '' END, name) AS setting
+      WHEN resource_type = 16 THEN concat('client metrics ', resource_name, ': ') ELSE '' END,
+      name) AS setting
   FROM {silver.configs}
 )"""
 
@@ -527,26 +507,28 @@ _TIMELINE = (
     # The first one, without which there is no view, is of a gold table: where it is, there is a
     # schema for the view.
     """
-SELECT concat('isr_', change) AS what, cluster_id, cluster, topic, partition, CAST(NULL AS STRING) AS group_id,
-  broker_id, concat('{', array_join(prev_isr, ','), '}') AS before,
+SELECT concat('isr_', change) AS what, cluster_id, cluster, topic, partition,
+  CAST(NULL AS STRING) AS group_id, broker_id,
+  concat('{', array_join(prev_isr, ','), '}') AS before,
   concat('{', array_join(isr, ','), '}') AS after, cause AS inferred,
   began_after, began_before
 FROM {gold.isr_changes}""",
     """
-SELECT 'broker_listed', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, concat(host, ':', port), NULL,
-  prev_sent_at, valid_from
+SELECT 'broker_listed', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL,
+  concat(host, ':', port), NULL, prev_sent_at, valid_from
 FROM {silver.broker_snapshots} WHERE prev_host IS NULL""",
     """
-SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, NULL, broker_id, concat(host, ':', port), NULL, NULL,
-  last_seen_sent_at, valid_to
+SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, NULL, broker_id, concat(host, ':', port),
+  NULL, NULL, last_seen_sent_at, valid_to
 FROM {silver.broker_snapshots} WHERE end_reason IS NOT NULL""",
     """
 SELECT 'broker_stale', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL,
-  concat(partitions_behind, ' partitions, ', epochs_behind, ' leader epochs behind'), NULL, began_after, began_before
+  concat(partitions_behind, ' partitions, ', epochs_behind, ' leader epochs behind'), NULL,
+  began_after, began_before
 FROM {gold.stale_brokers}""",
     """
-SELECT 'broker_stale_no_more', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, end_reason, NULL,
-  ended_after, ended_before
+SELECT 'broker_stale_no_more', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, end_reason,
+  NULL, ended_after, ended_before
 FROM {gold.stale_brokers} WHERE ended_before IS NOT NULL""",
     """
 SELECT 'broker_registered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
@@ -554,27 +536,31 @@ SELECT 'broker_registered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
   concat_ws(', ', concat('broker epoch ', broker_epoch), IF(is_fenced, 'fenced', NULL),
     IF(in_controlled_shutdown, 'in controlled shutdown', NULL)),
   NULL, prev_sent_at, valid_from
-FROM {silver.broker_registrations} WHERE prev_broker_epoch IS NULL OR prev_broker_epoch <> broker_epoch""",
+FROM {silver.broker_registrations}
+WHERE prev_broker_epoch IS NULL OR prev_broker_epoch <> broker_epoch""",
     """
-SELECT IF(is_fenced, 'broker_fenced', 'broker_unfenced'), cluster_id, cluster, NULL, NULL, NULL, broker_id,
-  IF(prev_in_controlled_shutdown, 'in controlled shutdown', NULL), NULL, NULL, prev_sent_at, valid_from
+SELECT IF(is_fenced, 'broker_fenced', 'broker_unfenced'), cluster_id, cluster, NULL, NULL, NULL,
+  broker_id, IF(prev_in_controlled_shutdown, 'in controlled shutdown', NULL), NULL, NULL,
+  prev_sent_at, valid_from
 FROM {silver.broker_registrations} WHERE prev_is_fenced <> is_fenced""",
     """
-SELECT 'broker_controlled_shutdown', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, NULL, NULL,
-  prev_sent_at, valid_from
-FROM {silver.broker_registrations} WHERE in_controlled_shutdown AND NOT prev_in_controlled_shutdown""",
+SELECT 'broker_controlled_shutdown', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, NULL,
+  NULL, prev_sent_at, valid_from
+FROM {silver.broker_registrations}
+WHERE in_controlled_shutdown AND NOT prev_in_controlled_shutdown""",
     """
 SELECT 'broker_unregistered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
   concat('broker epoch ', broker_epoch), NULL, NULL, last_seen_sent_at, valid_to
 FROM {silver.broker_registrations} WHERE end_reason IS NOT NULL""",
     """
 SELECT 'controller_elected', cluster_id, cluster, NULL, NULL, NULL, NULL,
-  concat(prev_controller_id, ', epoch ', prev_controller_epoch), concat(controller_id, ', epoch ', controller_epoch),
-  NULL, began_after, began_before
+  concat(prev_controller_id, ', epoch ', prev_controller_epoch),
+  concat(controller_id, ', epoch ', controller_epoch), NULL, began_after, began_before
 FROM {gold.controller_changes}""",
     f"""
-SELECT IF(prev_value IS NULL, 'config_set', 'config_changed'), {_OF_CONFIG}, concat(setting, '=', prev_value),
-  coalesce(concat(setting, '=', value), setting), NULL, prev_sent_at, valid_from
+SELECT IF(prev_value IS NULL, 'config_set', 'config_changed'), {_OF_CONFIG},
+  concat(setting, '=', prev_value), coalesce(concat(setting, '=', value), setting), NULL,
+  prev_sent_at, valid_from
 FROM {_CONFIGS}""",  # noqa: S608 - names of our own
     f"""
 SELECT 'config_removed', {_OF_CONFIG}, coalesce(concat(setting, '=', value), setting), NULL, NULL,
@@ -589,19 +575,20 @@ SELECT 'feature_level_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
   concat(name, '=', level), NULL, NULL, last_seen_sent_at, valid_to
 FROM {silver.features} WHERE end_reason IS NOT NULL""",
     """
-SELECT 'leader_changed', cluster_id, cluster, topic, partition, NULL, leader, CAST(prev_leader AS STRING),
-  CAST(leader AS STRING),
-  concat_ws(', ', reason, CASE WHEN unclean <> 'no' THEN concat('unclean ', unclean) END), began_after, began_before
+SELECT 'leader_changed', cluster_id, cluster, topic, partition, NULL, leader,
+  CAST(prev_leader AS STRING), CAST(leader AS STRING),
+  concat_ws(', ', reason, CASE WHEN unclean <> 'no' THEN concat('unclean ', unclean) END),
+  began_after, began_before
 FROM {gold.leader_changes} WHERE leader <> prev_leader""",
     """
 SELECT 'reassignment_began', cluster_id, cluster, topic, partition, NULL, NULL, NULL,
-  concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'), NULL,
-  prev_sent_at, valid_from
+  concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'),
+  NULL, prev_sent_at, valid_from
 FROM {silver.reassignments} WHERE prev_adding_replicas IS NULL""",
     """
 SELECT 'reassignment_ended', cluster_id, cluster, topic, partition, NULL, NULL,
-  concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'), NULL, NULL,
-  last_seen_sent_at, valid_to
+  concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'),
+  NULL, NULL, last_seen_sent_at, valid_to
 FROM {silver.reassignments} WHERE end_reason IS NOT NULL""",
     """
 SELECT 'topic_appeared', cluster_id, cluster, topic, NULL, NULL, NULL, NULL, topic_id, NULL,
@@ -625,8 +612,9 @@ SELECT 'rebalance_ended', cluster_id, cluster, NULL, NULL, group_id, coordinator
   array_join(reasons, ', '), ended_after, ended_before
 FROM {gold.rebalances} WHERE ended_before IS NOT NULL""",
     """
-SELECT 'coordinator_moved', cluster_id, cluster, '__consumer_offsets', log_partition, group_id, broker_id,
-  CAST(prev_broker_id AS STRING), CAST(broker_id AS STRING), NULL, began_after, began_before
+SELECT 'coordinator_moved', cluster_id, cluster, '__consumer_offsets', log_partition, group_id,
+  broker_id, CAST(prev_broker_id AS STRING), CAST(broker_id AS STRING), NULL, began_after,
+  began_before
 FROM {gold.group_events} WHERE event = 'coordinator_moved'""",
     """
 SELECT concat('group_', event), cluster_id, cluster, NULL, NULL, group_id, NULL,
@@ -635,29 +623,29 @@ SELECT concat('group_', event), cluster_id, cluster, NULL, NULL, group_id, NULL,
 FROM {gold.group_events} WHERE event <> 'coordinator_moved'""",
     """
 SELECT kind, cluster_id, cluster, NULL, NULL, group_id, NULL, NULL,
-  concat_ws(', ', concat(rebalances, ' rebalances'), client_id, client_host), NULL, NULL, began_before
+  concat_ws(', ', concat(rebalances, ' rebalances'), client_id, client_host), NULL, NULL,
+  began_before
 FROM {gold.rebalance_storms}""",
 )
 
 INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
-    comment="Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, "
-    "coordinators and "
-    "groups: what happened, in one order. Each began between began_after and began_before; what "
-    "is inferred has a "
-    "column of its own.",
+    comment=(
+        "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, "
+        "coordinators and groups: what happened, in one order. Each began between began_after and "
+        "began_before; what is inferred has a column of its own."
+    ),
     parts=_TIMELINE,
     meanings=(
         (
             "what",
             (
                 "Kind of event: isr_left, leader_changed, broker_gone, rebalance_began, "
-                "coordinator_moved, ... The "
-                "controllers' log alone tells broker_registered, broker_fenced, broker_unfenced, "
-                "broker_controlled_shutdown, broker_unregistered, controller_elected, config_set, "
-                "config_changed, "
-                "config_removed, feature_level_changed."
+                "coordinator_moved, ... The controllers' log alone tells broker_registered, "
+                "broker_fenced, broker_unfenced, broker_controlled_shutdown, broker_unregistered, "
+                "controller_elected, config_set, config_changed, config_removed, "
+                "feature_level_changed."
             ),
         ),
         (
@@ -673,16 +661,15 @@ INCIDENT_TIMELINE = View(
             "broker_id",
             (
                 "The broker, the leader afterwards, or the coordinator; null of topics, "
-                "reassignments, controllers and "
-                "features."
+                "reassignments, controllers and features."
             ),
         ),
         (
             "before",
             (
                 "State before, as text: the ISR, the leader, the address, name and value of a "
-                "configuration, ...; null "
-                "where there was none. A configuration's value that is not kept is left out."
+                "configuration, ...; null where there was none. A configuration's value that is "
+                "not kept is left out."
             ),
         ),
         ("after", "State afterwards, as text; null where there is none."),
@@ -690,8 +677,7 @@ INCIDENT_TIMELINE = View(
             "inferred",
             (
                 "Cause, reason or end that is inferred; null where nothing is. Of a leader's "
-                "change that "
-                "the controllers' log tells, the reason follows from the record."
+                "change that the controllers' log tells, the reason follows from the record."
             ),
         ),
         ("began_after", "It began after this; null where nothing is known from before."),

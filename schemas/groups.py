@@ -38,8 +38,7 @@ _SOURCE = Column(
     "source",
     "string",
     "log (what the coordinator wrote: exact) | polls (what changed between two descriptions: "
-    "bounded, and several in "
-    "a row are one).",
+    "bounded, and several in a row are one).",
     nullable=False,
 )
 
@@ -85,8 +84,7 @@ REBALANCES_TOLD = Table(
             "skipped_generations",
             "int",
             "Generations or epochs between the two that never completed (of polls: that no poll "
-            "showed completed); "
-            "null where that is not known.",
+            "showed completed); null where that is not known.",
         ),
         _LOG_PARTITION,
         Column("first_offset", "bigint", "Its first record in that partition; null of polls."),
@@ -112,9 +110,7 @@ REBALANCES_TOLD = Table(
             "ended_leader_epoch",
             "int",
             "Leader epoch of log_partition that wrote the record with which it ended; null while "
-            "it lasts, where "
-            "no one record "
-            "says that it ended, and of polls.",
+            "it lasts, where no one record says that it ended, and of polls.",
         ),
         Column("duration_ms_min", "bigint", "It took at least this, ms; null while it lasts."),
         Column(
@@ -126,11 +122,9 @@ REBALANCES_TOLD = Table(
             "end_reason",
             "string",
             "completed | emptied | deleted | converted (before it completed) | unknown (records "
-            "were lost "
-            "meanwhile); null while it lasts. A classic group's generation is completed once its "
-            "record is written: if "
-            "a member joined before that was acknowledged, nobody got the assignment, which "
-            "records do not tell.",
+            "were lost meanwhile); null while it lasts. A classic group's generation is completed "
+            "once its record is written: if a member joined before that was acknowledged, nobody "
+            "got the assignment, which records do not tell.",
         ),
         Column(
             "assignor",
@@ -146,8 +140,7 @@ REBALANCES_TOLD = Table(
             "phases",
             "int",
             "2: members gave partitions up in one generation and joined again for the next (more "
-            "where members gave up "
-            "some in that one, too). Else 1; null of polls.",
+            "where members gave up some in that one, too). Else 1; null of polls.",
         ),
         Column(
             "group_leader",
@@ -195,34 +188,29 @@ REBALANCES_TOLD = Table(
             "assigned",
             "array<struct<topic: string, topic_id: string, partitions: int>>",
             "How many partitions of each topic have a member; while the rebalance lasts, by the "
-            "target assignment. "
-            "Null if that is not known.",
+            "target assignment. Null if that is not known.",
         ),
         Column(
             "stickiness",
             "double",
-            "partitions_kept / (partitions_kept + partitions_moved + partitions_lost); "
-            "null where nothing was assigned before.",
+            "partitions_kept / (partitions_kept + partitions_moved + partitions_lost); null where "
+            "nothing was assigned before.",
         ),
         Column(
             "reasons",
             "array<string>",
             f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before. "
-            "static_member_left: it left "
-            "or timed out, which look the same. partitions_changed: some were added or lost. "
-            "metadata_changed: the "
-            "coordinator of a group with epochs knew other metadata of its topics, such as racks "
-            "of replicas, and no "
-            "partition was added or lost. same_members: nothing shows why.",
+            "static_member_left: it left or timed out, which look the same. partitions_changed: "
+            "some were added or lost. metadata_changed: the coordinator of a group with epochs "
+            "knew other metadata of its topics, such as racks of replicas, and no partition was "
+            "added or lost. same_members: nothing shows why.",
         ),
         Column(
             "silent_ms_max",
             "bigint",
             "If a member that left had died, it had been silent for at most this when the "
-            "rebalance began, ms: the "
-            "longest session time-out of those that left. Inferred; null if nobody left, and "
-            "where records name no "
-            "time-out (other types than classic).",
+            "rebalance began, ms: the longest session time-out of those that left. Inferred; null "
+            "if nobody left, and where records name no time-out (other types than classic).",
         ),
         Column(
             "since_previous_ms",
@@ -257,8 +245,7 @@ REBALANCE_MEMBERS_TOLD = Table(
     name="rebalance_members_told",
     comment=(
         "Who had what before and after each rebalance, as its source tells it; "
-        "gold.rebalance_members has names "
-        "of topic ids, too."
+        "gold.rebalance_members has names of topic ids, too."
     ),
     columns=(
         Column("rebalance_id", "string", "The rebalance, gold.rebalances.id.", nullable=False),
@@ -284,16 +271,14 @@ REBALANCE_MEMBERS_TOLD = Table(
             "change",
             "string",
             "stayed | joined | left (before is empty if it also came meanwhile) | restarted | "
-            "unknown (nothing is "
-            "known from before).",
+            "unknown (nothing is known from before).",
             nullable=False,
         ),
         Column(
             "before",
             _PARTITIONS_OF_MEMBER,
             "Partitions that it had; null where nothing is known from before. Of streams groups: "
-            "active tasks, the "
-            "topic is the subtopology.",
+            "active tasks, the topic is the subtopology.",
         ),
         Column(
             "after",
@@ -322,9 +307,8 @@ GROUP_EVENTS_TOLD = Table(
     schema="gold",
     name="group_events_told",
     comment=(
-        "Events of groups other than rebalances, as their source tells them; gold.group_events "
-        "has moves of "
-        "coordinators, too."
+        "Events of groups other than rebalances, as their source tells them; gold.group_events has "
+        "moves of coordinators, too."
     ),
     columns=(
         ID,
@@ -334,11 +318,9 @@ GROUP_EVENTS_TOLD = Table(
             "event",
             "string",
             "created | deleted (an empty group that another protocol takes over is deleted and "
-            "created: its committed "
-            "offsets stay) | converted | static_restart | records_lost (some records of the "
-            "group's partition were "
-            "gone before they could be read, or cannot be read) | undecoded (a record of it could "
-            "not be decoded).",
+            "created: its committed offsets stay) | converted | static_restart | records_lost "
+            "(some records of the group's partition were gone before they could be read, or cannot "
+            "be read) | undecoded (a record of it could not be decoded).",
             nullable=False,
         ),
         Column(
@@ -396,8 +378,7 @@ REBALANCE_STORMS_TOLD = Table(
     name="rebalance_storms_told",
     comment=(
         "Stretches in which a group rebalanced again and again, and members that joined again and "
-        "again (crash "
-        "loops), by source."
+        "again (crash loops), by source."
     ),
     columns=(
         ID,
@@ -407,11 +388,8 @@ REBALANCE_STORMS_TOLD = Table(
             "kind",
             "string",
             "storm (thresholds.storm rebalances or more within thresholds.stormWindow) | "
-            "crash_loop (the same client "
-            "id and host "
-            "joined thresholds.crashLoop times or more within thresholds.crashLoopWindow: made "
-            "again, or fenced and "
-            "back).",
+            "crash_loop (the same client id and host joined thresholds.crashLoop times or more "
+            "within thresholds.crashLoopWindow: made again, or fenced and back).",
             nullable=False,
         ),
         _SOURCE,
@@ -452,8 +430,7 @@ GROUP_LIVES = Table(
     name="group_lives",
     comment=(
         "When each group was there, by source: from its creation, or the first that is known of "
-        "it, until it was "
-        "deleted."
+        "it, until it was deleted."
     ),
     columns=(
         *CLUSTER_COLUMNS,
@@ -557,8 +534,7 @@ GROUP_EVENTS = _view(
         "event",
         (
             "created | deleted | converted | static_restart | records_lost | undecoded (as in "
-            "gold.group_events_told) "
-            "| coordinator_moved."
+            "gold.group_events_told) | coordinator_moved."
         ),
     ),
     (
@@ -585,8 +561,7 @@ REBALANCES = _view(
         "partitions_unassigned",
         (
             "Partitions of subscribed topics that no member had afterwards; null where a "
-            "subscription, a topic's name "
-            "or its number of partitions is not known."
+            "subscription, a topic's name or its number of partitions is not known."
         ),
     ),
     (
@@ -661,16 +636,14 @@ REMOVED_COMMITS = _view(
         "source",
         (
             "log (exact, while bronze keeps that part of the coordinators' log) | polls (bounded; "
-            "one of a group that "
-            "is gone may have been removed before)."
+            "one of a group that is gone may have been removed before)."
         ),
     ),
     (
         "reason",
         (
             "group_deleted (beside the tombstone of the group; of polls: the group was listed no "
-            "more, either) | "
-            "removed (it expired, somebody removed it, or its topic was deleted)."
+            "more, either) | removed (it expired, somebody removed it, or its topic was deleted)."
         ),
     ),
 )

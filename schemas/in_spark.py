@@ -46,10 +46,9 @@ def check_commits(spark: SparkSession, lake: Lake) -> None:
     """
     if lake.log_store is not None and spark.conf.get(lake.log_store, None) is None:
         raise LakeError(
-            f"{lake}: set {lake.log_store}: to io.delta.storage.S3SingleDriverLogStore if only "
-            "one job ever writes, or "
-            "to a LogStore with which several drivers may write: docs/spark-clusters.md, Lakes "
-            "elsewhere"
+            f"{lake}: set {lake.log_store}: to io.delta.storage.S3SingleDriverLogStore if only one "
+            "job ever writes, or to a LogStore with which several drivers may write: "
+            "docs/spark-clusters.md, Lakes elsewhere"
         )
 
 
@@ -208,9 +207,8 @@ def _detach(spark: SparkSession, table: Table) -> None:
         or properties(spark, table.full_name).get(TABLE_PROPERTY) != table.full_name
     ):
         raise LakeError(
-            f"the catalog has a table {table.full_name} that attach did not put there; attach "
-            "this lake in another "
-            f"catalog"
+            f"the catalog has a table {table.full_name} that attach did not put there; attach this "
+            "lake in another catalog"
         )
     spark.sql(f"DROP TABLE {table.full_name}")
 

@@ -23,8 +23,7 @@ ROUNDS = Table(
     name="rounds",
     comment=(
         "The rounds in which history is made, and what each takes. Commits name theirs in the "
-        "userMetadata of "
-        "DESCRIBE HISTORY."
+        "userMetadata of DESCRIBE HISTORY."
     ),
     columns=(
         Column(
@@ -68,20 +67,17 @@ STATE = Table(
     name="states",
     comment=(
         "How far each history of each cluster had come after a round, and what its fold remembers "
-        "beside the live "
-        "rows. The row of the newest round counts (internal.state); it is written last, so a "
-        "planned round is done "
-        "once it has rows here."
+        "beside the live rows. The row of the newest round counts (internal.state); it is written "
+        "last, so a planned round is done once it has rows here."
     ),
     columns=(
         Column(
             "history",
             "string",
             "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | "
-            "leader_churn | "
-            "rebalance_history | rebalance_cost | group_lag | validate | aside of <history> "
-            "(which leaves the cluster "
-            "out since done_at, as its fold fails; memory says why).",
+            "leader_churn | rebalance_history | rebalance_cost | group_lag | validate | aside of "
+            "<history> (which leaves the cluster out since done_at, as its fold fails; memory says "
+            "why).",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),
@@ -109,8 +105,7 @@ STATE = Table(
             "last_seen_at",
             "timestamp",
             "Of silver: when it was answered. Of cluster_log and rebalance_history: when the last "
-            "rows of their log in "
-            "bronze that they have taken were read.",
+            "rows of their log in bronze that they have taken were read.",
         ),
         Column("interval_ms", "bigint", "Of silver: planned interval between polls then, ms."),
         Column(

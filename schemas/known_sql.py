@@ -25,16 +25,18 @@ OWN: Final = frozenset(re.findall(r"^CREATE MACRO spark_(\w+)", MACROS, re.MULTI
 """Functions that DuckDB has by a macro."""
 
 _SAME = """
-count sum min max avg mean count_if collect_list collect_set array_agg max_by min_by bool_or bool_and stddev stddev_samp
-stddev_pop variance var_samp var_pop median covar_pop covar_samp listagg string_agg
+count sum min max avg mean count_if collect_list collect_set array_agg max_by min_by bool_or
+bool_and stddev stddev_samp stddev_pop variance var_samp var_pop median covar_pop covar_samp listagg
+string_agg
 row_number rank dense_rank lag lead first_value last_value nth_value ntile percent_rank cume_dist
 abs sqrt pow power exp pi greatest least if coalesce nullif nvl nvl2 ifnull
-upper ucase lower lcase length char_length character_length len substring substr ltrim rtrim concat concat_ws replace
-split split_part lpad rpad instr locate repeat reverse startswith endswith contains regexp_replace regexp_extract
-regexp_extract_all regexp_like regexp_count translate md5 sha1 hex
+upper ucase lower lcase length char_length character_length len substring substr ltrim rtrim concat
+concat_ws replace split split_part lpad rpad instr locate repeat reverse startswith endswith
+contains regexp_replace regexp_extract regexp_extract_all regexp_like regexp_count translate md5
+sha1 hex
 date_trunc hour minute second quarter make_date timestampadd
-array array_size array_join array_sort sort_array array_max array_min array_append transform filter aggregate reduce
-slice element_at map_keys map_values map_from_entries struct named_struct explode
+array array_size array_join array_sort sort_array array_max array_min array_append transform filter
+aggregate reduce slice element_at map_keys map_values map_from_entries struct named_struct explode
 """
 SAME: Final = frozenset(_SAME.split())
 """Functions that sqlglot translates to what has Spark's value."""
@@ -119,12 +121,13 @@ PATTERNS: Final = {
 """Letters of date_format -> strftime's. All times are UTC."""
 
 _FORMS = """
-Select From Where Group Having Order Ordered Limit Offset Distinct With CTE Subquery Union Intersect Except Values
-Table TableAlias Identifier Alias Column Star Join Lateral Window WindowSpec Filter IgnoreNulls WithinGroup Qualify
-Literal Boolean Null RawString Paren Neg Not And Or Xor Is In Between Case If EQ NEQ GT GTE LT LTE NullSafeEQ
-NullSafeNEQ Add Sub Mul Div Mod IntDiv DPipe Like ILike Escape RegexpLike Dot Bracket Cast TryCast DataType
-DataTypeParam Interval IntervalUnit Var Lambda Extract Trim StrPosition Substring Exists CurrentDate CurrentTimestamp
-PropertyEQ Tuple Anonymous Transform ArgMax ArgMin GroupConcat HexString
+Select From Where Group Having Order Ordered Limit Offset Distinct With CTE Subquery Union Intersect
+Except Values Table TableAlias Identifier Alias Column Star Join Lateral Window WindowSpec Filter
+IgnoreNulls WithinGroup Qualify Literal Boolean Null RawString Paren Neg Not And Or Xor Is In
+Between Case If EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Add Sub Mul Div Mod IntDiv DPipe Like
+ILike Escape RegexpLike Dot Bracket Cast TryCast DataType DataTypeParam Interval IntervalUnit Var
+Lambda Extract Trim StrPosition Substring Exists CurrentDate CurrentTimestamp PropertyEQ Tuple
+Anonymous Transform ArgMax ArgMin GroupConcat HexString
 """
 FORMS: Final = frozenset(_FORMS.split())
 """Forms of SQL that are known, as sqlglot's classes."""

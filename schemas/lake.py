@@ -170,9 +170,8 @@ def check_origin(noted: Mapping[str, str], lake: Lake, table: Table) -> None:
     if version < LAKE_VERSION:
         raise LakeError(
             f"{table.full_name} in {lake} has version {version}, older than this program's "
-            f"{LAKE_VERSION} (`query` and "
-            "`export` read it): there is no way to upgrade it, take another folder or remove the "
-            "lake"
+            f"{LAKE_VERSION} (`query` and `export` read it): there is no way to upgrade it, take "
+            "another folder or remove the lake"
         )
 
 
@@ -190,7 +189,6 @@ def version_of(noted: Mapping[str, str], lake: Lake, table: Table) -> int:
     if version > LAKE_VERSION:
         raise LakeError(
             f"{table.full_name} in {lake} has version {version}, newer than this program's "
-            f"{LAKE_VERSION}: upgrade the "
-            "program"
+            f"{LAKE_VERSION}: upgrade the program"
         )
     return version

@@ -70,10 +70,8 @@ def mend_lost_commits(lake: Lake) -> Iterator[str]:
                 _empty(commit)
                 yield (
                     f"{of}: its rows are lost, and DESCRIBE HISTORY shows it as {LOST}. If the "
-                    "plan of a batch, or of "
-                    "a round of history, is there, it is made again now, and a line says so. "
-                    "Polls of which no plan is "
-                    "left are missing"
+                    "plan of a batch, or of a round of history, is there, it is made again now, "
+                    "and a line says so. Polls of which no plan is left are missing"
                 )
             elif {each.name for each in folder.iterdir()} == {"_delta_log"}:
                 shutil.rmtree(folder)

@@ -18,8 +18,7 @@ INTERVAL_COLUMNS = (
         "valid_from",
         "timestamp",
         "When that poll was answered; of a state that an answer beside polls tells, when that "
-        "answer had come (made "
-        "non-decreasing by cluster).",
+        "answer had come (made non-decreasing by cluster).",
         nullable=False,
     ),
     Column(
@@ -75,15 +74,13 @@ INTERVAL_COLUMNS = (
         "to_offset",
         "bigint",
         "Offset in the controllers' log of the record that ended the state; null while current, "
-        "and where a poll "
-        "showed it.",
+        "and where a poll showed it.",
     ),
     Column(
         "end_reason",
         "string",
         "Why the thing itself ended: recreated (inferred where there are no topic ids) | "
-        "unauthorized | "
-        "gone (inferred) | not_polled. Null: another state followed.",
+        "unauthorized | gone (inferred) | not_polled. Null: another state followed.",
     ),
     # The current rows have files of their own: a round reads and rewrites those alone, however long
     # the history is.
@@ -114,8 +111,12 @@ INTERVAL_CONSTRAINTS = {
         "(valid_to IS NULL) = (superseded_poll IS NULL) AND (valid_to IS NULL) = (last_poll IS "
         "NULL)"
     ),
-    "times_in_order": "valid_to IS NULL OR (valid_to >= last_seen_at AND last_seen_at >= valid_from)",
-    "polls_in_order": "superseded_poll IS NULL OR (superseded_poll > last_poll AND last_poll >= first_poll)",
+    "times_in_order": (
+        "valid_to IS NULL OR (valid_to >= last_seen_at AND last_seen_at >= valid_from)"
+    ),
+    "polls_in_order": (
+        "superseded_poll IS NULL OR (superseded_poll > last_poll AND last_poll >= first_poll)"
+    ),
     "end_has_reason": "end_reason IS NULL OR (valid_to IS NOT NULL "
     "AND end_reason IN ('recreated', 'unauthorized', 'gone', 'not_polled'))",
 }
@@ -210,8 +211,7 @@ PARTITION_SNAPSHOTS = _interval_table(
             "leader",
             "int",
             "Leading broker; -1 when there is none. Null, as the columns that follow, where it "
-            "means nothing: "
-            "cluster_snapshots.not_meaningful.",
+            "means nothing: cluster_snapshots.not_meaningful.",
         ),
         Column(
             "leader_epoch",
@@ -222,8 +222,7 @@ PARTITION_SNAPSHOTS = _interval_table(
             "replicas",
             "array<int>",
             "Assigned brokers, in order: the first is the preferred leader. Null, as the columns "
-            "that follow, where "
-            "the answer has a broker twice among them.",
+            "that follow, where the answer has a broker twice among them.",
         ),
         Column(
             "isr",
@@ -233,9 +232,8 @@ PARTITION_SNAPSHOTS = _interval_table(
         Column(
             "offline_replicas",
             "array<int>",
-            "Replicas that are not available, a sorted set; null before Metadata v5, and where "
-            "the answer has a broker "
-            "twice among them.",
+            "Replicas that are not available, a sorted set; null before Metadata v5, and where the "
+            "answer has a broker twice among them.",
         ),
     ),
     partition_number="partition >= 0",
@@ -244,8 +242,7 @@ PARTITION_SNAPSHOTS = _interval_table(
 CLUSTER_SNAPSHOTS = _interval_table(
     "cluster_snapshots",
     "Clusters over time: the alias, the finalized levels (versions of features that are in force) "
-    "that decide what "
-    "leader epochs mean, and which facts mean nothing there.",
+    "that decide what leader epochs mean, and which facts mean nothing there.",
     key=(),
     state=(
         Column(
@@ -257,8 +254,8 @@ CLUSTER_SNAPSHOTS = _interval_table(
             "metadata_version_highest",
             "int",
             "Highest level of metadata.version that each broker has of those that are listed and "
-            "have answered: their "
-            "software. Null while none has told, and while the controllers' log tells.",
+            "have answered: their software. Null while none has told, and while the controllers' "
+            "log tells.",
         ),
         Column(
             "elr_version_level",
@@ -278,8 +275,8 @@ CLUSTER_SNAPSHOTS = _interval_table(
             "not_meaningful",
             "array<string>",
             "Facts that mean nothing of this kind, each with why (`isr: ...`). A column of that "
-            "name is null in "
-            "partition_snapshots; other tables have no rows, or nulls, of what follows from it.",
+            "name is null in partition_snapshots; other tables have no rows, or nulls, of what "
+            "follows from it.",
             nullable=False,
         ),
     ),
@@ -296,8 +293,7 @@ TOPIC_CONFIGS = _interval_table(
             "min_insync_replicas",
             "int",
             "min.insync.replicas; null where nobody tells it: it may not be read, was not asked, "
-            "or, while the "
-            "controllers' log tells, a broker has a dynamic value of its own.",
+            "or, while the controllers' log tells, a broker has a dynamic value of its own.",
         ),
         Column(
             "unclean_leader_election_enable",
@@ -334,8 +330,7 @@ QUORUM = _interval_table(
 PARTITION_ELR = _interval_table(
     "partition_elr",
     "Eligible and last known leaders of partitions over time (KIP-966); a row is there while one "
-    "is not empty "
-    "(enrichment elr).",
+    "is not empty (enrichment elr).",
     key=(TOPIC, PARTITION),
     state=(
         Column("elr", "array<int>", "Eligible leader replicas, sorted."),
@@ -378,8 +373,7 @@ GROUP_SNAPSHOTS = _interval_table(
             "state",
             "string",
             "As Kafka spells it: Stable, Empty, PreparingRebalance, CompletingRebalance, "
-            "Assigning, Reconciling, "
-            "NotReady, Dead.",
+            "Assigning, Reconciling, NotReady, Dead.",
         ),
         Column(
             "group_epoch",
@@ -400,8 +394,7 @@ GROUP_SNAPSHOTS = _interval_table(
             "members",
             f"array<{sql_type(MEMBER)}>",
             "Members, sorted by member_id, each with its current and its target assignment; null "
-            "if the group may "
-            "not be described.",
+            "if the group may not be described.",
         ),
     ),
 )
@@ -463,8 +456,7 @@ PARTITION_REGISTRATIONS = _interval_table(
             "directories",
             "array<string>",
             "Ids of the log directories of its replicas, in their order. Null in it: the log has "
-            "none yet. "
-            "AAAAAAAAAAAAAAAAAAAAAQ: not assigned. AAAAAAAAAAAAAAAAAAAAAg: lost.",
+            "none yet. AAAAAAAAAAAAAAAAAAAAAQ: not assigned. AAAAAAAAAAAAAAAAAAAAAg: lost.",
         ),
     ),
     memory=(
@@ -551,8 +543,7 @@ COORDINATORS = Table(
     name="coordinators",
     comment=(
         "Who leads the partitions of __consumer_offsets, and so coordinates their groups: a row "
-        "for each change, "
-        "or end."
+        "for each change, or end."
     ),
     columns=(
         *CLUSTER_COLUMNS,
@@ -601,8 +592,7 @@ POLL_GAPS = Table(
     name="poll_gaps",
     comment=(
         "Stretches between accepted polls longer than two planned intervals: nothing is known of "
-        "what happened in "
-        "them, but by the controllers' log where that was read."
+        "what happened in them, but by the controllers' log where that was read."
     ),
     columns=(
         *CLUSTER_COLUMNS,
@@ -678,8 +668,8 @@ WHERE s.is_current AND p.history = 'silver'""",  # noqa: S608 - names of our own
 
 
 _AS_TOLD = (
-    "CASE WHEN p.told_by = 'log' THEN p.done_at "
-    "WHEN array_contains(p.missing, s.topic) THEN p.before_seen_at ELSE p.last_seen_at END"
+    "CASE WHEN p.told_by = 'log' THEN p.done_at WHEN array_contains(p.missing, s.topic) THEN "
+    "p.before_seen_at ELSE p.last_seen_at END"
 )
 
 _REACH = """SELECT s.cluster_id, s.cluster,
@@ -687,7 +677,8 @@ _REACH = """SELECT s.cluster_id, s.cluster,
   greatest(s.began, r.gold_since) AS gold_from,
   p.done_at AS until
 FROM (
-  SELECT cluster_id, cluster, min(valid_from) AS began FROM {silver.cluster_snapshots} GROUP BY cluster_id, cluster
+  SELECT cluster_id, cluster, min(valid_from) AS began FROM {silver.cluster_snapshots}
+  GROUP BY cluster_id, cluster
 ) s
 LEFT JOIN {internal.state} p ON p.cluster = s.cluster AND p.history = 'silver'
 CROSS JOIN (
@@ -699,10 +690,11 @@ CROSS JOIN (
 REACH = View(
     schema="silver",
     name="reach",
-    comment="From when to when the history of each cluster reaches. Rows that were over before "
-    "silver_from, or "
-    "gold_from, are not there, or not all of them: nobody polled yet, or retention has dropped "
-    "them.",
+    comment=(
+        "From when to when the history of each cluster reaches. Rows that were over before "
+        "silver_from, or gold_from, are not there, or not all of them: nobody polled yet, or "
+        "retention has dropped them."
+    ),
     parts=(_REACH,),
     meanings=(
         ("silver_from", "From when on silver is whole."),
@@ -714,39 +706,36 @@ REACH = View(
 OBSERVED = View(
     schema="silver",
     name="observed",
-    comment="Up to when each history of each cluster was observed, and when it was not. "
-    "docs/queries.md says how "
-    "queries count with it.",
+    comment=(
+        "Up to when each history of each cluster was observed, and when it was not. "
+        "docs/queries.md says how queries count with it."
+    ),
     parts=((Path(__file__).parent / "views" / "observed.sql").read_text(encoding="utf-8"),),
     meanings=(
         (
             "history",
             (
                 "isr_shrink | leader_churn (ISRs, leaders: by polls, or by the controllers' log "
-                "while it tells of "
-                "topics) | polls (what polls alone tell: brokers that answer or are listed, "
-                "states of groups) | "
-                "rebalance_history (rebalances that polls tell) | group_log (rebalances, commits: "
-                "the coordinators' "
-                "log) | group_lag | cluster_log (what the controllers' log alone tells)."
+                "while it tells of topics) | polls (what polls alone tell: brokers that answer or "
+                "are listed, states of groups) | rebalance_history (rebalances that polls tell) | "
+                "group_log (rebalances, commits: the coordinators' log) | group_lag | cluster_log "
+                "(what the controllers' log alone tells)."
             ),
         ),
         (
             "until",
             (
                 "The last observation that the history has taken. Of the coordinators' log: when "
-                "its newest rows were "
-                "read. Null where that is not known."
+                "its newest rows were read. Null where that is not known."
             ),
         ),
         (
             "gaps",
             (
-                "When nobody looked; none overlap. The one before the first poll has no "
-                "gap_start, the one after "
-                "`until` no gap_end. The others are gaps between polls (silver.poll_gaps); of "
-                "ISRs and leaders only "
-                "those in which the controllers' log did not tell. Null where none is known."
+                "When nobody looked; none overlap. The one before the first poll has no gap_start, "
+                "the one after `until` no gap_end. The others are gaps between polls "
+                "(silver.poll_gaps); of ISRs and leaders only those in which the controllers' log "
+                "did not tell. Null where none is known."
             ),
         ),
     ),

@@ -8,11 +8,8 @@ from pathlib import Path
 from truth.session import default_settings
 
 SMALL_JVM = (
-    f"{default_settings()['spark.driver.extraJavaOptions']} "
-    # Spark's classes need not be verified: that takes a fifth of a start.
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -XX:MetaspaceSize=256m "
-    # What lives is copied with each collection: room for garbage makes them few.
-    "-XX:NewRatio=1"
+    f"{default_settings()['spark.driver.extraJavaOptions']} -XX:+UnlockDiagnosticVMOptions "
+    "-XX:-BytecodeVerificationRemote -XX:MetaspaceSize=256m -XX:NewRatio=1"
 )
 """For a Spark that shares two cores with others."""
 

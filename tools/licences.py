@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kafka_metadata_history.delta_jars import JARS, LICENCE
+from kafka_metadata_history.jars.delta import LICENCE, MODULES
 
 PACKAGE = "kafka-metadata-history"
 EXTRAS = ("msk", "notebooks", "validation")
@@ -19,13 +19,14 @@ FILE = Path(__file__).resolve().parent.parent / "THIRD-PARTY.md"
 HEAD = """\
 # Licences of what runs
 
-`make lock` writes this list from what the packages say of themselves, on Linux with Python 3.11. The versions are
-those of [constraints.txt](constraints.txt). Each package brings the text of its licence. PySpark brings Spark's jars,
-with their licences in its folder `licenses`. Packages that only the tests, the benchmarks and the local cluster need
-are left out.
+`make lock` writes this list from what the packages say of themselves, on Linux with Python 3.11.
+The versions are those of [constraints.txt](constraints.txt). Each package brings the text of its
+licence. PySpark brings Spark's jars, with their licences in its folder `licenses`. Packages that
+only the tests, the benchmarks and the local cluster need are left out.
 """
 FOOT = """
-`metadata_source/messages/*.json` are files of Apache Kafka, unchanged: Apache License 2.0, with its NOTICE beside them.
+`metadata_source/messages/*.json` are files of Apache Kafka, unchanged: Apache License 2.0, with its
+NOTICE beside them.
 """
 
 
@@ -51,7 +52,7 @@ def listed() -> str:
     ]
     jars = (
         (f"{organisation}:{module}", revision, LICENCE, "")
-        for organisation, module, revision in JARS
+        for organisation, module, revision in MODULES
     )
     return "\n".join([*lines, "", *_table("jar", jars), FOOT])
 

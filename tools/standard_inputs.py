@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from metadata_source.protocol import group_messages as group_specs
 from metadata_source.protocol import offset_messages
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from schemas import silver
 from tests import cluster_records, group_messages
 from tests.cluster_logs import RandomLog, controls

@@ -134,8 +134,7 @@ class Administration:
                 if partition.leader < 0 or set(partition.isrs) != set(partition.replicas):
                     return (
                         f"{topic.topic}-{number} led by {partition.leader}, in sync "
-                        f"{partition.isrs} of "
-                        f"{partition.replicas}"
+                        f"{partition.isrs} of {partition.replicas}"
                     )
         return " ".join(
             f"{topic}-{number} is being reassigned" for topic, number in self.reassignments()

@@ -52,11 +52,9 @@ class StateScore:
             ", ".join(f"{why} {count}" for why, count in sorted(self.left_out.items())) or "none"
         )
         return (
-            f"{self.claims} claims: {len(self.wrong)} wrong, {len(self.offline_wrong)} of "
-            "replicas offline, "
-            f"{len(self.missing)} missing, {len(self.late)} late{_most(self.late)}; "
-            f"{len(self.trail)} trailed, at "
-            f"most {trail:.3f} s; left out: {left_out}"
+            f"{self.claims} claims: {len(self.wrong)} wrong, {len(self.offline_wrong)} of replicas "
+            f"offline, {len(self.missing)} missing, {len(self.late)} late{_most(self.late)}; "
+            f"{len(self.trail)} trailed, at most {trail:.3f} s; left out: {left_out}"
         )
 
 
@@ -85,10 +83,9 @@ class EpochScore:
 
     def __str__(self) -> str:
         return (
-            f"{self.pairs} changes of epoch, {self.transitions} transitions: {self.exact} with "
-            "the same replicas, "
-            f"{len(self.moved_between)} of them around an unseen reassignment, {len(self.wrong)} "
-            "wrong"
+            f"{self.pairs} changes of epoch, {self.transitions} transitions: {self.exact} with the "
+            f"same replicas, {len(self.moved_between)} of them around an unseen reassignment, "
+            f"{len(self.wrong)} wrong"
         )
 
 

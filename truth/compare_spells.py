@@ -125,8 +125,7 @@ class SpellScore:
     def __str__(self) -> str:
         return (
             f"{self.rows} rows, {self.claims} claims: {len(self.wrong)} wrong, {len(self.missed)} "
-            "missed, "
-            f"{len(self.outside)} out of bounds, {len(self.misjudged)} misjudged"
+            f"missed, {len(self.outside)} out of bounds, {len(self.misjudged)} misjudged"
         )
 
 

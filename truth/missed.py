@@ -33,7 +33,8 @@ found AS (
   SELECT e.events, e.id, e.leader_epoch, e.at, p.id
   FROM events e JOIN polls_isr_changes p ON e.events = 'ISR changes'
     AND p.topic_id = e.topic_id AND p.partition = e.partition
-    AND p.broker_id = e.broker_id AND (p.change = 'left') = e.has_left AND p.change <> 'initially_out'
+    AND p.broker_id = e.broker_id AND (p.change = 'left') = e.has_left
+    AND p.change <> 'initially_out'
     AND e.at BETWEEN p.began_after - make_dt_interval(0, 0, 0, :tolerance) AND p.began_before
 ),
 ranked AS (

@@ -5,7 +5,9 @@ written apart from it.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from truth.compare_events import EXACT, LEFT, IsrChange, LeaderChange
+from truth.compare_events import IsrChange, LeaderChange
+from truth.compare_isrs import LEFT
+from truth.compare_leaders import EXACT
 from truth.observed import Poll, Seen, Watch
 
 

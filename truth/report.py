@@ -17,13 +17,9 @@ from truth.compare import (
 )
 from truth.compare_answers import Reassigned, compare_reassignments
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
-from truth.compare_events import (
-    EventScore,
-    IsrChange,
-    LeaderChange,
-    compare_isr_changes,
-    compare_leader_changes,
-)
+from truth.compare_events import EventScore, IsrChange, LeaderChange
+from truth.compare_isrs import compare_isr_changes
+from truth.compare_leaders import compare_leader_changes
 from truth.compare_spells import (
     Episode,
     Incident,
@@ -123,11 +119,12 @@ def judge(run: Run, interval: int) -> Verdict:
     return Verdict(
         setup=run.setup.name,
         interval=interval,
-        polls=f"{len(polls)} good polls, {lake.failed_polls(where)} failed; "
-        f"{len(polls) - len(watch.polls)} "
-        "answers were older than what was known; left out since their broker was paused "
-        f"{left_out.count('paused')}, started "
-        f"{left_out.count('started')}",
+        polls=(
+            f"{len(polls)} good polls, {lake.failed_polls(where)} failed; "
+            f"{len(polls) - len(watch.polls)} answers were older than what was known; left out "
+            f"since their broker was paused {left_out.count('paused')}, started "
+            f"{left_out.count('started')}"
+        ),
         states=compare_states(seen, watch, run.truth),
         brokers=compare_brokers(lake.brokers(where), watch, run.truth),
         epochs=compare_epochs(seen, run.truth, shrinks_raise=shrinks_raise),

@@ -24,9 +24,11 @@ from local_cluster.cluster import KAFKA_VERSION
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES
 from truth.administration import Administration
-from truth.chaos import PROPERTIES, Entry, plan, play, topics
+from truth.chaos import Entry, play
+from truth.dump import TruthError
 from truth.lake import ALIAS
-from truth.log import WHOLE_LOG, Truth, TruthError, read_truth
+from truth.log import WHOLE_LOG, Truth, read_truth
+from truth.scenarios import PROPERTIES, plan, topics
 from truth.traffic import Traffic
 
 _BATCH_SECONDS = 5

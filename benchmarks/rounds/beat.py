@@ -27,7 +27,8 @@ from benchmarks.rounds.product import (
 from benchmarks.rounds.results import Measured, Results, median, percentile
 from local_cluster import LocalCluster
 from truth.administration import Administration
-from truth.chaos import plan, play
+from truth.chaos import play
+from truth.scenarios import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -194,8 +195,7 @@ class _Recorded:
         overlapped = sum(row["error_kind"] == "overlapped" for row in polls)
         say(
             f"{found.value:.1%} of polls on time, at most {max(found.runs):.2f} s late; "
-            f"{overlapped} of {len(polls)} "
-            "were due while the one before them ran"
+            f"{overlapped} of {len(polls)} were due while the one before them ran"
         )
         return found
 

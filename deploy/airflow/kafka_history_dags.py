@@ -38,8 +38,8 @@ with DAG(dag_id="kafka_metadata_history_validate", schedule="17 * * * *", **COMM
     validate = BashOperator(
         task_id="validate",
         bash_command=(
-            f"kafka-metadata-history validate --config {CONFIG}; status=$?; "
-            f"if [ $status -eq 3 ]; then echo {CRITICAL}; exit 0; fi; exit $status"
+            f"kafka-metadata-history validate --config {CONFIG}; status=$?; if [ $status -eq 3 ]; "
+            f"then echo {CRITICAL}; exit 0; fi; exit $status"
         ),
         # The last line of the output is what the verdict reads.
         do_xcom_push=True,

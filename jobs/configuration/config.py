@@ -320,8 +320,7 @@ def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
         ):
             raise ValueError(
                 f"metadataVersion {cluster.metadata_version}: history needs the cluster's id, "
-                "which answers have from "
-                f"{FIRST_VERSION_WITH_CLUSTER_ID} on"
+                f"which answers have from {FIRST_VERSION_WITH_CLUSTER_ID} on"
             )
     if config.group_log is not None:
         if _only({"clienthashkey"}, config.group_log):
@@ -347,9 +346,8 @@ def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
         if 2 * interval > config.hand_over:
             raise ValueError(
                 f"clusterLog.commitInterval: {interval} is more than half of history.handOver "
-                f"({config.hand_over}): "
-                "of a log in which nothing happens that is the time between two rows, and polls "
-                "would make history"
+                f"({config.hand_over}): of a log in which nothing happens that is the time between "
+                "two rows, and polls would make history"
             )
     return clusters
 
@@ -374,7 +372,7 @@ def _read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-# --- readers: each checks the value of a key, given by its whole name, and makes of it what Config holds ---
+# --- readers: each checks a key's value, given by its whole name, and makes what Config holds ---
 
 
 def _each(reader: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:

@@ -41,9 +41,7 @@ class NewRecords:
             self.last = last
 
     def note(self, taken: Mapping[str, bool]) -> None:
-        """Forget the rows of clusters that a round has taken, but for those that have to come again
-        (True).
-        """
+        """Forget rows that a round took. `taken`: by alias, whether they have to come again."""
         for cluster, is_open in taken.items():
             if not is_open:
                 self.rows.pop(cluster, None)
@@ -54,9 +52,7 @@ class NewRecords:
 def read(
     spark: SparkSession, lake: Lake, first: int, last: int, *, planned: datetime | None = None
 ) -> dict[str, pa.Table]:
-    """The rows that versions of bronze.cluster_log appended, by alias. `planned`: as of
-    `appended`.
-    """
+    """The rows that versions of bronze.cluster_log appended, by alias; see `appended`."""
     rows = as_stored(appended(spark, lake, CLUSTER_LOG, first, last, planned=planned), CLUSTER_LOG)
     clusters = pc.unique(rows["cluster"]).to_pylist()
     return {cluster: rows.filter(pc.equal(rows["cluster"], cluster)) for cluster in clusters}

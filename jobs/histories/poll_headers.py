@@ -1,6 +1,4 @@
-"""Headers of polls that no round has taken, or that wait, as commits bring them to
-bronze.metadata_polls.
-"""
+"""Headers of polls in bronze.metadata_polls that no round has taken, or that wait."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -8,6 +6,7 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.histories.poll_plan import silver_state
 from jobs.rounds.appended import is_kept, is_kept_since
 from jobs.rounds.commit import newest_commit
 from jobs.rounds.engine import log
@@ -45,24 +44,15 @@ HEADER = (
     ),
     *("record", "kind", "asked_at", "answered_at", "interval_ms"),
 )
-"""The columns of headers, of polls and of answers beside them, that tell whether there is news, and
-why a poll failed.
-"""
+"""The columns of headers that tell whether there is news, and why a poll failed."""
 
 IS_HEADER = "record IN ('poll', 'answer')"
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-def silver_state(context: Context, cluster: str) -> State:
-    """What silver remembers of a cluster; a new state if it has none."""
-    return context.memory(SILVER, cluster, State) or State()
-
-
 class Headers:
-    """The headers that this process has seen, and that no round has taken. `of`: by alias and poll
-    id.
-    """
+    """The headers that this process has seen and no round has taken. `of`: by alias and poll id."""
 
     def __init__(self) -> None:
         self.of: dict[str, dict[str, Row]] = {}
@@ -128,18 +118,14 @@ class Headers:
         return (min(found), max(found)) if is_known and self._is_kept(context, min(found)) else None
 
     def _is_kept(self, context: Context, first: int) -> bool:
-        """`is_kept` of bronze.metadata_polls, which Delta need not be asked of what the last look
-        has read.
-        """
+        """`is_kept` of bronze.metadata_polls. Delta is not asked of what the last look has read."""
         looked_from, since = self._looked_from
         is_new = first >= looked_from and is_kept_since(METADATA_POLLS, since)
         return is_new or is_kept(context.spark, context.lake, METADATA_POLLS, first)
 
 
 def _not_taken(context: Context) -> DataFrame:
-    """The rows of polls that no round has taken, or that wait, whichever version appended them
-    (VERSION is null).
-    """
+    """The rows of polls that no round has taken, or that wait. VERSION is null in them."""
     rows = context.lake.read(context.spark, METADATA_POLLS).withColumn(
         VERSION, F.lit(None).cast("bigint")
     )
@@ -164,9 +150,7 @@ def _taken_so_far(context: Context, cluster: str) -> list[tuple[str, int]]:
 
 
 def _is_past(state: State, header: Row) -> bool:
-    """Whether the poll was taken, or is of an older stream than one that was: such polls would be
-    no history.
-    """
+    """Whether the poll was taken, or is of an older stream than one that was."""
     stream = header["stream"]
     is_past = stream < max(state.seen, default="") or header["n"] <= state.seen.get(stream, -1)
     return bool(is_past and header["poll_id"] not in state.waiting)

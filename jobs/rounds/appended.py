@@ -10,9 +10,7 @@ from schemas.lake import Lake
 from schemas.table import Table
 
 READ_WITHIN = timedelta(hours=4)
-"""Before VACUUM takes a file that compaction has replaced, a round has so long to read the version
-that appended it.
-"""
+"""So long before VACUUM takes a file that compaction has replaced, rounds read it no more."""
 
 VERSIONS_A_ROUND = 500
 """How many commits of a log a round takes at most."""
@@ -51,9 +49,7 @@ def appended(
 
 
 def is_kept(spark: SparkSession, lake: Lake, table: Table, first: int) -> bool:
-    """Whether the files that versions from `first` on appended are there for long enough to be
-    read.
-    """
+    """Whether the files that versions from `first` on appended will be there long enough."""
     oldest = _commits(spark, lake, table, first)[-1]
     return bool(oldest.version <= first and is_kept_since(table, oldest.timestamp))
 
@@ -66,9 +62,7 @@ def is_kept_since(table: Table, since: datetime) -> bool:
 
 
 def _commits(spark: SparkSession, lake: Lake, table: Table, first: int) -> list[Row]:
-    """The commits of a table from version `first` on, newest first; fewer where Delta has forgotten
-    them.
-    """
+    """The commits of a table from version `first` on, newest first, as far as Delta has them."""
     number = newest_version(spark, lake, table) - first + 1
     while True:
         commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT {number}").collect()

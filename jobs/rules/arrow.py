@@ -1,9 +1,12 @@
 """Rows of Arrow for rules in Python."""
 
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+
+from schemas.table import Table
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
@@ -16,6 +19,20 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     names = table.column_names
     columns = [_values(column.combine_chunks()) for column in table.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def rows_in(tables: Mapping[str, pa.Table], table: Table) -> list[dict[str, Any]]:
+    """The rows of a table among tables by their full names; none where it is not there."""
+    found = tables.get(table.full_name)
+    return [] if found is None else rows_of(found)
+
+
+def by_value(name: str, rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
+    """Rows by what they have in a column, in their order."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row[name], []).append(row)
+    return found
 
 
 def _values(array: pa.Array) -> list[Any]:

@@ -10,7 +10,7 @@ from jobs.rules.gold.bounds import Bounds
 from jobs.rules.gold.causes import due_at
 from jobs.rules.gold.elections import has_moved, hides_leader
 from jobs.rules.silver.rows import Coordinator, PartitionSnapshot
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 
 
 def coordinators(

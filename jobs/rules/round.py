@@ -24,7 +24,7 @@ from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.rows import PartitionSnapshot
 from jobs.rules.silver.state import Header, State
 from jobs.rules.teller import POLLS_ALONE, Teller, handed_over, is_by_log, settled, taken_over
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from metadata_source.kinds import KAFKA
 from schemas import gold, internal
 from schemas.silver import (

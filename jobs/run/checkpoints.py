@@ -27,9 +27,10 @@ three at a time.
 
 _BEGINS_AGAIN = {
     bronze.METADATA_POLLS: "polling begins a new stream then, and what the lake has stays",
-    bronze.GROUP_LOG: "reading begins then where history of the log ends, or else at startingOffsets, and what "
-    "the "
-    "lake has stays",
+    bronze.GROUP_LOG: (
+        "reading begins then where history of the log ends, or else at startingOffsets, and what "
+        "the lake has stays"
+    ),
     bronze.CLUSTER_LOG: "reading continues then after what the lake has",
 }
 """The effect, and the cost, of removing the checkpoint of the stream that fills a table."""
@@ -62,14 +63,12 @@ def check_checkpoint(spark: SparkSession, lake: Lake, table: Table, checkpoint: 
             return
         raise LakeError(
             f"the checkpoint {checkpoint} is an old copy: it ends at batch "
-            f"{max(planned, default=-1)}, and "
-            f"{table.full_name} in {lake} has batch {found}; {todo}"
+            f"{max(planned, default=-1)}, and {table.full_name} in {lake} has batch {found}; {todo}"
         )
     if done and found < 0 and has_all:
         raise LakeError(
             f"the checkpoint {checkpoint} is another lake's, or a power cut took all from the "
-            "table: "
-            f"{table.full_name} in {lake} has nothing of its {max(done) + 1} batches; {todo}"
+            f"table: {table.full_name} in {lake} has nothing of its {max(done) + 1} batches; {todo}"
         )
     # Of a table whose newest commits name no batch of the query, the checkpoint knows best.
     last = found if found >= 0 or has_all else max(done, default=max(planned, default=0) - 1)
@@ -83,16 +82,14 @@ def check_checkpoint(spark: SparkSession, lake: Lake, table: Table, checkpoint: 
         )
         raise LakeError(
             f"{table.full_name} in {lake} {has}, and the checkpoint {checkpoint} cannot tell any "
-            "more where batch "
-            f"{last} ended, as after a power cut; {todo}"
+            f"more where batch {last} ended, as after a power cut; {todo}"
         )
     for name in gone:
         files.delete(name)
     if gone:
         log.warning(
             "%s in %s ends with batch %d, and the checkpoint %s does not agree, as after a power "
-            "cut: %s removed, and "
-            "what came after that batch is made again",
+            "cut: %s removed, and what came after that batch is made again",
             *(table.full_name, lake, last, checkpoint, ", ".join(gone)),
         )
 

@@ -28,7 +28,9 @@ _NO_CLASS = re.compile(
 )
 _PACKAGES = {
     "org.apache.hadoop.fs.s3a.": "org.apache.hadoop:hadoop-aws, of the version of Spark's Hadoop",
-    "org.apache.hadoop.fs.azurebfs.": "org.apache.hadoop:hadoop-azure, of the version of Spark's Hadoop",
+    "org.apache.hadoop.fs.azurebfs.": (
+        "org.apache.hadoop:hadoop-azure, of the version of Spark's Hadoop"
+    ),
     "com.google.cloud.hadoop.": "com.google.cloud.bigdataoss:gcs-connector",
 }
 """The beginning of a class's name -> the package that has it."""
@@ -133,9 +135,8 @@ def reported(name: str, action: Callable[[], int | None]) -> int:
     except JVM_IS_GONE as error:
         print(
             f"{name}: Spark's JVM has ended, or does not answer ({printable(str(error))}): if it "
-            "wrote nothing above, "
-            "the machine had too little memory for it (dmesg names what the kernel killed); run "
-            "it again",
+            "wrote nothing above, the machine had too little memory for it (dmesg names what the "
+            "kernel killed); run it again",
             file=sys.stderr,
         )
         log.debug("traceback", exc_info=True)

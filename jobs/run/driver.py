@@ -24,9 +24,8 @@ except ImportError:  # pyspark-client, which serverless runtimes have, is withou
 
 LOST = (
     "a session of Spark Connect: a cluster whose log cannot be read holds up those of the others, "
-    "the server's own "
-    "settings say how jobs share its slots, and how plans are compiled; Delta cleans the tables' "
-    "logs in whole days"
+    "the server's own settings say how jobs share its slots, and how plans are compiled; Delta "
+    "cleans the tables' logs in whole days"
 )
 """The abilities that a job lacks if its session has no JVM. One line."""
 

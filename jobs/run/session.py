@@ -38,8 +38,7 @@ def spark_session(name: str) -> SparkSession:
     if "DELTA" not in found:
         raise SessionError(
             "this Spark session has no Delta: start it with --properties-file "
-            "conf/spark-defaults.conf, or see there "
-            "what to set"
+            "conf/spark-defaults.conf, or see there what to set"
         )
     if not driver.has_jvm(spark):
         log.info(driver.LOST)
@@ -67,8 +66,7 @@ def check_server(remote: str) -> None:
     except OSError as error:
         raise SessionError(
             f"SPARK_REMOTE: no server of Spark Connect at {place[0]}:{place[1]} "
-            f"({error.strerror or error}): start it, "
-            f"or correct the address"
+            f"({error.strerror or error}): start it, or correct the address"
         ) from error
 
 

@@ -204,8 +204,7 @@ class Running:
         else:
             log.error(
                 "%s; so the stream has got nowhere for %.0f s, and is started again and again: if "
-                "this does not pass, "
-                "correct what the error names",
+                "this does not pass, correct what the error names",
                 *(one_line(error), now - self._failed_at),
             )
 

@@ -54,8 +54,7 @@ class LastPolls:
             return None
         return (
             f"the clock of this machine says {_shown(now)}, and the newest poll in the lake was "
-            "due at "
-            f"{_shown(self.newest)}: a clock that is so far ahead may be wrong"
+            f"due at {_shown(self.newest)}: a clock that is so far ahead may be wrong"
         )
 
     def doubted(self, now: datetime) -> tuple[datetime, datetime] | None:

@@ -19,9 +19,8 @@ def check_replaceable(docs: Path) -> None:
     )
     if not is_ours:
         raise ConfigError(
-            f"validation.docs: {docs} holds something else than data docs, which would be "
-            "deleted: name a folder that "
-            f"is empty or not there yet"
+            f"validation.docs: {docs} holds something else than data docs, which would be deleted: "
+            "name a folder that is empty or not there yet"
         )
 
 

@@ -91,7 +91,8 @@ WHERE s.history = 'silver' AND s.done_poll > coalesce(v.done_poll, '')
 """
 _DONE = """
 SELECT 'validate' AS history, cluster, 0L AS round, '{{}}' AS memory,
-  max_by(cluster_id, done_poll) AS cluster_id, max(done_poll) AS done_poll, max_by(done_at, done_poll) AS done_at
+  max_by(cluster_id, done_poll) AS cluster_id, max(done_poll) AS done_poll,
+  max_by(done_at, done_poll) AS done_at
 FROM {states} WHERE done_poll IS NOT NULL GROUP BY cluster
 """
 _INTERVALS = """
@@ -99,7 +100,8 @@ SELECT table, cluster, key, first_poll, superseded_poll,
   lead(first_poll) OVER (PARTITION BY table, cluster, key ORDER BY first_poll) AS next_first_poll,
   count_if(superseded_poll IS NULL) OVER (PARTITION BY table, cluster, key) AS current_rows
 FROM {rows}
-QUALIFY bool_or(first_poll > done_poll OR superseded_poll > done_poll) OVER (PARTITION BY table, cluster, key)
+QUALIFY bool_or(first_poll > done_poll OR superseded_poll > done_poll)
+  OVER (PARTITION BY table, cluster, key)
 """
 
 

@@ -193,10 +193,13 @@ _REACH = (
 )
 _GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds, h.since IS NOT NULL AS is_told
     FROM silver.poll_gaps g LEFT JOIN (
-      SELECT cluster_id, valid_from AS since, CASE WHEN valid_to IS NOT NULL THEN last_seen_at END AS until
+      SELECT cluster_id, valid_from AS since,
+        CASE WHEN valid_to IS NOT NULL THEN last_seen_at END AS until
       FROM silver.history_sources WHERE source = 'log'
-    ) h ON h.cluster_id = g.cluster_id AND h.since <= g.gap_start AND (h.until IS NULL OR h.until >= g.gap_end)
-    WHERE gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP) AND {_OF_CLUSTER}
+    ) h ON h.cluster_id = g.cluster_id AND h.since <= g.gap_start
+      AND (h.until IS NULL OR h.until >= g.gap_end)
+    WHERE gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP)
+      AND {_OF_CLUSTER}
     ORDER BY gap_start, cluster"""
 
 _OF_LOG = {"broker_states", "controller_changes"}

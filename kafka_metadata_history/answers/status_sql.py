@@ -15,20 +15,21 @@ from schemas.internal import UPKEEP, retention_of
 
 # All rows of a poll have the day on which it was due.
 _POLLS = f"""
-SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, answered_at, outcome, error_kind, error,
-  cluster_id, {IS_VISIT} AS is_visit
+SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, answered_at, outcome,
+  error_kind, error, cluster_id, {IS_VISIT} AS is_visit
 FROM {{bronze.metadata_polls}}
-WHERE (record = 'poll' OR {IS_VISIT}) AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
+WHERE (record = 'poll' OR {IS_VISIT}) AND cluster IN (CLUSTERS)
+  AND scheduled_at >= CAST(:since AS TIMESTAMP)
   AND day >= CAST(:day AS DATE)
 """
 _STATES = """
-SELECT history, cluster, cluster_id, round, done_poll, done_at, changed_poll, last_seen_at, told_by, refused_polls,
-  stale_polls, of.seen, of.waiting, of.places, of.says
+SELECT history, cluster, cluster_id, round, done_poll, done_at, changed_poll, last_seen_at, told_by,
+  refused_polls, stale_polls, of.seen, of.waiting, of.places, of.says
 FROM (
-  SELECT *,
-    from_json(
-      memory, 'seen map<string, bigint>, waiting array<string>, places map<string, array<bigint>>, says string'
-    ) AS of
+  SELECT *, from_json(
+    memory,
+    'seen map<string,bigint>, waiting array<string>, places map<string,array<bigint>>, says string'
+  ) AS of
   FROM {internal.state}
 )
 """
@@ -45,7 +46,8 @@ FROM (
     max(CASE WHEN outcome LIKE 'ok%' OR outcome = '{NOT_SUPPORTED}' THEN poll_id END)
       OVER (PARTITION BY cluster, kind), '') AS is_after
   FROM {{bronze.metadata_polls}}
-  WHERE record = 'answer' AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:asked_since AS TIMESTAMP)
+  WHERE record = 'answer' AND cluster IN (CLUSTERS)
+    AND scheduled_at >= CAST(:asked_since AS TIMESTAMP)
     AND day >= CAST(:asked_day AS DATE)
 )
 GROUP BY cluster, kind
@@ -62,7 +64,8 @@ FROM {{bronze.group_log}} LEFT JOIN (
   SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
   FROM {{internal.state}} WHERE history = 'rebalance_history'
 ) USING (cluster)
-WHERE record IN ('read', 'lost', 'truncated') AND cluster IN (CLUSTERS) AND read_at >= CAST(:since AS TIMESTAMP)
+WHERE record IN ('read', 'lost', 'truncated') AND cluster IN (CLUSTERS)
+  AND read_at >= CAST(:since AS TIMESTAMP)
   AND day >= CAST(:day AS DATE)
 GROUP BY cluster
 """
@@ -70,9 +73,11 @@ GROUP BY cluster
 _COSTS = """
 SELECT cluster, min(updated_at) AS costs_wait_since
 FROM {gold.rebalances_told} LEFT JOIN (
-  SELECT from_json(memory, 'told timestamp').told AS told FROM {internal.state} WHERE history = 'rebalance_cost'
+  SELECT from_json(memory, 'told timestamp').told AS told FROM {internal.state}
+  WHERE history = 'rebalance_cost'
 ) ON true
-WHERE source = 'log' AND group_type <> 'share' AND ended_before IS NOT NULL AND cluster IN (CLUSTERS)
+WHERE source = 'log' AND group_type <> 'share' AND ended_before IS NOT NULL
+  AND cluster IN (CLUSTERS)
   AND updated_at >= CAST(:since AS TIMESTAMP) AND (told IS NULL OR updated_at > told)
 GROUP BY cluster
 """

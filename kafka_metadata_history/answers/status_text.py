@@ -55,15 +55,19 @@ def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
         *text_table(
             ("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps",
              *(f"{SHORT.get(name, name)} behind" for name in histories),
-             "told by", "controllers' log", *(["no answer to"] if has_unanswered else []), "failed because"),
-            [_line(each, histories, facts.at, is_hurt=each.cluster in hurt, has_unanswered=has_unanswered)
+             "told by", "controllers' log", *(["no answer to"] if has_unanswered else []),
+             "failed because"),
+            [_line(each, histories, facts.at, is_hurt=each.cluster in hurt,
+                   has_unanswered=has_unanswered)
              for each in facts.clusters],
         ),
         "",
         *text_table(
             ("table", "bytes", "files", "bytes of its log"),
-            [*((each.table, each.bytes, each.files, each.log_bytes) for each in facts.sizes if each.files),
-             ("all", sum(each.bytes for each in facts.sizes), sum(each.files for each in facts.sizes),
+            [*((each.table, each.bytes, each.files, each.log_bytes)
+               for each in facts.sizes if each.files),
+             ("all", sum(each.bytes for each in facts.sizes),
+              sum(each.files for each in facts.sizes),
               sum(each.log_bytes or 0 for each in facts.sizes))],
         ),
         *_empty(facts.sizes),

@@ -14,8 +14,9 @@ from metadata_source.errors import KafkaMetadataHistoryError
 _SECONDS: Final = 30.0
 
 THREE_REPLICAS: Final = (
-    "accounts", "carts", "catalog", "clicks", "coupons", "deliveries", "emails", "fraud-scores", "inventory",
-    "invoices", "logins", "orders", "payments", "prices", "refunds", "returns", "searches",
+    "accounts", "carts", "catalog", "clicks", "coupons", "deliveries", "emails", "fraud-scores",
+    "inventory", "invoices", "logins", "orders", "payments", "prices", "refunds", "returns",
+    "searches",
 )  # fmt: skip
 TWO_REPLICAS: Final = ("audit-log", "metrics")
 ONE_REPLICA: Final = ("scratch",)

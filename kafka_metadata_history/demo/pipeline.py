@@ -28,11 +28,13 @@ _HISTORY_SECONDS = 240.0
 _LOG_LINES = 25
 _BEHIND = """SELECT count(*) FROM (
   SELECT history, cluster FROM (
-    VALUES ('silver', 'demo'), ('cluster_log', 'demo'), ('rebalance_history', 'demo'), ('rebalance_cost', '')
+    VALUES ('silver', 'demo'), ('cluster_log', 'demo'), ('rebalance_history', 'demo'),
+      ('rebalance_cost', '')
   ) AS wanted (history, cluster)
 ) LEFT JOIN internal.state USING (history, cluster)
 WHERE coalesce(
-  last_seen_at, CAST(json_extract_string(memory, '$.read.demo') AS TIMESTAMPTZ), TIMESTAMP '1970-01-01 00:00:00Z'
+  last_seen_at, CAST(json_extract_string(memory, '$.read.demo') AS TIMESTAMPTZ),
+  TIMESTAMP '1970-01-01 00:00:00Z'
 ) < TIMESTAMP '{at}'"""
 """How many histories (of polls, of both logs, of the cost of rebalances, which keeps its times by
 cluster in `memory`) have nothing yet that was read after a time.

@@ -32,6 +32,7 @@ from kafka_metadata_history.demo.pipeline import (
     configuration,
 )
 from kafka_metadata_history.demo.traffic import Traffic
+from kafka_metadata_history.jars.errors import JarsError
 from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.members import Members
 from metadata_source.errors import KafkaMetadataHistoryError
@@ -54,7 +55,9 @@ POLLS_AND_LOG = """SELECT c.topic, c.partition, c.prev_leader, c.leader,
   c.began_after AS log_after, c.began_before AS log_before
 FROM (
   SELECT c.*, t.poll_id,
-    exists(t.partitions, p -> p.partition = c.partition AND p.leader_epoch >= c.leader_epoch) AS is_shown
+    exists(
+      t.partitions, p -> p.partition = c.partition AND p.leader_epoch >= c.leader_epoch
+    ) AS is_shown
   FROM gold.leader_changes c JOIN bronze.metadata_polls t USING (cluster_id, topic, topic_id)
   WHERE c.reason = 'failover' AND t.record = 'topic'
 ) c JOIN bronze.metadata_polls h ON h.poll_id = c.poll_id AND h.record = 'poll'
@@ -87,7 +90,7 @@ def demo(folder: Path) -> None:
 
     try:
         since = f"{record(folder, say) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
-    except (LocalClusterError, IncidentError, PipelineError) as error:
+    except (LocalClusterError, JarsError, IncidentError, PipelineError) as error:
         raise DemoError(str(error)) from error
     config, page = str(folder / CONFIG), str(folder / "incident.html")
     for name in ANSWERS:
@@ -163,9 +166,8 @@ def record(folder: Path, say: Say) -> datetime:
                 consumers.join(group)
             play(cluster, administration, consumers, pipeline, say)
             say(
-                f"wait until the pipeline has made history of it ({traffic.delivered} records "
-                "were delivered, "
-                f"{traffic.refused} not)"
+                f"wait until the pipeline has made history of it ({traffic.delivered} records were "
+                f"delivered, {traffic.refused} not)"
             )
             pipeline.await_history(datetime.now(UTC))
         return begun

@@ -105,16 +105,17 @@ def lanes(drawn: Drawn, on: Axis, window: Window) -> figure:
         line_width=0.5,
     )
     plot.hbar(
-        "y", "thick", "sure_from", "sure_until", source=source, fill_color="colour", line_color=EDGE, line_width=1,
-        hatch_pattern="hatch", hatch_color="#ffffff", hatch_alpha=0.9, hatch_scale=10, hatch_weight=2,
+        "y", "thick", "sure_from", "sure_until", source=source, fill_color="colour",
+        line_color=EDGE, line_width=1, hatch_pattern="hatch", hatch_color="#ffffff",
+        hatch_alpha=0.9, hatch_scale=10, hatch_weight=2,
     )  # fmt: skip
     plot.scatter(
-        "sure_from", "y", size="point", marker="marker", source=source, fill_color="colour", line_color=EDGE,
-        line_width=1,
+        "sure_from", "y", size="point", marker="marker", source=source, fill_color="colour",
+        line_color=EDGE, line_width=1,
     )  # fmt: skip
     plot.text(
-        "sure_from", "text_y", "text", source=source, text_font_size="11px", text_color=INK, x_offset="text_x",
-        y_offset=0, text_baseline="middle",
+        "sure_from", "text_y", "text", source=source, text_font_size="11px", text_color=INK,
+        x_offset="text_x", y_offset=0, text_baseline="middle",
     )  # fmt: skip
     target = plot.segment(
         "maybe_from",
@@ -186,8 +187,9 @@ def levels(rows: Iterable[Row], on: Axis, window: Window) -> figure:
         line_color=None,
     )
     plot.quad(
-        "begin", "end", "sure_top", "base", source=source, fill_color="colour", line_color=None, hatch_pattern="hatch",
-        hatch_color="#ffffff", hatch_alpha=0.8, hatch_scale=12, hatch_weight=2,
+        "begin", "end", "sure_top", "base", source=source, fill_color="colour", line_color=None,
+        hatch_pattern="hatch", hatch_color="#ffffff", hatch_alpha=0.8, hatch_scale=12,
+        hatch_weight=2,
     )  # fmt: skip
     plot.segment(
         "begin", "maybe_top", "end", "maybe_top", source=source, line_color=EDGE, line_width=1
@@ -253,7 +255,8 @@ def _plot(names: Sequence[str], on: Axis, lane: int, name: str) -> figure:
         months="%b %Y",
         context=DatetimeTickFormatter(
             microseconds="%Y-%m-%d", milliseconds="%Y-%m-%d", seconds="%Y-%m-%d", minsec="%Y-%m-%d",
-            minutes="%Y-%m-%d", hourmin="%Y-%m-%d", hours="%Y-%m-%d", days="%Y", months="", years="",
+            minutes="%Y-%m-%d", hourmin="%Y-%m-%d", hours="%Y-%m-%d", days="%Y", months="",
+            years="",
         ),
         context_which="start",
         hide_repeats=True,
@@ -268,8 +271,9 @@ def _plot(names: Sequence[str], on: Axis, lane: int, name: str) -> figure:
     plot.ygrid.grid_line_color = None
     plot.xgrid.grid_line_color = GRID
     plot.vstrip(
-        "begin", "end", source=on.gaps, fill_color="#f1f3f4", line_color=None, hatch_pattern="left_diagonal_line",
-        hatch_color=GAP, hatch_alpha=0.7, hatch_scale=10, hatch_weight=1, level="underlay",
+        "begin", "end", source=on.gaps, fill_color="#f1f3f4", line_color=None,
+        hatch_pattern="left_diagonal_line", hatch_color=GAP, hatch_alpha=0.7, hatch_scale=10,
+        hatch_weight=1, level="underlay",
     )  # fmt: skip
     plot.hspan(
         list(range(1, len(names))), line_color=GRID, line_width=1, level="underlay",

@@ -26,10 +26,13 @@ _SHAPES: Final = {
     "plus": '<path d="M7 3H11V7H15V11H11V15H7V11H3V7H7Z"/>',
 }
 _HATCHES: Final = {
-    "dot": '<g fill="#fff" stroke="none"><circle cx="4" cy="9" r="1.2"/><circle cx="10" cy="9" '
-    'r="1.2"/>'
-    '<circle cx="16" cy="9" r="1.2"/><circle cx="22" cy="9" r="1.2"/></g>',
-    "right_diagonal_line": '<path d="M2 13L8 5M8 13L14 5M14 13L20 5M20 13L26 5" stroke="#fff" fill="none"/>',
+    "dot": (
+        '<g fill="#fff" stroke="none"><circle cx="4" cy="9" r="1.2"/><circle cx="10" cy="9" '
+        'r="1.2"/><circle cx="16" cy="9" r="1.2"/><circle cx="22" cy="9" r="1.2"/></g>'
+    ),
+    "right_diagonal_line": (
+        '<path d="M2 13L8 5M8 13L14 5M14 13L20 5M20 13L26 5" stroke="#fff" fill="none"/>'
+    ),
 }
 
 

@@ -48,7 +48,9 @@ ABOUT: Final = {
         "A bar for each stretch of a partition at a level. A worse level is thinner, and lies "
         "over a milder one."
     ),
-    "leaders": "A shape where the change had happened, a line from the last poll that did not show it.",
+    "leaders": (
+        "A shape where the change had happened, a line from the last poll that did not show it."
+    ),
     "groups": (
         "A shape where the rebalance had begun, a bar while it lasted. Storms and crash loops are "
         "below it."
@@ -176,7 +178,8 @@ def _header(facts: Facts) -> str:
             ),
         )
     listed = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in facts_of)
-    return f"<header><h1>{escape(_title(facts))}</h1>{chosen}{_counts(facts)}<dl>{listed}</dl></header>"
+    title = escape(_title(facts))
+    return f"<header><h1>{title}</h1>{chosen}{_counts(facts)}<dl>{listed}</dl></header>"
 
 
 def _chosen(facts: Facts) -> str:
@@ -189,8 +192,7 @@ def _chosen(facts: Facts) -> str:
     more = f" and {left:,} more" if left > 0 else ""
     return (
         f"<p>No cluster was asked for. This is the one to which most happened: {most} in the "
-        "window. "
-        f"Events of the others: {named}{more}. <code>--cluster</code> chooses one.</p>"
+        f"window. Events of the others: {named}{more}. <code>--cluster</code> chooses one.</p>"
     )
 
 
@@ -278,7 +280,8 @@ def _tools() -> str:
     return """<nav id="tools" aria-label="Time axis of all figures">
 <span class="buttons"><button type="button" id="pan" aria-pressed="true">Drag pans</button>
 <button type="button" id="box" aria-pressed="false">Drag zooms</button></span>
-<span class="buttons"><button type="button" id="wheel" aria-pressed="true">Wheel zooms</button></span>
+<span class="buttons"><button type="button" id="wheel" aria-pressed="true">Wheel zooms</button>
+</span>
 <span class="buttons"><button type="button" id="in" aria-label="Zoom in">+</button>
 <button type="button" id="out" aria-label="Zoom out">&minus;</button>
 <button type="button" id="reset">Whole window</button></span>

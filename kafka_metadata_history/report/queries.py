@@ -47,7 +47,8 @@ KNOWN: Final = (
 GAPS: Final = """
 SELECT gap_start, gap_end, reason, error_kinds, count(*) OVER () AS gaps
 FROM silver.poll_gaps g
-WHERE cluster = :cluster AND gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP)
+WHERE cluster = :cluster
+  AND gap_start <= CAST(:until AS TIMESTAMP) AND gap_end >= CAST(:since AS TIMESTAMP)
   -- Where the controllers' log told meanwhile, more than nothing is known.
   AND NOT EXISTS (
     SELECT 1 FROM silver.history_sources h
@@ -84,7 +85,8 @@ BROKERS: Final = Section(
     happened="""
   SELECT id, concat('broker ', broker_id) AS lane, worst_level AS kind,
     coalesce(nullif(array_position(
-      array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), worst_level), 0), 1) AS weight,
+      array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), worst_level
+    ), 0), 1) AS weight,
     partitions AS size, 1 AS counted, began_after, began_before, ended_after, ended_before,
     concat('broker ', broker_id, coalesce(concat(', rack ', rack), '')) AS subject,
     concat(partitions, IF(partitions = 1, ' partition', ' partitions'), ' lacked it') AS details,
@@ -95,9 +97,9 @@ BROKERS: Final = Section(
     AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
     AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
   UNION ALL
-  SELECT concat(what, '/', broker_id, '/', began_before), concat('broker ', broker_id), what, 0, 0, 0,
-    began_after, began_before, CAST(NULL AS TIMESTAMP), CAST(NULL AS TIMESTAMP), concat('broker ', broker_id),
-    coalesce(after, before), inferred
+  SELECT concat(what, '/', broker_id, '/', began_before), concat('broker ', broker_id), what,
+    0, 0, 0, began_after, began_before, CAST(NULL AS TIMESTAMP), CAST(NULL AS TIMESTAMP),
+    concat('broker ', broker_id), coalesce(after, before), inferred
   FROM gold.incident_timeline
   WHERE cluster = :cluster
     AND startswith(what, 'broker_')
@@ -116,11 +118,13 @@ PARTITIONS: Final = Section(
     narrowed=("topic", "broker"),
     happened="""
   SELECT id, concat(topic, '-', partition) AS lane, level AS kind,
-    coalesce(nullif(array_position(array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), level), 0), 1)
-      AS weight,
+    coalesce(nullif(array_position(
+      array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), level
+    ), 0), 1) AS weight,
     1 AS size, 1 AS counted, began_after, began_before, ended_after, ended_before,
     concat(topic, '-', partition) AS subject,
-    concat_ws(', ', CASE WHEN size(brokers_out) > 0 THEN concat('out: ', array_join(brokers_out, ', ')) END,
+    concat_ws(', ',
+      CASE WHEN size(brokers_out) > 0 THEN concat('out: ', array_join(brokers_out, ', ')) END,
       concat('smallest ISR ', smallest_isr),
       concat('min ISR ', min_isr), concat('ended: ', end_reason)) AS details,
     CAST(NULL AS STRING) AS inferred
@@ -140,7 +144,8 @@ LEADERS: Final = Section(
     lane="reason",
     narrowed=("topic", "broker"),
     happened="""
-  SELECT id, concat_ws(', ', reason, CASE WHEN unclean <> 'no' THEN concat('unclean ', unclean) END) AS lane,
+  SELECT id,
+    concat_ws(', ', reason, CASE WHEN unclean <> 'no' THEN concat('unclean ', unclean) END) AS lane,
     CASE WHEN unclean <> 'no' THEN 'unclean' ELSE reason END AS kind,
     CASE WHEN unclean <> 'no' THEN 2 WHEN reason = 'offline' THEN 1 ELSE 0 END AS weight,
     changes_min AS size, 1 AS counted, began_after, began_before,
@@ -149,7 +154,8 @@ LEADERS: Final = Section(
     concat_ws(', ', concat('leader ', prev_leader, ' to ', leader),
       concat('epoch ', prev_leader_epoch, ' to ', leader_epoch),
       concat('ISR {', array_join(prev_isr, ','), '} to {', array_join(isr, ','), '}')) AS details,
-    concat_ws(', ', reason, CASE WHEN unclean <> 'no' THEN concat('unclean ', unclean) END) AS inferred
+    concat_ws(', ', reason,
+      CASE WHEN unclean <> 'no' THEN concat('unclean ', unclean) END) AS inferred
   FROM gold.leader_changes
   WHERE cluster = :cluster AND reason <> 'isr_shrink' AND coalesce(changes_max, 1) > 0
     AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
@@ -165,13 +171,18 @@ GROUPS: Final = Section(
     lane="group",
     narrowed=("topic", "broker", "group"),
     happened="""
-  SELECT id, group_id AS lane, coalesce(get(reasons, 0), 'unknown') AS kind, 0 AS weight, 1 AS size, 1 AS counted,
-    coalesce(narrowed_after, began_after) AS began_after, coalesce(narrowed_before, began_before) AS began_before,
+  SELECT id, group_id AS lane, coalesce(get(reasons, 0), 'unknown') AS kind,
+    0 AS weight, 1 AS size, 1 AS counted,
+    coalesce(narrowed_after, began_after) AS began_after,
+    coalesce(narrowed_before, began_before) AS began_before,
     ended_after, ended_before, group_id AS subject,
-    concat_ws(', ', concat('generation ', coalesce(concat(prev_generation, ' to '), ''), generation),
+    concat_ws(', ',
+      concat('generation ', coalesce(concat(prev_generation, ' to '), ''), generation),
       concat('members ', coalesce(concat(prev_members, ' to '), ''), members),
-      concat(partitions_moved, ' partitions moved'), concat('coordinator ', coordinator), end_reason,
-      concat('nobody consumed for ', coalesce(concat(pause_ms_min, ' to '), 'at most '), pause_ms_max, ' ms'),
+      concat(partitions_moved, ' partitions moved'), concat('coordinator ', coordinator),
+      end_reason,
+      concat('nobody consumed for ', coalesce(concat(pause_ms_min, ' to '), 'at most '),
+        pause_ms_max, ' ms'),
       concat('lag ', lag_before, ' to ', lag_peak),
       concat('consumed again or given back: ', reprocessed_min,
         coalesce(concat(' to ', reprocessed_max), ' or more'))) AS details,
@@ -186,8 +197,9 @@ GROUPS: Final = Section(
       SELECT rebalance_id FROM gold.rebalance_topics
       WHERE topic = :topic AND cluster = :cluster AND began_before <= CAST(:until AS TIMESTAMP)))
   UNION ALL
-  SELECT id, group_id, kind, 0, 0, 0, began_before, began_before, last_before, last_before, group_id,
-    concat_ws(', ', concat(rebalances, ' rebalances'), concat('client ', client_id), concat('host ', client_host)),
+  SELECT id, group_id, kind, 0, 0, 0, began_before, began_before, last_before, last_before,
+    group_id, concat_ws(', ', concat(rebalances, ' rebalances'), concat('client ', client_id),
+      concat('host ', client_host)),
     CAST(NULL AS STRING)
   FROM gold.rebalance_storms
   WHERE cluster = :cluster
@@ -204,10 +216,11 @@ COORDINATORS: Final = Section(
     lane="move",
     narrowed=("broker", "group"),
     happened="""
-  SELECT id, concat(IF(prev_broker_id = -1, 'none', prev_broker_id), ' to ', IF(broker_id = -1, 'none', broker_id))
-      AS lane,
+  SELECT id, concat(IF(prev_broker_id = -1, 'none', prev_broker_id), ' to ',
+      IF(broker_id = -1, 'none', broker_id)) AS lane,
     'coordinator_moved' AS kind, 0 AS weight, 1 AS size, 1 AS counted, began_after, began_before,
-    CAST(NULL AS TIMESTAMP) AS ended_after, CAST(NULL AS TIMESTAMP) AS ended_before, group_id AS subject,
+    CAST(NULL AS TIMESTAMP) AS ended_after, CAST(NULL AS TIMESTAMP) AS ended_before,
+    group_id AS subject,
     concat_ws(', ', concat('broker ', prev_broker_id, ' to ', broker_id),
       concat('__consumer_offsets-', log_partition)) AS details,
     CAST(NULL AS STRING) AS inferred
@@ -227,14 +240,16 @@ SETTINGS: Final = Section(
     narrowed=(),
     is_optional=True,
     happened="""
-  SELECT concat_ws('/', what, topic, group_id, broker_id, before, after) AS id, replace(what, '_', ' ') AS lane,
+  SELECT concat_ws('/', what, topic, group_id, broker_id, before, after) AS id,
+    replace(what, '_', ' ') AS lane,
     what AS kind, 0 AS weight, 1 AS size, 1 AS counted, began_after, began_before,
     CAST(NULL AS TIMESTAMP) AS ended_after, CAST(NULL AS TIMESTAMP) AS ended_before,
     coalesce(topic, group_id, concat('broker ', broker_id), 'cluster') AS subject,
     concat_ws(' to ', before, after) AS details, inferred
   FROM gold.incident_timeline
   WHERE cluster = :cluster
-    AND (startswith(what, 'controller_') OR startswith(what, 'config_') OR startswith(what, 'feature_'))
+    AND (startswith(what, 'controller_') OR startswith(what, 'config_')
+      OR startswith(what, 'feature_'))
     -- So it was already when the log's history began.
     AND began_after IS NOT NULL
     AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
@@ -248,13 +263,15 @@ WITH happened AS ({happened}),
 
 ranked AS (
   SELECT lane, row_number() OVER (ORDER BY max(weight) DESC, sum(counted) DESC, lane) AS place,
-    count(*) OVER () AS lanes_all, sum(sum(counted)) OVER () AS counted_all, sum(count(*)) OVER () AS rows_all
+    count(*) OVER () AS lanes_all, sum(sum(counted)) OVER () AS counted_all,
+    sum(count(*)) OVER () AS rows_all
   FROM happened
   GROUP BY lane
 ),
 
 numbered AS (
-  SELECT h.*, r.place, r.lanes_all, r.counted_all, r.rows_all, count(*) OVER () > :most_marks AS is_many,
+  SELECT h.*, r.place, r.lanes_all, r.counted_all, r.rows_all,
+    count(*) OVER () > :most_marks AS is_many,
     row_number() OVER (ORDER BY h.began_before, h.lane, h.kind, h.id) AS number
   FROM happened h JOIN ranked r ON r.lane = h.lane
   WHERE r.place <= :most_lanes
@@ -267,7 +284,8 @@ marked AS (
       CASE WHEN is_many THEN unix_micros(least(ended_before, CAST(:until AS TIMESTAMP))) * :cells
         DIV (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(CAST(:since AS TIMESTAMP))) END,
       CASE WHEN NOT is_many THEN began_after END, CASE WHEN NOT is_many THEN began_before END,
-      CASE WHEN NOT is_many THEN ended_after END, CASE WHEN NOT is_many THEN ended_before END) AS cell
+      CASE WHEN NOT is_many THEN ended_after END, CASE WHEN NOT is_many THEN ended_before END
+    ) AS cell
   FROM numbered
 ),
 
@@ -290,8 +308,9 @@ chosen AS (
   SELECT *, dense_rank() OVER (ORDER BY mark_weight DESC, mark_rows DESC, cell) AS mark FROM summed
 )
 
-SELECT id, lane, place, kind, mark, mark_rows, mark_size, mark_began_after, mark_began_before, mark_last_before,
-  mark_ended_after, mark_ended_before, began_after, began_before, ended_after, ended_before, subject, details, inferred,
+SELECT id, lane, place, kind, mark, mark_rows, mark_size, mark_began_after, mark_began_before,
+  mark_last_before, mark_ended_after, mark_ended_before,
+  began_after, began_before, ended_after, ended_before, subject, details, inferred,
   lanes_all, counted_all, rows_all
 FROM chosen
 WHERE mark <= :most_marks AND age <= :rows_of_mark
@@ -301,21 +320,23 @@ LIMIT :most_rows
 
 DEPARTURES: Final = """
 WITH departed AS (
-  SELECT i.id AS incident, c.id, c.change, c.topic, c.partition, c.began_after, c.began_before, c.ended_after,
-    c.ended_before, c.prev_isr, c.isr, c.cause,
+  SELECT i.id AS incident, c.id, c.change, c.topic, c.partition,
+    c.began_after, c.began_before, c.ended_after, c.ended_before, c.prev_isr, c.isr, c.cause,
     row_number() OVER (PARTITION BY i.id ORDER BY c.began_before, c.topic, c.partition) AS age
   FROM gold.broker_incidents i
   JOIN gold.isr_changes c
-    ON c.cluster_id = i.cluster_id AND c.broker_id = i.broker_id AND c.change IN ('left', 'initially_out')
-      AND c.began_before >= i.began_before AND (i.ended_before IS NULL OR c.began_before <= i.ended_before)
+    ON c.cluster_id = i.cluster_id AND c.broker_id = i.broker_id
+      AND c.change IN ('left', 'initially_out') AND c.began_before >= i.began_before
+      AND (i.ended_before IS NULL OR c.began_before <= i.ended_before)
   WHERE i.cluster = :cluster
     AND i.began_before <= CAST(:until AS TIMESTAMP)
     AND (i.ended_before IS NULL OR i.ended_before >= CAST(:since AS TIMESTAMP))
     AND (CAST(:broker AS INT) IS NULL OR i.broker_id = :broker)
 )
 
-SELECT incident, change AS kind, concat(topic, '-', partition) AS subject, began_after, began_before, ended_after,
-  ended_before, concat('ISR {', array_join(prev_isr, ','), '} to {', array_join(isr, ','), '}') AS details,
+SELECT incident, change AS kind, concat(topic, '-', partition) AS subject,
+  began_after, began_before, ended_after, ended_before,
+  concat('ISR {', array_join(prev_isr, ','), '} to {', array_join(isr, ','), '}') AS details,
   cause AS inferred
 FROM departed
 WHERE age <= :rows_of_mark
@@ -329,7 +350,8 @@ WITH spans AS (
   SELECT level,
     greatest(began_before, CAST(:since AS TIMESTAMP)) AS sure_from,
     CASE WHEN ended_before IS NOT NULL THEN greatest(ended_after, began_before) END AS sure_until,
-    greatest(coalesce(began_after, CAST(:since AS TIMESTAMP)), CAST(:since AS TIMESTAMP)) AS maybe_from,
+    greatest(coalesce(began_after, CAST(:since AS TIMESTAMP)), CAST(:since AS TIMESTAMP))
+      AS maybe_from,
     ended_before AS maybe_until
   FROM gold.isr_episodes
   WHERE cluster = :cluster
@@ -341,7 +363,8 @@ WITH spans AS (
 
 edges AS (
   SELECT level, sure_from AS at, 1 AS sure, 0 AS maybe FROM spans
-  UNION ALL SELECT level, greatest(sure_until, sure_from), -1, 0 FROM spans WHERE sure_until IS NOT NULL
+  UNION ALL SELECT level, greatest(sure_until, sure_from), -1, 0 FROM spans
+    WHERE sure_until IS NOT NULL
   UNION ALL SELECT level, maybe_from, 0, 1 FROM spans
   UNION ALL SELECT level, maybe_until, 0, -1 FROM spans WHERE maybe_until IS NOT NULL
 ),
@@ -358,7 +381,8 @@ counts AS (
   FROM steps
 )
 
-SELECT level, min(at) AS first_at, max(at) AS last_at, max(sure) AS most_sure, max(maybe) AS most_maybe,
+SELECT level, min(at) AS first_at, max(at) AS last_at,
+  max(sure) AS most_sure, max(maybe) AS most_maybe,
   max_by(sure, at) AS last_sure, max_by(maybe, at) AS last_maybe
 FROM counts
 GROUP BY level, cell
@@ -375,8 +399,8 @@ WITH brokers AS (
       replace(replace(worst_level, '_', ' '), 'isr', 'ISR')) AS thing,
     began_after, began_before, ended_after, ended_before, array_join(causes, ', ') AS inferred,
     row_number() OVER (ORDER BY array_position(
-      array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), worst_level) DESC, partitions DESC,
-      began_before, broker_id) AS place
+      array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), worst_level
+    ) DESC, partitions DESC, began_before, broker_id) AS place
   FROM gold.broker_incidents
   WHERE cluster = :cluster
     AND began_before <= CAST(:until AS TIMESTAMP)
@@ -398,19 +422,23 @@ topics AS (
 ),
 
 levels AS (
-  SELECT concat('topic ', topic, ': ', partitions, IF(partitions = 1, ' partition ', ' partitions '),
+  SELECT concat('topic ', topic, ': ', partitions,
+      IF(partitions = 1, ' partition ', ' partitions '),
       IF(level = 'offline', 'without a leader', 'under min ISR')) AS thing,
     began_after, began_before, ended_after, ended_before, CAST(NULL AS STRING) AS inferred,
-    row_number() OVER (ORDER BY level = 'offline' DESC, partitions DESC, began_before, topic) AS place
+    row_number()
+      OVER (ORDER BY level = 'offline' DESC, partitions DESC, began_before, topic) AS place
   FROM topics
 ),
 
 leaders AS (
-  SELECT concat('topic ', topic, ': ', count(*), IF(count(*) = 1, ' leader change', ' leader changes'),
-      CASE WHEN count_if(unclean <> 'no') > 0 THEN concat(', ', count_if(unclean <> 'no'), ' unclean') ELSE '' END)
-      AS thing,
-    min(began_after) AS began_after, min(began_before) AS began_before, max(began_after) AS ended_after,
-    max(began_before) AS ended_before, array_join(array_sort(collect_set(reason)), ', ') AS inferred,
+  SELECT concat('topic ', topic, ': ', count(*),
+      IF(count(*) = 1, ' leader change', ' leader changes'),
+      CASE WHEN count_if(unclean <> 'no') > 0
+        THEN concat(', ', count_if(unclean <> 'no'), ' unclean') ELSE '' END) AS thing,
+    min(began_after) AS began_after, min(began_before) AS began_before,
+    max(began_after) AS ended_after, max(began_before) AS ended_before,
+    array_join(array_sort(collect_set(reason)), ', ') AS inferred,
     row_number() OVER (ORDER BY count_if(unclean <> 'no') DESC, count(*) DESC, topic) AS place
   FROM gold.leader_changes
   WHERE cluster = :cluster AND reason <> 'isr_shrink' AND coalesce(changes_max, 1) > 0
@@ -420,11 +448,14 @@ leaders AS (
   GROUP BY topic
 )
 
-SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place FROM brokers WHERE place <= 10
+SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place
+FROM brokers WHERE place <= 10
 UNION ALL
-SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place FROM levels WHERE place <= 10
+SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place
+FROM levels WHERE place <= 10
 UNION ALL
-SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place FROM leaders WHERE place <= 10
+SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place
+FROM leaders WHERE place <= 10
 """
 """The largest of brokers, of levels of topics, and of leader changes by topic."""
 
@@ -449,9 +480,11 @@ WITH counted AS (
   GROUP BY group_id
 )
 
-SELECT concat('group ', group_id, ': ', rebalances, IF(rebalances = 1, ' rebalance', ' rebalances')) AS thing,
+SELECT concat('group ', group_id, ': ', rebalances,
+    IF(rebalances = 1, ' rebalance', ' rebalances')) AS thing,
   began_after, began_before, ended_after, ended_before,
-  CASE WHEN reasons = 1 THEN reason WHEN reasons > 1 THEN concat(reasons, ' reasons') END AS inferred,
+  CASE WHEN reasons = 1 THEN reason WHEN reasons > 1 THEN concat(reasons, ' reasons') END
+    AS inferred,
   row_number() OVER (ORDER BY rebalances DESC, group_id) AS place
 FROM counted
 ORDER BY place

@@ -28,7 +28,8 @@ VOTER = struct(
     max_supported_version=INT,
 )
 
-#: `size` is that of the record's value, in bytes. `broker_change.fenced` is 1 or, of a broker that is unfenced, -1.
+#: `size` is that of the record's value, in bytes. `broker_change.fenced` is 1 or, of a broker that
+#: is unfenced, -1.
 RECORDS: Final = pa.schema(
     [
         *OF_RECORDS,

@@ -46,7 +46,7 @@ class LogFormat:
     error: ClassVar[type[LogError]]
     schema: ClassVar[pa.Schema]
     """The columns of its table in bronze."""
-    place: ClassVar[Any]
+    position: ClassVar[Any]
     """A class, whose objects say how far a stream has come with a cluster's log: `to_json` and
     `from_json` are what Spark's offset carries, `since` yields the spans between two of a cluster.
     """
@@ -60,17 +60,17 @@ class LogFormat:
         raise NotImplementedError
 
     def watcher(self, cluster: Cluster) -> Any:
-        """Return who watches a cluster's log, in one thread at a time. `look(place)` says what it
-        is now, with `first`, the place to begin at (None: not known yet), and `problem`, the error
-        of a log that cannot be read. `wait(place, seconds)`, after a look, says what it is as soon
-        as news comes after a place (a long fetch), None once something else came or the time is
-        over; it raises where the log is to be looked at again. `interrupt`, from another thread,
-        ends a wait. `close` closes the connections.
+        """Return who watches a cluster's log, in one thread at a time. `ask_extent(position)` says
+        what it is now, with `first`, the position to begin at (None: not known yet), and `problem`,
+        the error of a log that cannot be read. `wait(position, seconds)`, after that, says what it
+        is as soon as news comes after a position (a long fetch), None once something else came or
+        the time is over; it raises where the log is to be asked for again. `interrupt`, from
+        another thread, ends a wait. `close` closes the connections.
         """
         raise NotImplementedError
 
-    def advance(self, place: Any, seen: Any) -> Any:
-        """Return the place at the end of the batch that begins at a place, in a log as it was
+    def advance(self, position: Any, seen: Any) -> Any:
+        """Return the position at the end of the batch that begins at a position, in a log as it was
         seen.
         """
         raise NotImplementedError
@@ -214,8 +214,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the logs. On the driver it says how far each batch goes; its pickled copies, in
     workers, read.
 
-    An offset maps a cluster's alias to its place. What is wrong with a cluster is logged, and its
-    place stays; so does the place of a cluster that is no longer asked for.
+    An offset maps a cluster's alias to its position. What is wrong with a cluster is logged, and
+    its position stays; so does the position of a cluster that is no longer asked for.
     """
 
     def __init__(self, log: LogFormat) -> None:
@@ -247,25 +247,27 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if self._watches is None:
             self._watches = Watches(self._log, self._log.options.commit_interval_ms / 1000)
-        places = self._places(start)
+        positions = self._positions(start)
         if not self._available_now:
-            logs = self._watches.moved(places, self._begins.next_at())
+            logs = self._watches.moved(positions, self._begins.next_at())
         elif self._available is None:
-            logs = self._available = self._watches.finished(places)
+            logs = self._available = self._watches.finished(positions)
         else:
             logs = self._available
-        end = dict(places)
+        end = dict(positions)
         for alias, seen in logs.items():
-            place = seen.first if alias not in places else self._log.advance(places[alias], seen)
-            if place is not None:
-                end[alias] = place
-        if end != places:
+            position = (
+                seen.first if alias not in positions else self._log.advance(positions[alias], seen)
+            )
+            if position is not None:
+                end[alias] = position
+        if end != positions:
             self._begins.note()
-        return {alias: place.to_json() for alias, place in end.items()}
+        return {alias: position.to_json() for alias, position in end.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         """Return a batch's tasks."""
-        return tasks(spans(self._places(start), self._places(end)))
+        return tasks(spans(self._positions(start), self._positions(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._log.read(partition)
@@ -275,5 +277,5 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._watches is not None:
             self._watches.close()
 
-    def _places(self, offset: dict[str, Any]) -> dict[str, Any]:
-        return {alias: self._log.place.from_json(value) for alias, value in offset.items()}
+    def _positions(self, offset: dict[str, Any]) -> dict[str, Any]:
+        return {alias: self._log.position.from_json(value) for alias, value in offset.items()}

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _SPELLINGS: Final = {
     "kafka.sasl.mechanisms": "kafka.sasl.mechanism",
     "kafka.sasl.oauthbearer.client.credentials.client.id": "kafka.sasl.oauthbearer.client.id",
-    "kafka.sasl.oauthbearer.client.credentials.client.secret": "kafka.sasl.oauthbearer.client.secret",
+    "kafka.sasl.oauthbearer.client.credentials.client.secret": (
+        "kafka.sasl.oauthbearer.client.secret"
+    ),
 }
 
 # Names of Java and librdkafka for what has another form here.
@@ -30,7 +32,9 @@ _ELSEWHERE: Final = {
     "kafka.ssl.truststore.location": "use kafka.ssl.ca.location (a PEM file)",
     "kafka.ssl.truststore.certificates": "use kafka.ssl.ca.location (a PEM file)",
     "kafka.ssl.ca.pem": "use kafka.ssl.ca.location (a PEM file)",
-    "kafka.ssl.keystore.location": "use kafka.ssl.certificate.location and kafka.ssl.key.location (PEM files)",
+    "kafka.ssl.keystore.location": (
+        "use kafka.ssl.certificate.location and kafka.ssl.key.location (PEM files)"
+    ),
     "kafka.ssl.keystore.certificate.chain": "use kafka.ssl.certificate.location (a PEM file)",
     "kafka.ssl.certificate.pem": "use kafka.ssl.certificate.location (a PEM file)",
     "kafka.ssl.keystore.key": "use kafka.ssl.key.location (a PEM file)",
@@ -48,7 +52,9 @@ _NEEDLESS: Final = {
     "kafka.ssl.truststore.password": "leave it out: the PEM file of kafka.ssl.ca.location has none",
     "kafka.ssl.truststore.type": "leave it out: kafka.ssl.ca.location is a PEM file",
     "kafka.ssl.keystore.type": "leave it out: certificate and key are PEM files",
-    "kafka.enable.ssl.certificate.verification": "leave it out: who is trusted is kafka.ssl.ca.location",
+    "kafka.enable.ssl.certificate.verification": (
+        "leave it out: who is trusted is kafka.ssl.ca.location"
+    ),
     "kafka.sasl.login.callback.handler.class": "leave it out: OAUTHBEARER asks its token endpoint",
     "kafka.sasl.client.callback.handler.class": "leave it out: kafka.sasl.mechanism says all",
     "kafka.sasl.kerberos.keytab": _TICKET,
@@ -137,8 +143,7 @@ def by_name(
             # The value may be the secret itself: it is not shown.
             raise OptionsError(
                 f"{within}{option.name}: not a reference: give env:NAME (an environment variable "
-                "of the executors) or "
-                "file:/path, so that no secret gets into a plan or a log"
+                "of the executors) or file:/path, so that no secret gets into a plan or a log"
             )
         if mode is not None and option.only and mode != option.only[0] and option.only[1]:
             raise OptionsError(f"{within}{option.name}: {option.only[1]}")

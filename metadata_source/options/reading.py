@@ -292,8 +292,8 @@ def _brokers(one: Given) -> Cluster:
     if "kafka.bootstrap.servers" not in given:
         raise one.error(
             "clusterId: missing: it keeps another cluster's log out. Give it (kafka-cluster.sh "
-            "cluster-id "
-            "--bootstrap-server HOST:PORT), or kafka.bootstrap.servers, whose brokers say it"
+            "cluster-id --bootstrap-server HOST:PORT), or kafka.bootstrap.servers, whose brokers "
+            "say it"
         )
     return cluster_of(Given(one.alias, given, one.within))
 

@@ -220,8 +220,8 @@ OFFSET_COMMIT = RecordType(
         ),
     ),
 )
-#: A classic group as Redpanda writes it, in version 3: before each member is the version of its fields, which is the
-#: group's (``member_state::encode`` of src/v/kafka/server/group_metadata.cc).
+#: A classic group as Redpanda writes it, in version 3: before each member is the version of its
+#: fields, which is the group's (``member_state::encode`` of src/v/kafka/server/group_metadata.cc).
 REDPANDA_GROUP = Message(
     name="GroupMetadataValue",
     api_key=2,

@@ -75,9 +75,8 @@ class Offset:
         if version != OFFSET_VERSION or offset.keys() != cls().to_json().keys():
             raise SpoolError(
                 f"the checkpoint holds an offset of version {version!r}, and this is version "
-                f"{OFFSET_VERSION}: remove "
-                "the checkpoint of this query (of the jobs: CHECKPOINTS/poll_metadata), and a new "
-                "stream begins"
+                f"{OFFSET_VERSION}: remove the checkpoint of this query (of the jobs: "
+                "CHECKPOINTS/poll_metadata), and a new stream begins"
             )
         doubted = offset["doubted"]
         return cls(

@@ -23,7 +23,8 @@ RANGES = "Bokeh.documents[0].roots().map(root => `${root.x_range.start} ${root.x
 TIPS = """(() => {
   const found = [];
   const seek = (root) => root.querySelectorAll("*").forEach((each) => {
-    if (each.classList.contains("bk-Tooltip") && each.offsetWidth) found.push(each.shadowRoot.textContent);
+    if (each.classList.contains("bk-Tooltip") && each.offsetWidth)
+      found.push(each.shadowRoot.textContent);
     if (each.shadowRoot) seek(each.shadowRoot);
   });
   seek(document);
@@ -67,11 +68,14 @@ def place(browser: Tab, figure: str, mark: str) -> tuple[float, float]:
           document.getElementById("figure-{figure}").scrollIntoView({{block: "center"}});
           const data = Bokeh.documents[0].get_model_by_name("{figure} rows").data;
           const found = [...data.y.keys()].find((n) => {{
-            const row = Object.fromEntries(Object.entries(data).map(([key, column]) => [key, column[n]]));
+            const row = Object.fromEntries(
+              Object.entries(data).map(([key, column]) => [key, column[n]])
+            );
             return {mark};
           }});
           const canvas = view.el.getBoundingClientRect();
-          const x = view.frame.x_scale.compute((data.sure_from[found] + data.sure_until[found]) / 2);
+          const middle = (data.sure_from[found] + data.sure_until[found]) / 2;
+          const x = view.frame.x_scale.compute(middle);
           const y = view.frame.y_scale.compute(data.y[found]);
           return [canvas.left + x, canvas.top + y];
         }})()"""

@@ -83,7 +83,13 @@ def seen(batches):
     import jobs.pipeline, metadata_source.poller, schemas.lake
     time.sleep(2)  # so that no executor has done all of it before another has begun
     files = [module.__file__ for module in (jobs.pipeline, metadata_source.poller, schemas.lake)]
-    row = {"cwd": os.getcwd(), "python": sys.executable, "path": sys.path, "files": files, "prefix": sys.prefix}
+    row = {
+        "cwd": os.getcwd(),
+        "python": sys.executable,
+        "path": sys.path,
+        "files": files,
+        "prefix": sys.prefix,
+    }
     yield pa.RecordBatch.from_pydict({"row": [json.dumps(row)]})
 
 spark = SparkSession.builder.getOrCreate()
@@ -166,8 +172,10 @@ def test_every_job_over_spark_connect(
 
 
 CHANGES = """
-SELECT topic, partition, broker_id, change, CAST(isr AS STRING) AS isr, began_before FROM gold.isr_changes
-WHERE began_before <= (SELECT max(began_before) FROM gold.isr_changes WHERE change = 'left' AND broker_id = 3)
+SELECT topic, partition, broker_id, change, CAST(isr AS STRING) AS isr, began_before
+FROM gold.isr_changes
+WHERE began_before <= (
+  SELECT max(began_before) FROM gold.isr_changes WHERE change = 'left' AND broker_id = 3)
 ORDER BY ALL
 """
 """Columns that no later round changes, of the rows until the broker was stopped."""

@@ -161,7 +161,8 @@ def test_the_running_pipeline_says_it_and_so_does_the_command_beside_it(
     said = [line for line in log.splitlines() if "cluster locked" in line]
     assert [re.sub(r"^.{24}", "", line).split()[0] for line in said] == ["ERROR", "WARNING"]
     assert re.search(
-        r" INFO kafka_metadata_history\.rounds: round \d+: 0 cluster\(s\) polled, 1 failing; \d+ row",
+        r" INFO kafka_metadata_history\.rounds: round \d+: 0 cluster\(s\) polled, 1 failing; "
+        r"\d+ row",
         log,
     )
     assert "hunter2" not in log

@@ -52,7 +52,10 @@ def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_b
 
     def check_refused(config: Config, told: str) -> None:
         before = headers(config)
-        told = rf"^the checkpoint {checkpoint} is {told}: polling begins a new stream then, and what the lake has stays$"
+        told = (
+            rf"^the checkpoint {checkpoint} is {told}: polling begins a new stream then, and what "
+            r"the lake has stays$"
+        )
         with pytest.raises(LakeError, match=told):
             poll(config)
         assert headers(config) == before
@@ -68,7 +71,8 @@ def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_b
     removed = rf"remove {checkpoint}"
     check_refused(
         config,
-        rf"an old copy: it ends at batch 0, and bronze.metadata_polls in \S+ has batch 1; {removed}",
+        r"an old copy: it ends at batch 0, and bronze.metadata_polls in \S+ has batch 1; "
+        rf"{removed}",
     )
     shutil.rmtree(checkpoint)
     poll(config)
@@ -127,7 +131,7 @@ def test_what_a_power_cut_took_of_a_batch_is_made_once_more(
     for name, told in (
         (
             "offsets/4",
-            r"^bronze.metadata_polls in \S+ has batch 4, and the checkpoint \S+ cannot tell any more where ",
+            r"^bronze.metadata_polls in \S+ has batch 4, and the checkpoint \S+ cannot tell any ",
         ),
         ("metadata", r"^the file metadata of the checkpoint \S+ has lost bytes, as in a power cut"),
     ):

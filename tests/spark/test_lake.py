@@ -20,7 +20,7 @@ from metadata_source.options import TopicFilter
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from metadata_source.records import BatchRecords, Planned
 from schemas import bronze, silver
 from schemas.in_spark import attach, check_tables, ensure_lake, ensure_tables, read_view
@@ -89,8 +89,8 @@ def test_a_second_start_changes_nothing(spark: SparkSession, lake: Lake) -> None
 def test_constraints_hold(spark: SparkSession, lake: Lake) -> None:
     with pytest.raises(Exception, match="reason_known"):
         spark.sql(
-            f"INSERT INTO {lake.identifier(silver.POLL_GAPS)} "
-            "VALUES ('i', 'c', 'a', now(), 'b', now(), 1, 0, 0, 0, array(), 'because')"
+            f"INSERT INTO {lake.identifier(silver.POLL_GAPS)} VALUES ('i', 'c', 'a', now(), 'b', "
+            "now(), 1, 0, 0, 0, array(), 'because')"
         )
 
 

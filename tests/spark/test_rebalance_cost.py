@@ -95,8 +95,8 @@ def read(seconds: float) -> Row:
 def visit(seconds: float, group_id: str, committed: int, log_end: int) -> list[Row]:
     """A poll that asked for offsets."""
     key = {
-        "poll_id": poll_id(STREAM, int(seconds)), "stream": STREAM, "n": int(seconds), "cluster": "alpha", "chunk": 0,
-        "cluster_id": "id-alpha", "day": at(seconds).date(),
+        "poll_id": poll_id(STREAM, int(seconds)), "stream": STREAM, "n": int(seconds),
+        "cluster": "alpha", "chunk": 0, "cluster_id": "id-alpha", "day": at(seconds).date(),
     }  # fmt: skip
     times = dict.fromkeys(
         ("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"),
@@ -184,13 +184,14 @@ def catch_up(spark: SparkSession, lake: Lake, seconds: float = 100) -> None:
 
 EXPECTED = {
     "orders": {
-        "commit_gap_ms": 17_000, "pause_ms_min": 15_000, "pause_ms_max": 17_000, "cadence_ms": 1_000,
-        "last_committed": 500, "first_committed": 476, "reprocessed_min": 24, "reprocessed_max": 100,
-        "lag_before": 30, "lag_peak": 100, "lag_back_after": at(65), "lag_back_before": at(85),
-        "close_reason": "recovered",
+        "commit_gap_ms": 17_000, "pause_ms_min": 15_000, "pause_ms_max": 17_000,
+        "cadence_ms": 1_000, "last_committed": 500, "first_committed": 476, "reprocessed_min": 24,
+        "reprocessed_max": 100, "lag_before": 30, "lag_peak": 100, "lag_back_after": at(65),
+        "lag_back_before": at(85), "close_reason": "recovered",
     },
     "idle": {
-        "commit_gap_ms": None, "pause_ms_min": None, "pause_unknown": "no_commit_after", "close_reason": None,
+        "commit_gap_ms": None, "pause_ms_min": None, "pause_unknown": "no_commit_after",
+        "close_reason": None,
         "awaits_after": {"committed": 500, "at": at(58), "there_before": None, "set_to": None},
     },
 }  # fmt: skip

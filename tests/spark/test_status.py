@@ -114,8 +114,10 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     columns = "cluster, log_partition, offset, record, read_at, day, next_offset"
     spark.sql(
         f"""INSERT INTO {made.identifier(bronze.GROUP_LOG)} ({columns}) VALUES
-        ('prod', 1, 5, 'read', '{at(20)}', '{NOW.date()}', 10), ('prod', 1, 10, 'lost', '{at(21)}', '{NOW.date()}', 17),
-        ('prod', 1, 17, 'read', '{at(22)}', '{NOW.date()}', 20), ('gone', 1, 0, 'lost', '{at(22)}', '{NOW.date()}', 20)
+        ('prod', 1, 5, 'read', '{at(20)}', '{NOW.date()}', 10),
+        ('prod', 1, 10, 'lost', '{at(21)}', '{NOW.date()}', 17),
+        ('prod', 1, 17, 'read', '{at(22)}', '{NOW.date()}', 20),
+        ('gone', 1, 0, 'lost', '{at(22)}', '{NOW.date()}', 20)
         """
     )
     taken = {"history": "rebalance_history", "cluster": "prod", "cluster_id": "id-prod", "round": 9}

@@ -10,13 +10,11 @@ from truth.missed import ask
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 LEADERS = (
     "id STRING, topic_id STRING, partition INT, prev_leader INT, leader INT, prev_leader_epoch "
-    "INT, leader_epoch INT, "
-    "began_after TIMESTAMP, began_before TIMESTAMP"
+    "INT, leader_epoch INT, began_after TIMESTAMP, began_before TIMESTAMP"
 )
 ISR = (
     "id STRING, topic_id STRING, partition INT, broker_id INT, change STRING, began_after "
-    "TIMESTAMP, "
-    "began_before TIMESTAMP"
+    "TIMESTAMP, began_before TIMESTAMP"
 )
 
 
@@ -66,7 +64,9 @@ def test_what_polls_show_count_and_miss(spark: SparkSession) -> None:
                 isr(40, 40, 4, "initially_out"),
             ],
         ),
-        "polls_isr_changes": (ISR, [isr(10.5, 12, 1, "left"), isr(19, 23, 2, "left"), isr(39, 41, 4, "left")]),
+        "polls_isr_changes": (
+            ISR, [isr(10.5, 12, 1, "left"), isr(19, 23, 2, "left"), isr(39, 41, 4, "left")],
+        ),
     }  # fmt: skip
     for name, (schema, of_view) in rows.items():
         spark.createDataFrame(of_view, schema).createOrReplaceTempView(name)

@@ -153,18 +153,23 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
     spark.sql(
         f"""INSERT INTO {config.lake.identifier(bronze.GROUP_LOG)} ({columns}) VALUES
         ('prod', 1, 5, 'read', '{NOON + timedelta(seconds=41)}', '{NOON.date()}', 10, NULL, NULL),
-        ('prod', 1, 10, 'record', '{NOON + timedelta(seconds=42)}', '{NOON.date()}', NULL, 'no such type', X'00'),
+        ('prod', 1, 10, 'record', '{NOON + timedelta(seconds=42)}', '{NOON.date()}', NULL,
+          'no such type', X'00'),
         ('prod', 1, 10, 'lost', '{NOON + timedelta(seconds=43)}', '{NOON.date()}', 20, NULL, NULL),
-        ('prod', 1, 15, 'read', '{NOON + timedelta(seconds=44)}', '{NOON.date()}', 25, NULL, NULL)"""
+        ('prod', 1, 15, 'read', '{NOON + timedelta(seconds=44)}', '{NOON.date()}',
+          25, NULL, NULL)"""
     )
     log = config.lake.identifier(bronze.CLUSTER_LOG)
     spark.sql(
-        f"""INSERT INTO {log} (cluster, record, offset, read_at, day, went, next_offset, error) VALUES
+        f"""INSERT INTO {log} (cluster, record, offset, read_at, day, went, next_offset, error)
+        VALUES
         ('prod', 'span', 1, '{NOON + timedelta(seconds=41)}', '{NOON.date()}', 'read', 10, NULL),
-        ('prod', 'record', 7, '{NOON + timedelta(seconds=41)}', '{NOON.date()}', NULL, NULL, 'no such record'),
+        ('prod', 'record', 7, '{NOON + timedelta(seconds=41)}', '{NOON.date()}', NULL, NULL,
+          'no such record'),
         ('prod', 'span', 10, '{NOON + timedelta(seconds=42)}', '{NOON.date()}', 'lost', 20, NULL),
         ('prod', 'span', 15, '{NOON + timedelta(seconds=43)}', '{NOON.date()}', 'read', 25, NULL),
-        ('prod', 'span', 25, '{NOON + timedelta(seconds=43.5)}', '{NOON.date()}', 'truncated', 5, NULL),
+        ('prod', 'span', 25, '{NOON + timedelta(seconds=43.5)}', '{NOON.date()}',
+          'truncated', 5, NULL),
         ('prod', 'span', 0, '{NOON + timedelta(seconds=44)}', '{NOON.date()}', 'read', 9, NULL)"""
     )
     told = [

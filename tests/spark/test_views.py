@@ -69,10 +69,13 @@ def test_what_is_random_comes_to_all_answers(other: duckdb.DuckDBPyConnection) -
     (row,) = ask(
         other,
         """
-        SELECT count_if(followed_coordinator_move) AS followed, count_if(NOT followed_coordinator_move) AS alone,
+        SELECT count_if(followed_coordinator_move) AS followed,
+          count_if(NOT followed_coordinator_move) AS alone,
           count_if(coordinator IS NULL) AS unknown, count_if(narrowed_after IS NOT NULL) AS after,
-          count_if(narrowed_before IS NOT NULL) AS before, count_if(partitions_unassigned > 0) AS unassigned,
-          count_if(partitions_unassigned = 0) AS assigned, count_if(partitions_unassigned IS NULL) AS not_known
+          count_if(narrowed_before IS NOT NULL) AS before,
+          count_if(partitions_unassigned > 0) AS unassigned,
+          count_if(partitions_unassigned = 0) AS assigned,
+          count_if(partitions_unassigned IS NULL) AS not_known
         FROM gold.rebalances WHERE cluster LIKE 'chance%'
         """,
     )

@@ -232,13 +232,14 @@ def history() -> History:
         after={"s1": {"clicks": [0]}, "s2": {"logs": [0]}}, reasons=joined,
     )  # fmt: skip
     made.rebalance(
-        "shop", (2, 3), began=(85, 85), ended=None, before={"t1": {"0": [0]}}, after={"t1": {"0": [0, 1]}},
-        reasons=["partitions_changed"],
+        "shop", (2, 3), began=(85, 85), ended=None, before={"t1": {"0": [0]}},
+        after={"t1": {"0": [0, 1]}}, reasons=["partitions_changed"],
     )  # fmt: skip
     # Nobody polled its state: its begin has no bound.
     made.rebalance(
-        "audit", (7, 8), began=(None, 95), ended=95.02, before={"a2": {"orders": [0]}, "a9": {"orders": [1]}},
-        after={"a2": {"orders": [0, 1]}}, reasons=["static_member_left"], mode="eager",
+        "audit", (7, 8), began=(None, 95), ended=95.02,
+        before={"a2": {"orders": [0]}, "a9": {"orders": [1]}}, after={"a2": {"orders": [0, 1]}},
+        reasons=["static_member_left"], mode="eager",
     )  # fmt: skip
     return made
 

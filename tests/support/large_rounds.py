@@ -259,7 +259,7 @@ def _min_isr(settings: Any) -> dict[str, int]:
 
 
 def _summed(rows: list[Row], settings: list[Row]) -> list[Row]:
-    """As jobs.rounds.large.summed."""
+    """As jobs.rounds.large sums them."""
     min_isr = _min_isr(settings)
     same: dict[tuple, Row] = {}
     kept = []

@@ -121,7 +121,9 @@ def _sasl_properties(jwks: Path) -> dict[str, str]:
     scram = f"{_SECURITY}.scram.ScramLoginModule required;"
     return {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-        "plain.sasl.jaas.config": f'{_SECURITY}.plain.PlainLoginModule required user_{USER}="{password}";',
+        "plain.sasl.jaas.config": (
+            f'{_SECURITY}.plain.PlainLoginModule required user_{USER}="{password}";'
+        ),
         "scram-sha-256.sasl.jaas.config": scram,
         "scram-sha-512.sasl.jaas.config": scram,
         "scram-sha-256.connections.max.reauth.ms": str(SESSION_MS),

@@ -130,8 +130,8 @@ def answer_of(image: Image, n: int, at: datetime, *, ok: bool) -> Answer:
         image.features.get("eligible.leader.replicas.version", 0),
     )
     return replace(
-        made, sent_at=at, received_at=at, api_version=12, cluster_id=CLUSTER_ID, levels=levels, brokers=brokers,
-        topics=topics, broker_id=None, enriched={"configs": "ok"}, asked_ms=50,
+        made, sent_at=at, received_at=at, api_version=12, cluster_id=CLUSTER_ID, levels=levels,
+        brokers=brokers, topics=topics, broker_id=None, enriched={"configs": "ok"}, asked_ms=50,
         enrichments={"configs": {(topic,): settings_in(image, topic) for topic in topics}},
     )  # fmt: skip
 
@@ -178,7 +178,8 @@ class Lake:
             and (row["n"] > state.seen.get(STREAM, -1) or row["poll_id"] in state.waiting)
         ]
         who_tells = teller(
-            state, log, headers, CLUSTER_ID, read_at=max((row["read_at"] for row in records), default=None),
+            state, log, headers, CLUSTER_ID,
+            read_at=max((row["read_at"] for row in records), default=None),
             has_snapshot=False, hand_over=HAND_OVER,
         )  # fmt: skip
         taken = take(

@@ -27,11 +27,13 @@ DONE = 'v1\n{"nextBatchWatermarkMs":0}'
         (13, [12, 13], [12], [], []),
         # the table has lost batches: they are made again, or planned again
         (13, [12, 13, 14], [12, 13, 14], [], ["commits/14"]),
-        (12, [12, 13, 14, 15], [12, 13, 14], [], ["offsets/14", "offsets/15", "commits/14", "commits/13"]),
+        (12, [12, 13, 14, 15], [12, 13, 14], [],
+         ["offsets/14", "offsets/15", "commits/14", "commits/13"]),
         # a plan has lost bytes that nothing came of
         (-1, [0], [], ["offsets/0"], ["offsets/0"]),
         (13, [12, 13, 14], [12, 13], ["offsets/14"], ["offsets/14"]),
-        (13, [12, 13, 14], [12, 13, 14], ["offsets/14", "commits/14"], ["offsets/14", "commits/14"]),
+        (13, [12, 13, 14], [12, 13, 14], ["offsets/14", "commits/14"],
+         ["offsets/14", "commits/14"]),
         # a note has: the batch is passed over
         (13, [12, 13], [12, 13], ["commits/13"], ["commits/13"]),
         (13, [12, 13, 14], [12, 13], ["commits/12", "commits/13"], ["commits/13", "commits/12"]),

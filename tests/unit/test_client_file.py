@@ -58,9 +58,8 @@ def test_a_file_of_pairs_is_read_as_it_is(tmp_path: Path, name: str, begin: str)
     assert (file.options, file.servers) == (SASL | PASSWORD, "broker.example.test:9092")
     assert file.warning == (
         f"{file.file}: warning: passed over, nothing here needs it: session.timeout.ms, "
-        "client.dns.lookup, acks, "
-        "schema.registry.url, basic.auth.credentials.source, basic.auth.user.info, "
-        f"{2 if begin else 1} more"
+        "client.dns.lookup, acks, schema.registry.url, basic.auth.credentials.source, "
+        f"basic.auth.user.info, {2 if begin else 1} more"
     )
 
 
@@ -125,9 +124,8 @@ def test_a_secret_is_refused_with_the_line_that_replaces_it(tmp_path: Path, name
         file.write_text(f"{name}{joint}hunter2\n")
         assert problem(file) == (
             f"{name} holds a secret, which may not be in this file: move its value into a file of "
-            "its own, and write "
-            f"{name}{joint}file:/etc/kafka/{name} (or {name}{joint}env:{variable}, and set that "
-            "variable)"
+            f"its own, and write {name}{joint}file:/etc/kafka/{name} (or "
+            f"{name}{joint}env:{variable}, and set that variable)"
         )
         for line in (f"{name}{joint}file:/etc/kafka/{name}", f"{name}{joint}env:{variable}"):
             file.write_text(line)
@@ -151,8 +149,7 @@ def test_all_that_is_to_be_said_otherwise_is_said_at_once(tmp_path: Path) -> Non
     assert said.startswith("sasl.jaas.config holds a secret")
     assert said.endswith(
         "; unknown option 'ssl.truststore.location': use kafka.ssl.ca.location (a PEM file); "
-        "unknown option "
-        "'ssl.crl.location': leave it out: no lists of revoked certificates are read"
+        "unknown option 'ssl.crl.location': leave it out: no lists of revoked certificates are read"
     )
     assert "ssl.truststore.type" not in said, "needless, as the password is"
 
@@ -174,22 +171,25 @@ def test_what_clients_of_msk_begin_by_holds_no_secret(tmp_path: Path) -> None:
     )
 
 
-OF_CLIENTS = """acks batch.size buffer.memory client.dns.lookup client.rack compression.type connections.max.idle.ms
-default.api.timeout.ms enable.auto.commit enable.idempotence fetch.max.bytes group.id group.instance.id
-interceptor.classes isolation.level key.serializer linger.ms max.block.ms max.in.flight.requests.per.connection
-max.poll.records metadata.max.age.ms metric.reporters partitioner.class receive.buffer.bytes reconnect.backoff.ms
-request.timeout.ms retries retry.backoff.ms security.providers send.buffer.bytes session.timeout.ms
-socket.connection.setup.timeout.ms transactional.id value.serializer ssl.cipher.suites ssl.enabled.protocols
-ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
-ssl.engine.factory.class sasl.login.class sasl.login.callback.handler.class sasl.login.connect.timeout.ms
-sasl.login.refresh.buffer.seconds sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
-sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.url
+OF_CLIENTS = """acks batch.size buffer.memory client.dns.lookup client.rack compression.type
+connections.max.idle.ms default.api.timeout.ms enable.auto.commit enable.idempotence fetch.max.bytes
+group.id group.instance.id interceptor.classes isolation.level key.serializer linger.ms max.block.ms
+max.in.flight.requests.per.connection max.poll.records metadata.max.age.ms metric.reporters
+partitioner.class receive.buffer.bytes reconnect.backoff.ms request.timeout.ms retries
+retry.backoff.ms security.providers send.buffer.bytes session.timeout.ms
+socket.connection.setup.timeout.ms transactional.id value.serializer ssl.cipher.suites
+ssl.enabled.protocols ssl.keymanager.algorithm ssl.protocol ssl.provider
+ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.engine.factory.class
+sasl.login.class sasl.login.callback.handler.class sasl.login.connect.timeout.ms
+sasl.login.refresh.buffer.seconds sasl.oauthbearer.clock.skew.seconds
+sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.url
 sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.assertion.file
-sasl.oauthbearer.jwt.retriever.class sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
-builtin.features debug log_level socket.keepalive.enable api.version.request broker.address.family
-enable.ssl.certificate.verification ssl.curves.list ssl.sigalgs.list ssl.providers ssl.engine.location
-plugin.library.paths sasl.oauthbearer.config enable.sasl.oauthbearer.unsecure.jwt
-statistics.interval.ms topic.metadata.refresh.interval.ms
+sasl.oauthbearer.jwt.retriever.class sasl.kerberos.min.time.before.relogin
+sasl.kerberos.ticket.renew.jitter builtin.features debug log_level socket.keepalive.enable
+api.version.request broker.address.family enable.ssl.certificate.verification ssl.curves.list
+ssl.sigalgs.list ssl.providers ssl.engine.location plugin.library.paths sasl.oauthbearer.config
+enable.sasl.oauthbearer.unsecure.jwt statistics.interval.ms topic.metadata.refresh.interval.ms
 schema.registry.url basic.auth.user.info basic.auth.credentials.source""".split()  # noqa: SIM905 - many names
 
 

@@ -71,8 +71,7 @@ def test_a_clock_that_was_ahead_before_the_process_began_is_doubted_by_what_is_k
     assert machine.seen.doubt() is None, "nothing that this process has seen speaks against it"
     assert machine.seen.doubt((since, until)) == (
         "the clock of the machine that polls says 2026-05-28T20:26:40Z, more than a day after the "
-        "newest poll that is "
-        "kept, and may be wrong: it is believed if it is still so in 600 s"
+        "newest poll that is kept, and may be wrong: it is believed if it is still so in 600 s"
     )
     machine.clock += BELIEVED_AFTER_S - 1
     machine.other += BELIEVED_AFTER_S - 1

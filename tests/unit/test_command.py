@@ -16,7 +16,7 @@ from jobs.run.session import SessionError
 from kafka_metadata_history import check, command, spark
 from kafka_metadata_history.answers.questions import names
 from kafka_metadata_history.command import FAILED, NAME, USAGE, app, exit_status
-from local_cluster import ivy
+from kafka_metadata_history.jars import delta
 from metadata_source.errors import PollError
 from metadata_source.options import Cluster, parse
 from metadata_source.probes import Permission
@@ -255,9 +255,8 @@ def test_where_there_is_no_lake_or_no_configuration(
 
 def test_no_part_of_spark_is_needed(config: str) -> None:
     script = (
-        "import sys; from kafka_metadata_history.command import exit_status; "
-        "found = exit_status(['query', 'timeline', '--since', '2026-11-01', '--config', "
-        f"{config!r}]); "
+        "import sys; from kafka_metadata_history.command import exit_status; found = "
+        f"exit_status(['query', 'timeline', '--since', '2026-11-01', '--config', {config!r}]); "
         "sys.exit(found or 'pyspark' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
@@ -271,7 +270,7 @@ def found_by(
 ) -> None:
     """Let a cluster be polled by what follows, or not at all."""
 
-    def look(cluster: Cluster, *_: object) -> tuple[object, list[Permission]]:
+    def checked(cluster: Cluster, *_: object) -> tuple[object, list[Permission]]:
         if problem is not None:
             raise PollError("authentication", problem)
         topics = SimpleNamespace(num_rows=3)
@@ -280,7 +279,7 @@ def found_by(
         )
         return state, list(missing)
 
-    monkeypatch.setattr(check, "look", look)
+    monkeypatch.setattr(check, "check", checked)
 
 
 INIT = ("init", "--alias", "orders", "--bootstrap", "b1:9092,b2:9092", "--lake", "lake")
@@ -532,7 +531,7 @@ def test_a_folder_for_jars_that_cannot_be(
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(spark, "JARS", Path(place))
-    monkeypatch.setattr(ivy, "JARS", Path(place))
+    monkeypatch.setattr(delta, "JARS", Path(place))
     with pytest.raises(SessionError) as caught:
         spark.prepare("1g")
     assert str(caught.value) == says

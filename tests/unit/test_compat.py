@@ -446,7 +446,7 @@ def test_with_zookeeper_a_leader_that_was_killed_may_be_seen_gone_in_its_epoch(k
     )
 
 
-def test_with_zookeeper_a_controller_that_takes_over_may_take_a_dead_leader_away_in_an_epoch_of_its_own():
+def test_with_zookeeper_a_new_controller_may_take_a_dead_leader_away_in_an_epoch_of_its_own():
     rows = leader_rows(ZOOKEEPER)
     n = next(
         n

@@ -311,8 +311,7 @@ def test_credentials_that_nothing_hides_are_said_of_each_cluster(tmp_path: Path)
     (line,) = exposures(load(str(config(tmp_path, GOOD.replace("SASL_SSL", "SASL_PLAINTEXT")))))
     assert line == (
         "cluster prod: a hash from which the password can be guessed crosses the network "
-        "unencrypted: "
-        "set kafka.security.protocol to SASL_SSL"
+        "unencrypted: set kafka.security.protocol to SASL_SSL"
     )
 
 

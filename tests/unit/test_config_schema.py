@@ -15,9 +15,14 @@ GOOD = """
 lake: lake
 checkpoints: /data/checkpoints
 clusters:
-  orders: {kafka.bootstrap.servers: 'b1:9092', pollInterval: 5s, enrich: none, migrating: true, metadataVersion: 12}
-  payments: {kafka.bootstrap.servers: ['b1:9092', 'b2:9092'], kafka.client.id: monitor, kind: redpanda}
-poll: {pollInterval: 30s, commitInterval: 30s, topics: [orders, payments], enrich: {configs: 5m, elr: }}
+  orders:
+    {kafka.bootstrap.servers: 'b1:9092', pollInterval: 5s, enrich: none, migrating: true,
+     metadataVersion: 12}
+  payments:
+    {kafka.bootstrap.servers: ['b1:9092', 'b2:9092'], kafka.client.id: monitor, kind: redpanda}
+poll:
+  {pollInterval: 30s, commitInterval: 30s, topics: [orders, payments],
+   enrich: {configs: 5m, elr: }}
 groupLog: {startingOffsets: latest}
 history: {pollsPerRound: 10, handOver: 5m}
 retention: {bronze: 3d, silver: 400d, gold: 400 days}

@@ -207,7 +207,8 @@ def test_yaml_loads_and_holds_no_secret(path: Path) -> None:
 @named(FILES)
 def test_no_line_gives_a_secret_a_value(path: Path) -> None:
     lines = re.findall(
-        r"(?im)^\W*(?:export |env )?([\w.]*(?:password|secret|token|access_?key)[\w.]*)\s*[=:][ \t]*(\S.*)$",
+        r"(?im)^\W*(?:export |env )?([\w.]*(?:password|secret|token|access_?key)[\w.]*)"
+        r"\s*[=:][ \t]*(\S.*)$",
         path.read_text(),
     )
     given = [(key, value.strip("'\"")) for key, value in lines]

@@ -437,7 +437,7 @@ def test_what_was_given_up_of_a_topic_that_nobody_wants_any_more_is_not_waited_f
     assert [row["phases"] for row in history(log).rebalances[1:]] == [2, 1]
 
 
-# --- cooperative, and topics that are deleted: the next generation ends a rebalance, unless it takes from somebody ---
+# --- cooperative, and topics deleted: the next generation ends a rebalance, unless it takes ---
 
 BOTH = {"t": [0, 1], "u": [0, 1]}
 

@@ -59,9 +59,7 @@ def test_a_version_that_tells_no_ids_is_compared_by_names() -> None:
     assert difference(without, 0, moved, 1).age is Age.OLDER
 
 
-def test_without_ids_a_broker_that_is_fenced_may_show_the_higher_epochs_of_a_topic_that_was_made_again() -> (
-    None
-):
+def test_without_ids_a_fenced_broker_may_show_the_higher_epochs_of_a_topic_made_again() -> None:
     again = made((1, 2), orders=[(0, (0, 1, 2)), (0, (1, 2))], audit=[(0, (2,))])
     assert difference(BEFORE, 0, again, 1).age is Age.NEWER, "the same ids: epochs never fall"
     before, again = (replace(each, topics=without_ids(each.topics)) for each in (BEFORE, again))

@@ -252,9 +252,7 @@ def test_the_log_shows_the_followers_of_a_leader_that_hangs_a_record_each(
     }
 
 
-def test_followers_that_leave_at_one_moment_are_together_where_one_leaves_several_partitions_first() -> (
-    None
-):
+def test_followers_that_leave_at_one_moment_are_together_if_one_leaves_more_partitions() -> None:
     def seen(u: str, v: str, w: str, wait: float = 0) -> Seen:
         of = {"u": (u, "12"), "v": (v, "12"), "w": (w, "13")}
         partitions = {

@@ -49,6 +49,5 @@ def test_a_clock_that_is_far_ahead_of_the_newest_poll_is_doubted_until_it_keeps_
 def test_the_line_says_both_times() -> None:
     assert LastPolls(NOW - 400 * DAY).contradict(NOW) == (
         "the clock of this machine says 2027-12-31T10:00:00Z, and the newest poll in the lake was "
-        "due at "
-        "2026-11-26T10:00:00Z: a clock that is so far ahead may be wrong"
+        "due at 2026-11-26T10:00:00Z: a clock that is so far ahead may be wrong"
     )

@@ -52,8 +52,10 @@ BOTH = [done(1, TOPICS, ISRS), done(2, ISRS), done(3, TOPICS, ISRS)]
     [
         (BOTH, [of(1), of(3)], [of(1), of(2), of(3)], []),
         (BOTH, [of(1), UPKEEP, merged(3)], [of(1), of(2), of(3), UPKEEP, UPKEEP], []),
-        (BOTH, [of(1), LOST], [of(1), of(2), of(3)], [LostRound(3, 3, ("silver.topic_snapshots",), True)]),
-        (BOTH, [of(1)], [of(1), of(2), of(3)], [LostRound(3, 3, ("silver.topic_snapshots",), True)]),
+        (BOTH, [of(1), LOST], [of(1), of(2), of(3)],
+         [LostRound(3, 3, ("silver.topic_snapshots",), True)]),
+        (BOTH, [of(1)], [of(1), of(2), of(3)],
+         [LostRound(3, 3, ("silver.topic_snapshots",), True)]),
         (
             BOTH,
             [of(1), LOST],
@@ -63,12 +65,15 @@ BOTH = [done(1, TOPICS, ISRS), done(2, ISRS), done(3, TOPICS, ISRS)]
                 LostRound(3, 3, ("gold.isr_episodes", "silver.topic_snapshots"), True),
             ],
         ),
-        (BOTH, [of(1), of(3)], [of(1), LOST, of(3)], [LostRound(2, 2, ("gold.isr_episodes",), False)]),
-        (BOTH, [of(1), of(3), of(4)], [of(1), of(2), LOST, of(4)], [LostRound(3, 3, ("gold.isr_episodes",), False)]),
+        (BOTH, [of(1), of(3)], [of(1), LOST, of(3)],
+         [LostRound(2, 2, ("gold.isr_episodes",), False)]),
+        (BOTH, [of(1), of(3), of(4)], [of(1), of(2), LOST, of(4)],
+         [LostRound(3, 3, ("gold.isr_episodes",), False)]),
         # planned, committed in part, and not noted: not done
         (BOTH, [of(1), of(3), of(4)], [of(1), of(2), of(3), LOST], []),
         # made again: noted twice, as before the first time
-        ([*BOTH, BOTH[-1]], [of(1), LOST], [of(1), of(2), of(3)], [LostRound(3, 3, ("silver.topic_snapshots",), True)]),
+        ([*BOTH, BOTH[-1]], [of(1), LOST], [of(1), of(2), of(3)],
+         [LostRound(3, 3, ("silver.topic_snapshots",), True)]),
         ([done(1)], [], [], []),
         ([{"userMetadata": "round 20"}, {"operation": "DELETE"}], [LOST], [LOST], []),
     ],

@@ -10,10 +10,10 @@ from metadata_source import offsets as offsets_module
 from metadata_source.columns.polls import OFFSET, OFFSETS, POLLS
 from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
-from metadata_source.groups import Broker
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
 from metadata_source.questions import EARLIEST
+from metadata_source.visits import Broker
 from tests.support.beside import answered
 from tests.support.coordinators import BEGIN, Cluster, Node, listed
 
@@ -339,8 +339,8 @@ def test_a_coordinator_that_does_not_answer_leaves_its_groups_null():
         ("other", None, None, None, None, None, None, reason),
     ]
     assert outcome == (
-        "ok: 2 of 4 groups could not be asked for their commits: broker 1 (host:1): refused; "
-        "2 of 3 partitions have no ends of their log: broker 1 (host:1): refused"
+        "ok: 2 of 4 groups could not be asked for their commits: broker 1 (host:1): refused; 2 of "
+        "3 partitions have no ends of their log: broker 1 (host:1): refused"
     )
 
 

@@ -38,9 +38,8 @@ def test_variables_begin_with_kafka_unless_the_operator_says_otherwise(
     assert resolve_secret(NAME, "env:KAFKA_PASSWORD") == "s3cret"
     assert refused("env:AWS_SECRET_ACCESS_KEY") == (
         f"{NAME}: the environment variable AWS_SECRET_ACCESS_KEY may not be read, its name does "
-        "not begin with KAFKA_: "
-        "rename it, or set KAFKA_METADATA_SECRET_VARIABLES where the connection is made to what "
-        "names may begin with"
+        "not begin with KAFKA_: rename it, or set KAFKA_METADATA_SECRET_VARIABLES where the "
+        "connection is made to what names may begin with"
     )
     monkeypatch.setenv(PREFIXES, "MY_KAFKA_,HIS_")
     assert resolve_secret(NAME, "env:MY_KAFKA_PASSWORD") == "s3cret"
@@ -65,8 +64,8 @@ def test_the_default_folders_are_those_of_the_documents() -> None:
     assert all(f"file:{folder}/" in documented for folder in references.DEFAULT_FOLDERS.split(":"))
     assert refused("file:/etc/passwd") == (
         f"{NAME}: /etc/passwd may not be read, it is not in /etc/kafka or "
-        "/etc/kafka-metadata-history: move it, or set "
-        "KAFKA_METADATA_SECRET_FILES where the connection is made to the folders of secrets"
+        "/etc/kafka-metadata-history: move it, or set KAFKA_METADATA_SECRET_FILES where the "
+        "connection is made to the folders of secrets"
     )
     assert "No such file" in refused("file:/etc/kafka/none-of-these")
 

@@ -161,8 +161,8 @@ def test_each_event_of_the_incident_is_in_the_page(lake: Lake, page: str) -> Non
     window = f"began_before BETWEEN '{WINDOW[0]}' AND '{WINDOW[1]}'"
     timeline = lake.execute(
         "SELECT what, topic || '-' || partition, group_id, broker_id, epoch_ms(began_before), "
-        "coalesce(topic, group_id, 'broker ' || broker_id, 'cluster') "
-        f"FROM gold.incident_timeline WHERE {window}"
+        "coalesce(topic, group_id, 'broker ' || broker_id, 'cluster') FROM gold.incident_timeline "
+        f"WHERE {window}"
     ).fetchall()
     found = {
         (section, subject, round(end))
@@ -216,8 +216,8 @@ def test_a_bar_is_sure_between_the_inner_bounds(page: str) -> None:
     incidents = {
         lane: [round((at - NOON.timestamp() * 1000) / 1000, 1) for at in times]
         for lane, what, *times in zip(
-            marks["lane"], marks["what"], marks["maybe_from"], marks["sure_from"], marks["sure_until"],
-            marks["maybe_until"], strict=True,
+            marks["lane"], marks["what"], marks["maybe_from"], marks["sure_from"],
+            marks["sure_until"], marks["maybe_until"], strict=True,
         )
         if "broker" not in what
     }  # fmt: skip
@@ -254,9 +254,10 @@ def test_bounds_within_the_window(
         zip(("began_after", "began_before", "ended_after", "ended_before"), ends, strict=True)
     )
     row = {
-        **dict.fromkeys(("id", "subject", "details", "inferred"), "a"), **times, "lane": "a", "kind": "offline",
-        "place": 1, "mark": 1, "mark_rows": 1, "mark_size": 1, "mark_last_before": times["began_before"],
-        "rows_all": 1, "counted_all": 1, "lanes_all": 1, **{f"mark_{name}": at for name, at in times.items()},
+        **dict.fromkeys(("id", "subject", "details", "inferred"), "a"), **times, "lane": "a",
+        "kind": "offline", "place": 1, "mark": 1, "mark_rows": 1, "mark_size": 1,
+        "mark_last_before": times["began_before"], "rows_all": 1, "counted_all": 1, "lanes_all": 1,
+        **{f"mark_{name}": at for name, at in times.items()},
     }  # fmt: skip
     noon = NOON.timestamp() * 1000
     (mark,) = drawn(
@@ -367,8 +368,8 @@ def test_rebalances_of_a_topic_are_the_same_in_the_report_and_in_the_query(
 def test_rows_that_the_page_lacks_are_asked_for_by_a_command(lake: Lake) -> None:
     (section, *_) = data_of(page_of(lake, broker=2))["sections"]
     assert section["query"] == (
-        "kafka-metadata-history query broker_incidents --since 2026-11-01T12:00:05+00:00 "
-        "--until 2026-11-01T12:01:40+00:00 --cluster prod --broker 2 --limit 0"
+        "kafka-metadata-history query broker_incidents --since 2026-11-01T12:00:05+00:00 --until "
+        "2026-11-01T12:01:40+00:00 --cluster prod --broker 2 --limit 0"
     )
 
 
@@ -583,8 +584,8 @@ def large_lake() -> Lake:
         lake, gold.BROKER_INCIDENTS, 3_000, id="'m' || n", broker_id="n % 60", **bounds, **ends
     )
     multiply(
-        lake, groups.REBALANCES_TOLD, 25_000, id="'m' || n", group_id="'a-group-of-some-service-' || (n % 400)",
-        **bounds, **ends,
+        lake, groups.REBALANCES_TOLD, 25_000, id="'m' || n",
+        group_id="'a-group-of-some-service-' || (n % 400)", **bounds, **ends,
     )  # fmt: skip
     return lake
 

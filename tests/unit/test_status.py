@@ -102,8 +102,8 @@ def cluster(
         [silver(3) | {"cluster": "other"}],
     )
     (found,) = clusters_of(
-        {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], states=[*states, *others[1]], gaps=gaps, logs=logs,
-        followed=followed, asked=asked,
+        {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], states=[*states, *others[1]],
+        gaps=gaps, logs=logs, followed=followed, asked=asked,
     )  # fmt: skip
     return found
 

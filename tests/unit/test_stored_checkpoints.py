@@ -8,11 +8,11 @@ import pytest
 
 from metadata_source.datasource import KafkaMetadataSource
 from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
-from metadata_source.logs.cluster.places import Place as ClusterPlace
-from metadata_source.logs.cluster.places import SnapshotId
-from metadata_source.logs.cluster.places import Span as ClusterSpan
+from metadata_source.logs.cluster.positions import LogPosition as ClusterPosition
+from metadata_source.logs.cluster.positions import SnapshotId
+from metadata_source.logs.cluster.positions import Span as ClusterSpan
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
-from metadata_source.logs.topic.places import Place, Span
+from metadata_source.logs.topic.positions import LogPosition, Span
 from metadata_source.recorder.spool import SpoolError
 
 POLLS = """
@@ -20,10 +20,12 @@ POLLS = """
   "version": 1, "stream": "20261124T131500Z-0a1b2c3d", "first": 40, "next": 50,
   "scheduled_ms": 1795526100000, "due_ms": 1795526120000,
   "options": {
-    "clusters": "{\\"orders\\": {\\"kafka.bootstrap.servers\\": \\"old:9092\\"}}", "enrich": "configs=5m,groups",
+    "clusters": "{\\"orders\\": {\\"kafka.bootstrap.servers\\": \\"old:9092\\"}}",
+    "enrich": "configs=5m,groups",
     "pollInterval": "2s", "pollsPerBatch": "10", "requestTimeout": "3s", "clientHashKey": "env:KEY",
-    "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "alice",
-    "kafka.sasl.password": "env:OLD", "newestStream": "20261124T131500Z-0a1b2c3d"
+    "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "alice", "kafka.sasl.password": "env:OLD",
+    "newestStream": "20261124T131500Z-0a1b2c3d"
   }
 }
 """
@@ -34,7 +36,8 @@ LOG_WITHOUT_EPOCHS = (
     """{"orders": {"cluster_id": "c-1", "topic_id": "t-1", "next": {"0": 7, "1": 0}}}"""
 )
 
-CONTROLLERS = """{"orders": {"cluster_id": "c-1", "next": %d, "epochs": [[1, 3], [2, %d]], "snapshot": %s, "cut": %s}}"""
+CONTROLLERS = """{"orders": {"cluster_id": "c-1", "next": %d,
+"epochs": [[1, 3], [2, %d]], "snapshot": %s, "cut": %s}}"""
 
 NOW = {"clusters": '{"orders": {"kafka.bootstrap.servers": "new:9092"}}'}
 
@@ -69,17 +72,24 @@ def test_batches_of_the_controllers_log_that_an_older_commit_planned() -> None:
     source = KafkaClusterLogSource({"clusters": json.dumps(clusters)})
     stream = source.streamReader(source.schema())
     found, read, cut = (
-        json.loads(CONTROLLERS % (end, end, snapshot, place))
-        for end, snapshot, place in ((5, "[5, 2]", "null"), (9, "null", "null"), (0, "null", "7"))
+        json.loads(CONTROLLERS % (end, end, snapshot, position))
+        for end, snapshot, position in (
+            (5, "[5, 2]", "null"),
+            (9, "null", "null"),
+            (0, "null", "7"),
+        )
     )
     (first,), (second,) = stream.partitions(found, read), stream.partitions(read, cut)
     assert first.spans == {"orders": [ClusterSpan("orders", "c-1", 5, 9, SnapshotId(5, 2), 2)]}
     assert second.spans == {"orders": [ClusterSpan("orders", "c-1", 9, 7, None, 2)]}
     without_cut = {name: value for name, value in read["orders"].items() if name != "cut"}
-    assert ClusterPlace.from_json(without_cut) == ClusterPlace.from_json(read["orders"])
+    assert ClusterPosition.from_json(without_cut) == ClusterPosition.from_json(read["orders"])
 
 
 def test_offsets_are_written_as_they_were() -> None:
-    for place, text in ((Place, LOG % (5, 5)), (ClusterPlace, CONTROLLERS % (9, 9, "[5, 2]", "7"))):
+    for position, text in (
+        (LogPosition, LOG % (5, 5)),
+        (ClusterPosition, CONTROLLERS % (9, 9, "[5, 2]", "7")),
+    ):
         stored = json.loads(text)["orders"]
-        assert json.loads(json.dumps(place.from_json(stored).to_json())) == stored
+        assert json.loads(json.dumps(position.from_json(stored).to_json())) == stored

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from truth.chaos import plan, topics
+from truth.scenarios import plan, topics
 
 BROKERS = (1, 2, 3, 4)
 SEEDS = range(3)
@@ -85,8 +85,8 @@ def test_brokers_are_cut_off_only_where_they_can_be():
 def test_the_seeds_of_tests_have_something_of_everything(seed, seconds):
     steps = plan(seed, BROKERS, seconds)
     assert {step.action for step in steps} == {
-        "stop", "kill", "pause", "resume", "start", "reassign", "cancel", "elect_preferred", "elect_unclean", "delete",
-        "create", "grow", "isolate", "rejoin",
+        "stop", "kill", "pause", "resume", "start", "reassign", "cancel", "elect_preferred",
+        "elect_unclean", "delete", "create", "grow", "isolate", "rejoin",
     }  # fmt: skip
     if seconds > 60:
         assert any(len(step.brokers) == 2 for step in steps)

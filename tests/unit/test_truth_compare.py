@@ -4,6 +4,7 @@ place.
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,13 +18,18 @@ from truth.compare import (
     compare_states,
     tolerance,
 )
-from truth.compare_events import IsrChange, compare_isr_changes, compare_leader_changes
+from truth.compare_isrs import compare_isr_changes
+from truth.compare_leaders import compare_leader_changes
 from truth.compare_log import LogScore
+from truth.dump import Record
 from truth.events import isr_departures, leader_transitions
-from truth.log import Record, Truth, at_time, truth_of
+from truth.log import Truth, at_time, truth_of
 from truth.observed import Poll, Seen, SeenBroker, Watch, polls_of
 from truth.plain import isr_changes, leader_changes
 from truth.report import Verdict, failed_on_nodes, failed_steps
+
+if TYPE_CHECKING:
+    from truth.compare_events import IsrChange
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -49,14 +55,14 @@ def broker(at: float, broker_id: int, fenced: int) -> Record:
 
 
 # Polled at 10, 12, 14, ... Broker 1, which leads, dies at 13; it is back at 21 and preferred at 23.
-# Broker 3 lags from
-# 30.2 to 30.6, which no poll sees, and from 34.5 to 37. At 41 the leader 1 goes and comes back within half a second. At
-# 50.2 broker 4 takes the place of 3.
+# Broker 3 lags from 30.2 to 30.6, which no poll sees, and from 34.5 to 37. At 41 the leader 1 goes
+# and comes back within half a second. At 50.2 broker 4 takes the place of 3.
 LOG = [
-    *(record(0, "REGISTER_BROKER_RECORD", brokerId=b, rack=None, fenced=False) for b in (1, 2, 3, 4)),
+    *(record(0, "REGISTER_BROKER_RECORD", brokerId=b, rack=None, fenced=False)
+      for b in (1, 2, 3, 4)),
     record(1, "TOPIC_RECORD", name="orders", topicId=TOPIC),
-    record(1, "PARTITION_RECORD", partitionId=0, topicId=TOPIC, replicas=[1, 2, 3], isr=[1, 2, 3], leader=1,
-           leaderEpoch=0),
+    record(1, "PARTITION_RECORD", partitionId=0, topicId=TOPIC, replicas=[1, 2, 3], isr=[1, 2, 3],
+           leader=1, leaderEpoch=0),
     change(13, leader=2, isr=[2, 3]),
     broker(13, 1, 1),
     broker(20.5, 1, -1),
@@ -69,7 +75,8 @@ LOG = [
     change(41, leader=2),
     change(41.5, leader=1),
     change(50.2, replicas=[1, 2, 3, 4], addingReplicas=[4], removingReplicas=[3]),
-    change(50.4, isr=[1, 2, 4], replicas=[1, 2, 4], addingReplicas=[], removingReplicas=[], leader=1),
+    change(50.4, isr=[1, 2, 4], replicas=[1, 2, 4], addingReplicas=[], removingReplicas=[],
+           leader=1),
     record(70, "NO_OP_RECORD"),
 ]  # fmt: skip
 
@@ -92,8 +99,8 @@ def history(truth: Truth, polls: list[Poll], trail: float = 0) -> list[Seen]:
             b for b in sorted(state.replicas) if not at_time(truth.brokers[b], at).is_alive
         )
         seen = Seen(
-            state.topic, TOPIC, 0, state.leader, state.leader_epoch, state.replicas, state.isr, offline,
-            each.poll_id, None,
+            state.topic, TOPIC, 0, state.leader, state.leader_epoch, state.replicas, state.isr,
+            offline, each.poll_id, None,
         )  # fmt: skip
         if rows and replace(rows[-1], first_poll=each.poll_id) == seen:
             continue
@@ -294,7 +301,8 @@ def test_unclean_elections(change_, unclean):
 )
 def test_an_unclean_election_must_not_be_called_clean(said, faults):
     log = [
-        *LOG[:6], change(30.5, leader=-1, isr=[2]), change(36.5, leader=3, isr=[3], leaderRecoveryState=1), LOG[-1],
+        *LOG[:6], change(30.5, leader=-1, isr=[2]),
+        change(36.5, leader=3, isr=[3], leaderRecoveryState=1), LOG[-1],
     ]  # fmt: skip
     unclean = truth_of(log)
     rows, watch = history(unclean, POLLS), Watch.over(POLLS, TOLERANCE)
@@ -496,16 +504,19 @@ def test_what_happened_before_the_first_poll_and_after_the_last_is_left_out(trut
 def row(n: int, broker_id: int | None = 1, **more) -> dict:
     """A row of bronze: a header."""
     return {
-        "poll_id": f"s/{n:012d}", "record": "poll", "topic": None, "outcome": "ok", "is_key_frame": n == 0,
-        "sent_at": second(n), "received_at": second(n + 0.01), "interval_ms": 1000, "broker_id": broker_id,
-        "digest": str(n).encode(), "witnesses": None, "brokers": [{"broker_id": id_} for id_ in (1, 2)], **more,
+        "poll_id": f"s/{n:012d}", "record": "poll", "topic": None, "outcome": "ok",
+        "is_key_frame": n == 0, "sent_at": second(n), "received_at": second(n + 0.01),
+        "interval_ms": 1000, "broker_id": broker_id, "digest": str(n).encode(), "witnesses": None,
+        "brokers": [{"broker_id": id_} for id_ in (1, 2)], **more,
     }  # fmt: skip
 
 
 def topic(n: int, epoch: int, leader: int = 1, **more) -> dict:
     partitions = [{"partition": 0, "leader_epoch": epoch, "leader": leader, "isr": [1]}]
-    return {"poll_id": f"s/{n:012d}", "record": "topic", "topic": "orders", "topic_id": TOPIC, "present": True,
-            "partitions": partitions, **more}  # fmt: skip
+    return {
+        "poll_id": f"s/{n:012d}", "record": "topic", "topic": "orders", "topic_id": TOPIC,
+        "present": True, "partitions": partitions, **more,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -635,7 +646,8 @@ def entry(action: str, since: float, until: float, *brokers: int) -> Entry:
 
 def test_answers_of_brokers_that_were_paused_or_just_started_are_left_out():
     journal = [
-        entry("pause", 5, 5.1, 1), entry("resume", 9, 9.1, 1), entry("kill", 5, 5.1, 2), entry("start", 12, 15, 2),
+        entry("pause", 5, 5.1, 1), entry("resume", 9, 9.1, 1), entry("kill", 5, 5.1, 2),
+        entry("start", 12, 15, 2),
     ]  # fmt: skip
     found = polls_of([row(n, broker_id=1) for n in range(30)], journal)
     assert [n for n, each in enumerate(found) if each.left_out == "paused"] == list(range(5, 20))

@@ -217,10 +217,12 @@ def test_what_happened_agrees_with_its_history():
 @pytest.mark.parametrize(
     ("spoilt", "fault"),
     [
-        (replace(HISTORY, rebalances=REBALANCES[:1] + REBALANCES[2:]), "0 rebalances and not 1: none"),
-        (replace(HISTORY, rebalances=[*REBALANCES[:2], REBALANCES[1], *REBALANCES[2:]]), "2 rebalances and not 1"),
-        (replace(HISTORY, rebalances=[*REBALANCES, replace(REBALANCES[2], began_before=at(24))]), ("1 rebalances and "
-            "not 0")),
+        (replace(HISTORY, rebalances=REBALANCES[:1] + REBALANCES[2:]),
+         "0 rebalances and not 1: none"),
+        (replace(HISTORY, rebalances=[*REBALANCES[:2], REBALANCES[1], *REBALANCES[2:]]),
+         "2 rebalances and not 1"),
+        (replace(HISTORY, rebalances=[*REBALANCES, replace(REBALANCES[2], began_before=at(24))]),
+         "1 rebalances and not 0"),
         (with_row(2, began_before=at(38)), "nothing was done then"),
         (with_row(1, phases=1), "called back"),
         (with_row(1, generation=2), "called back"),
@@ -248,20 +250,24 @@ def test_what_happened_agrees_with_its_history():
         (with_person(1, 1, instance_id=None), "b-1 is i, in history None"),
         (with_person(1, 1, client_id="z"), "client id b, in history z"),
         (with_person(1, 1, after=HALF), "b-1 has [('t', 2), ('t', 3)] after it"),
-        (with_person(1, 0, before=None), "a-1 has [('t', 0), ('t', 1), ('t', 2), ('t', 3)] before it, in history None"),
+        (with_person(1, 0, before=None),
+         "a-1 has [('t', 0), ('t', 1), ('t', 2), ('t', 3)] before it, in history None"),
         (with_person(2, 1, member_id="b-1"), "members before it are ['a-1', 'b-2']"),
         (replace(HISTORY, events=EVENTS[1:]), "nothing is said of created"),
-        (replace(HISTORY, events=[EVENTS[0], EVENTS[2]]), "nothing is said of static_restart b-1 b-2"),
-        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[0], event="deleted")]), ("nothing was done that makes: g "
-            "deleted")),
+        (replace(HISTORY, events=[EVENTS[0], EVENTS[2]]),
+         "nothing is said of static_restart b-1 b-2"),
+        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[0], event="deleted")]),
+         "nothing was done that makes: g deleted"),
         (with_event(1, began_before=at(26)), "out of time: g static_restart"),
         (with_event(1, instance_id="j"), "another instance"),
         (replace(HISTORY, events=EVENTS[:2]), "its coordinator moved from 1 to 2, history has []"),
         (with_event(2, broker_id=3), "history has [1, 3]"),
-        (replace(HISTORY, events=[*EVENTS, replace(EVENTS[2], began_before=at(50), began_after=at(49))]), ("did not "
-            "move")),
+        (replace(HISTORY,
+                 events=[*EVENTS, replace(EVENTS[2], began_before=at(50), began_after=at(49))]),
+         "did not move"),
         (with_row(2, followed_coordinator_move=False), "followed a move"),
-        (with_row(2, coordinator_move_id="e-1"), "followed another move of the coordinator than e-1"),
+        (with_row(2, coordinator_move_id="e-1"),
+         "followed another move of the coordinator than e-1"),
         (with_row(1, followed_coordinator_move=True), "followed no move"),
         (with_row(3, followed_coordinator_move=True), "followed no move"),
     ],
@@ -333,8 +339,9 @@ def test_figures_count_partitions_once():
         MemberRow("c", None, None, "c", "left", frozenset([("u", 0)]), frozenset()),
     ]
     assert figures(shared) == {
-        "members": 2, "prev_members": 2, "members_joined": 1, "members_left": 1, "members_restarted": 0,
-        "partitions_kept": 2, "partitions_moved": 0, "partitions_added": 1, "partitions_lost": 3,
+        "members": 2, "prev_members": 2, "members_joined": 1, "members_left": 1,
+        "members_restarted": 0, "partitions_kept": 2, "partitions_moved": 0, "partitions_added": 1,
+        "partitions_lost": 3,
     }  # fmt: skip
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from truth.log import Record, Term, TruthError, at_time, during, records, truth_of
+from truth.dump import Record, TruthError, records
+from truth.log import Term, at_time, during, truth_of
 
 DATA = Path(__file__).parent / "data"
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -29,8 +30,8 @@ MADE = (
     ("TOPIC_RECORD", {"name": "orders", "topicId": TOPIC}),
     (
         "PARTITION_RECORD",
-        {"partitionId": 0, "topicId": TOPIC, "replicas": [3, 1, 2], "isr": [3, 1, 2], "leader": 3, "leaderEpoch": 4,
-         "removingReplicas": [], "addingReplicas": []},
+        {"partitionId": 0, "topicId": TOPIC, "replicas": [3, 1, 2], "isr": [3, 1, 2],
+         "leader": 3, "leaderEpoch": 4, "removingReplicas": [], "addingReplicas": []},
     ),
 )  # fmt: skip
 
@@ -155,9 +156,8 @@ def test_states_are_found_by_time():
 
 
 BATCH = (
-    "baseOffset: {0} lastOffset: {0} count: 1 partitionLeaderEpoch: 1 isControl: false position: "
-    "0 CreateTime: "
-    "{1} size: 9"
+    "baseOffset: {0} lastOffset: {0} count: 1 partitionLeaderEpoch: 1 isControl: false position: 0 "
+    "CreateTime: {1} size: 9"
 )
 LINE = (
     "| offset: {0} CreateTime: {1} keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: "

@@ -29,7 +29,8 @@ from truth.compare_spells import (
     compare_incidents,
 )
 from truth.compare_stale import Heard, Stale, compare_stale
-from truth.log import Record, Truth, at_time, truth_of
+from truth.dump import Record
+from truth.log import Truth, at_time, truth_of
 from truth.observed import Poll, Watch
 from truth.spells import Views, cuts
 
@@ -49,8 +50,8 @@ def record(at: float, kind: str, **data: Any) -> Record:
 
 def topic(at: float, name: str, topic_id: str, *replicas: list[int]) -> list[Record]:
     of_partitions = [
-        record(at, "PARTITION_RECORD", partitionId=n, topicId=topic_id, replicas=each, isr=each, leader=each[0],
-               leaderEpoch=0)
+        record(at, "PARTITION_RECORD", partitionId=n, topicId=topic_id, replicas=each, isr=each,
+               leader=each[0], leaderEpoch=0)
         for n, each in enumerate(replicas)
     ]  # fmt: skip
     return [record(at, "TOPIC_RECORD", name=name, topicId=topic_id), *of_partitions]
@@ -68,9 +69,9 @@ def broker(at: float, broker_id: int, fenced: int) -> Record:
 
 # Polled at 10, 12, 14, ... Broker 1 is cut off at 12.5 and fenced at 17, by when it has lost what
 # it led; it comes back at 25 and is preferred at 29. Broker 3 lags from 32.5 to 37, and again from
-# 47 to 49: one incident. Broker 2 dies at
-# 52.5 and leaves clicks-0 without a leader until 57. At 61 clicks is deleted, at 65 it is made again. Broker 3 lags
-# once more from 131 on, which is another incident.
+# 47 to 49: one incident. Broker 2 dies at 52.5 and leaves clicks-0 without a leader until 57. At 61
+# clicks is deleted, at 65 it is made again. Broker 3 lags once more from 131 on, which is another
+# incident.
 LOG = [
     *(record(0, "REGISTER_BROKER_RECORD", brokerId=b, rack=None, fenced=False) for b in (1, 2, 3)),
     record(

@@ -30,7 +30,8 @@ sys.path.insert(0, site)
 from jobs.validation import validity
 from kafka_metadata_history.answers.questions import names
 from schemas.lake import VIEWS
-shown = {"from": validity.__file__, "queries": names(), "views": len(VIEWS), "subjects": [*validity.SUBJECTS]}
+shown = {"from": validity.__file__, "queries": names(), "views": len(VIEWS)}
+shown["subjects"] = [*validity.SUBJECTS]
 shown["jobs"] = {}
 for job in jobs:
     sys.argv = [job, "--help"]

@@ -23,7 +23,7 @@ from local_cluster import LocalCluster
 from local_cluster.process import NodeProcess
 from local_cluster.traffic import Traffic
 from truth.costs import worker
-from truth.log import TruthError
+from truth.dump import TruthError
 
 PARTITIONS: Final = 4
 CADENCE_SECONDS: Final = 1.0

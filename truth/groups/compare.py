@@ -46,8 +46,7 @@ class Score:
     def __str__(self) -> str:
         return (
             f"{self.steps} steps, {self.rebalances} rebalances with {self.members} members, "
-            f"{self.events} events, "
-            f"{len(self.faults)} faults"
+            f"{self.events} events, {len(self.faults)} faults"
         )
 
 

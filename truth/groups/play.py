@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from local_cluster import LocalCluster
 from local_cluster.members import Member, Members, TopicPartition
+from truth.dump import TruthError
 from truth.groups.described import EMPTY, STABLE, Describer, Description, describer
 from truth.groups.happened import Call, Happened, Holder, Holders, Move
 from truth.groups.script import (
@@ -30,7 +31,6 @@ from truth.groups.script import (
     Step,
     is_static,
 )
-from truth.log import TruthError
 
 SESSION_SECONDS: Final = 5
 _SESSION = str(SESSION_SECONDS * 1000)

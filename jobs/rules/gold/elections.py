@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from jobs.rules.gold.news import Levels
 from jobs.rules.gold.rows import PartitionState
 from jobs.rules.silver.rows import PartitionSnapshot
-from metadata_source.facts import EXACT_FROM_LEVEL, LISTENER_NOT_FOUND
+from metadata_source.kafka_constants import EXACT_FROM_LEVEL, LISTENER_NOT_FOUND
 
 NO_LEADER = -1
 

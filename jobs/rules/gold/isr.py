@@ -21,7 +21,7 @@ from jobs.rules.gold.causes import BACK, INITIALLY_OUT, LEFT, OFFLINE, due_at, g
 from jobs.rules.gold.elections import NO_LEADER
 from jobs.rules.gold.news import Known, Levels, partition_key
 from jobs.rules.gold.rows import IsrChange, IsrEpisode, PartitionState
-from metadata_source.facts import LISTENER_NOT_FOUND
+from metadata_source.kafka_constants import LISTENER_NOT_FOUND
 from metadata_source.kinds import KINDS, UNDER_REPLICATED
 
 BOUNDED_BY_REPLICAS_FROM_LEVEL = 15

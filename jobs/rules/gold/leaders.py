@@ -34,7 +34,7 @@ from jobs.rules.gold.rows import (
 )
 from jobs.rules.ids import offset_of, source_of
 from jobs.rules.memory import from_json, to_json
-from metadata_source.facts import LISTENER_NOT_FOUND
+from metadata_source.kafka_constants import LISTENER_NOT_FOUND
 from schemas.gold import LEADER_TABLES
 
 LEADER_CHANGES, LEADER_BALANCE = (table.full_name for table in LEADER_TABLES)

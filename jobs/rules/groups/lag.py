@@ -1,12 +1,12 @@
 """How far one group is behind, from what polls asked of its offsets: `fold` of these visits.
 
-| what | by |
-|---|---|
-| lag of a partition, at most | end of its log, asked after the commit, less the committed offset |
-| at least | the end that was known before, less the committed offset: ends only grow |
-| without progress | behind at least by one record, and the same offset is committed as before |
-| a commit was removed | the visit before showed it, and the coordinator tells it no more |
-| status | Burrow's rules (burrow.py) |
+- lag of a partition, at most: the end of its log, asked after the commit, less the committed offset
+- at least: the end that was known before, less the committed offset: ends only grow
+- without progress: it was behind at least by one record, and the same offset is committed as at the
+  visit before
+- a commit was removed: it was there at the visit before, and the group's coordinator tells it no
+  more
+- status: Burrow's rules (burrow.py)
 
 A lag is the end of the log less the committed offset, as Kafka's own tools have it
 (ConsumerGroupCommand.getLag): it is negative where a commit lies beyond the end. In sums of a group

@@ -22,7 +22,7 @@ _CHANGED = (
 )
 """Fields of a PartitionChangeRecord that take the place of those before; null leaves them."""
 
-# ``DirectoryId``. A replica without a directory, for the cluster is older (MIGRATING), has null.
+#: ``DirectoryId``. A replica without a directory, since the cluster is older (MIGRATING), is null.
 _UNASSIGNED, _LOST = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
 _NO_ELR: Row = dict.fromkeys((*_CHANGED, "leader", "directories")) | {

@@ -20,7 +20,7 @@ from jobs.rules.log.registrations import offline_replicas
 from jobs.rules.silver.enrichments import settings_of
 from jobs.rules.silver.intervals import Key
 from jobs.rules.silver.state import Row
-from metadata_source.facts import LEADER_NOT_AVAILABLE
+from metadata_source.kafka_constants import LEADER_NOT_AVAILABLE
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import silver
 from schemas.table import Table

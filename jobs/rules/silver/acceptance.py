@@ -20,7 +20,7 @@ from typing import Any
 
 from jobs.rules.silver.state import Header
 from jobs.rules.silver.topic_lives import Answer, TopicLives
-from metadata_source.facts import KEY_FRAME_EVERY
+from metadata_source.kafka_constants import KEY_FRAME_EVERY
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)

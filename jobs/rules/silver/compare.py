@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import Take
-from metadata_source.facts import (
+from metadata_source.kafka_constants import (
     LEADER_NOT_AVAILABLE,
     TOPIC_AUTHORIZATION_FAILED,
     TRUSTED_EPOCHS_VERSION,
@@ -24,7 +24,7 @@ from metadata_source.facts import (
 )
 from metadata_source.kinds import KAFKA, KINDS
 from metadata_source.protocol.oddities import LISTS, are_odd
-from schemas.bronze import METADATA_POLLS
+from schemas.bronze import METADATA_POLLS, TOPIC_COLUMNS
 from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
 Mask = npt.NDArray[np.bool_]
@@ -40,6 +40,10 @@ COMPARED = (
     "offline_replicas",
 )
 """The columns by which partitions are compared."""
+
+RECORD = ("poll_id", "record", "topic", "chunk")
+TOPIC_RECORD = (*RECORD, *(column.name for column in TOPIC_COLUMNS))
+"""The columns of records of topics."""
 
 _ABSENT = pa.array([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED], pa.int32())
 

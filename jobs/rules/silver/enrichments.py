@@ -12,7 +12,7 @@ from typing import Any
 from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.state import Observation, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
-from metadata_source.facts import STATIC_SOURCES
+from metadata_source.kafka_constants import STATIC_SOURCES
 from metadata_source.outcomes import is_answered
 from schemas.silver import ENRICHMENTS
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.state import Header, Observation, Row, State
-from metadata_source.facts import (
+from metadata_source.kafka_constants import (
     LEADER_NOT_AVAILABLE,
     TOPIC_AUTHORIZATION_FAILED,
     TRUSTED_EPOCHS_VERSION,

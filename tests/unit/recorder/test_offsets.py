@@ -30,15 +30,16 @@ def test_offsets_survive_the_checkpoint(offset):
 
 def test_an_offset_says_which_polls_of_each_cluster_its_batch_has():
     offset = Offset("s", "a", 7, 1_000, 2_000, {"east": Span(3, 5, 9)})
-    assert {name: value for name, value in offset.to_json().items() if name not in {"after", "waits", "doubted"}} == {
+    fixed = {"after", "waits", "doubted"}
+    assert {name: value for name, value in offset.to_json().items() if name not in fixed} == {
         "version": 3, "stream": "s", "session": "a", "seq": 7, "from": 1_000, "to": 2_000,
         "clusters": {"east": [3, 5, 9]},
     }  # fmt: skip
 
 
 OLDER = {
-    "version": 2, "stream": "20261121T010405Z-00000000", "first": 3, "next": 4, "scheduled_ms": 1, "due_ms": 2,
-    "since_ms": 1, "before_ms": None, "options": {},
+    "version": 2, "stream": "20261121T010405Z-00000000", "first": 3, "next": 4, "scheduled_ms": 1,
+    "due_ms": 2, "since_ms": 1, "before_ms": None, "options": {},
 }  # fmt: skip
 
 
@@ -49,7 +50,6 @@ def test_another_offset_is_refused_in_one_line(foreign):
         Offset.from_json(foreign)
     assert str(refused.value) == (
         f"[KAFKA_METADATA_SPOOL] the checkpoint holds an offset of version {version!r}, and this "
-        "is version 3: remove "
-        "the checkpoint of this query (of the jobs: CHECKPOINTS/poll_metadata), and a new stream "
-        "begins"
+        "is version 3: remove the checkpoint of this query (of the jobs: "
+        "CHECKPOINTS/poll_metadata), and a new stream begins"
     )

@@ -219,8 +219,8 @@ def test_a_segment_that_is_lost_in_the_middle_is_told_and_nothing_is_had_until_a
     ]
     (gap,) = [row for row in rows if row["outcome"] == "failed"]
     assert gap["error"] == (
-        "3 polls recorded here, and the spool has lost them, or the polls whose differences "
-        "they are"
+        "3 polls recorded here, and the spool has lost them, or the polls whose differences they "
+        "are"
     )
     assert gap["scheduled_at"] == datetime.fromtimestamp(BEGIN_MS / 1000 + 4, UTC)
     assert gap["day"] == gap["scheduled_at"].date()

@@ -15,6 +15,8 @@ import pytest
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.recorder import cluster as cluster_module
+from metadata_source.recorder import entries as entries_module
+from metadata_source.recorder import questions as questions_module
 from metadata_source.recorder.fleet import Fleet, ThreadsError
 from metadata_source.recorder.news import News
 from metadata_source.schedule import day_of
@@ -272,8 +274,8 @@ def test_a_spool_that_stumbles_is_one_without_room(brokers):
 
 def test_key_frames_come_each_five_minutes_and_with_the_first_poll_of_a_day(brokers, monkeypatch):
     kept, shift_ms = Kept(), [0]
-    usual = cluster_module.wall_ms
-    monkeypatch.setattr(cluster_module, "wall_ms", lambda *given: usual(*given) + shift_ms[0])
+    usual = entries_module.wall_ms
+    monkeypatch.setattr(entries_module, "wall_ms", lambda *given: usual(*given) + shift_ms[0])
     with recorded(kept, brokers, pollInterval="300ms"):
         kept.until(lambda: len(kept.entries) >= 2)
         shift_ms[0] = 86_400_000
@@ -372,7 +374,7 @@ def test_its_end_writes_what_waits_for_answers_and_nothing_after(brokers):
         broker.hangs_on = frozenset({"ListGroupsRequest"})
     with recorded(kept, brokers, enrich="groups", kind_ms=700, pollInterval="10s") as fleet:
         end = time.monotonic() + 5
-        while fleet.clusters[0]._entry is None:
+        while fleet.clusters[0]._entries._entry is None:
             assert time.monotonic() < end
             time.sleep(0.01)
         assert kept.entries == []
@@ -392,7 +394,7 @@ class Started(threading.Thread):
 
 
 def test_questions_that_no_thread_can_ask_are_asked_with_a_later_poll(brokers, monkeypatch):
-    monkeypatch.setattr(cluster_module.threading, "Thread", Started)
+    monkeypatch.setattr(questions_module.threading, "Thread", Started)
     monkeypatch.setattr(Started, "no_more", True)
     kept = Kept()
     with recorded(kept, brokers, enrich="groups=10m", pollInterval="400ms") as fleet:
@@ -406,7 +408,7 @@ def test_questions_that_no_thread_can_ask_are_asked_with_a_later_poll(brokers, m
 
 def test_what_fails_after_a_poll_ends_no_polls(brokers, monkeypatch):
     kept = Kept()
-    record_failed, failures = cluster_module.ClusterRecorder._record_failed, []
+    record_alone, failures = cluster_module.ClusterRecorder._record_alone, []
 
     def fails(self, tick, *error):
         if tick == 1:
@@ -415,14 +417,14 @@ def test_what_fails_after_a_poll_ends_no_polls(brokers, monkeypatch):
         return (
             cluster_module.ClusterRecorder._recorded(self, tick)
             if not error
-            else record_failed(self, tick, *error)
+            else record_alone(self, tick, *error)
         )
 
     monkeypatch.setattr(
         cluster_module.ClusterRecorder, "_recorded", cluster_module.ClusterRecorder._record, False
     )
     monkeypatch.setattr(cluster_module.ClusterRecorder, "_record", fails)
-    monkeypatch.setattr(cluster_module.ClusterRecorder, "_record_failed", fails)
+    monkeypatch.setattr(cluster_module.ClusterRecorder, "_record_alone", fails)
     with recorded(kept, brokers, pollInterval="400ms") as fleet:
         kept.until(lambda: len(kept.entries) >= 3)
         assert not fleet.has_ended
@@ -446,7 +448,7 @@ def test_answers_that_found_no_room_are_written_with_the_next_poll(brokers):
 
 
 def test_an_answer_that_is_stumbled_over_is_a_failed_one_and_the_rest_is_kept(brokers, monkeypatch):
-    beside = cluster_module.BatchRecords.beside
+    beside = entries_module.BatchRecords.beside
 
     def stumbles(self, answers):
         answers = list(answers)
@@ -454,7 +456,7 @@ def test_an_answer_that_is_stumbled_over_is_a_failed_one_and_the_rest_is_kept(br
             raise ValueError("a bug")
         return beside(self, answers)
 
-    monkeypatch.setattr(cluster_module.BatchRecords, "beside", stumbles)
+    monkeypatch.setattr(entries_module.BatchRecords, "beside", stumbles)
     kept = Kept()
     with recorded(kept, brokers, is_once=True, enrich="groups=10m,configs=10m"):
         kept.until(lambda: kept.entries)

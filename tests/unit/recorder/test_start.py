@@ -22,7 +22,8 @@ from metadata_source.recorder.start import Hold, write_facts
 from tests.support.spools import opened
 
 OPTIONS = {
-    "kafka.bootstrap.servers": "one:9092", "pollInterval": "1s", "NEWESTSTREAM": "20261101T110000Z-0123abcd",
+    "kafka.bootstrap.servers": "one:9092", "pollInterval": "1s",
+    "NEWESTSTREAM": "20261101T110000Z-0123abcd",
     "doubtedClock": "x", "knownids": "{}", "recorder": "token",
 }  # fmt: skip
 DRIVER = os.getpid(), began_s(os.getpid())

@@ -66,9 +66,7 @@ def rows(lake: Lake, table: Any) -> list[dict[str, Any]]:
     return sorted(lake.tables[table.full_name].values(), key=lambda row: row["first_poll"])
 
 
-def test_a_group_had_begun_to_rebalance_when_it_was_described_and_not_when_the_poll_was_answered() -> (
-    None
-):
+def test_a_group_had_begun_to_rebalance_when_described_and_not_when_the_poll_was_answered() -> None:
     """It began at 20.5 s, between the poll's answer at 20.1 s and its own description at 20.9 s."""
     states = ("Stable", "Stable", "PreparingRebalance", "Stable")
     of_group = rows(

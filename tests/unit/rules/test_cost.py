@@ -539,9 +539,7 @@ def test_members_that_come_back_may_commit_before_their_rebalance_is_over() -> N
     assert (row["reprocessed_min"], row["committed_before"]) == (590, 10)
 
 
-def test_offsets_set_before_members_are_back_are_not_their_commits_though_the_emptied_rebalance_is_long_ago() -> (
-    None
-):
+def test_offsets_set_long_after_a_group_emptied_before_members_are_back_are_not_theirs() -> None:
     day = 24 * 3_600_000
     log = [
         Written(0, rebalance="emptied", members=0),

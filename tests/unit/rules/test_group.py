@@ -107,7 +107,7 @@ def test_the_log_has_a_group_from_when_a_rebalance_had_begun_that_polls_saw():
     assert after_polls((0, stable), (9, rebalances), state_seconds=-3) == (-9, -9)
 
 
-# --- __consumer_offsets gets more partitions: the group hashes to another one, whose coordinator never knew it ---
+# --- __consumer_offsets gets more partitions: the group hashes to one whose coordinator is new ---
 
 
 def moved(first, second, *, was=7, is_now=57):

@@ -34,15 +34,16 @@ Batch = Sequence[tuple[int, int, Row]]
 def broker(number: int, epoch: int = 1, *, fenced: bool = False) -> tuple[int, int, Row]:
     never = {"is_migrating_zk_broker": False, "end_points": [], "features": [], "rack": None}
     return record(
-        0, broker_id=number, broker_epoch=epoch, incarnation_id=b"\2" * 16, fenced=fenced, in_controlled_shutdown=False,
-        log_dirs=[bytes([9] * 15 + [number])], **never,
+        0, broker_id=number, broker_epoch=epoch, incarnation_id=b"\2" * 16, fenced=fenced,
+        in_controlled_shutdown=False, log_dirs=[bytes([9] * 15 + [number])], **never,
     )  # fmt: skip
 
 
 def beginning(replicas: Sequence[int], level: int = 25) -> list[Batch]:
     partition = record(
-        3, partition_id=0, topic_id=TOPIC_ID, replicas=replicas, isr=replicas, removing_replicas=[], adding_replicas=[],
-        leader=replicas[0], leader_epoch=0, partition_epoch=0, directories=[bytes([9] * 15 + [b]) for b in replicas],
+        3, partition_id=0, topic_id=TOPIC_ID, replicas=replicas, isr=replicas, removing_replicas=[],
+        adding_replicas=[], leader=replicas[0], leader_epoch=0, partition_epoch=0,
+        directories=[bytes([9] * 15 + [b]) for b in replicas],
     )  # fmt: skip
     return [
         [record(12, name="metadata.version", feature_level=level)],
@@ -293,8 +294,9 @@ def test_what_a_lost_part_of_the_log_hides_is_inferred() -> None:
 def test_numbers_of_what_a_broker_leads_change_once_a_moment() -> None:
     more = [
         record(
-            3, partition_id=n, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2], removing_replicas=[], adding_replicas=[],
-            leader=1, leader_epoch=0, partition_epoch=0, directories=DIRECTORIES[:2],
+            3, partition_id=n, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2], removing_replicas=[],
+            adding_replicas=[], leader=1, leader_epoch=0, partition_epoch=0,
+            directories=DIRECTORIES[:2],
         )
         for n in range(1, 4)
     ]  # fmt: skip

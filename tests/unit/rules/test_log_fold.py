@@ -45,7 +45,8 @@ from tests.spark.test_group_records_java import as_json
 from tests.support.examples import examples
 from tests.support.log_rounds import KEYS, LogLake, narrow
 from tests.support.turns import Batches
-from truth.log import Record, truth_of
+from truth.dump import Record
+from truth.log import truth_of
 
 BATCHES = 40
 seeds = st.integers(0, 2**32)
@@ -794,8 +795,9 @@ def test_making_a_topic_is_one_state_of_it() -> None:
 def test_a_broker_that_is_fenced_makes_one_state_of_a_partition_with_its_change() -> None:
     def broker(number: int) -> tuple[int, int, Row]:
         return record(
-            0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16, broker_epoch=number,
-            end_points=[], features=[], rack=None, fenced=False, in_controlled_shutdown=False,
+            0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16,
+            broker_epoch=number, end_points=[], features=[], rack=None, fenced=False,
+            in_controlled_shutdown=False,
         )  # fmt: skip
 
     lake = whole(
@@ -873,14 +875,15 @@ def test_a_change_of_a_broker_without_log_directories_leaves_those_before(
     """
     registered = [
         record(
-            0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16, broker_epoch=number,
-            end_points=[], features=[], rack=None, fenced=False, in_controlled_shutdown=False, log_dirs=[b"\5" * 16],
+            0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16,
+            broker_epoch=number, end_points=[], features=[], rack=None, fenced=False,
+            in_controlled_shutdown=False, log_dirs=[b"\5" * 16],
         )
         for number in (1, 2)
     ]  # fmt: skip
     partition = record(
-        3, **{**PARTITION, "partition_id": 1, "directories": [b"\5" * 16] * 2}, topic_id=TOPIC_ID, replicas=[1, 2],
-        isr=[1, 2], leader=1,
+        3, **{**PARTITION, "partition_id": 1, "directories": [b"\5" * 16] * 2}, topic_id=TOPIC_ID,
+        replicas=[1, 2], isr=[1, 2], leader=1,
     )  # fmt: skip
     moved = record(17, broker_id=1, broker_epoch=1, in_controlled_shutdown=1, log_dirs=told)
     lake = whole(a_log(*((each, 2) for each in registered), (partition, 3), (moved, 4)))
