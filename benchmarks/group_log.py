@@ -53,9 +53,7 @@ QUICK_RECORDS: Final = 100_000
 PARTITIONS: Final = 2
 RUNS: Final = 3
 _TUNED: Final = {"fetch.queue.backoff.ms": 1}
-"""By default a full queue stops fetching for a second, six times as long as it takes to empty
-it.
-"""
+"""By default a full queue stops fetching for a second, six times what it takes to empty it."""
 WAYS: Final = ("ours, one core", "ours, Spark", "poll()", "consume(500)", "consume, tuned")
 TIMEOUT_MS: Final = 30_000
 

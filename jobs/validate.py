@@ -76,7 +76,7 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
         ) from error
 
     lake = config.lake
-    of_groups = (groups.REBALANCES_TOLD, groups.REBALANCE_MEMBERS_TOLD)
+    of_groups = (groups.REBALANCES, groups.REBALANCE_MEMBERS)
     check_tables(
         spark, lake, (*bronze.TABLES, *silver.TABLES, gold.STALE_BROKERS, *of_groups, STATE)
     )

@@ -67,9 +67,7 @@ class Roles:
     is_zookeeper: bool = False
 
     def listeners(self, beside: Sequence[str]) -> list[str]:
-        """The listeners that such a node opens, with those of brokers that are `beside`
-        PLAINTEXT.
-        """
+        """Return the listeners of such a node, with those of brokers `beside` PLAINTEXT."""
         if self.is_zookeeper:
             return [zookeeper.LISTENER]
         return ([PLAINTEXT, *beside] if self.is_broker else []) + (
@@ -197,9 +195,7 @@ def node_properties(
 
 
 def own_address(node_id: int) -> str:
-    """An address of this machine for each broker: that of the proxies through which it reaches the
-    controllers.
-    """
+    """Return a broker's own address of this machine, of its proxies to the controllers."""
     return f"127.0.1.{node_id}"
 
 
@@ -225,8 +221,9 @@ def _kraft_properties(node: Node, nodes: Sequence[Node], host: str) -> dict[str,
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """A Java .properties file. JSON's escapes are all among those that java.util.Properties
-    reads.
+    """A Java .properties file.
+
+    JSON's escapes are all among those that java.util.Properties reads.
     """
     return "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in properties.items())
 

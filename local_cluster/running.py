@@ -61,9 +61,7 @@ class RunningNodes:
         )
 
     def stop(self, node_id: int) -> None:
-        """Stop a node in the controlled way (SIGTERM; its leaders move first), and wait for its
-        end.
-        """
+        """Stop a node in the controlled way (SIGTERM; its leaders move first), and wait."""
         process = self._running(node_id)
         # A paused one cannot hear the first without the second.
         process.send(signal.SIGTERM, signal.SIGCONT)

@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from metadata_source.asking import Asking, Visitor
+from metadata_source.asking import Asking, Requester
 from metadata_source.attempts import Attempts
 from metadata_source.brokers import Brokers
 from metadata_source.clock import CLOCK
@@ -69,7 +69,7 @@ class Poller:
         self._longest_s = max(interval_s * _LONGEST, _LEAST_S)
         self.brokers = Brokers(cluster.bootstrap_servers)
         self._connections = Connections(cluster)
-        self._visitor = Visitor(self._connections, self.brokers)
+        self._requester = Requester(self._connections, self.brokers)
         self._attempts = Attempts(
             cluster,
             topic_filter,
@@ -137,14 +137,14 @@ class Poller:
         return self._answered
 
     def ask(self, question: Question, deadline: float) -> Any:
-        """Ask the broker that answered the poll before. Raises PollError, as `visit`."""
-        return self._visitor.ask(self.answerer, question, deadline)
+        """Ask the broker that answered the poll before. Raises PollError, as `ask_broker`."""
+        return self._requester.ask(self.answerer, question, deadline)
 
-    def visit(self, address: Address, question: Question, deadline: float) -> Any:
+    def ask_broker(self, address: Address, question: Question, deadline: float) -> Any:
         """Ask a broker over the connection that polls have, too. Raises PollError, and closes the
         connection if it is of no use then. Threads may ask different brokers at once.
         """
-        return self._visitor.ask(address, question, deadline)
+        return self._requester.ask(address, question, deadline)
 
     def _polled(self) -> Poll:
         deadline = time.monotonic() + self._timeout_s

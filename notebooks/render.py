@@ -70,9 +70,7 @@ def executed(name: str, parameters: Mapping[str, object], manager: KernelManager
 
 
 def with_parameters(notebook: NotebookNode, parameters: Mapping[str, object]) -> NotebookNode:
-    """A notebook with these parameters, set in a cell after the one tagged `parameters`, as
-    papermill does it.
-    """
+    """A notebook with these parameters, in a cell after the one tagged `parameters` (papermill)."""
     notebook = copy.deepcopy(notebook)
     (place,) = (
         n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ())

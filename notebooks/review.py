@@ -25,7 +25,7 @@ from kafka_metadata_history.answers.questions import Ask, moment, text_of
 from kafka_metadata_history.opened import asking
 from kafka_metadata_history.report.made import made
 from kafka_metadata_history.report.queries import CLUSTERS, SECTIONS
-from schemas import consumption, gold, groups, internal, silver
+from schemas import consumption, gold, groups, internal, silver, views
 from schemas.in_spark import attach
 from schemas.lake import Lake
 
@@ -33,7 +33,12 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_ROWS = 20_000
 """More than anybody reads, and little for pandas."""
 _NEEDED = (*gold.ISR_TABLES, *gold.LEADER_TABLES, silver.PARTITION_SNAPSHOTS, internal.STATE)
-_OF_GROUPS = (*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS)
+_OF_GROUPS = (
+    *views.OF_GROUPS,
+    groups.GROUP_LIVES,
+    *consumption.TABLES,
+    silver.GROUP_SNAPSHOTS,
+)
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 
 CHOICES = f"""
@@ -79,8 +84,9 @@ class Framed:
 
 @dataclass(frozen=True)
 class Review:
-    """A lake, and all else that notebooks ask with. If nothing is known of it, each answer is an
-    empty frame.
+    """A lake, and all else that notebooks ask with.
+
+    If nothing is known of it, each answer is an empty frame.
     """
 
     lake: Opened
@@ -88,8 +94,9 @@ class Review:
     is_known: bool
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
-        """The answer to a named question or SQL. Says so when it is cut off; empty where the lake
-        lacks a table for it.
+        """The answer to a named question or SQL.
+
+        Says so when it is cut off; empty where the lake lacks a table for it.
         """
         sql = text_of(query)
         if not self.is_known or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
@@ -97,8 +104,9 @@ class Review:
         return self.lake.frame(sql, {**self.parameters, **more})
 
     def report(self, *sections: str) -> Framed | None:
-        """The page of `kafka-metadata-history report`; None where nothing is known. `sections`: the
-        names of these figures alone (report/queries.py), in this order.
+        """The page of `kafka-metadata-history report`; None where nothing is known.
+
+        `sections`: the names of these figures alone (report/queries.py), in this order.
         """
         if not self.is_known:
             return None

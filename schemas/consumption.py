@@ -1,10 +1,8 @@
-"""Gold of consumption: what rebalances cost, how far groups are behind, and commits that were
-removed.
-"""
+"""Consumption: what rebalances cost, how far groups are behind, and commits that were removed."""
 
 from schemas.gold import UPDATED_AT
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
-from schemas.table import PART, Column, Table, part_column
+from schemas.table import PART, Column, Table, columns, part_column
 
 REBALANCE_COST = Table(
     schema="gold",
@@ -18,126 +16,66 @@ REBALANCE_COST = Table(
         Column("rebalance_id", "string", "The rebalance, gold.rebalances.id.", nullable=False),
         *CLUSTER_COLUMNS,
         GROUP_ID,
-        Column("topic", "string", "Topic whose offsets the group commits.", nullable=False),
-        Column("partition", "int", "Partition of the topic.", nullable=False),
-        Column("began_before", "timestamp", "As in gold.rebalances.", nullable=False),
-        Column(
-            "ended_before",
-            "timestamp",
-            "As in gold.rebalances: the time of its last record.",
-            nullable=False,
-        ),
-        Column(
-            "commit_gap_ms",
-            "bigint",
-            "The longest time, ms, between two successive commits of the partition that the "
-            "rebalance lies in, or overlaps: from the last one before to the first one after, in "
-            "the order of the log. While a group that had members has none, nobody but an "
-            "administrator commits: such commits are left out. While is_live, the longest so far. "
-            "Null where one of the two is not known.",
-        ),
-        Column(
-            "last_commit_at", "timestamp", "Where commit_gap_ms begins: the coordinator's clock."
-        ),
-        Column("last_committed", "bigint", "The offset that was committed then."),
-        Column("first_commit_at", "timestamp", "Where commit_gap_ms ends."),
-        Column("first_committed", "bigint", "The offset that was committed then."),
-        Column(
-            "cadence_ms",
-            "bigint",
-            "The usual time between commits: the longest between two of the partition in the ten "
-            "minutes before the rebalance, other rebalances left out. If nobody committed since "
-            "the rebalance before, that of the rebalance before. Null with fewer than two.",
-        ),
-        Column(
-            "pause_ms_min",
-            "bigint",
-            "Nobody consumed for at least this, ms: what two cadences leave of commit_gap_ms, from "
-            "when on a record was known to be there. If nobody asked for the ends of logs, a later "
-            "commit is taken to say that one was there. Null where pause_unknown says why.",
-        ),
-        Column(
-            "pause_ms_max",
-            "bigint",
-            "At most: commit_gap_ms. Null until the partition is committed again.",
-        ),
-        Column(
-            "pause_unknown",
-            "string",
-            "Why pause_ms_min is null: no_commit_before (in the ten minutes before) | "
-            "no_commit_after (not yet, or not before the next rebalance) | removed | records_lost "
-            "(as close_reason) | no_cadence | nothing_to_consume (the log had no record beyond "
-            "last_committed) | no_progress (first_committed is no later offset than "
-            "last_committed, or than the one that was set since, and nobody asked for the log's "
-            "end). Else null.",
-        ),
-        Column(
-            "reprocessed_min",
-            "bigint",
-            "At least so many offsets were consumed again, or given back by who set them: by so "
-            "much the committed offset fell. Offsets that were set while the group was empty count "
-            "for the rebalance that ends that. Null without a commit before.",
-        ),
-        Column(
-            "reprocessed_max",
-            "bigint",
-            "At most, by who had the partition next, unless somebody set offsets back further: the "
-            "end of the log, first asked for after the rebalance, less committed_before. Null "
-            "where lag_before is, or the end was not asked for. If a member hung, it may do more "
-            "that it had fetched when it awakes.",
-        ),
-        Column(
-            "lost_unread",
-            "bigint",
-            (
-                "Offsets that retention had deleted by then beyond the last commit; null as "
-                "reprocessed_max."
-            ),
-        ),
-        Column(
-            "lag_before",
-            "bigint",
-            (
-                "The most that the group was behind when it was last asked for, in the ten "
-                "minutes before; else null."
-            ),
-        ),
-        Column(
-            "lag_peak",
-            "bigint",
-            "The largest lag that was seen from the rebalance on until it was back.",
-        ),
-        Column("lag_peak_at", "timestamp", "When that was seen."),
-        Column(
-            "lag_back_after",
-            "timestamp",
-            "The lag was above lag_before until after this; null where it was never seen to be.",
-        ),
-        Column(
-            "lag_back_before",
-            "timestamp",
-            "It was no more than lag_before by this; null while that is not seen.",
-        ),
-        Column(
-            "committed_before",
-            "bigint",
-            "The offset of the last commit before the rebalance was over, whoever made it.",
-        ),
-        Column(
-            "awaits_after",
-            "struct<committed: bigint, at: timestamp, there_before: timestamp, set_to: bigint>",
-            "The last commit of a member before the rebalance was over, until another one follows; "
-            "by when a record was there that it did not have; and the offset that was set since, "
-            "while the group was empty. Else null.",
-        ),
-        Column(
-            "close_reason",
-            "string",
-            "Why nothing more is said: recovered (the partition was committed again, and its lag "
-            "is back where that is known) | next_rebalance | removed (the committed offset was: it "
-            "expired, or it, the group or the topic was deleted) | records_lost (some of the log "
-            "could not be read). Null while is_live.",
-        ),
+        *columns("""
+            topic string NOT NULL -- Topic whose offsets the group commits.
+            partition int NOT NULL -- Partition of the topic.
+            began_before timestamp NOT NULL -- As in gold.rebalances.
+            ended_before timestamp NOT NULL -- As in gold.rebalances: the time of its last record.
+            commit_gap_ms bigint -- The longest time, ms, between two successive commits of the
+                partition that the rebalance lies in, or overlaps: from the last one before to the
+                first one after, in the order of the log. While a group that had members has none,
+                nobody but an administrator commits: such commits are left out. While is_live, the
+                longest so far. Null where one of the two is not known.
+            last_commit_at timestamp -- Where commit_gap_ms begins: the coordinator's clock.
+            last_committed bigint -- The offset that was committed then.
+            first_commit_at timestamp -- Where commit_gap_ms ends.
+            first_committed bigint -- The offset that was committed then.
+            cadence_ms bigint -- The usual time between commits: the longest between two of the
+                partition in the ten minutes before the rebalance, other rebalances left out. If
+                nobody committed since the rebalance before, that of the rebalance before. Null with
+                fewer than two.
+            pause_ms_min bigint -- Nobody consumed for at least this, ms: what two cadences leave of
+                commit_gap_ms, from when on a record was known to be there. If nobody asked for the
+                ends of logs, a later commit is taken to say that one was there. Null where
+                pause_unknown says why.
+            pause_ms_max bigint -- At most: commit_gap_ms. Null until the partition is committed
+                again.
+            pause_unknown string -- Why pause_ms_min is null: no_commit_before (in the ten minutes
+                before) | no_commit_after (not yet, or not before the next rebalance) | removed |
+                records_lost (as close_reason) | no_cadence | nothing_to_consume (the log had no
+                record beyond last_committed) | no_progress (first_committed is no later offset than
+                last_committed, or than the one that was set since, and nobody asked for the log's
+                end). Else null.
+            reprocessed_min bigint -- At least so many offsets were consumed again, or given back by
+                who set them: by so much the committed offset fell. Offsets that were set while the
+                group was empty count for the rebalance that ends that. Null without a commit
+                before.
+            reprocessed_max bigint -- At most, by who had the partition next, unless somebody set
+                offsets back further: the end of the log, first asked for after the rebalance, less
+                committed_before. Null where lag_before is, or the end was not asked for. If a
+                member hung, it may do more that it had fetched when it awakes.
+            lost_unread bigint -- Offsets that retention had deleted by then beyond the last commit;
+                null as reprocessed_max.
+            lag_before bigint -- The most that the group was behind when it was last asked for, in
+                the ten minutes before; else null.
+            lag_peak bigint -- The largest lag that was seen from the rebalance on until it was
+                back.
+            lag_peak_at timestamp -- When that was seen.
+            lag_back_after timestamp -- The lag was above lag_before until after this; null where it
+                was never seen to be.
+            lag_back_before timestamp -- It was no more than lag_before by this; null while that is
+                not seen.
+            committed_before bigint -- The offset of the last commit before the rebalance was over,
+                whoever made it.
+            awaits_after struct<committed: bigint, at: timestamp, there_before: timestamp, set_to:
+                bigint> -- The last commit of a member before the rebalance was over, until another
+                one follows; by when a record was there that it did not have; and the offset that
+                was set since, while the group was empty. Else null.
+            close_reason string -- Why nothing more is said: recovered (the partition was committed
+                again, and its lag is back where that is known) | next_rebalance | removed (the
+                committed offset was: it expired, or it, the group or the topic was deleted) |
+                records_lost (some of the log could not be read). Null while is_live.
+        """),
         UPDATED_AT,
         Column(
             "is_live",
@@ -158,8 +96,8 @@ REBALANCE_COST = Table(
             "pause_ms_min IS NULL OR (pause_ms_min >= 0 AND pause_ms_min <= pause_ms_max)"
         ),
         "reprocessed_in_order": (
-            "reprocessed_max IS NULL OR (reprocessed_min >= 0 "
-            "AND reprocessed_min <= reprocessed_max)"
+            "reprocessed_max IS NULL OR (reprocessed_min >= 0 AND reprocessed_min <= "
+            "reprocessed_max)"
         ),
         "lag_in_order": (
             "lag_back_after IS NULL OR lag_back_before IS NULL OR lag_back_after <= lag_back_before"
@@ -191,136 +129,60 @@ GROUP_LAG = Table(
     columns=(
         *CLUSTER_COLUMNS,
         GROUP_ID,
-        Column(
-            "first_poll",
-            "string",
-            "The poll with which the group was asked that the row shows.",
-            nullable=False,
-        ),
-        Column("valid_from", "timestamp", "By then these commits had been read.", nullable=False),
-        Column(
-            "valid_to",
-            "timestamp",
-            (
-                "By then others had been read, or the group was gone. Null: as far as polls know, "
-                "it is so still."
-            ),
-        ),
-        Column(
-            "last_seen_at",
-            "timestamp",
-            "The last poll before valid_to that showed this state. Null while the row holds.",
-        ),
-        Column(
-            "end_reason",
-            "string",
-            "gone (the group is listed no more) | not_polled (groupsPattern no longer covers it); "
-            "null if another row follows, and while the row holds.",
-        ),
-        Column(
-            "is_simple",
-            "boolean",
-            "The group only commits: no member ever joined it. Null if the lake cannot tell.",
-        ),
-        Column(
-            "partitions", "int", "Partitions that it has committed an offset of.", nullable=False
-        ),
-        Column(
-            "committed_sum",
-            "bigint",
-            "All its committed offsets together: between two rows with the same partitions it "
-            "rises by what the group was done with. Null without any.",
-        ),
-        Column(
-            "lag_min",
-            "bigint",
-            "Records that it was behind when the commits were read, all partitions together: at "
-            "least. Those of the poll before that the commits do not cover. A partition whose lag "
-            "is negative counts as 0. Null where no partition has an end of its log from before.",
-        ),
-        Column(
-            "lag_max",
-            "bigint",
-            (
-                "At most, until the ends were read. Null if the end of a partition's log is not "
-                "known, or without commits."
-            ),
-        ),
-        Column(
-            "largest_lag_min",
-            "bigint",
-            "The largest lag of a partition: at least; null as lag_min. Negative if the commit of "
-            "each is beyond the end of its log.",
-        ),
-        Column(
-            "largest_lag_max",
-            "bigint",
-            "The largest lag of a partition: at most; null as lag_max. As its least.",
-        ),
-        Column(
-            "partitions_behind",
-            "int",
-            "Partitions that may have had a lag: more than 0 at most.",
-            nullable=False,
-        ),
-        Column(
-            "partitions_beyond",
-            "int",
-            "Partitions with a commit beyond the end of their log: a negative lag, as "
-            "kafka-consumer-groups shows it. The log was cut off, the topic made again, or the "
-            "offset set so.",
-            nullable=False,
-        ),
-        Column(
-            "partitions_without_progress",
-            "int",
-            (
-                "Partitions that surely were behind since the poll before, and of which nothing "
-                "was committed since."
-            ),
-            nullable=False,
-        ),
-        Column(
-            "partitions_unknown",
-            "int",
-            (
-                "Partitions whose lag could not be told: no leader, the topic is gone, nobody "
-                "answered."
-            ),
-            nullable=False,
-        ),
-        Column(
-            "oldest_commit_after",
-            "timestamp",
-            "The oldest of its commits was made after this; null where it was there when polls "
-            "first asked. Polls do not see a commit of the offset that is committed already.",
-        ),
-        Column(
-            "oldest_commit_before", "timestamp", "The oldest of its commits had been made by this."
-        ),
-        Column(
-            "burrow_status",
-            "string",
-            "By the rules of Burrow, over the last ten polls that told of the group: OK | WARNING "
-            "(a partition is) | ERROR (a partition is STOP, STALL or REWIND). Null while no "
-            "partition has a status.",
-        ),
-        Column(
-            "partitions_not_well",
-            "int",
-            "Partitions that are not OK by Burrow, or without progress, or whose lag is negative.",
-            nullable=False,
-        ),
+        *columns("""
+            first_poll string NOT NULL -- The poll with which the group was asked that the row
+                shows.
+            valid_from timestamp NOT NULL -- By then these commits had been read.
+            valid_to timestamp -- By then others had been read, or the group was gone. Null: as far
+                as polls know, it is so still.
+            last_seen_at timestamp -- The last poll before valid_to that showed this state. Null
+                while the row holds.
+            end_reason string -- gone (the group is listed no more) | not_polled (groupsPattern no
+                longer covers it); null if another row follows, and while the row holds.
+            is_simple boolean -- The group only commits: no member ever joined it. Null if the lake
+                cannot tell.
+            partitions int NOT NULL -- Partitions that it has committed an offset of.
+            committed_sum bigint -- All its committed offsets together: between two rows with the
+                same partitions it rises by what the group was done with. Null without any.
+            lag_min bigint -- Records that it was behind when the commits were read, all partitions
+                together: at least. Those of the poll before that the commits do not cover. A
+                partition whose lag is negative counts as 0. Null where no partition has an end of
+                its log from before.
+            lag_max bigint -- At most, until the ends were read. Null if the end of a partition's
+                log is not known, or without commits.
+            largest_lag_min bigint -- The largest lag of a partition: at least; null as lag_min.
+                Negative if the commit of each is beyond the end of its log.
+            largest_lag_max bigint -- The largest lag of a partition: at most; null as lag_max. As
+                its least.
+            partitions_behind int NOT NULL -- Partitions that may have had a lag: more than 0 at
+                most.
+            partitions_beyond int NOT NULL -- Partitions with a commit beyond the end of their log:
+                a negative lag, as kafka-consumer-groups shows it. The log was cut off, the topic
+                made again, or the offset set so.
+            partitions_without_progress int NOT NULL -- Partitions that surely were behind since the
+                poll before, and of which nothing was committed since.
+            partitions_unknown int NOT NULL -- Partitions whose lag could not be told: no leader,
+                the topic is gone, nobody answered.
+            oldest_commit_after timestamp -- The oldest of its commits was made after this; null
+                where it was there when polls first asked. Polls do not see a commit of the offset
+                that is committed already.
+            oldest_commit_before timestamp -- The oldest of its commits had been made by this.
+            burrow_status string -- By the rules of Burrow, over the last ten polls that told of the
+                group: OK | WARNING (a partition is) | ERROR (a partition is STOP, STALL or REWIND).
+                Null while no partition has a status.
+            partitions_not_well int NOT NULL -- Partitions that are not OK by Burrow, or without
+                progress, or whose lag is negative.
+        """),
         Column(
             "not_well",
             f"array<{_LAG_OF_PARTITION}>",
-            "These partitions, at most 100, those with the largest lag first. committed_after and "
-            "committed_before: when the commit was made, as of the oldest one. lag_min and lag_max "
-            "are negative where the commit is beyond the end of the log. burrow_status: OK | "
-            "WARNING (it gets on, and falls behind) | STOP (no other offset was committed for "
-            "longer than commits were seen before, and the log went on) | STALL (none in all ten "
-            "polls) | REWIND (the committed offset fell, and did not come back to where it was); "
-            "null with fewer than ten polls.",
+            "These partitions, at most 100, those with the largest lag first. committed_after "
+            "and committed_before: when the commit was made, as of the oldest one. lag_min and "
+            "lag_max are negative where the commit is beyond the end of the log. "
+            "burrow_status: OK | WARNING (it gets on, and falls behind) | STOP (no other "
+            "offset was committed for longer than commits were seen before, and the log went "
+            "on) | STALL (none in all ten polls) | REWIND (the committed offset fell, and did "
+            "not come back to where it was); null with fewer than ten polls.",
             nullable=False,
         ),
         UPDATED_AT,
@@ -341,9 +203,7 @@ GROUP_LAG = Table(
             "largest_lag_min IS NULL OR largest_lag_max IS NULL OR largest_lag_min <= "
             "largest_lag_max"
         ),
-        "burrow_known": (
-            f"burrow_status IS NULL OR burrow_status IN ({', '.join(map(repr, BURROW_OF_GROUP))})"
-        ),
+        "burrow_known": f"burrow_status IS NULL OR burrow_status IN {BURROW_OF_GROUP}",
     },
     partition_by=("is_live", PART),
     live="is_live",
@@ -351,9 +211,10 @@ GROUP_LAG = Table(
     over=("valid_from", "valid_to"),
 )
 
-REMOVED_COMMITS_TOLD = Table(
-    schema="gold",
-    name="removed_commits_told",
+REMOVED_COMMITS = Table(
+    schema="internal",
+    name="removed_commits",
+    was="gold.removed_commits_told",
     comment=(
         "Committed offsets that were removed, as polls tell it; gold.removed_commits has what the "
         "coordinators' log says, too."
@@ -361,29 +222,19 @@ REMOVED_COMMITS_TOLD = Table(
     columns=(
         *CLUSTER_COLUMNS,
         GROUP_ID,
-        Column("topic", "string", "Topic whose offset was committed.", nullable=False),
-        Column("partition", "int", "Partition of the topic.", nullable=False),
-        Column(
-            "committed_offset", "bigint", "The offset that was committed last, as far as polls saw."
-        ),
-        Column(
-            "poll",
-            "string",
-            "The first poll with which the commit was not there any more.",
-            nullable=False,
-        ),
-        Column(
-            "removed_after",
-            "timestamp",
-            "It was there still when a poll was answered then.",
-            nullable=False,
-        ),
-        Column("removed_before", "timestamp", "It had been removed by this.", nullable=False),
-        Column("is_group_gone", "boolean", "The group was listed no more, either.", nullable=False),
+        *columns("""
+            topic string NOT NULL -- Topic whose offset was committed.
+            partition int NOT NULL -- Partition of the topic.
+            committed_offset bigint -- The offset that was committed last, as far as polls saw.
+            poll string NOT NULL -- The first poll with which the commit was not there any more.
+            removed_after timestamp NOT NULL -- It was there still when a poll was answered then.
+            removed_before timestamp NOT NULL -- It had been removed by this.
+            is_group_gone boolean NOT NULL -- The group was listed no more, either.
+        """),
     ),
     key=("cluster_id", "cluster", "group_id", "topic", "partition", "poll"),
     cluster_by=("removed_before",),
     over=("removed_before",),
 )
 
-LAG_TABLES = (GROUP_LAG, REMOVED_COMMITS_TOLD)
+LAG_TABLES = (GROUP_LAG, REMOVED_COMMITS)

@@ -6,31 +6,18 @@ poll with it was answered. Of what the controllers' log tells both are the time 
 """
 
 from schemas.silver import CLUSTER_COLUMNS, PARTITION, TOPIC, TOPIC_ID
-from schemas.table import PART, Column, Table, View, part_column
+from schemas.table import PART, Column, Table, columns, part_column
 
 ID = Column("id", "string", "Hash of the row's key and its opening poll.", nullable=False)
-POLL = (
-    Column(
-        "poll",
-        "string",
-        "First accepted poll, or record of the controllers' log, that showed it.",
-        nullable=False,
-    ),
-    Column(
-        "source",
-        "string",
-        "Source that showed it: polls | log (the controllers' log).",
-        nullable=False,
-    ),
-)
-BEGAN = (
-    Column(
-        "began_after",
-        "timestamp",
-        "It began after this; null where no poll came before the first that showed it.",
-    ),
-    Column("began_before", "timestamp", "It had begun by this.", nullable=False),
-)
+POLL = columns("""
+    poll string NOT NULL -- First accepted poll, or record of the controllers' log, that showed it.
+    source string NOT NULL -- Source that showed it: polls | log (the controllers' log).
+""")
+BEGAN = columns("""
+    began_after timestamp -- It began after this; null where no poll came before the first that
+        showed it.
+    began_before timestamp NOT NULL -- It had begun by this.
+""")
 UPDATED_AT = Column("updated_at", "timestamp", "When the row was last written.", nullable=False)
 RACK = Column(
     "rack",
@@ -43,19 +30,14 @@ LEVELS = ("under_replicated", "at_min_isr", "under_min_isr", "offline")
 
 
 def _ends(what: str) -> tuple[Column, ...]:
-    return (
-        Column(
-            "ended_poll", "string", f"First accepted poll in which {what}; null while it lasts."
-        ),
-        Column("ended_after", "timestamp", "It ended after this; null while it lasts."),
-        Column("ended_before", "timestamp", "It had ended by this; null while it lasts."),
-        Column("duration_ms_min", "bigint", "It lasted at least this, ms; null while it lasts."),
-        Column(
-            "duration_ms_max",
-            "bigint",
-            "It lasted at most this, ms; null while it lasts, or where its begin has no bound.",
-        ),
-    )
+    return columns(f"""
+        ended_poll string -- First accepted poll in which {what}; null while it lasts.
+        ended_after timestamp -- It ended after this; null while it lasts.
+        ended_before timestamp -- It had ended by this; null while it lasts.
+        duration_ms_min bigint -- It lasted at least this, ms; null while it lasts.
+        duration_ms_max bigint -- It lasted at most this, ms; null while it lasts, or where its
+            begin has no bound.
+    """)
 
 
 def _is_live(until: str) -> Column:
@@ -79,64 +61,49 @@ ISR_CHANGES = Table(
         PARTITION,
         Column("broker_id", "int", "Broker that the row is about.", nullable=False),
         RACK,
-        Column(
-            "change",
-            "string",
-            "left | initially_out (a replica that was out of the ISR when the partition was first "
-            "seen) | rejoined | joined (a replica that a reassignment had added).",
-            nullable=False,
-        ),
-        Column("leader", "int", "Leader afterwards; -1 none."),
-        Column("prev_leader", "int", "Leader before; null when the partition was not seen before."),
-        Column("isr", "array<int>", "ISR afterwards, a sorted set."),
-        Column("prev_isr", "array<int>", "ISR before, a sorted set."),
-        Column("replicas", "array<int>", "Assigned brokers afterwards, in order."),
+        *columns("""
+            change string NOT NULL -- left | initially_out (a replica that was out of the ISR when
+                the partition was first seen) | rejoined | joined (a replica that a reassignment had
+                added).
+            leader int -- Leader afterwards; -1 none.
+            prev_leader int -- Leader before; null when the partition was not seen before.
+            isr array<int> -- ISR afterwards, a sorted set.
+            prev_isr array<int> -- ISR before, a sorted set.
+            replicas array<int> -- Assigned brokers afterwards, in order.
+        """),
         *POLL,
         *BEGAN,
-        Column(
-            "cause",
-            "string",
-            "Inferred, of brokers that left: broker_down | log_dir_failed (a log directory: the "
-            "broker stayed listed while its replica was offline) | reassignment | leader_stalled | "
-            "lagging. Null until cause_due_at.",
-        ),
-        Column(
-            "signs",
-            "array<string>",
-            "State of the broker in the polls until cause_due_at, from which the cause follows: "
-            "gone (not listed) | offline | failed (it lost a leadership as only a failed broker "
-            "does) | back (in the ISR) | together (others left ISRs of the same leader at the same "
-            "moment). Null of those that came.",
-        ),
-        Column(
-            "cause_due_at", "timestamp", "End of the look-ahead after which the cause is decided."
-        ),
-        Column(
-            "is_flapping",
-            "boolean",
-            "Of those that left: it left this ISR thresholds.flaps times or more within "
-            "thresholds.flapWindow, this time included.",
-        ),
+        *columns("""
+            cause string -- Inferred, of brokers that left: broker_down | log_dir_failed (a log
+                directory: the broker stayed listed while its replica was offline) | reassignment |
+                leader_stalled | lagging. Null until cause_due_at.
+            signs array<string> -- State of the broker in the polls until cause_due_at, from which
+                the cause follows: gone (not listed) | offline | failed (it lost a leadership as
+                only a failed broker does) | back (in the ISR) | together (others left ISRs of the
+                same leader at the same moment). Null of those that came.
+            cause_due_at timestamp -- End of the look-ahead after which the cause is decided.
+            is_flapping boolean -- Of those that left: it left this ISR thresholds.flaps times or
+                more within thresholds.flapWindow, this time included.
+        """),
         *_ends("it was back, was no replica any more, or the partition was gone"),
-        Column(
-            "end_reason",
-            "string",
-            "rejoined | removed (no replica any more) | unknown (its ISR means nothing any more) | "
-            "or as the partition ended; null while it is out.",
-        ),
+        *columns("""
+            end_reason string -- rejoined | removed (no replica any more) | unknown (its ISR means
+                nothing any more) | or as the partition ended; null while it is out.
+        """),
         UPDATED_AT,
         _is_live(
-            "while the broker is out, its cause is not decided, or it counts for flapping or an "
-            "incident"
+            "while the broker is out, its cause is not decided, or it counts for flapping or "
+            "an incident"
         ),
         part_column(),
     ),
     key=("id",),
     constraints={
         "change_known": "change IN ('left', 'initially_out', 'rejoined', 'joined')",
-        "cause_known": "cause IS NULL OR (change IN ('left', 'initially_out') "
-        "AND cause IN ('broker_down', 'log_dir_failed', 'reassignment', 'leader_stalled', "
-        "'lagging'))",
+        "cause_known": (
+            "cause IS NULL OR (change IN ('left', 'initially_out') AND cause IN ('broker_down', "
+            "'log_dir_failed', 'reassignment', 'leader_stalled', 'lagging'))"
+        ),
         "bounds_in_order": "began_after IS NULL OR began_after <= began_before",
     },
     partition_by=("is_live", PART),
@@ -157,45 +124,31 @@ ISR_EPISODES = Table(
         TOPIC,
         TOPIC_ID,
         PARTITION,
-        Column(
-            "level",
-            "string",
-            "under_replicated | at_min_isr (size of the ISR = effective min ISR, as always if "
-            "there are no more replicas) | under_min_isr (has a leader) | offline (no leader).",
-            nullable=False,
-        ),
+        *columns("""
+            level string NOT NULL -- under_replicated | at_min_isr (size of the ISR = effective min
+                ISR, as always if there are no more replicas) | under_min_isr (has a leader) |
+                offline (no leader).
+        """),
         *POLL,
         *BEGAN,
         *_ends("it was not at this level any more"),
-        Column(
-            "end_reason",
-            "string",
-            "Null: it recovered. unknown: its min ISR is not known, or its ISR means nothing, any "
-            "more. Else as the partition ended: recreated | unauthorized | gone | not_polled.",
-        ),
-        Column(
-            "brokers_out",
-            "array<int>",
-            "Replicas that were out of the ISR at any time of it, sorted.",
-            nullable=False,
-        ),
-        Column(
-            "smallest_isr",
-            "int",
-            "Smallest size of the ISR in it; null where the ISR means nothing.",
-        ),
-        Column(
-            "min_isr",
-            "int",
-            "Effective min ISR, the largest in it; null where it is not known (no enrichment).",
-        ),
+        *columns("""
+            end_reason string -- Null: it recovered. unknown: its min ISR is not known, or its ISR
+                means nothing, any more. Else as the partition ended: recreated | unauthorized |
+                gone | not_polled.
+            brokers_out array<int> NOT NULL -- Replicas that were out of the ISR at any time of it,
+                sorted.
+            smallest_isr int -- Smallest size of the ISR in it; null where the ISR means nothing.
+            min_isr int -- Effective min ISR, the largest in it; null where it is not known (no
+                enrichment).
+        """),
         UPDATED_AT,
         _is_live("while it lasts"),
         part_column(),
     ),
     key=("id",),
     constraints={
-        "level_known": f"level IN ({', '.join(map(repr, LEVELS))})",
+        "level_known": f"level IN {LEVELS}",
         "bounds_in_order": "began_after IS NULL OR began_after <= began_before",
         "end_is_whole": "(ended_poll IS NULL) = (ended_before IS NULL)",
     },
@@ -219,35 +172,16 @@ BROKER_INCIDENTS = Table(
         *POLL,
         *BEGAN,
         *_ends("no ISR lacked it any more"),
-        Column("partitions", "bigint", "Partitions whose ISR lacked it.", nullable=False),
-        Column(
-            "partitions_out",
-            "bigint",
-            "Partitions whose ISR lacks it now; 0 once it ended.",
-            nullable=False,
-        ),
-        Column(
-            "first_out_before",
-            "timestamp",
-            "The first of them had lost it by this.",
-            nullable=False,
-        ),
-        Column(
-            "last_out_before", "timestamp", "The last of them had lost it by this.", nullable=False
-        ),
-        Column(
-            "causes",
-            "array<string>",
-            "Causes of its departures, sorted; empty until the first is decided.",
-            nullable=False,
-        ),
-        Column(
-            "worst_level",
-            "string",
-            "The worst level that a partition reached while it lacked the broker: under_replicated "
-            "| at_min_isr | under_min_isr | offline.",
-            nullable=False,
-        ),
+        *columns("""
+            partitions bigint NOT NULL -- Partitions whose ISR lacked it.
+            partitions_out bigint NOT NULL -- Partitions whose ISR lacks it now; 0 once it ended.
+            first_out_before timestamp NOT NULL -- The first of them had lost it by this.
+            last_out_before timestamp NOT NULL -- The last of them had lost it by this.
+            causes array<string> NOT NULL -- Causes of its departures, sorted; empty until the first
+                is decided.
+            worst_level string NOT NULL -- The worst level that a partition reached while it lacked
+                the broker: under_replicated | at_min_isr | under_min_isr | offline.
+        """),
         UPDATED_AT,
         _is_live(
             "while it lasts, may still be joined by a departure, or a cause in it is not decided"
@@ -255,7 +189,7 @@ BROKER_INCIDENTS = Table(
         part_column(),
     ),
     key=("id",),
-    constraints={"level_known": f"worst_level IN ({', '.join(map(repr, LEVELS))})"},
+    constraints={"level_known": f"worst_level IN {LEVELS}"},
     partition_by=("is_live", PART),
     live="is_live",
     over=("began_before", "ended_before"),
@@ -272,46 +206,23 @@ STALE_BROKERS = Table(
     columns=(
         ID,
         *CLUSTER_COLUMNS,
-        Column("broker_id", "int", "The broker.", nullable=False),
-        Column("broker", "string", "host:port at which it answered."),
-        Column(
-            "poll",
-            "string",
-            "First accepted poll in which it was found to be behind.",
-            nullable=False,
-        ),
-        Column(
-            "began_after",
-            "timestamp",
-            "Its last answer that was not behind was asked for then; null: none was.",
-        ),
-        Column(
-            "began_before",
-            "timestamp",
-            "Its first answer that was behind came then.",
-            nullable=False,
-        ),
+        *columns("""
+            broker_id int NOT NULL -- The broker.
+            broker string -- host:port at which it answered.
+            poll string NOT NULL -- First accepted poll in which it was found to be behind.
+            began_after timestamp -- Its last answer that was not behind was asked for then; null:
+                none was.
+            began_before timestamp NOT NULL -- Its first answer that was behind came then.
+        """),
         *_ends("it was not behind, or could not be reached"),
-        Column(
-            "end_reason",
-            "string",
-            "caught_up | unreachable (it may be stale still); null while it lasts.",
-        ),
-        Column(
-            "partitions_behind",
-            "int",
-            "Partitions that it showed in an earlier state, at most.",
-            nullable=False,
-        ),
-        Column(
-            "epochs_behind",
-            "bigint",
-            (
-                "Leader epochs that it was behind, of all partitions together, at most. 0 where "
-                "ISRs alone differed."
-            ),
-            nullable=False,
-        ),
+        *columns("""
+            end_reason string -- caught_up | unreachable (it may be stale still); null while it
+                lasts.
+            partitions_behind int NOT NULL -- Partitions that it showed in an earlier state, at
+                most.
+            epochs_behind bigint NOT NULL -- Leader epochs that it was behind, of all partitions
+                together, at most. 0 where ISRs alone differed.
+        """),
         _is_live("while it lasts"),
         part_column(),
     ),
@@ -332,65 +243,43 @@ LEADER_CHANGES = Table(
         TOPIC,
         TOPIC_ID,
         PARTITION,
-        Column("prev_leader", "int", "Leader before; -1 none.", nullable=False),
-        Column("leader", "int", "Leader afterwards; -1 none.", nullable=False),
-        Column("prev_leader_epoch", "int", "Leader epoch before; null before Metadata v9."),
-        Column("leader_epoch", "int", "Leader epoch afterwards; null before Metadata v9."),
-        Column(
-            "replicas",
-            "array<int>",
-            "Assigned brokers afterwards, in order: the first is the preferred leader.",
-        ),
-        Column("prev_isr", "array<int>", "ISR before, a sorted set."),
-        Column("isr", "array<int>", "ISR afterwards, a sorted set."),
+        *columns("""
+            prev_leader int NOT NULL -- Leader before; -1 none.
+            leader int NOT NULL -- Leader afterwards; -1 none.
+            prev_leader_epoch int -- Leader epoch before; null before Metadata v9.
+            leader_epoch int -- Leader epoch afterwards; null before Metadata v9.
+            replicas array<int> -- Assigned brokers afterwards, in order: the first is the preferred
+                leader.
+            prev_isr array<int> -- ISR before, a sorted set.
+            isr array<int> -- ISR afterwards, a sorted set.
+        """),
         *POLL,
         *BEGAN,
-        Column(
-            "changes_min",
-            "int",
-            "Changes of the leader between the two polls, to and from none included: at least.",
-            nullable=False,
-        ),
-        Column("changes_max", "int", "At most; null where epochs cannot be trusted."),
-        Column(
-            "changes_hidden",
-            "int",
-            "Of them not seen by any poll; null where that is not known exactly.",
-        ),
-        Column(
-            "epoch_semantics",
-            "string",
-            "How sure the counts of changes are: exact (but for a reassignment that began and "
-            "ended, or was cancelled, between the two polls: that adds one) | upper_bound | "
-            "unreliable.",
-            nullable=False,
-        ),
-        Column(
-            "reason",
-            "string",
-            "Inferred, but where the controllers' log tells, which says so: preferred | failover | "
-            "reassignment | recovery (from none) | offline (to none) | isr_shrink (the same "
-            "leader, but brokers left the ISR: that raises epochs while metadata.version is below "
-            "3.6-IV0 or not known, and in a migration from ZooKeeper) | unknown. offline, recovery "
-            "or unknown alone where the ISR means nothing.",
-            nullable=False,
-        ),
-        Column(
-            "unclean",
-            "string",
-            "no | suspected | proven; null where it cannot be told: where the ISR means nothing, "
-            "and with ELR where the enrichment elr did not tell the eligible leaders of the state "
-            "before, or told one that was down: if it was killed, it is eligible no more.",
-        ),
-        Column(
-            "is_last_known_leader",
-            "boolean",
-            "The new leader is the last one that was known, kept with the ELR, elected unclean "
-            "whatever the configuration says (inferred); null where the enrichment elr did not "
-            "tell it of the state before, and where an eligible leader that was down is back.",
-        ),
-        Column("leaderless_ms_min", "bigint", "Without a leader before this change: at least, ms."),
-        Column("leaderless_ms_max", "bigint", "At most, ms; null where it is not known."),
+        *columns("""
+            changes_min int NOT NULL -- Changes of the leader between the two polls, to and from
+                none included: at least.
+            changes_max int -- At most; null where epochs cannot be trusted.
+            changes_hidden int -- Of them not seen by any poll; null where that is not known
+                exactly.
+            epoch_semantics string NOT NULL -- How sure the counts of changes are: exact (but for a
+                reassignment that began and ended, or was cancelled, between the two polls: that
+                adds one) | upper_bound | unreliable.
+            reason string NOT NULL -- Inferred, but where the controllers' log tells, which says so:
+                preferred | failover | reassignment | recovery (from none) | offline (to none) |
+                isr_shrink (the same leader, but brokers left the ISR: that raises epochs while
+                metadata.version is below 3.6-IV0 or not known, and in a migration from ZooKeeper) |
+                unknown. offline, recovery or unknown alone where the ISR means nothing.
+            unclean string -- no | suspected | proven; null where it cannot be told: where the ISR
+                means nothing, and with ELR where the enrichment elr did not tell the eligible
+                leaders of the state before, or told one that was down: if it was killed, it is
+                eligible no more.
+            is_last_known_leader boolean -- The new leader is the last one that was known, kept with
+                the ELR, elected unclean whatever the configuration says (inferred); null where the
+                enrichment elr did not tell it of the state before, and where an eligible leader
+                that was down is back.
+            leaderless_ms_min bigint -- Without a leader before this change: at least, ms.
+            leaderless_ms_max bigint -- At most, ms; null where it is not known.
+        """),
         UPDATED_AT,
     ),
     key=("id",),
@@ -418,33 +307,16 @@ LEADER_BALANCE = Table(
         *CLUSTER_COLUMNS,
         Column("broker_id", "int", "The broker.", nullable=False),
         *POLL,
-        Column(
-            "valid_from",
-            "timestamp",
-            "When that poll was answered: it is so from then on.",
-            nullable=False,
-        ),
-        Column("leads", "bigint", "Partitions that it leads.", nullable=False),
-        Column(
-            "preferred_for", "bigint", "Partitions whose preferred leader it is.", nullable=False
-        ),
-        Column(
-            "led_elsewhere",
-            "bigint",
-            "Of these, partitions that another broker leads, or none.",
-            nullable=False,
-        ),
-        Column(
-            "imbalance",
-            "double",
-            "led_elsewhere / preferred_for; null where it is preferred nowhere.",
-        ),
-        Column(
-            "superseded_poll",
-            "string",
-            "First accepted poll with other numbers; null while current.",
-        ),
-        Column("valid_to", "timestamp", "When that poll was answered; null while current."),
+        *columns("""
+            valid_from timestamp NOT NULL -- When that poll was answered: it is so from then on.
+            leads bigint NOT NULL -- Partitions that it leads.
+            preferred_for bigint NOT NULL -- Partitions whose preferred leader it is.
+            led_elsewhere bigint NOT NULL -- Of these, partitions that another broker leads, or
+                none.
+            imbalance double -- led_elsewhere / preferred_for; null where it is preferred nowhere.
+            superseded_poll string -- First accepted poll with other numbers; null while current.
+            valid_to timestamp -- When that poll was answered; null while current.
+        """),
         Column(
             "is_current",
             "boolean",
@@ -470,15 +342,12 @@ CONTROLLER_CHANGES = Table(
     columns=(
         ID,
         *CLUSTER_COLUMNS,
-        Column("controller_id", "int", "The active controller afterwards.", nullable=False),
-        Column(
-            "controller_epoch",
-            "int",
-            "Its epoch, the leader epoch of the controllers' log.",
-            nullable=False,
-        ),
-        Column("prev_controller_id", "int", "The active one before; null where that is not known."),
-        Column("prev_controller_epoch", "int", "Its epoch; null where that is not known."),
+        *columns("""
+            controller_id int NOT NULL -- The active controller afterwards.
+            controller_epoch int NOT NULL -- Its epoch, the leader epoch of the controllers' log.
+            prev_controller_id int -- The active one before; null where that is not known.
+            prev_controller_epoch int -- Its epoch; null where that is not known.
+        """),
         *POLL,
         *BEGAN,
     ),
@@ -490,199 +359,3 @@ CONTROLLER_CHANGES = Table(
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
 TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS, CONTROLLER_CHANGES)
-
-_OF_CONFIG = "cluster_id, cluster, topic, NULL, group_id, broker_id"
-_CONFIGS = """(
-  SELECT *, IF(resource_type = 2, resource_name, NULL) AS topic,
-    IF(resource_type = 32, resource_name, NULL) AS group_id,
-    -- Of all brokers the name is empty.
-    IF(resource_type = 4, try_cast(resource_name AS INT), NULL) AS broker_id,
-    concat(CASE WHEN resource_type = 4 AND resource_name = '' THEN 'all brokers: '
-      WHEN resource_type = 16 THEN concat('client metrics ', resource_name, ': ') ELSE '' END,
-      name) AS setting
-  FROM {silver.configs}
-)"""
-
-_TIMELINE = (
-    # The first one, without which there is no view, is of a gold table: where it is, there is a
-    # schema for the view.
-    """
-SELECT concat('isr_', change) AS what, cluster_id, cluster, topic, partition,
-  CAST(NULL AS STRING) AS group_id, broker_id,
-  concat('{', array_join(prev_isr, ','), '}') AS before,
-  concat('{', array_join(isr, ','), '}') AS after, cause AS inferred,
-  began_after, began_before
-FROM {gold.isr_changes}""",
-    """
-SELECT 'broker_listed', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL,
-  concat(host, ':', port), NULL, prev_sent_at, valid_from
-FROM {silver.broker_snapshots} WHERE prev_host IS NULL""",
-    """
-SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, NULL, broker_id, concat(host, ':', port),
-  NULL, NULL, last_seen_sent_at, valid_to
-FROM {silver.broker_snapshots} WHERE end_reason IS NOT NULL""",
-    """
-SELECT 'broker_stale', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL,
-  concat(partitions_behind, ' partitions, ', epochs_behind, ' leader epochs behind'), NULL,
-  began_after, began_before
-FROM {gold.stale_brokers}""",
-    """
-SELECT 'broker_stale_no_more', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, end_reason,
-  NULL, ended_after, ended_before
-FROM {gold.stale_brokers} WHERE ended_before IS NOT NULL""",
-    """
-SELECT 'broker_registered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
-  concat('broker epoch ', prev_broker_epoch),
-  concat_ws(', ', concat('broker epoch ', broker_epoch), IF(is_fenced, 'fenced', NULL),
-    IF(in_controlled_shutdown, 'in controlled shutdown', NULL)),
-  NULL, prev_sent_at, valid_from
-FROM {silver.broker_registrations}
-WHERE prev_broker_epoch IS NULL OR prev_broker_epoch <> broker_epoch""",
-    """
-SELECT IF(is_fenced, 'broker_fenced', 'broker_unfenced'), cluster_id, cluster, NULL, NULL, NULL,
-  broker_id, IF(prev_in_controlled_shutdown, 'in controlled shutdown', NULL), NULL, NULL,
-  prev_sent_at, valid_from
-FROM {silver.broker_registrations} WHERE prev_is_fenced <> is_fenced""",
-    """
-SELECT 'broker_controlled_shutdown', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, NULL,
-  NULL, prev_sent_at, valid_from
-FROM {silver.broker_registrations}
-WHERE in_controlled_shutdown AND NOT prev_in_controlled_shutdown""",
-    """
-SELECT 'broker_unregistered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
-  concat('broker epoch ', broker_epoch), NULL, NULL, last_seen_sent_at, valid_to
-FROM {silver.broker_registrations} WHERE end_reason IS NOT NULL""",
-    """
-SELECT 'controller_elected', cluster_id, cluster, NULL, NULL, NULL, NULL,
-  concat(prev_controller_id, ', epoch ', prev_controller_epoch),
-  concat(controller_id, ', epoch ', controller_epoch), NULL, began_after, began_before
-FROM {gold.controller_changes}""",
-    f"""
-SELECT IF(prev_value IS NULL, 'config_set', 'config_changed'), {_OF_CONFIG},
-  concat(setting, '=', prev_value), coalesce(concat(setting, '=', value), setting), NULL,
-  prev_sent_at, valid_from
-FROM {_CONFIGS}""",  # noqa: S608 - names of our own
-    f"""
-SELECT 'config_removed', {_OF_CONFIG}, coalesce(concat(setting, '=', value), setting), NULL, NULL,
-  last_seen_sent_at, valid_to
-FROM {_CONFIGS} WHERE end_reason IS NOT NULL""",  # noqa: S608
-    """
-SELECT 'feature_level_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
-  concat(name, '=', prev_level), concat(name, '=', level), NULL, prev_sent_at, valid_from
-FROM {silver.features}""",
-    """
-SELECT 'feature_level_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
-  concat(name, '=', level), NULL, NULL, last_seen_sent_at, valid_to
-FROM {silver.features} WHERE end_reason IS NOT NULL""",
-    """
-SELECT 'leader_changed', cluster_id, cluster, topic, partition, NULL, leader,
-  CAST(prev_leader AS STRING), CAST(leader AS STRING),
-  concat_ws(', ', reason, CASE WHEN unclean <> 'no' THEN concat('unclean ', unclean) END),
-  began_after, began_before
-FROM {gold.leader_changes} WHERE leader <> prev_leader""",
-    """
-SELECT 'reassignment_began', cluster_id, cluster, topic, partition, NULL, NULL, NULL,
-  concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'),
-  NULL, prev_sent_at, valid_from
-FROM {silver.reassignments} WHERE prev_adding_replicas IS NULL""",
-    """
-SELECT 'reassignment_ended', cluster_id, cluster, topic, partition, NULL, NULL,
-  concat('+[', array_join(adding_replicas, ','), '] -[', array_join(removing_replicas, ','), ']'),
-  NULL, NULL, last_seen_sent_at, valid_to
-FROM {silver.reassignments} WHERE end_reason IS NOT NULL""",
-    """
-SELECT 'topic_appeared', cluster_id, cluster, topic, NULL, NULL, NULL, NULL, topic_id, NULL,
-  prev_sent_at, valid_from
-FROM {silver.topic_snapshots} WHERE prev_error_code IS NULL""",
-    """
-SELECT 'topic_ended', cluster_id, cluster, topic, NULL, NULL, NULL, topic_id, NULL, end_reason,
-  last_seen_sent_at, valid_to
-FROM {silver.topic_snapshots} WHERE end_reason IS NOT NULL""",
-    """
-SELECT 'rebalance_began', cluster_id, cluster, NULL, NULL, group_id, coordinator,
-  concat_ws(', ', concat('generation ', prev_generation),
-    concat(prev_members, IF(prev_members = 1, ' member', ' members'))),
-  NULL, array_join(reasons, ', '),
-  coalesce(narrowed_after, began_after), began_before
-FROM {gold.rebalances}""",
-    """
-SELECT 'rebalance_ended', cluster_id, cluster, NULL, NULL, group_id, coordinator, NULL,
-  concat_ws(', ', end_reason, concat('generation ', generation),
-    concat(members, IF(members = 1, ' member', ' members'))),
-  array_join(reasons, ', '), ended_after, ended_before
-FROM {gold.rebalances} WHERE ended_before IS NOT NULL""",
-    """
-SELECT 'coordinator_moved', cluster_id, cluster, '__consumer_offsets', log_partition, group_id,
-  broker_id, CAST(prev_broker_id AS STRING), CAST(broker_id AS STRING), NULL, began_after,
-  began_before
-FROM {gold.group_events} WHERE event = 'coordinator_moved'""",
-    """
-SELECT concat('group_', event), cluster_id, cluster, NULL, NULL, group_id, NULL,
-  coalesce(prev_member_id, prev_group_type),
-  coalesce(member_id, detail, group_type), NULL, began_after, began_before
-FROM {gold.group_events} WHERE event <> 'coordinator_moved'""",
-    """
-SELECT kind, cluster_id, cluster, NULL, NULL, group_id, NULL, NULL,
-  concat_ws(', ', concat(rebalances, ' rebalances'), client_id, client_host), NULL, NULL,
-  began_before
-FROM {gold.rebalance_storms}""",
-)
-
-INCIDENT_TIMELINE = View(
-    schema="gold",
-    name="incident_timeline",
-    comment=(
-        "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, "
-        "coordinators and groups: what happened, in one order. Each began between began_after and "
-        "began_before; what is inferred has a column of its own."
-    ),
-    parts=_TIMELINE,
-    meanings=(
-        (
-            "what",
-            (
-                "Kind of event: isr_left, leader_changed, broker_gone, rebalance_began, "
-                "coordinator_moved, ... The controllers' log alone tells broker_registered, "
-                "broker_fenced, broker_unfenced, broker_controlled_shutdown, broker_unregistered, "
-                "controller_elected, config_set, config_changed, config_removed, "
-                "feature_level_changed."
-            ),
-        ),
-        (
-            "topic",
-            (
-                "Its topic; null of brokers, controllers and features, and of groups but for a "
-                "move of their coordinator."
-            ),
-        ),
-        ("partition", "Its partition; null of all that is no event of a partition."),
-        ("group_id", "Its group; null of all that is no event of a group."),
-        (
-            "broker_id",
-            (
-                "The broker, the leader afterwards, or the coordinator; null of topics, "
-                "reassignments, controllers and features."
-            ),
-        ),
-        (
-            "before",
-            (
-                "State before, as text: the ISR, the leader, the address, name and value of a "
-                "configuration, ...; null where there was none. A configuration's value that is "
-                "not kept is left out."
-            ),
-        ),
-        ("after", "State afterwards, as text; null where there is none."),
-        (
-            "inferred",
-            (
-                "Cause, reason or end that is inferred; null where nothing is. Of a leader's "
-                "change that the controllers' log tells, the reason follows from the record."
-            ),
-        ),
-        ("began_after", "It began after this; null where nothing is known from before."),
-        ("began_before", "It had begun by this."),
-    ),
-)
-
-VIEWS = (INCIDENT_TIMELINE,)

@@ -1,15 +1,13 @@
-"""Gold of groups: what the coordinators' log and polls tell, and the views that join the two.
+"""Groups: what the coordinators' log and polls tell of them.
 
-A row is stored as its source tells it, and never told again because another source came later. Who
-coordinated a group, whether that had moved, names of topic ids, partitions that nobody has: views
-join them when they are asked for (schemas/views/).
+A source's rows do not change when another source has rows later. Views (schemas/views/) join them,
+and who coordinated a group, names of topic ids, partitions that nobody has. So what these views
+alone read lies in schema `internal`.
 """
-
-from pathlib import Path
 
 from schemas.gold import ID, UPDATED_AT
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
-from schemas.table import PART, Column, Table, View, part_column
+from schemas.table import PART, Column, Table, columns, part_column
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 REASONS = (
@@ -49,9 +47,10 @@ _IS_LIVE = Column(
     nullable=False,
 )
 
-REBALANCES_TOLD = Table(
-    schema="gold",
-    name="rebalances_told",
+REBALANCES = Table(
+    schema="internal",
+    name="rebalances",
+    was="gold.rebalances_told",
     comment=(
         "Rebalances of groups as their source tells them; gold.rebalances has what other sources "
         "say of them, too."
@@ -61,162 +60,86 @@ REBALANCES_TOLD = Table(
         *CLUSTER_COLUMNS,
         GROUP_ID,
         _GROUP_TYPE,
-        Column(
-            "prev_group_type",
-            "string",
-            "Type before, where this is the rebalance of a conversion; else null.",
-        ),
-        Column(
-            "protocol_type",
-            "string",
-            "Of classic groups: consumer, connect, ...; null of the others.",
-        ),
+        *columns("""
+            prev_group_type string -- Type before, where this is the rebalance of a conversion; else
+                null.
+            protocol_type string -- Of classic groups: consumer, connect, ...; null of the others.
+        """),
         _SOURCE,
-        Column(
-            "generation",
-            "int",
-            "Generation, or group epoch, that it led to; null for classic groups of polls.",
-        ),
-        Column(
-            "prev_generation", "int", "The one before it; null where nothing is known from before."
-        ),
-        Column(
-            "skipped_generations",
-            "int",
-            "Generations or epochs between the two that never completed (of polls: that no poll "
-            "showed completed); null where that is not known.",
-        ),
+        *columns("""
+            generation int -- Generation, or group epoch, that it led to; null for classic groups of
+                polls.
+            prev_generation int -- The one before it; null where nothing is known from before.
+            skipped_generations int -- Generations or epochs between the two that never completed
+                (of polls: that no poll showed completed); null where that is not known.
+        """),
         _LOG_PARTITION,
-        Column("first_offset", "bigint", "Its first record in that partition; null of polls."),
-        Column("last_offset", "bigint", "Its last record so far; null of polls."),
-        Column("poll", "string", "Of polls: the first accepted poll that showed it; else null."),
-        Column(
-            "began_after",
-            "timestamp",
-            "It began after this; null where nothing bounds it. Equal to began_before: exact.",
-        ),
-        Column("began_before", "timestamp", "It had begun by this.", nullable=False),
-        Column(
-            "ended_after",
-            "timestamp",
-            "It ended after this; null while it lasts, or where nothing bounds it.",
-        ),
-        Column(
-            "ended_before",
-            "timestamp",
-            "It had ended by this; null while it lasts. Equal to ended_after: exact.",
-        ),
-        Column(
-            "ended_leader_epoch",
-            "int",
-            "Leader epoch of log_partition that wrote the record with which it ended; null while "
-            "it lasts, where no one record says that it ended, and of polls.",
-        ),
-        Column("duration_ms_min", "bigint", "It took at least this, ms; null while it lasts."),
-        Column(
-            "duration_ms_max",
-            "bigint",
-            "At most, ms; null while it lasts, or where its begin has no bound.",
-        ),
-        Column(
-            "end_reason",
-            "string",
-            "completed | emptied | deleted | converted (before it completed) | unknown (records "
-            "were lost meanwhile); null while it lasts. A classic group's generation is completed "
-            "once its record is written: if a member joined before that was acknowledged, nobody "
-            "got the assignment, which records do not tell.",
-        ),
-        Column(
-            "assignor",
-            "string",
-            "Assignor that the group agreed on, or the server's; null where no source names one.",
-        ),
-        Column(
-            "mode",
-            "string",
-            "eager | cooperative; null where it is not known (other protocol types, share groups).",
-        ),
-        Column(
-            "phases",
-            "int",
-            "2: members gave partitions up in one generation and joined again for the next (more "
-            "where members gave up some in that one, too). Else 1; null of polls.",
-        ),
-        Column(
-            "group_leader",
-            "string",
-            "Member that led a classic group, and assigned; null of the others.",
-        ),
-        Column("members", "int", "Members after it.", nullable=False),
-        Column(
-            "prev_members", "int", "Members before it; null where nothing is known from before."
-        ),
-        Column(
-            "members_joined",
-            "int",
-            "Members that are new; null where nothing is known from before.",
-        ),
-        Column(
-            "members_left", "int", "Members that are gone; null where nothing is known from before."
-        ),
-        Column(
-            "members_restarted",
-            "int",
-            "Static members that came back under another member id; null as members_joined.",
-        ),
-        Column(
-            "partitions_kept",
-            "int",
-            "Partitions (streams: active tasks) that stayed with their member.",
-        ),
-        Column("partitions_moved", "int", "Partitions that another member has than before."),
-        Column("partitions_added", "int", "Partitions that a member has and none had before."),
-        Column(
-            "partitions_lost",
-            "int",
-            (
-                "Partitions that a member had and none has now: unsubscribed, the topic is gone, "
-                "or nobody is left."
-            ),
-        ),
-        Column(
-            "subscribed",
-            "array<string>",
-            "Topics that its members subscribe to, sorted; null where that is not known.",
-        ),
-        Column(
-            "assigned",
-            "array<struct<topic: string, topic_id: string, partitions: int>>",
-            "How many partitions of each topic have a member; while the rebalance lasts, by the "
-            "target assignment. Null if that is not known.",
-        ),
-        Column(
-            "stickiness",
-            "double",
-            "partitions_kept / (partitions_kept + partitions_moved + partitions_lost); null where "
-            "nothing was assigned before.",
-        ),
+        *columns("""
+            first_offset bigint -- Its first record in that partition; null of polls.
+            last_offset bigint -- Its last record so far; null of polls.
+            poll string -- Of polls: the first accepted poll that showed it; else null.
+            began_after timestamp -- It began after this; null where nothing bounds it. Equal to
+                began_before: exact.
+            began_before timestamp NOT NULL -- It had begun by this.
+            ended_after timestamp -- It ended after this; null while it lasts, or where nothing
+                bounds it.
+            ended_before timestamp -- It had ended by this; null while it lasts. Equal to
+                ended_after: exact.
+            ended_leader_epoch int -- Leader epoch of log_partition that wrote the record with which
+                it ended; null while it lasts, where no one record says that it ended, and of polls.
+            duration_ms_min bigint -- It took at least this, ms; null while it lasts.
+            duration_ms_max bigint -- At most, ms; null while it lasts, or where its begin has no
+                bound.
+            end_reason string -- completed | emptied | deleted | converted (before it completed) |
+                unknown (records were lost meanwhile); null while it lasts. A classic group's
+                generation is completed once its record is written: if a member joined before that
+                was acknowledged, nobody got the assignment, which records do not tell.
+            assignor string -- Assignor that the group agreed on, or the server's; null where no
+                source names one.
+            mode string -- eager | cooperative; null where it is not known (other protocol types,
+                share groups).
+            phases int -- 2: members gave partitions up in one generation and joined again for the
+                next (more where members gave up some in that one, too). Else 1; null of polls.
+            group_leader string -- Member that led a classic group, and assigned; null of the
+                others.
+            members int NOT NULL -- Members after it.
+            prev_members int -- Members before it; null where nothing is known from before.
+            members_joined int -- Members that are new; null where nothing is known from before.
+            members_left int -- Members that are gone; null where nothing is known from before.
+            members_restarted int -- Static members that came back under another member id; null as
+                members_joined.
+            partitions_kept int -- Partitions (streams: active tasks) that stayed with their member.
+            partitions_moved int -- Partitions that another member has than before.
+            partitions_added int -- Partitions that a member has and none had before.
+            partitions_lost int -- Partitions that a member had and none has now: unsubscribed, the
+                topic is gone, or nobody is left.
+            subscribed array<string> -- Topics that its members subscribe to, sorted; null where
+                that is not known.
+            assigned array<struct<topic: string, topic_id: string, partitions: int>> -- How many
+                partitions of each topic have a member; while the rebalance lasts, by the target
+                assignment. Null if that is not known.
+            stickiness double -- partitions_kept / (partitions_kept + partitions_moved +
+                partitions_lost); null where nothing was assigned before.
+        """),
         Column(
             "reasons",
             "array<string>",
             f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before. "
-            "static_member_left: it left or timed out, which look the same. partitions_changed: "
-            "some were added or lost. metadata_changed: the coordinator of a group with epochs "
-            "knew other metadata of its topics, such as racks of replicas, and no partition was "
-            "added or lost. same_members: nothing shows why.",
+            "static_member_left: it left "
+            "or timed out, which look the same. partitions_changed: some were added or lost. "
+            "metadata_changed: the "
+            "coordinator of a group with epochs knew other metadata of its topics, such as racks "
+            "of replicas, and no "
+            "partition was added or lost. same_members: nothing shows why.",
         ),
-        Column(
-            "silent_ms_max",
-            "bigint",
-            "If a member that left had died, it had been silent for at most this when the "
-            "rebalance began, ms: the longest session time-out of those that left. Inferred; null "
-            "if nobody left, and where records name no time-out (other types than classic).",
-        ),
-        Column(
-            "since_previous_ms",
-            "bigint",
-            "From the end of the group's rebalance before to this one's began_before, ms.",
-        ),
+        *columns("""
+            silent_ms_max bigint -- If a member that left had died, it had been silent for at most
+                this when the rebalance began, ms: the longest session time-out of those that left.
+                Inferred; null if nobody left, and where records name no time-out (other types than
+                classic).
+            since_previous_ms bigint -- From the end of the group's rebalance before to this one's
+                began_before, ms.
+        """),
         UPDATED_AT,
         _IS_LIVE,
         part_column(),
@@ -240,9 +163,10 @@ REBALANCES_TOLD = Table(
 
 _PARTITIONS_OF_MEMBER = "array<struct<topic: string, topic_id: string, partitions: array<int>>>"
 
-REBALANCE_MEMBERS_TOLD = Table(
-    schema="gold",
-    name="rebalance_members_told",
+REBALANCE_MEMBERS = Table(
+    schema="internal",
+    name="rebalance_members",
+    was="gold.rebalance_members_told",
     comment=(
         "Who had what before and after each rebalance, as its source tells it; "
         "gold.rebalance_members has names of topic ids, too."
@@ -251,42 +175,28 @@ REBALANCE_MEMBERS_TOLD = Table(
         Column("rebalance_id", "string", "The rebalance, gold.rebalances.id.", nullable=False),
         *CLUSTER_COLUMNS,
         GROUP_ID,
-        Column(
-            "member_id",
-            "string",
-            "Member, under the id that it has afterwards, or had if it left.",
-            nullable=False,
-        ),
-        Column(
-            "prev_member_id",
-            "string",
-            "Its id before, where a static member came back under another; else null.",
-        ),
-        Column(
-            "instance_id", "string", "group.instance.id of a static member; null of a dynamic one."
-        ),
-        Column("client_id", "string", "client.id."),
-        Column("client_host", "string", "Address that it came from."),
-        Column(
-            "change",
-            "string",
-            "stayed | joined | left (before is empty if it also came meanwhile) | restarted | "
-            "unknown (nothing is known from before).",
-            nullable=False,
-        ),
+        *columns("""
+            member_id string NOT NULL -- Member, under the id that it has afterwards, or had if it
+                left.
+            prev_member_id string -- Its id before, where a static member came back under another;
+                else null.
+            instance_id string -- group.instance.id of a static member; null of a dynamic one.
+            client_id string -- client.id.
+            client_host string -- Address that it came from.
+            change string NOT NULL -- stayed | joined | left (before is empty if it also came
+                meanwhile) | restarted | unknown (nothing is known from before).
+        """),
         Column(
             "before",
             _PARTITIONS_OF_MEMBER,
-            "Partitions that it had; null where nothing is known from before. Of streams groups: "
-            "active tasks, the topic is the subtopology.",
+            "Partitions that it had; null where nothing is known from before. Of streams "
+            "groups: active tasks, the topic is the subtopology.",
         ),
         Column(
             "after",
             _PARTITIONS_OF_MEMBER,
-            (
-                "Its partitions; while the rebalance lasts, those of its target assignment. Empty "
-                "if it left."
-            ),
+            "Its partitions; while the rebalance lasts, those of its target assignment. Empty "
+            "if it left.",
         ),
         Column("began_before", "timestamp", "As in gold.rebalances.", nullable=False),
         UPDATED_AT,
@@ -303,9 +213,10 @@ REBALANCE_MEMBERS_TOLD = Table(
     over=("began_before",),
 )
 
-GROUP_EVENTS_TOLD = Table(
-    schema="gold",
-    name="group_events_told",
+GROUP_EVENTS = Table(
+    schema="internal",
+    name="group_events",
+    was="gold.group_events_told",
     comment=(
         "Events of groups other than rebalances, as their source tells them; gold.group_events has "
         "moves of coordinators, too."
@@ -314,47 +225,34 @@ GROUP_EVENTS_TOLD = Table(
         ID,
         *CLUSTER_COLUMNS,
         GROUP_ID,
-        Column(
-            "event",
-            "string",
-            "created | deleted (an empty group that another protocol takes over is deleted and "
-            "created: its committed offsets stay) | converted | static_restart | records_lost "
-            "(some records of the group's partition were gone before they could be read, or cannot "
-            "be read) | undecoded (a record of it could not be decoded).",
-            nullable=False,
-        ),
-        Column(
-            "group_type",
-            "string",
-            "Type afterwards: classic | consumer | share | streams; null where it is not known.",
-        ),
-        Column("prev_group_type", "string", "Type before a conversion; else null."),
+        *columns("""
+            event string NOT NULL -- created | deleted (an empty group that another protocol takes
+                over is deleted and created: its committed offsets stay) | converted |
+                static_restart | records_lost (some records of the group's partition were gone
+                before they could be read, or cannot be read) | undecoded (a record of it could not
+                be decoded).
+            group_type string -- Type afterwards: classic | consumer | share | streams; null where
+                it is not known.
+            prev_group_type string -- Type before a conversion; else null.
+        """),
         _SOURCE,
-        Column("began_after", "timestamp", "It happened after this; null where nothing bounds it."),
-        Column(
-            "began_before",
-            "timestamp",
-            "It had happened by this. Equal to began_after: exact.",
-            nullable=False,
-        ),
+        *columns("""
+            began_after timestamp -- It happened after this; null where nothing bounds it.
+            began_before timestamp NOT NULL -- It had happened by this. Equal to began_after: exact.
+        """),
         _LOG_PARTITION,
-        Column("offset", "bigint", "The record, or where the gap begins; null of polls."),
-        Column("poll", "string", "Of polls: the first accepted poll that showed it; else null."),
-        Column(
-            "generation",
-            "int",
-            "Generation or epoch of the group then; null where it is not known.",
-        ),
-        Column("member_id", "string", "Of a static restart: the id afterwards."),
-        Column("prev_member_id", "string", "Of a static restart: the id before."),
-        Column("instance_id", "string", "Of a static restart: its group.instance.id."),
-        Column("client_id", "string", "Of a static restart: its client.id."),
-        Column("client_host", "string", "Of a static restart: the address that it came from."),
-        Column(
-            "detail",
-            "string",
-            "One line: how many offsets were lost, why a record was not decoded; else null.",
-        ),
+        *columns("""
+            offset bigint -- The record, or where the gap begins; null of polls.
+            poll string -- Of polls: the first accepted poll that showed it; else null.
+            generation int -- Generation or epoch of the group then; null where it is not known.
+            member_id string -- Of a static restart: the id afterwards.
+            prev_member_id string -- Of a static restart: the id before.
+            instance_id string -- Of a static restart: its group.instance.id.
+            client_id string -- Of a static restart: its client.id.
+            client_host string -- Of a static restart: the address that it came from.
+            detail string -- One line: how many offsets were lost, why a record was not decoded;
+                else null.
+        """),
         UPDATED_AT,
         _IS_LIVE,
         part_column(),
@@ -373,9 +271,10 @@ GROUP_EVENTS_TOLD = Table(
     over=("began_before",),
 )
 
-REBALANCE_STORMS_TOLD = Table(
-    schema="gold",
-    name="rebalance_storms_told",
+REBALANCE_STORMS = Table(
+    schema="internal",
+    name="rebalance_storms",
+    was="gold.rebalance_storms_told",
     comment=(
         "Stretches in which a group rebalanced again and again, and members that joined again and "
         "again (crash loops), by source."
@@ -384,34 +283,22 @@ REBALANCE_STORMS_TOLD = Table(
         ID,
         *CLUSTER_COLUMNS,
         GROUP_ID,
-        Column(
-            "kind",
-            "string",
-            "storm (thresholds.storm rebalances or more within thresholds.stormWindow) | "
-            "crash_loop (the same client id and host joined thresholds.crashLoop times or more "
-            "within thresholds.crashLoopWindow: made again, or fenced and back).",
-            nullable=False,
-        ),
+        *columns("""
+            kind string NOT NULL -- storm (thresholds.storm rebalances or more within
+                thresholds.stormWindow) | crash_loop (the same client id and host joined
+                thresholds.crashLoop times or more within thresholds.crashLoopWindow: made again, or
+                fenced and back).
+        """),
         _SOURCE,
-        Column("client_id", "string", "Of a crash loop: its client.id; null of a storm."),
-        Column(
-            "client_host",
-            "string",
-            "Of a crash loop: the address that it came from; null of a storm.",
-        ),
-        Column("began_before", "timestamp", "When the first of them had begun.", nullable=False),
-        Column("last_before", "timestamp", "When the last of them had begun.", nullable=False),
-        Column(
-            "rebalances",
-            "int",
-            "Rebalances in it; of a crash loop, those with such a join.",
-            nullable=False,
-        ),
-        Column(
-            "per_hour",
-            "double",
-            "rebalances / (last_before - began_before), an hour; null where both are the same.",
-        ),
+        *columns("""
+            client_id string -- Of a crash loop: its client.id; null of a storm.
+            client_host string -- Of a crash loop: the address that it came from; null of a storm.
+            began_before timestamp NOT NULL -- When the first of them had begun.
+            last_before timestamp NOT NULL -- When the last of them had begun.
+            rebalances int NOT NULL -- Rebalances in it; of a crash loop, those with such a join.
+            per_hour double -- rebalances / (last_before - began_before), an hour; null where both
+                are the same.
+        """),
         UPDATED_AT,
         _IS_LIVE,
         part_column(),
@@ -436,26 +323,18 @@ GROUP_LIVES = Table(
         *CLUSTER_COLUMNS,
         GROUP_ID,
         _SOURCE,
-        Column("valid_from", "timestamp", "From then on it is known to be there.", nullable=False),
-        Column(
-            "valid_to",
-            "timestamp",
-            "When it was deleted, or polls gave way to the log; null while it is there.",
-        ),
+        *columns("""
+            valid_from timestamp NOT NULL -- From then on it is known to be there.
+            valid_to timestamp -- When it was deleted, or polls gave way to the log; null while it
+                is there.
+        """),
         _LOG_PARTITION,
-        Column(
-            "group_type",
-            "string",
-            (
-                "Its type, the last one: classic | consumer | share | streams; null where it is "
-                "not known."
-            ),
-        ),
-        Column(
-            "known_since",
-            "timestamp",
-            "From then on none of its records was missed; null where the last ones were.",
-        ),
+        *columns("""
+            group_type string -- Its type, the last one: classic | consumer | share | streams; null
+                where it is not known.
+            known_since timestamp -- From then on none of its records was missed; null where the
+                last ones were.
+        """),
         UPDATED_AT,
         _IS_LIVE,
         part_column(),
@@ -468,8 +347,9 @@ GROUP_LIVES = Table(
 )
 
 REBALANCE_BEGINS = Table(
-    schema="gold",
+    schema="internal",
     name="rebalance_begins",
+    was="gold.rebalance_begins",
     comment=(
         "When polls saw rebalances of classic groups begin: the log tells them only once they are "
         "over."
@@ -477,9 +357,11 @@ REBALANCE_BEGINS = Table(
     columns=(
         *CLUSTER_COLUMNS,
         GROUP_ID,
-        Column("began_after", "timestamp", "It began after this; null where nothing bounds it."),
-        Column("began_before", "timestamp", "It had begun by this.", nullable=False),
-        Column("ended_before", "timestamp", "It had ended by this; null while it lasts."),
+        *columns("""
+            began_after timestamp -- It began after this; null where nothing bounds it.
+            began_before timestamp NOT NULL -- It had begun by this.
+            ended_before timestamp -- It had ended by this; null while it lasts.
+        """),
         Column(
             "is_live",
             "boolean",
@@ -496,165 +378,12 @@ REBALANCE_BEGINS = Table(
 )
 
 TABLES = (
-    REBALANCES_TOLD,
-    REBALANCE_MEMBERS_TOLD,
-    GROUP_EVENTS_TOLD,
-    REBALANCE_STORMS_TOLD,
+    REBALANCES,
+    REBALANCE_MEMBERS,
+    GROUP_EVENTS,
+    REBALANCE_STORMS,
     REBALANCE_BEGINS,
     # The last to lose rows: from when on the log has a group, and what polls told is hidden, its
     # lives say.
     GROUP_LIVES,
-)
-
-
-def _view(name: str, comment: str, *meanings: tuple[str, str]) -> View:
-    """A view whose SQL is a file of schemas/views/; `{schema.name}` in it stands for a table or a
-    view.
-    """
-    text = (Path(__file__).parent / "views" / f"{name}.sql").read_text(encoding="utf-8")
-    return View(schema="gold", name=name, comment=comment, parts=(text,), meanings=meanings)
-
-
-GROUP_COORDINATORS = _view(
-    "group_coordinators",
-    "The coordinator of each group at each time: from valid_from to valid_to (null: now).",
-    ("log_partition", "Partition of __consumer_offsets that the group is kept in."),
-    ("broker_id", "Its coordinator: the leader of that partition; -1 when there is none."),
-    (
-        "prev_sent_at",
-        "It became the coordinator after this; null where nothing is known from before.",
-    ),
-    ("valid_from", "It had become the coordinator by this."),
-    ("valid_to", "Another one had become the coordinator by this; null: it still is."),
-)
-GROUP_EVENTS = _view(
-    "group_events",
-    "Events of groups other than rebalances, moves of their coordinators among them.",
-    (
-        "event",
-        (
-            "created | deleted | converted | static_restart | records_lost | undecoded (as in "
-            "gold.group_events_told) | coordinator_moved."
-        ),
-    ),
-    (
-        "broker_id",
-        "Of coordinator_moved: the coordinator afterwards; -1 none. Null of other events.",
-    ),
-    (
-        "prev_broker_id",
-        "Of coordinator_moved: the coordinator before; -1 none. Null of other events.",
-    ),
-)
-REBALANCES = _view(
-    "rebalances",
-    "Rebalances of groups: who, why, how long, what moved, and who coordinated them.",
-    (
-        "narrowed_after",
-        "It began after this, where polls give a closer bound than began_after; else null.",
-    ),
-    (
-        "narrowed_before",
-        "It had begun by this, where polls give a closer bound than began_before; else null.",
-    ),
-    (
-        "partitions_unassigned",
-        (
-            "Partitions of subscribed topics that no member had afterwards; null where a "
-            "subscription, a topic's name or its number of partitions is not known."
-        ),
-    ),
-    (
-        "coordinator",
-        "Broker that coordinated the group when the rebalance began; null where that is not known.",
-    ),
-    (
-        "followed_coordinator_move",
-        "Whether the coordinator had moved just before; null while that is not known.",
-    ),
-    ("coordinator_move_id", "That move in gold.group_events (id); null if there was none."),
-    (
-        "partitions_committed",
-        (
-            "Partitions that have a cost in gold.rebalance_cost, whose sums follow; null where "
-            "none has."
-        ),
-    ),
-    (
-        "pause_ms_min",
-        "Nobody consumed one of them for at least this, ms: of the partition with the longest.",
-    ),
-    ("pause_ms_max", "At most this; null until each is committed again."),
-    (
-        "lag_before",
-        (
-            "By how much the group was behind before it at most, of all partitions where that is "
-            "known."
-        ),
-    ),
-    (
-        "lag_peak",
-        (
-            "By how much afterwards: the peaks of all partitions together, which need not be of "
-            "one time."
-        ),
-    ),
-    ("lag_back_after", "Some partition was further behind than before until after this."),
-    ("lag_back_before", "None was by this; null while that is not seen of each."),
-    (
-        "reprocessed_min",
-        "At least so many offsets were consumed again, or given back by who set them.",
-    ),
-    ("reprocessed_max", "At most; null where that is not known of each partition."),
-    (
-        "lost_unread",
-        "Offsets that retention had deleted unread, where the ends of logs were asked for.",
-    ),
-    ("is_open", "ended_before IS NULL."),
-)
-REBALANCE_MEMBERS = _view("rebalance_members", "Who had what before and after each rebalance.")
-REBALANCE_TOPICS = _view(
-    "rebalance_topics",
-    (
-        "The topics that each rebalance was about: its members subscribed to them, or had "
-        "partitions of them."
-    ),
-    ("rebalance_id", "The rebalance, gold.rebalances.id."),
-    ("topic", "A topic that members subscribe to, or had partitions of before it or afterwards."),
-)
-REBALANCE_STORMS = _view(
-    "rebalance_storms",
-    "Stretches in which a group rebalanced, or members joined it, again and again.",
-)
-REMOVED_COMMITS = _view(
-    "removed_commits",
-    (
-        "Committed offsets that were removed: by the coordinators' log where bronze has it, else "
-        "by polls."
-    ),
-    (
-        "source",
-        (
-            "log (exact, while bronze keeps that part of the coordinators' log) | polls (bounded; "
-            "one of a group that is gone may have been removed before)."
-        ),
-    ),
-    (
-        "reason",
-        (
-            "group_deleted (beside the tombstone of the group; of polls: the group was listed no "
-            "more, either) | removed (it expired, somebody removed it, or its topic was deleted)."
-        ),
-    ),
-)
-VIEWS = (
-    *(
-        GROUP_COORDINATORS,
-        GROUP_EVENTS,
-        REBALANCES,
-        REBALANCE_MEMBERS,
-        REBALANCE_TOPICS,
-        REBALANCE_STORMS,
-    ),
-    REMOVED_COMMITS,
 )

@@ -216,7 +216,7 @@ def _opened(lake: Lake, table: Table) -> DeltaTable | None:
         stored = DeltaTable(lake.path(table))
         version_of(stored.metadata().configuration, lake, table)
     except TableNotFoundError:
-        return None
+        return None if table.older is None else _opened(lake, table.older)
     except (DeltaError, OSError) as error:
         raise unreadable(lake, table.full_name, str(error)) from error
     return stored

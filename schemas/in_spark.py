@@ -165,20 +165,20 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     is_older = False
     wanted = NAMES if sql is None else named_in(sql)
     prefix = "" if lake.root is not None else f"`{lake.catalog}`."
+    for schema in sorted({name.split(".")[0] for name in wanted if lake.root is not None}):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in (each for each in TABLES if each.full_name in wanted):
-        is_there = table_exists(spark, lake, table)
-        if is_there and not names:  # one table tells for all of them
-            is_older = (
-                version_of(properties(spark, lake.identifier(table)), lake, table) < LAKE_VERSION
-            )
+        stored = _stored(spark, lake, table)
+        if stored is not None and not names:  # one table tells for all of them
+            noted = properties(spark, lake.identifier(stored))
+            is_older = version_of(noted, lake, stored) < LAKE_VERSION
         if lake.root is not None:
             _detach(spark, table)  # or another lake's would answer
-            if is_there:
-                spark.sql(f"CREATE SCHEMA IF NOT EXISTS {table.schema}")
+            if stored is not None:
                 spark.sql(
-                    f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(table)}'"
+                    f"CREATE TABLE {table.full_name} USING DELTA LOCATION '{lake.path(stored)}'"
                 )
-        if is_there:
+        if stored is not None:
             names.append(table.full_name)
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
@@ -191,9 +191,19 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
             with suppress(AnalysisException) if is_older else nullcontext():
                 spark.sql(made)
                 names.append(view.full_name)
-        elif lake.root is not None and spark.catalog.databaseExists(view.schema):
+        elif lake.root is not None:
             spark.sql(f"DROP VIEW IF EXISTS {view.full_name}")
     return names
+
+
+def _stored(spark: SparkSession, lake: Lake, table: Table) -> Table | None:
+    """The table, or that of a folder of an older version under the name that it had; None where
+    neither is there.
+    """
+    if table_exists(spark, lake, table):
+        return table
+    older = table.older if lake.root is not None else None
+    return older if older is not None and table_exists(spark, lake, older) else None
 
 
 def _detach(spark: SparkSession, table: Table) -> None:
@@ -202,10 +212,9 @@ def _detach(spark: SparkSession, table: Table) -> None:
     """
     if not spark.catalog.tableExists(table.full_name):
         return
-    if (
-        spark.catalog.getTable(table.full_name).tableType != "EXTERNAL"
-        or properties(spark, table.full_name).get(TABLE_PROPERTY) != table.full_name
-    ):
+    if spark.catalog.getTable(table.full_name).tableType != "EXTERNAL" or properties(
+        spark, table.full_name
+    ).get(TABLE_PROPERTY, "") not in (table.full_name, table.was):
         raise LakeError(
             f"the catalog has a table {table.full_name} that attach did not put there; attach this "
             "lake in another catalog"

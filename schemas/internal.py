@@ -1,6 +1,4 @@
-"""Internal: what the jobs must remember from round to round. Not for analysts, and free to
-change.
-"""
+"""What the jobs must remember from round to round. Not for analysts, and free to change."""
 
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
 from schemas.table import PART, Column, Table, View, part_column
@@ -35,10 +33,8 @@ ROUNDS = Table(
         Column(
             "step",
             "string",
-            (
-                "started (a job begins to make these histories; an earlier one that makes them "
-                "ends) | planned."
-            ),
+            "started (a job begins to make these histories; an earlier one that makes them "
+            "ends) | planned.",
             nullable=False,
         ),
         Column(
@@ -95,10 +91,8 @@ STATE = Table(
         Column(
             "deadline",
             "timestamp",
-            (
-                "Once a poll was answered after this, the history has something to say. Null: not "
-                "by time."
-            ),
+            "Once a poll was answered after this, the history has something to say. Null: not "
+            "by time.",
         ),
         Column("last_poll", "string", "Of silver: the last accepted poll."),
         Column(
@@ -116,10 +110,8 @@ STATE = Table(
         Column(
             "missing",
             "array<string>",
-            (
-                "Of silver: topics that the last accepted poll did not show, not yet believed to "
-                "be gone."
-            ),
+            "Of silver: topics that the last accepted poll did not show, not yet believed to "
+            "be gone.",
         ),
         Column(
             "told_by",

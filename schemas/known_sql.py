@@ -26,17 +26,19 @@ OWN: Final = frozenset(re.findall(r"^CREATE MACRO spark_(\w+)", MACROS, re.MULTI
 
 _SAME = """
 count sum min max avg mean count_if collect_list collect_set array_agg max_by min_by bool_or
-bool_and stddev stddev_samp stddev_pop variance var_samp var_pop median covar_pop covar_samp listagg
-string_agg
+bool_and stddev stddev_samp
+stddev_pop variance var_samp var_pop median covar_pop covar_samp listagg string_agg
 row_number rank dense_rank lag lead first_value last_value nth_value ntile percent_rank cume_dist
 abs sqrt pow power exp pi greatest least if coalesce nullif nvl nvl2 ifnull
 upper ucase lower lcase length char_length character_length len substring substr ltrim rtrim concat
-concat_ws replace split split_part lpad rpad instr locate repeat reverse startswith endswith
-contains regexp_replace regexp_extract regexp_extract_all regexp_like regexp_count translate md5
-sha1 hex
+concat_ws replace
+split split_part lpad rpad instr locate repeat reverse startswith endswith contains regexp_replace
+regexp_extract
+regexp_extract_all regexp_like regexp_count translate md5 sha1 hex
 date_trunc hour minute second quarter make_date timestampadd
 array array_size array_join array_sort sort_array array_max array_min array_append transform filter
-aggregate reduce slice element_at map_keys map_values map_from_entries struct named_struct explode
+aggregate reduce
+slice element_at map_keys map_values map_from_entries struct named_struct explode
 """
 SAME: Final = frozenset(_SAME.split())
 """Functions that sqlglot translates to what has Spark's value."""

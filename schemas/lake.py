@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.errors import KafkaMetadataHistoryError
-from schemas import bronze, consumption, gold, groups, internal, quality, silver
+from schemas import bronze, consumption, gold, groups, internal, quality, silver, views
 from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table, View
 
 if TYPE_CHECKING:
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 TABLES: tuple[Table, ...] = (
-    *(
-        *bronze.TABLES,
-        *silver.TABLES,
-        *gold.TABLES,
-        *groups.TABLES,
-        *consumption.TABLES,
-        *consumption.LAG_TABLES,
-    ),
-    *(*quality.TABLES, *internal.TABLES),
+    *bronze.TABLES,
+    *silver.TABLES,
+    *gold.TABLES,
+    *groups.TABLES,
+    *consumption.TABLES,
+    *consumption.LAG_TABLES,
+    *quality.TABLES,
+    *internal.TABLES,
 )
-VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + silver.VIEWS + groups.VIEWS + gold.VIEWS
+VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + views.VIEWS
 """In an order in which each refers to tables and to views before it."""
 NAMES = frozenset((*(table.full_name for table in TABLES), *(view.full_name for view in VIEWS)))
 
@@ -179,8 +178,8 @@ def version_of(noted: Mapping[str, str], lake: Lake, table: Table) -> int:
     """The version of a table, this one or an older one, which can be read. `noted`: its properties.
     Raises LakeError for a table that is not ours, or that a newer version made.
     """
-    if noted.get(TABLE_PROPERTY) != table.full_name:
-        was = noted.get(TABLE_PROPERTY, "made by something else")
+    was = noted.get(TABLE_PROPERTY, "made by something else")
+    if was not in (table.full_name, table.was):
         raise LakeError(
             f"{lake.identifier(table)} is not our {table.full_name} ({was}); nothing was written, "
             "take another lake"

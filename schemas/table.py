@@ -1,7 +1,9 @@
 """A table of the lake as plain data: columns with comments, keys, constraints, layout."""
 
+import inspect
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -56,13 +58,32 @@ def sql_type(of: pa.DataType) -> str:
     return f"array<{sql_type(of.value_type)}>" if pa.types.is_list(of) else _TYPES[str(of)]
 
 
-def columns(of: pa.Schema | pa.StructType, /, **meanings: str) -> tuple[Column, ...]:
-    """The columns of an Arrow schema that have these meanings, by name."""
-    fields = {each.name: each for each in of}
+def columns(text: str) -> tuple[Column, ...]:
+    """Columns that are written as `name type [NOT NULL] -- meaning`, as `meanings` reads them."""
+    found = []
+    for head, meaning in meanings(text):
+        name, _, type_ = head.partition(" ")
+        nullable = not type_.endswith(" NOT NULL")
+        found.append(Column(name, type_.removesuffix(" NOT NULL"), meaning, nullable))
+    return tuple(found)
+
+
+def columns_of(schema: pa.Schema | pa.StructType, text: str) -> tuple[Column, ...]:
+    """The columns of an Arrow schema that `text` gives a meaning, in its order."""
+    fields = {each.name: each for each in schema}
     return tuple(
-        Column(name, sql_type(fields[name].type), says, fields[name].nullable)
-        for name, says in meanings.items()
+        Column(name, sql_type(fields[name].type), meaning, fields[name].nullable)
+        for name, meaning in meanings(text)
     )
+
+
+def meanings(text: str) -> tuple[tuple[str, str], ...]:
+    """Names and meanings that are written as `name -- meaning`, one below the other. Lines that are
+    indented further continue the meaning above them.
+    """
+    entries = re.split(r"\n(?! )", inspect.cleandoc(text))
+    pairs = (" ".join(each.split()).split(" -- ", 1) for each in entries)
+    return tuple((name, meaning) for name, meaning in pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +101,7 @@ class Table:
     how long Delta keeps the table's log, and files that were replaced. Who commits to a table lists
     its log first, so one that has a commit with each batch or round keeps six hours, or a day if it
     is read by commits. `over`: the times of a row; once it changes no more, it was over at the last
-    of them, and retention goes by that.
+    of them, and retention goes by that. `was`: its full name in lakes before version 10.
     """
 
     schema: str
@@ -97,11 +118,20 @@ class Table:
     none_without: str | None = None
     log_hours: int = 7 * 24
     over: tuple[str, ...] = ()
+    was: str | None = None
 
     @property
     def full_name(self) -> str:
         """`schema.name`, the name in catalogs and messages."""
         return f"{self.schema}.{self.name}"
+
+    @property
+    def older(self) -> "Table | None":
+        """The table under the name that it had; None where it has always had this one."""
+        if self.was is None:
+            return None
+        schema, name = self.was.split(".")
+        return replace(self, schema=schema, name=name, was=None)
 
     @property
     def column_names(self) -> tuple[str, ...]:

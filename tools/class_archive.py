@@ -53,8 +53,9 @@ def of_spark(scratch: Path) -> Path:
 
 
 def of_kafka(scratch: Path) -> Path:
-    """Start a broker and stop it; the archive of what that loads, in `scratch`. Raises
-    ArchiveError.
+    """Start a broker and stop it; the archive of what that loads, in `scratch`.
+
+    Raises ArchiveError.
     """
     made = scratch / "kafka.jsa"
     with LocalCluster(1, java_options=[keep(made)]) as cluster:

@@ -85,9 +85,7 @@ class EventScore:
     unknown: int = 0
     """Rows that leave their reason unknown, or their cause open."""
     undecidable: int = 0
-    """Rows whose reason the log leaves open too: more happened between two polls than these can
-    tell apart.
-    """
+    """Rows whose reason the log leaves open too: more happened than two polls can tell apart."""
     needless: list[str] = field(default_factory=list)
     """Rows that leave open what only one thing in the log can have been, or what was due."""
     unclean: Counter[str] = field(default_factory=Counter)

@@ -195,9 +195,7 @@ def _may_be_a_failure(
 
 
 def _only_shrank(row: LeaderChange, truth: Truth, since: datetime, until: datetime) -> bool:
-    """Whether brokers that left the ISR, each seen to be out, are all that raised the epoch under
-    one leader.
-    """
+    """Return whether only brokers that left the ISR raised the epoch under one leader."""
     shown = during(truth.partitions[row.key], since, until)
     steps = list(pairwise(shown))
     if not all(
@@ -252,9 +250,7 @@ def _watched(seen: Iterable[Seen], watch: Watch) -> dict[PartitionKey, tuple[Pol
 def _unwatched(
     transition: Transition, watched: Mapping[PartitionKey, tuple[Poll, Poll]], tolerance: timedelta
 ) -> str | None:
-    """Why a transition need not be known: before the first good poll that showed the partition, or
-    after the last.
-    """
+    """Return why a transition need not be known: outside of the good polls of the partition."""
     if transition.key not in watched:
         return "never_seen"
     first, last = watched[transition.key]

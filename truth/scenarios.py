@@ -26,9 +26,7 @@ PROPERTIES: Final = {
 _FENCED_AFTER = _SESSION_SECONDS + 2
 """Seconds after which a broker that was killed or paused shows as gone."""
 _LAGS_AFTER = 1.5 * _LAG_SECONDS + 0.5
-"""Seconds after which followers of a partition with traffic have left its ISR, which is before the
-session ends.
-"""
+"""Seconds after which followers with traffic have left the ISR, before the session ends."""
 _START_SECONDS = 6.0
 """About the time that a start takes; a stop takes a second or two."""
 _ELECTED_AFTER = 4.0
@@ -91,9 +89,7 @@ def two_at_once(draw: Draw) -> Iterator[Step]:
 
 
 def lose(draw: Draw) -> Iterator[Step]:
-    """Both replicas of some partition go one after the other, the one that fell behind comes
-    back first.
-    """
+    """Both replicas of a partition go one after the other; the first to go is first back."""
     name = draw.chance.choice(
         [topic.name for topic in draw.topics.values() if len(topic.replicas[0]) == 2]
     )
@@ -115,9 +111,7 @@ def stuck(draw: Draw) -> Iterator[Step]:
 
 
 def controller_goes(draw: Draw) -> Iterator[Step]:
-    """A controller dies or stops, the active one mostly, and in the same moment a broker
-    goes.
-    """
+    """A controller, mostly the active one, dies or stops, and at once a broker goes."""
     action, rank = draw.chance.choice(["kill", "kill", "stop"]), draw.chance.choice([0, 0, 1])
     yield Step(draw.wait(1), action, controllers=(rank,))
     (broker,) = draw.some(1)
@@ -128,9 +122,7 @@ def controller_goes(draw: Draw) -> Iterator[Step]:
 
 
 def controller_hangs(draw: Draw) -> Iterator[Step]:
-    """The active controller hangs while a broker lags behind, another one takes over, and the
-    old one is back.
-    """
+    """The active controller hangs while a broker lags, another one takes over, and it is back."""
     (broker,) = draw.some(1)
     yield draw.after(1, "pause", broker)
     yield Step(draw.chance.uniform(0, _LAGS_AFTER), "pause", controllers=(0,))
@@ -140,8 +132,9 @@ def controller_hangs(draw: Draw) -> Iterator[Step]:
 
 
 def controller_parts(draw: Draw) -> Iterator[Step]:
-    """The active controller writes what no other one has, and hangs; the others go on without
-    it. When it is back, its log is another one than theirs, until it has cut its end off.
+    """The active controller writes what no other one has, and hangs; the others go on without it.
+
+    When it is back, its log is another one than theirs, until it has cut its end off.
     """
     (broker,) = draw.some(1)
     yield draw.after(1, "kill", broker)
@@ -187,9 +180,7 @@ _OF_CONTROLLERS: Final[tuple[Scenario, ...]] = (
 
 
 def topics(seed: int, brokers: Sequence[int]) -> tuple[NewTopic, ...]:
-    """The topics to begin with, of three and of two replicas, each partition's replicas drawn by
-    the seed.
-    """
+    """Return the topics to begin with, of three and two replicas drawn by the seed."""
     chance = random.Random(f"topics {seed}")  # noqa: S311 - not a secret
 
     def topic(name: str, partitions: int, replicas: int, **config: str) -> NewTopic:

@@ -19,9 +19,7 @@ class Step:
     brokers: tuple[int, ...] = ()
     """Those that it is done to, all at once."""
     controllers: tuple[int, ...] = ()
-    """Those that it is done to by rank: 0 is the active one at that time, then come the others in
-    the order of ids.
-    """
+    """Those that it is done to by rank: 0 the active one then, others in the order of ids."""
     topics: tuple[NewTopic, ...] = ()
     moves: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     """Topic, partition and new replicas; for grow the new partition and its replicas."""
@@ -89,9 +87,7 @@ class Draw:
         return Step(self.wait(1), "grow", moves=((name, len(topic.replicas), replicas),))
 
     def moves(self, onto: int | None = None) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
-        """Some partitions with other replicas, or the same in another order; `onto` is one of
-        them.
-        """
+        """Some partitions with other replicas, or in another order; `onto` is one of them."""
         names = self.chance.sample(sorted(self.topics), self.chance.randint(1, 3))
         moves = []
         for name in names:

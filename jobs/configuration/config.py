@@ -571,7 +571,10 @@ FILE: Mapping[str, Any] = {
         ),
         "groupLag": (
             _age,
-            "The same of gold.group_lag and gold.removed_commits_told. Default: as gold.",
+            (
+                "The same of gold.group_lag, and of gold.removed_commits as polls tell it. "
+                "Default: as gold."
+            ),
         ),
     },
     "thresholds": {

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from jobs.rounds.appended import appended, upto
-from jobs.rounds.commit import newest_version
+from jobs.rounds.appended import appended, new_versions
 from jobs.rounds.stage import as_stored
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
@@ -31,14 +30,13 @@ class NewRecords:
 
     def look(self) -> None:
         """Read what is new."""
-        newest = newest_version(self._spark, self._lake, CLUSTER_LOG)
-        if newest < self.last:
-            self.noted = self.last = -1  # The table was made again.
-        if newest > max(self.last, 0):
-            last = upto(self._spark, self._lake, CLUSTER_LOG, self.last + 1, newest)
-            for cluster, rows in read(self._spark, self._lake, self.last + 1, last).items():
+        since, last = new_versions(self._spark, self._lake, CLUSTER_LOG, self.last)
+        if since < self.last:
+            self.noted = since
+        if last > since:
+            for cluster, rows in read(self._spark, self._lake, since + 1, last).items():
                 self.rows[cluster] = pa.concat_tables(filter(None, (self.rows.get(cluster), rows)))
-            self.last = last
+        self.last = last
 
     def note(self, taken: Mapping[str, bool]) -> None:
         """Forget rows that a round took. `taken`: by alias, whether they have to come again."""

@@ -13,16 +13,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
-from jobs.histories.cost_rows import TOLD, rows_around
-from jobs.histories.rebalances import JOB as REBALANCES
+from jobs.histories.cost_rows import Row, of_groups, over, rows_around, without_cost
+from jobs.histories.rebalances import JOB as REBALANCE_HISTORY
 from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version
 from jobs.rounds.history import Context, History, News, Output, key_of
@@ -32,7 +29,7 @@ from jobs.rules.groups.cost import CADENCE_FROM
 from jobs.rules.groups.fold_cost import Times, fold
 from jobs.rules.memory import dumps, loads
 from schemas.consumption import REBALANCE_COST
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 
 JOB = "rebalance_cost"
 
@@ -47,12 +44,8 @@ unless brokers say otherwise (transaction.max.timeout.ms), and CADENCE_FROM is l
 REBALANCES_A_ROUND = 1_000
 """How many rebalances a round takes, or all of one round of theirs."""
 
-CLOCK_BACK = timedelta(minutes=5)
-"""If the clock of a job went back by less, no rebalance is passed over."""
-
 _BEGAN = itemgetter("began_before")
-_NEVER, _EVER = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-Row = dict[str, Any]
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _SAYS = "cost of rebalances"
 
 
@@ -114,14 +107,14 @@ class RebalanceCost(History[News]):
 
     def due(self, context: Context, now: datetime) -> News | None:
         """Rebalances that are over and new; once a minute, what there is for rows that are live."""
-        version = newest_version(context.spark, context.lake, REBALANCES_TOLD)
+        version = newest_version(context.spark, context.lake, REBALANCES)
         # A clock may be set back.
         is_due = not timedelta(0) <= now - self._looked_at < LOOK_EVERY and len(_kept(context)) > 0
         if version == self._told_version and not is_due:
             return None
         memory = context.memory(JOB, "", Memory) or Memory(_NEVER)
         noted_at, read_until = _told_up_to(context)
-        fresh = [] if version == self._told_version else _new(context, memory.told)
+        fresh = [] if version == self._told_version else over(context, memory.told)
         fresh = [row for row in fresh if row["cluster"] not in context.left_out]
         # The rows of a round are there before it is noted how far that had the log.
         new = [row for row in fresh if row["updated_at"] <= noted_at]
@@ -145,7 +138,7 @@ class RebalanceCost(History[News]):
 
     def planned(self, context: Context, plan: CostInput) -> News:
         """The history has one table: if that lacks the round, it is made of what there is now."""
-        return _news(context, plan, _new(context, plan.told_after, plan.told_until))
+        return _news(context, plan, over(context, plan.told_after, plan.told_until))
 
     def note(self, context: Context, news: News, output: Output | None) -> Iterable[State]:  # noqa: ARG002
         """How far it is with all clusters."""
@@ -170,7 +163,7 @@ def _told_up_to(context: Context) -> tuple[datetime, dict[str, datetime]]:
     rows = {
         cluster: row
         for (history, cluster), row in states.items()
-        if history == REBALANCES and cluster
+        if history == REBALANCE_HISTORY and cluster
     }
     made = (loads(OfRebalances, row["memory"]).at for row in rows.values())
     read = {
@@ -185,71 +178,32 @@ def _kept(context: Context) -> pa.Table:
     return context.live.of([REBALANCE_COST], range(PARTS))[REBALANCE_COST]
 
 
-def _rebalances(context: Context) -> DataFrame:
-    """Rebalances that may have a cost: share groups commit no offsets."""
-    rebalances = context.lake.read(context.spark, REBALANCES_TOLD).where(
-        "source = 'log' AND group_type <> 'share'"
-    )
-    return rebalances.select(*TOLD, "updated_at")
-
-
-def _new(context: Context, after: datetime, until: datetime = _EVER) -> list[Row]:
-    """Rebalances that are over and were told after a time, up to another."""
-    since = max(after - CLOCK_BACK, _NEVER)
-    over = _rebalances(context).where(
-        F.col("ended_before").isNotNull() & (F.col("updated_at") > F.lit(since))
-    )
-    found = sorted(over.toArrow().to_pylist(), key=itemgetter("updated_at"))
-    return [row for row in found if row["updated_at"] <= until]
-
-
 def _news(context: Context, plan: CostInput, new: Sequence[Row]) -> News:
     """The rows of bronze around rebalances. `new`: some may have a cost already."""
     kept = _kept(context)
     kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(plan.left_out, pa.string()))))
     new = [row for row in new if row["cluster"] not in plan.left_out]
-    if new:
-        begun = context.live.read(REBALANCE_COST).where(
-            F.col("began_before") >= F.lit(min(map(_BEGAN, new)))
-        )
-        told_again = [row["id"] for row in new]
-        done = {
-            row[0]
-            for row in begun.where(F.col("rebalance_id").isin(told_again))
-            .select("rebalance_id")
-            .collect()
-        }
-        new = [row for row in new if row["id"] not in done]
+    new = without_cost(context, new)
     moved = plan.moved.intersection(kept["cluster"].to_pylist())
     if not new and not moved:
         return News(plan=plan, says=_SAYS)
     groups = set(zip(kept["cluster"].to_pylist(), kept["group_id"].to_pylist(), strict=True))
     groups |= {(row["cluster"], row["group_id"]) for row in new}
     begins = [*map(_BEGAN, new), *kept["began_before"].to_pylist()]
-    near = _rebalances(context).where(
-        F.coalesce("ended_before", "began_before") >= F.lit(min(begins) - CADENCE_FROM)
-    )
-    wanted = F.broadcast(
-        context.spark.createDataFrame(sorted(groups), "cluster string, group_id string")
-    )
-    found = near.join(wanted, ["cluster", "group_id"]).toArrow().to_pylist()
+    found = of_groups(context, groups, min(begins) - CADENCE_FROM)
     # One that comes with a later round is as one that lasts: those before it end where it began.
     ids = {*kept["rebalance_id"].to_pylist(), *(row["id"] for row in new)}
-    of_groups = [
+    told = [
         row
         if row["updated_at"] <= plan.told_until or row["id"] in ids
         else row | {"ended_before": None}
         for row in found
     ]
-    since = min(
-        [
-            *map(_BEGAN, new),
-            *(plan.read_after.get(alias, plan.read_until[alias]) for alias in moved),
-        ]
-    )
+    read_after = (plan.read_after.get(alias, plan.read_until[alias]) for alias in moved)
+    since = min([*map(_BEGAN, new), *read_after])
     return News(
         plan=plan,
-        rows=rows_around(context, of_groups, since - BEFORE),
+        rows=rows_around(context, told, since - BEFORE),
         keys={key_of(*group) for group in groups},
         fold=partial(fold, new={row["id"] for row in new}, at=plan.at, until=plan.read_until),
         clusters={cluster for cluster, _ in groups},

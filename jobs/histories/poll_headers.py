@@ -20,30 +20,11 @@ from schemas.bronze import METADATA_POLLS
 from schemas.lake import VERSION
 
 HEADER = (
-    *(
-        "cluster",
-        "poll_id",
-        "stream",
-        "n",
-        "day",
-        "outcome",
-        "error_kind",
-        "cluster_id",
-        "scheduled_at",
-        "received_at",
-    ),
-    *(
-        "digest",
-        "partition_count",
-        "broker_id",
-        "broker",
-        "sent_at",
-        "witnesses",
-        "is_key_frame",
-        "error",
-    ),
-    *("record", "kind", "asked_at", "answered_at", "interval_ms"),
-)
+    "cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id",
+    "scheduled_at", "received_at", "digest", "partition_count", "broker_id", "broker",
+    "sent_at", "witnesses", "is_key_frame", "error", "record", "kind", "asked_at",
+    "answered_at", "interval_ms",
+)  # fmt: skip
 """The columns of headers that tell whether there is news, and why a poll failed."""
 
 IS_HEADER = "record IN ('poll', 'answer')"
@@ -132,7 +113,7 @@ def _not_taken(context: Context) -> DataFrame:
     clusters = [cluster for history, cluster in context.states if history == SILVER]
     if not (
         taken := [
-            (cluster, *place) for cluster in clusters for place in _taken_so_far(context, cluster)
+            (cluster, *number) for cluster in clusters for number in _taken_so_far(context, cluster)
         ]
     ):
         return rows
@@ -145,7 +126,7 @@ def _not_taken(context: Context) -> DataFrame:
 def _taken_so_far(context: Context, cluster: str) -> list[tuple[str, int]]:
     """Of each stream, the last poll of a cluster that need not be read again."""
     state = silver_state(context, cluster)
-    again = dict(map(place_of, reversed(state.waiting)))
+    again = dict(map(number_of, reversed(state.waiting)))
     return [(stream, min(n, again.get(stream, n + 1) - 1)) for stream, n in state.seen.items()]
 
 
@@ -156,7 +137,7 @@ def _is_past(state: State, header: Row) -> bool:
     return bool(is_past and header["poll_id"] not in state.waiting)
 
 
-def place_of(poll_id: str) -> tuple[str, int]:
+def number_of(poll_id: str) -> tuple[str, int]:
     """The stream of a poll, and its number there."""
     stream, _, n = poll_id.rpartition("/")
     return stream, int(n)

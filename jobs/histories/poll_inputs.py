@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.histories.poll_headers import IS_HEADER, place_of
+from jobs.histories.poll_headers import IS_HEADER, number_of
 from jobs.histories.poll_plan import OF_POLLS, PollNews, gold_behind, of_silver, silver_state
 from jobs.rounds.history import Context, Inputs, Rows
 from jobs.rounds.large_clusters import LargeClusters
@@ -57,10 +57,12 @@ def inputs_of(context: Context, news: PollNews) -> Inputs:
     """The rows that the fold of each cluster gets."""
     takes, plan, records = [*news.plan.clusters.values()], news.plan.plan, news.records
     behind = {each.cluster: gold_behind(context, plan.histories, each.cluster) for each in takes}
+    # Where gold is made alone, what silver remembers is not known.
+    by_silver = takes if SILVER in plan.histories else ()
     large = LargeClusters(
         takes,
         of_silver(context),
-        {each.cluster: silver_state(context, each.cluster) for each in takes},
+        {each.cluster: silver_state(context, each.cluster) for each in by_silver},
         {each.cluster for each in takes if each.is_large and behind[each.cluster] == ""},
     )
     tables = _tables_read(plan, large)
@@ -209,7 +211,7 @@ def _rows_of(
     """
     if versions is not None:
         return context.lake.read_appended(spark, METADATA_POLLS, *versions)
-    numbers = [place_of(poll_id)[1] for each in takes for poll_id in each.polls]
+    numbers = [number_of(poll_id)[1] for each in takes for poll_id in each.polls]
     days = sorted({day for each in takes for day in each.days})
     rows = context.lake.read(spark, METADATA_POLLS)
     return rows.where(F.col("day").isin(days) & F.col("n").between(min(numbers), max(numbers)))

@@ -53,9 +53,9 @@ class PollInput:
     migrating: tuple[str, ...]
     topic_filter: str | None
     clusters: dict[str, Take]
-    log: tuple[int, int] | None
-    is_rest: bool
-    silver: dict[str, DoneSilver]
+    log: tuple[int, int] | None = None
+    is_rest: bool = True
+    silver: dict[str, DoneSilver] = field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:

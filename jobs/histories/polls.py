@@ -5,7 +5,7 @@ A round folds the news of each cluster (jobs/rules/round.py): silver, which has 
 gold after it. A job may make gold alone, where another one makes silver.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
@@ -94,12 +94,16 @@ class Polls(History[PollNews]):
         if SILVER not in self.names:
             return self._new_silver(context, now)
         takes = self.polls.due(context, now)
-        log, is_rest = self.polls.log_versions(takes)
         if not takes:
             return None
-        news = self._news(context, now, takes, log=log, is_rest=is_rest)
-        records = self.polls.records_of(takes)
-        return replace(news, records=records, versions=self.polls.headers.versions(context, takes))
+        log, is_rest = self.polls.log_versions(takes)
+        plan = replace(self._plan(context, now, takes), log=log, is_rest=is_rest)
+        return replace(
+            self._news(context, plan),
+            is_due=True,
+            records=self.polls.records_of(takes),
+            versions=self.polls.headers.versions(context, takes),
+        )
 
     def planned(self, context: Context, plan: PollInput) -> PollNews:
         """The polls and the records that a planned round takes."""
@@ -107,7 +111,7 @@ class Polls(History[PollNews]):
         if plan.log is not None:
             records = read(context.spark, context.lake, *plan.log, planned=plan.at)
         of_log = {each.cluster: records[each.cluster] for each in takes if each.log}
-        return replace(self._news_of(context, plan), records=of_log)
+        return replace(self._news(context, plan), records=of_log)
 
     def read(self, context: Context, news: PollNews) -> Inputs:
         """Polls and records of each cluster, and the live rows that they may change."""
@@ -171,32 +175,12 @@ class Polls(History[PollNews]):
         """The keys of live rows."""
         return rows["cluster"]
 
-    def _news(
-        self,
-        context: Context,
-        now: datetime,
-        takes: Sequence[Take],
-        *,
-        log: tuple[int, int] | None = None,
-        is_rest: bool = True,
-        done: Mapping[str, DoneSilver] | None = None,
-    ) -> PollNews:
+    def _plan(self, context: Context, now: datetime, takes: Iterable[Take]) -> PollInput:
         config, clusters = context.config, {each.cluster: each for each in takes}
         migrating, names = tuple(sorted(config.migrating)), tuple(self.names)
-        plan = PollInput(
-            now,
-            names,
-            config.thresholds,
-            migrating,
-            config.topic_filter,
-            clusters,
-            log,
-            is_rest,
-            dict(done or {}),
-        )
-        return replace(self._news_of(context, plan), is_due=True)
+        return PollInput(now, names, config.thresholds, migrating, config.topic_filter, clusters)
 
-    def _news_of(self, context: Context, plan: PollInput) -> PollNews:
+    def _news(self, context: Context, plan: PollInput) -> PollNews:
         by_polls = SILVER in plan.histories
         says = str(context.run.outages) if by_polls else f"{len(plan.clusters)} cluster(s)"
         clusters = plan.clusters.keys()
@@ -205,7 +189,7 @@ class Polls(History[PollNews]):
     def _new_silver(self, context: Context, now: datetime) -> PollNews | None:
         """Gold, where another job makes silver."""
         context = replace(context, states=states_of(context.spark, context.lake))
-        takes = []
+        takes, done = [], {}
         for cluster, row in of_silver(context).items():
             if row["done_poll"] is None or cluster in context.left_out:
                 continue
@@ -215,10 +199,7 @@ class Polls(History[PollNews]):
             is_due = any(deadline and deadline < row["done_at"] for deadline in told)
             if is_due or gold_behind(context, self.names, cluster) is not None:
                 takes.append(Take(cluster, row["cluster_id"], {}, (), row["parts"]))
-        done = {}
-        for each in takes:
-            row = context.states[SILVER, each.cluster]
-            done[each.cluster] = DoneSilver(
-                **{name: row[name] for name in DoneSilver.__dataclass_fields__}
-            )
-        return self._news(context, now, takes, done=done) if takes else None
+                known = {name: row[name] for name in DoneSilver.__dataclass_fields__}
+                done[cluster] = DoneSilver(**known)
+        plan = replace(self._plan(context, now, takes), silver=done)
+        return replace(self._news(context, plan), is_due=True) if takes else None

@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 
 from jobs.configuration.config import Thresholds
 from jobs.histories.group_rows import GroupRows
-from jobs.rounds.appended import VERSIONS_A_ROUND, appended, upto
-from jobs.rounds.commit import newest_version
+from jobs.rounds.appended import VERSIONS_A_ROUND, appended, new_versions
 from jobs.rounds.history import Context, History, News, Output
 from jobs.rounds.plan import NewestStates, State, States, kept_since, state_of
 from jobs.rules.groups.fold_rebalances import ClusterInput, Positions, fold, forgets_before
@@ -117,14 +116,10 @@ class RebalanceHistory(History[GroupNews]):
             if row["cluster"] != _LOG
         }
         clusters |= self._new_polls(context, states)
-        newest, last = newest_version(context.spark, context.lake, GROUP_LOG), _log(context).version
-        if all(row["cluster"] != _LOG for row in unnoted):
-            self._noted = last
-        if newest < last:
-            self._noted = last = -1  # The table was made again.
-        end = last
-        if newest > max(last, 0):
-            end = upto(context.spark, context.lake, GROUP_LOG, last + 1, newest)
+        last = _log(context).version
+        since, end = new_versions(context.spark, context.lake, GROUP_LOG, last)
+        if since < last or all(row["cluster"] != _LOG for row in unnoted):
+            self._noted = since
         config = context.config
         plan = GroupInput(
             now,
@@ -135,7 +130,7 @@ class RebalanceHistory(History[GroupNews]):
             config.bronze_retention,
             tuple(context.left_out),
         )
-        of_log = (last + 1, end) if end > last else None
+        of_log = (since + 1, end) if end > since else None
         ids = {cluster: row["cluster_id"] for cluster, row in _of_silver(states).items()}
         news = _news(context, plan, of_log, ids)
         is_full = end - self._noted >= VERSIONS_A_ROUND

@@ -18,16 +18,9 @@ from jobs.rules.groups.state import to_micros
 from schemas.bronze import IS_VISIT
 
 _HEADER = (
-    "cluster",
-    "cluster_id",
-    "poll_id",
-    "stream",
-    "n",
-    "scheduled_at",
-    "answered_at",
-    "topic_filter",
-    "groups_pattern",
-)
+    "cluster", "cluster_id", "poll_id", "stream", "n", "scheduled_at", "answered_at",
+    "topic_filter", "groups_pattern",
+)  # fmt: skip
 Row = dict[str, Any]
 
 
@@ -36,7 +29,7 @@ def headers_of(polls: DataFrame, left_out: Container[str] = ()) -> dict[str, lis
     # What answers tell is left alone: the first look of a run goes over all days of bronze.
     rows = rows_of(polls.where(IS_VISIT).select(*_HEADER).toArrow())
     kept = (row for row in rows if row["cluster"] not in left_out)
-    return by_value("cluster", sorted(kept, key=itemgetter("poll_id")))
+    return by_value(sorted(kept, key=itemgetter("poll_id")), "cluster")
 
 
 def is_planned(polls: Mapping[str, Iterable[str]]) -> Column:

@@ -25,6 +25,15 @@ def upto(spark: SparkSession, lake: Lake, table: Table, first: int, newest: int)
     return last if last == newest or is_kept(spark, lake, table, first) else newest
 
 
+def new_versions(spark: SparkSession, lake: Lake, table: Table, last: int) -> tuple[int, int]:
+    """The version after which a round reads, -1 where the table was made again since `last`, and
+    the one up to which it does; the same where nothing is new.
+    """
+    newest = newest_version(spark, lake, table)
+    since = -1 if newest < last else last
+    return since, upto(spark, lake, table, since + 1, newest) if newest > max(since, 0) else since
+
+
 def appended(
     spark: SparkSession,
     lake: Lake,

@@ -125,11 +125,11 @@ def version_of(
     the first one after it that has.
     """
     commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)}")
-    places = (
+    marks = (
         ("userMetadata", r"^round ([0-9]+)$"),
         (F.col("operationParameters")["predicate"], MARK),
     )
-    of = F.coalesce(*(F.regexp_extract(text, mark, 1).try_cast("bigint") for text, mark in places))
+    of = F.coalesce(*(F.regexp_extract(text, mark, 1).try_cast("bigint") for text, mark in marks))
     of_round = commits.where(of >= number if or_later else of == number)
     found: int | None = of_round.agg(F.min("version")).collect()[0][0]
     return found

@@ -20,7 +20,7 @@ from jobs.rounds.left_out import LeftOut
 from jobs.rounds.left_out_rows import LeftOutRows
 from jobs.rounds.live import LiveRows, in_parts, parts_of, replaced
 from jobs.rounds.lost_rounds import LostRound
-from jobs.rounds.plan import Rounds, States, Step, Takes, states_of, with_rows
+from jobs.rounds.plan import PlanJson, Rounds, States, Step, states_of, with_rows
 from jobs.rounds.stage import FoldError, broken_cluster, frame_of, give_back_memory
 from jobs.rules.memory import from_json, to_json
 from jobs.run.cli import Job, OfCluster, one_line
@@ -212,11 +212,11 @@ class Engine:
         """Whether a table has the commit of this round: another plan would meet one on its way."""
         return self._planning is not None and self._rounds.is_begun(self._planning.result())
 
-    def _plan(self, takes: Takes, now: datetime) -> Callable[[], Step]:
+    def _plan(self, plan: PlanJson, now: datetime) -> Callable[[], Step]:
         """Plan a round while it is folded, since a fold writes nothing; returns what waits for the
         plan.
         """
-        self._planning = self._writers.submit(self._rounds.plan, takes, now)
+        self._planning = self._writers.submit(self._rounds.plan, plan, now)
         return self._planning.result
 
     def _go_back(self) -> None:

@@ -61,24 +61,13 @@ from schemas.silver import (
 from schemas.table import PART, Table
 
 _HEADER = (
-    "cluster",
-    "poll_id",
-    "is_key_frame",
-    "api_version",
-    "received_at",
-    "sent_at",
+    "cluster", "poll_id", "is_key_frame", "api_version", "received_at", "sent_at",
     "interval_ms",
-)
+)  # fmt: skip
 _DIGESTS = (
-    "cluster",
-    "poll_id",
-    "topic",
-    "chunk",
-    "present",
-    "digest",
-    "digest_version",
+    "cluster", "poll_id", "topic", "chunk", "present", "digest", "digest_version",
     "partition_count",
-)
+)  # fmt: skip
 _KEY = ("topic", "partition", "first_poll")
 _COMPARED = {
     METADATA_POLLS: TOPIC_RECORD,
@@ -374,25 +363,15 @@ def _opened(
 
 def _topics_of(opened: Mapping[str, _Opened]) -> pa.Table:
     """cluster, topic, whether it is opened, and min.insync.replicas if that may have changed."""
-    rows: list[Row] = []
-    for alias, each in opened.items():
-        names = set(each.topics)
-        rows += [
-            {
-                "cluster": alias,
-                "topic": topic,
-                _IS_OPENED: topic in names,
-                _MIN_ISR: each.min_isr.get(topic),
-            }
-            for topic in names.union(each.min_isr)
-        ]
-    columns = [
-        ("cluster", pa.string()),
-        ("topic", pa.string()),
-        (_IS_OPENED, pa.bool_()),
-        (_MIN_ISR, pa.int32()),
+    rows = [
+        (alias, topic, topic in names, each.min_isr.get(topic))
+        for alias, each in opened.items()
+        for names in [set(each.topics)]
+        for topic in names.union(each.min_isr)
     ]
-    return pa.Table.from_pylist(rows, pa.schema(columns))
+    columns = {"cluster": pa.string(), "topic": pa.string(), _IS_OPENED: pa.bool_()}
+    schema = pa.schema(columns | {_MIN_ISR: pa.int32()})
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
 
 def _known_topics(topics: pa.Table, opened: Mapping[str, _Opened]) -> pa.Table:
@@ -412,11 +391,8 @@ def _first(said: DataFrame, opened: _Opened) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
     alias, schema = opened.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
     [header] = opened.headers.to_pylist()
-    place, version, kind = (
-        Observation(poll_of(header), None),
-        header["api_version"],
-        opened.take.kind,
-    )
+    place, version = Observation(poll_of(header), None), header["api_version"]
+    kind = opened.take.kind
     cluster = {"cluster_id": opened.take.claimed_id, "cluster": alias}
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -124,9 +124,9 @@ def replaced(table: Table, live: pa.Table, changed: pa.Table, by: str) -> pa.Tab
         if table.none_without is None
         else changed.filter(pc.is_valid(changed[table.none_without]))
     )
-    place = there.schema.get_field_index(PART)
+    column = there.schema.get_field_index(PART)
     part = pc.if_else(is_live(table, there), parts_of(there[by]), pa.scalar(None, pa.int32()))
-    return pa.concat_tables([live.take(kept.sort()), there.set_column(place, PART, part)])
+    return pa.concat_tables([live.take(kept.sort()), there.set_column(column, PART, part)])
 
 
 def parts_of(ids: pa.ChunkedArray) -> pa.Array:

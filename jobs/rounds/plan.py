@@ -31,7 +31,7 @@ from schemas.internal import ROUNDS, STATE, retention_of
 from schemas.lake import TABLES, Lake, LakeError
 from schemas.table import Table
 
-Takes = dict[str, Any]
+PlanJson = dict[str, Any]
 """The polls, offsets and thresholds that a round takes, fit for JSON."""
 
 State = dict[str, Any]
@@ -61,7 +61,7 @@ class Step:
     step: str
     histories: frozenset[str]
     writer: str
-    takes: Takes = field(default_factory=dict)
+    takes: PlanJson = field(default_factory=dict)
 
 
 def unfinished(
@@ -144,9 +144,9 @@ class Rounds:
         self.to_finish = unfinished(steps, done, self.histories)
         self.lost = [(step, lost[step.round]) for step in steps_of(steps, lost, self.histories)]
 
-    def plan(self, takes: Takes, now: datetime) -> Step:
+    def plan(self, plan: PlanJson, now: datetime) -> Step:
         """Say what a round takes. Raises OvertakenError where another job makes a history now."""
-        step, before = self._add("planned", takes, now)
+        step, before = self._add("planned", plan, now)
         if (other := overtaken_by(before, self.writer, self.histories)) is not None:
             raise OvertakenError(
                 f"another run ({other.writer}) makes {', '.join(sorted(other.histories))} of "
@@ -182,14 +182,14 @@ class Rounds:
         found = (version_of(self._spark, self._lake, table, step.round) for table in made)
         return any(version is not None for version in found)
 
-    def _add(self, kind: str, takes: Takes, at: datetime) -> tuple[Step, list[Step]]:
+    def _add(self, kind: str, plan: PlanJson, at: datetime) -> tuple[Step, list[Step]]:
         """Append a step under the next free number; returns it, and the steps since the last."""
         number = self._last + 1
         while True:
-            step = Step(number, kind, self.histories, self.writer, takes)
+            step = Step(number, kind, self.histories, self.writer, plan)
             with suppress(*CONFLICTS):  # Somebody else was first.
                 row = vars(step) | {"histories": sorted(self.histories), "at": at}
-                row["takes"] = json.dumps(takes, separators=(",", ":")) if takes else None
+                row["takes"] = json.dumps(plan, separators=(",", ":")) if plan else None
                 append_rows(self._spark, self._lake, ROUNDS, [row], number)
             steps = _steps(self._read().where(F.col("round") > self._last))
             if any((each.round, each.writer) == (number, self.writer) for each in steps):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +28,11 @@ def rows_in(tables: Mapping[str, pa.Table], table: Table) -> list[dict[str, Any]
     return [] if found is None else rows_of(found)
 
 
-def by_value(name: str, rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
-    """Rows by what they have in a column, in their order."""
-    found: dict[Any, list[dict[str, Any]]] = {}
+def by_value(rows: Iterable[dict[str, Any]], *names: str) -> dict[Any, list[dict[str, Any]]]:
+    """Rows by what they have in a column (in several: by the tuple), in their order."""
+    key, found = itemgetter(*names), dict[Any, list[dict[str, Any]]]()
     for row in rows:
-        found.setdefault(row[name], []).append(row)
+        found.setdefault(key(row), []).append(row)
     return found
 
 

@@ -148,10 +148,10 @@ def _expire(spark: SparkSession, lake: Lake, table: Table, cutoff: datetime, hel
     if table is silver.COORDINATORS:
         _expire_coordinators(spark, lake, cutoff)
         return
-    if table is groups.REBALANCE_MEMBERS_TOLD:
+    if table is groups.REBALANCE_MEMBERS:
         # A rebalance that is kept may have begun before: its members stay.
         began = (
-            lake.read(spark, groups.REBALANCES_TOLD)
+            lake.read(spark, groups.REBALANCES)
             .where(f"began_before < {_literal(cutoff)}")
             .select("id")
         )

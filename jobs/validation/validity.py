@@ -188,6 +188,6 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
         ),
         "gaps": since(silver.POLL_GAPS, "gap_end"),
         "stale_brokers": since(gold.STALE_BROKERS, "ended_before"),
-        "rebalances": since(groups.REBALANCES_TOLD, "updated_at"),
-        "members": since(groups.REBALANCE_MEMBERS_TOLD, "updated_at"),
+        "rebalances": since(groups.REBALANCES, "updated_at"),
+        "members": since(groups.REBALANCE_MEMBERS, "updated_at"),
     }

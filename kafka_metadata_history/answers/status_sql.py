@@ -72,7 +72,7 @@ GROUP BY cluster
 # That cost has taken rebalances, and up to when, is in the one row that its rounds write.
 _COSTS = """
 SELECT cluster, min(updated_at) AS costs_wait_since
-FROM {gold.rebalances_told} LEFT JOIN (
+FROM {internal.rebalances} LEFT JOIN (
   SELECT from_json(memory, 'told timestamp').told AS told FROM {internal.state}
   WHERE history = 'rebalance_cost'
 ) ON true

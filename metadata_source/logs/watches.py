@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metadata_source.errors import LogError
-    from metadata_source.logs.source import LogFormat
+    from metadata_source.logs.format import LogFormat
 
 PATIENCE_S: Final = 1.0
 """So long one that is slow to say where its log ends holds up those that have answered."""

@@ -11,7 +11,7 @@ SELECT e.id, e.cluster_id, e.cluster, e.group_id, e.event, e.group_type, e.prev_
   e.began_before, e.log_partition, e.offset, e.poll, e.generation, e.member_id, e.prev_member_id, e.instance_id,
   e.client_id, e.client_host, CAST(NULL AS INT) AS broker_id, CAST(NULL AS INT) AS prev_broker_id, e.detail,
   e.updated_at
-FROM {gold.group_events_told} e
+FROM {internal.group_events} e
 LEFT JOIN logged l ON l.cluster_id = e.cluster_id AND l.group_id = e.group_id
 WHERE e.source = 'log' OR l.logged_from IS NULL OR e.began_before < l.logged_from
 

@@ -11,7 +11,7 @@ WITH logged AS (
 -- Polls tell of a group until its log does: the members of a rebalance that is hidden from there on are hidden too.
 hidden AS (
   SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.began_before
-  FROM {gold.rebalances_told} r
+  FROM {internal.rebalances} r
   JOIN logged l ON l.cluster_id = r.cluster_id AND l.group_id = r.group_id
   WHERE r.source = 'polls' AND r.began_before >= l.logged_from
 ),
@@ -32,7 +32,7 @@ unnamed AS (
       ),
       had -> had.topic_id
     ))) AS topic_id
-  FROM {gold.rebalance_members_told}
+  FROM {internal.rebalance_members}
 ),
 
 named AS (
@@ -51,7 +51,7 @@ SELECT m.rebalance_id, m.cluster_id, m.cluster, m.group_id, m.member_id, m.prev_
     'topic', coalesce(had.topic, n.names[had.topic_id]), 'topic_id', had.topic_id, 'partitions', had.partitions
   )) AS after,
   m.began_before, m.updated_at
-FROM {gold.rebalance_members_told} m
+FROM {internal.rebalance_members} m
 LEFT JOIN named n
   ON n.rebalance_id = m.rebalance_id AND n.member_id = m.member_id AND n.cluster_id = m.cluster_id
     AND n.cluster = m.cluster AND n.group_id = m.group_id AND n.began_before = m.began_before

@@ -1,7 +1,7 @@
 -- Polls tell of a group until its log does: from there on what they told is hidden.
 SELECT s.id, s.cluster_id, s.cluster, s.group_id, s.kind, s.source, s.client_id, s.client_host, s.began_before,
   s.last_before, s.rebalances, s.per_hour, s.updated_at
-FROM {gold.rebalance_storms_told} s
+FROM {internal.rebalance_storms} s
 LEFT JOIN (
   SELECT cluster_id, group_id, min(valid_from) AS logged_from
   FROM {gold.group_lives}

@@ -39,7 +39,7 @@ asked AS (
       unix_micros(r.began_before) DIV 2592000000000,
       unix_micros(greatest(r.began_before, coalesce(r.ended_before, s.settled_at))) DIV 2592000000000
     )) AS month
-  FROM {gold.rebalances_told} r JOIN settled s ON s.cluster_id = r.cluster_id
+  FROM {internal.rebalances} r JOIN settled s ON s.cluster_id = r.cluster_id
 ),
 
 near AS (
@@ -84,8 +84,8 @@ coordinated AS (
 begun AS (
   SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.began_before,
     min(struct(b.began_before AS by, b.began_after AS after)) AS first
-  FROM {gold.rebalances_told} r
-  JOIN {gold.rebalance_begins} b ON b.cluster_id = r.cluster_id AND b.group_id = r.group_id
+  FROM {internal.rebalances} r
+  JOIN {internal.rebalance_begins} b ON b.cluster_id = r.cluster_id AND b.group_id = r.group_id
   WHERE r.source = 'log' AND r.group_type = 'classic'
     AND (b.began_after IS NULL OR b.began_after < r.began_before)
     AND (b.ended_before IS NULL OR b.ended_before >= r.began_before)
@@ -126,7 +126,7 @@ wanted AS (
       ),
       assigned
     )) AS has
-  FROM {gold.rebalances_told}
+  FROM {internal.rebalances}
 ),
 
 assigned AS (
@@ -154,7 +154,7 @@ bounded AS (
   SELECT r.*,
     greatest(r.began_after, b.first.after) AS after,
     greatest(least(r.began_before, b.first.by), r.began_after, b.first.after) AS by
-  FROM {gold.rebalances_told} r
+  FROM {internal.rebalances} r
   LEFT JOIN begun b
     ON b.id = r.id AND b.cluster_id = r.cluster_id AND b.cluster = r.cluster AND b.group_id = r.group_id
       AND b.began_before = r.began_before

@@ -17,7 +17,7 @@ WITH logged AS (
 hidden AS (
   SELECT DISTINCT p.cluster_id, p.group_id, p.topic, p.partition, p.poll, p.committed_offset,
     l.log_partition, l.removed_offset
-  FROM {gold.removed_commits_told} p
+  FROM {internal.removed_commits} p
   JOIN logged l
     ON l.cluster_id = p.cluster_id AND l.group_id = p.group_id AND l.topic = p.topic AND l.partition = p.partition
       AND unix_micros(l.removed_timestamp) >= unix_micros(p.removed_after) - 60000000
@@ -44,7 +44,7 @@ UNION ALL
 SELECT p.cluster_id, p.cluster, p.group_id, p.topic, p.partition, p.committed_offset, 'polls',
   CASE WHEN p.is_group_gone THEN 'group_deleted' ELSE 'removed' END,
   p.removed_after, p.removed_before, CAST(NULL AS INT), CAST(NULL AS BIGINT), p.poll
-FROM {gold.removed_commits_told} p
+FROM {internal.removed_commits} p
 LEFT JOIN (SELECT DISTINCT cluster_id, group_id, topic, partition, poll FROM hidden) h
   ON h.cluster_id = p.cluster_id AND h.group_id = p.group_id AND h.topic = p.topic AND h.partition = p.partition
     AND h.poll = p.poll

@@ -19,7 +19,7 @@ from notebooks import render
 from notebooks.__main__ import main
 from notebooks.render import names
 from notebooks.review import Framed, ReviewError, open_review
-from schemas import consumption, groups, silver
+from schemas import consumption, groups, silver, views
 from schemas.lake import TABLES, VIEWS, Lake
 from tests.commands import run_in_new_shell
 from tests.support.documents import commands, document
@@ -403,11 +403,11 @@ class TestNothing:
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         with known_to_duckdb(
-            without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]
+            without=[*groups.TABLES, *consumption.TABLES, *views.OF_GROUPS, silver.GROUP_SNAPSHOTS]
         ):
             found = shown("rebalance_history", since="95 seconds", until=UNTIL)
         assert (
-            "Nothing is known of groups: the lake has no gold.rebalances_told."
+            "Nothing is known of groups: the lake has no gold.group_coordinators."
             in capsys.readouterr().out
         )
         (report,) = reports(found)
@@ -422,7 +422,7 @@ class TestNothing:
 
     def test_a_report_of_such_a_lake(self) -> None:
         with known_to_duckdb(
-            without=[*groups.TABLES, *consumption.TABLES, *groups.VIEWS, silver.GROUP_SNAPSHOTS]
+            without=[*groups.TABLES, *consumption.TABLES, *views.OF_GROUPS, silver.GROUP_SNAPSHOTS]
         ):
             (report,) = page_of("incident").reports
         of_groups = re.findall("Nothing is known of this: ([^<]*)", report)

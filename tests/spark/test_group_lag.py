@@ -18,7 +18,7 @@ from jobs.histories.lag import JOB, GroupLag
 from jobs.pipeline import take_what_is_left
 from jobs.rounds.engine import Engine
 from metadata_source.schedule import poll_id
-from schemas import bronze, consumption, groups, internal
+from schemas import bronze, consumption, internal, views
 from schemas.in_spark import read_view
 from schemas.lake import Lake
 from tests.lakes import new_lake, utc
@@ -206,7 +206,7 @@ def test_what_polls_say_of_lag(spark: SparkSession, whole: Lake) -> None:
     (bare,) = of_group(whole, "alpha", "заказы-🐘")
     assert (bare["partitions"], bare["lag_max"], bare["valid_to"]) == (0, None, None)
     assert len(of_group(whole, "beta", "orders")) == 7
-    removed = read_view(spark, whole, groups.REMOVED_COMMITS).toArrow().to_pylist()
+    removed = read_view(spark, whole, views.REMOVED_COMMITS).toArrow().to_pylist()
     assert [
         (row["group_id"], row["source"], row["reason"], row["committed_offset"]) for row in removed
     ] == [("simple", "polls", "group_deleted", 4)]

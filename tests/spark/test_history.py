@@ -31,7 +31,7 @@ from jobs.rounds.plan import OvertakenError, Rounds
 from jobs.run.cli import one_line
 from jobs.upkeep import expiry
 from jobs.upkeep.expiry import expire_history
-from schemas import gold, silver
+from schemas import gold, silver, views
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import read_view
 from schemas.internal import ROUNDS, STATE
@@ -638,7 +638,7 @@ def test_what_was_over_goes_and_later_rounds_do_not_notice(
         left = [row for row in whole_rows[table] if not keys(table, [row]) <= gone[table]]
         assert as_text(rows_of(lake, table)) == as_text(left), table.full_name
 
-    reach = {row.cluster: row for row in read_view(spark, lake, silver.REACH).collect()}
+    reach = {row.cluster: row for row in read_view(spark, lake, views.REACH).collect()}
     assert {row.silver_from.astimezone(UTC) for row in reach.values()} == {cutoff}
     assert {row.gold_from.astimezone(UTC) for row in reach.values()} == {cutoff}
     with pytest.raises(LakeError, match="retention has dropped what was over before 2026-11-01"):

@@ -22,7 +22,7 @@ from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
 from metadata_source.records import BatchRecords, Planned
-from schemas import bronze, silver
+from schemas import bronze, silver, views
 from schemas.in_spark import attach, check_tables, ensure_lake, ensure_tables, read_view
 from schemas.internal import STATE
 from schemas.lake import TABLES, VIEWS, Lake, LakeError
@@ -154,7 +154,7 @@ def test_names_and_views(spark: SparkSession, lake: Lake, names: list[str]) -> N
     assert names == [*(t.full_name for t in TABLES), *(v.full_name for v in VIEWS)]
     for name in names:
         assert spark.table(name).columns
-    for view in silver.VIEWS:
+    for view in views.OF_SILVER:
         assert read_view(spark, lake, view).columns == spark.table(view.full_name).columns
 
 

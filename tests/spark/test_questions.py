@@ -17,7 +17,7 @@ from kafka_metadata_history.answers.questions import names, text_of
 from kafka_metadata_history.command import exit_status
 from kafka_metadata_history.opened import asking, without_spark
 from kafka_metadata_history.report.facts import facts
-from schemas import gold
+from schemas import views
 from schemas.in_spark import attach, read_view
 from schemas.lake import Lake
 from tests.support import incident_questions
@@ -252,6 +252,6 @@ def test_a_question_that_cannot_be_meant(
 
 @pytest.mark.soak
 def test_the_timeline_is_a_view_with_and_without_a_catalog(spark: SparkSession, lake: Lake) -> None:
-    view = read_view(spark, lake, gold.INCIDENT_TIMELINE)
-    assert view.columns == spark.table(gold.INCIDENT_TIMELINE.full_name).columns
-    assert view.count() == spark.table(gold.INCIDENT_TIMELINE.full_name).count() > 0
+    view = read_view(spark, lake, views.INCIDENT_TIMELINE)
+    assert view.columns == spark.table(views.INCIDENT_TIMELINE.full_name).columns
+    assert view.count() == spark.table(views.INCIDENT_TIMELINE.full_name).count() > 0

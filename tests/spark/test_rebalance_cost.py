@@ -125,7 +125,7 @@ def news(lake: Lake, step: int) -> None:
             rebalance("shares", 362, 62, group_type="share"),
         ]
         told += [rebalance("polled", 63, 63, source="polls", poll="p")]
-        stored.append(lake, groups.REBALANCES_TOLD, told)
+        stored.append(lake, groups.REBALANCES, told)
         before = [
             commits(each, offset, 50, 500, 58)
             for each, offset in (("orders", 5), ("idle", 200), ("shares", 300))
@@ -255,7 +255,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
     news(lake, 1)
     beta = {"cluster": "beta", "cluster_id": "id-beta"}
     stored.append(
-        lake, groups.REBALANCES_TOLD, [rebalance("others", 60, 60) | beta | {"updated_at": at(80)}]
+        lake, groups.REBALANCES, [rebalance("others", 60, 60) | beta | {"updated_at": at(80)}]
     )
     stored.append(lake, bronze.GROUP_LOG, [commits("others", 5, 50, 500, 58, **beta)])
     noted = next(row for row in stored.newest_states(lake) if row["history"] == "rebalance_history")
@@ -315,7 +315,7 @@ def test_what_the_history_of_rebalances_has_not_had_is_left_to_a_later_round(
     stored.append(lake, bronze.GROUP_LOG, [commits("orders", 75, 5, 480, 79)])
     stored.append(lake, bronze.METADATA_POLLS, visit(85, "orders", 690, 4_690))
     assert maker.round(at(100))
-    stored.append(lake, groups.REBALANCES_TOLD, [rebalance("orders", 72, 72)])
+    stored.append(lake, groups.REBALANCES, [rebalance("orders", 72, 72)])
     assert not maker.round(at(101)), "the round that told it is not noted as done"
     note(lake, 2, 90, 91)
     assert maker.round(at(102))

@@ -516,7 +516,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
             settle(spark, lake, 400)
             history.catch_up(whole=True)
         assert list(history.left_out) == ["alpha"]
-        told = stored.rows_of(lake, groups.REBALANCES_TOLD)
+        told = stored.rows_of(lake, groups.REBALANCES)
         assert {row["cluster"] for row in told} == {"beta", "gamma"}
     if another_run:
         history = history_of(spark, lake)
@@ -527,7 +527,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
         expected = stored.rows_of(whole, table)
         found = [row for row in stored.rows_of(lake, table) if row["cluster"] != "gamma"]
         assert as_text(found) == as_text(expected), table.full_name
-    by_log = [row for row in stored.rows_of(lake, groups.REBALANCES_TOLD) if row["source"] == "log"]
+    by_log = [row for row in stored.rows_of(lake, groups.REBALANCES) if row["source"] == "log"]
     of_alpha, of_gamma = (
         [row for row in by_log if row["cluster"] == each] for each in ("alpha", "gamma")
     )
@@ -735,10 +735,8 @@ def test_what_was_over_goes_and_groups_that_are_gone_are_forgotten(
 
     before = {table: stored.rows_of(lake, table) for table in groups.TABLES}
     drop(at(150))
-    of_rebalances = before[groups.REBALANCES_TOLD]
-    kept = {
-        row["id"] for row in of_rebalances if not was_over(groups.REBALANCES_TOLD, row, at(150))
-    }
+    of_rebalances = before[groups.REBALANCES]
+    kept = {row["id"] for row in of_rebalances if not was_over(groups.REBALANCES, row, at(150))}
     straddling = {
         row["id"] for row in of_rebalances if row["id"] in kept and row["began_before"] < at(150)
     }
@@ -746,7 +744,7 @@ def test_what_was_over_goes_and_groups_that_are_gone_are_forgotten(
     assert len(kept) < len(of_rebalances)
     for table, rows in before.items():
         left = [row for row in rows if not was_over(table, row, at(150))]
-        if table is groups.REBALANCE_MEMBERS_TOLD:
+        if table is groups.REBALANCE_MEMBERS:
             left = [row for row in rows if row["rebalance_id"] in kept]
             assert straddling & {row["rebalance_id"] for row in left}, (
                 "members stay as long as their rebalance"

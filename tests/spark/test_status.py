@@ -17,7 +17,7 @@ from jobs.run.unanswered import Asked
 from kafka_metadata_history.answers.status import Cluster, ClusterLog, Facts, Lag, Log, Polls
 from kafka_metadata_history.opened import facts_without_spark
 from schemas import bronze, silver
-from schemas.groups import REBALANCES_TOLD
+from schemas.groups import REBALANCES
 from schemas.internal import STATE
 from schemas.lake import TABLES, Lake
 from tests.lakes import keep, new_lake
@@ -143,9 +143,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         ended[1] | {"id": "lasts", "ended_before": None},
     ]
     others.append(ended[1] | {"id": "polls", "source": "polls"})
-    stored.append(
-        made, REBALANCES_TOLD, [{"began_before": at(2)} | row for row in (*ended, *others)]
-    )
+    stored.append(made, REBALANCES, [{"began_before": at(2)} | row for row in (*ended, *others)])
     cost = {"history": "rebalance_cost", "cluster": "", "round": 9}
     cost["memory"] = json.dumps({"told": at(4).isoformat(), "read": at(9).isoformat()})
     lag = taken | {"history": "group_lag", "done_poll": f"{STREAM}/{5:012d}", "memory": "{}"}

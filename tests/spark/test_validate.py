@@ -179,10 +179,10 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         rebalance("unknown", "classic", at_s=44, end_reason="unknown"),
         rebalance("not_settled", "classic", at_s=3_000),
     ]
-    stored.append(config.lake, groups.REBALANCES_TOLD, [row for row, _ in told])
+    stored.append(config.lake, groups.REBALANCES, [row for row, _ in told])
     stored.append(
         config.lake,
-        groups.REBALANCE_MEMBERS_TOLD,
+        groups.REBALANCE_MEMBERS,
         [each for _, members in told for each in members],
     )
     brokers = config.lake.identifier(silver.BROKER_SNAPSHOTS)

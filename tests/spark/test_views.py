@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas import groups
+from schemas import views
 from schemas.in_spark import read_view
 from schemas.lake import Lake
 from schemas.table import View
@@ -40,7 +40,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(scope="module")
 def other(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb_lake(ROWS, groups.VIEWS) as made:
+    with duckdb_lake(ROWS, views.OF_GROUPS) as made:
         yield made
 
 
@@ -53,7 +53,7 @@ def as_text(row: dict[str, Any]) -> str:
     return json.dumps(row, default=plain)
 
 
-@pytest.mark.parametrize("view", groups.VIEWS, ids=lambda view: view.name)
+@pytest.mark.parametrize("view", views.OF_GROUPS, ids=lambda view: view.name)
 def test_spark_answers_as_duckdb_does(
     spark: SparkSession, lake: Lake, other: duckdb.DuckDBPyConnection, view: View
 ) -> None:
@@ -84,7 +84,7 @@ def test_what_is_random_comes_to_all_answers(other: duckdb.DuckDBPyConnection) -
 
 @pytest.mark.parametrize(
     ("view", "scans"),
-    [(groups.REBALANCES, 4), (groups.REBALANCE_MEMBERS, 3)],
+    [(views.REBALANCES, 4), (views.REBALANCE_MEMBERS, 3)],
     ids=["rebalances", "rebalance_members"],
 )
 def test_what_is_filtered_by_is_filtered_in_every_read(
@@ -100,7 +100,7 @@ def test_what_is_filtered_by_is_filtered_in_every_read(
     told = [
         line
         for line in plan.splitlines()
-        if re.search(r"FileScan parquet .*/gold/rebalance\w+_told\]", line)
+        if re.search(r"FileScan parquet .*/internal/rebalance(?:s|_members)\]", line)
     ]
     assert len(told) == scans
     for scan in told:
@@ -115,7 +115,7 @@ def test_what_is_filtered_by_is_filtered_in_every_read(
 
 def test_a_context_that_nobody_asks_for_is_not_made(spark: SparkSession, lake: Lake) -> None:
     plan = (
-        read_view(spark, lake, groups.REBALANCES)
+        read_view(spark, lake, views.REBALANCES)
         .select("id")
         ._jdf.queryExecution()
         .executedPlan()

@@ -191,7 +191,7 @@ def moves() -> Rows:
             (61, 1, None),
         ),
         groups.GROUP_LIVES: lives,
-        groups.REBALANCES_TOLD: told,
+        groups.REBALANCES: told,
         internal.STATE: [
             settled(MOVES, SETTLED),
             {**settled(MOVES, at(900)), "history": "rebalance_history"},
@@ -212,7 +212,7 @@ def topic_ended() -> Rows:
             life(ENDED, "here", at(0)),
             life(ENDED, "here", at(0), source="polls"),
         ],
-        groups.REBALANCES_TOLD: [
+        groups.REBALANCES: [
             rebalance(ENDED, "while there", at(100), at(100)),
             rebalance(ENDED, "meanwhile", at(300), at(300)),
             rebalance(ENDED, "soon after", at(405), at(405)),
@@ -233,7 +233,7 @@ def months() -> Rows:
     return {
         silver.COORDINATORS: led(MONTHS, (0, 1, None), (900_000, 2, None)),
         groups.GROUP_LIVES: [life(MONTHS, "here", at(0))],
-        groups.REBALANCES_TOLD: [
+        groups.REBALANCES: [
             rebalance(MONTHS, "led for months", at(8_000_000), at(8_000_000)),
             rebalance(MONTHS, "went on for months, to the move", at(500), at(later)),
             rebalance(MONTHS, "goes on since before the move", at(500), None),
@@ -290,7 +290,7 @@ def begins() -> Rows:
         groups.REBALANCE_BEGINS: [
             {**place(BEGINS), **dict(zip(names, row, strict=True))} for row in seen
         ],
-        groups.REBALANCES_TOLD: [
+        groups.REBALANCES: [
             *told,
             goes_on,
             {**told[0], "id": "of another type", "group_type": "consumer"},
@@ -406,8 +406,8 @@ def topics() -> Rows:
             seen("odd", None, None, 4, None),
             seen("late", "id-late", 5, 5, None),
         ],
-        groups.REBALANCES_TOLD: [*told, goes_on],
-        groups.REBALANCE_MEMBERS_TOLD: members,
+        groups.REBALANCES: [*told, goes_on],
+        groups.REBALANCE_MEMBERS: members,
     }
 
 
@@ -434,13 +434,13 @@ def hidden() -> Rows:
     ):
         id_ = f"{group} {source} {seconds}"
         common = {**place(HIDDEN), "group_id": group, "source": source, "began_before": at(seconds)}
-        told[groups.REBALANCES_TOLD].append(
+        told[groups.REBALANCES].append(
             rebalance(HIDDEN, id_, at(seconds), at(seconds + 1)) | common
         )
-        told[groups.GROUP_EVENTS_TOLD].append(
+        told[groups.GROUP_EVENTS].append(
             {**common, "id": id_, "event": "created", "log_partition": 3}
         )
-        told[groups.REBALANCE_STORMS_TOLD].append(
+        told[groups.REBALANCE_STORMS].append(
             {**common, "id": id_, "kind": "storm", "last_before": at(500)}
         )
         member = {
@@ -449,7 +449,7 @@ def hidden() -> Rows:
             "began_before": at(seconds),
             "rebalance_id": id_,
         }
-        told[groups.REBALANCE_MEMBERS_TOLD].append({**member, "member_id": "a", "change": "joined"})
+        told[groups.REBALANCE_MEMBERS].append({**member, "member_id": "a", "change": "joined"})
     told[groups.GROUP_LIVES] = [
         life(HIDDEN, "both", at(0), at(100), source="polls"),
         life(HIDDEN, "both", at(100), at(120)),
@@ -560,7 +560,7 @@ def _group(pick: random.Random, cluster: str, group: str, rows: Rows) -> None:
             for topic in pick.sample("abc", 2)
         ]
         row |= {"assigned": maybe(_as_assigned(has[: pick.randint(0, 2)]), 0.9)}
-        rows[groups.REBALANCES_TOLD].append(row)
+        rows[groups.REBALANCES].append(row)
         member = {
             **place(cluster),
             "rebalance_id": row["id"],
@@ -572,16 +572,14 @@ def _group(pick: random.Random, cluster: str, group: str, rows: Rows) -> None:
             member[side] = maybe(
                 [{**topic, "partitions": [topic["partitions"]]} for topic in _as_assigned(has)], 0.8
             )
-        rows[groups.REBALANCE_MEMBERS_TOLD].append({**member, "member_id": "m"})
+        rows[groups.REBALANCE_MEMBERS].append({**member, "member_id": "m"})
         event = {
             **place(cluster),
             "id": f"event {row['id']}",
             "group_id": group,
             "event": "deleted",
         }
-        rows[groups.GROUP_EVENTS_TOLD].append(
-            {**event, "source": row["source"], "began_before": began}
-        )
+        rows[groups.GROUP_EVENTS].append({**event, "source": row["source"], "began_before": began})
         storm = {
             **event,
             "kind": "storm",
@@ -589,7 +587,7 @@ def _group(pick: random.Random, cluster: str, group: str, rows: Rows) -> None:
             "began_before": began,
             "last_before": began,
         }
-        rows[groups.REBALANCE_STORMS_TOLD].append(storm)
+        rows[groups.REBALANCE_STORMS].append(storm)
 
 
 def removals(seed: int) -> Rows:
@@ -609,7 +607,7 @@ def removals(seed: int) -> Rows:
                 "committed_offset": number,
                 "is_group_gone": pick.random() < 0.5,
             }
-            rows[consumption.REMOVED_COMMITS_TOLD].append(where | commit | bounds | told)
+            rows[consumption.REMOVED_COMMITS].append(where | commit | bounds | told)
         in_log = where | {
             "log_partition": 1,
             "offset": number,

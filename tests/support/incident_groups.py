@@ -464,10 +464,10 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
     """Rows of tables of groups, and of those that polls of groups make."""
     made = history()
     return {
-        groups.REBALANCES_TOLD: made.rebalances,
-        groups.REBALANCE_MEMBERS_TOLD: made.members,
-        groups.GROUP_EVENTS_TOLD: events(),
-        groups.REBALANCE_STORMS_TOLD: storms(),
+        groups.REBALANCES: made.rebalances,
+        groups.REBALANCE_MEMBERS: made.members,
+        groups.GROUP_EVENTS: events(),
+        groups.REBALANCE_STORMS: storms(),
         groups.GROUP_LIVES: lives(),
         groups.REBALANCE_BEGINS: begins(),
         REBALANCE_COST: costs(),

@@ -89,11 +89,11 @@ class _Questions:
     def __init__(self) -> None:
         self.asked: list[Question] = []
 
-    def visit(self, _address: Any, question: Question, _deadline: float) -> Any:
+    def ask_broker(self, _address: Any, question: Question, _deadline: float) -> Any:
         self.asked.append(question)
         raise PollError("timeout", "never sent")
 
-    ask = visit
+    ask = ask_broker
 
 
 def _by_question(question: Question, **fields: Any) -> Asked:
@@ -290,7 +290,7 @@ def _of_groups() -> dict[str, list[Asked]]:
                 return SimpleNamespace(
                     partitions=pa.table({"partition": [0], "leader": [1], "leader_epoch": [0]})
                 )
-            return self.visit(_address, question, _deadline)
+            return self.ask_broker(_address, question, _deadline)
 
     lists = Lists()
     with contextlib.suppress(PollError):

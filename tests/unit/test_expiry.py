@@ -13,10 +13,10 @@ from jobs.rules.groups.fold_rebalances import ClusterInput, forgets_before
 from jobs.rules.groups.fold_rebalances import fold as fold_part
 from jobs.rules.groups.group import Group
 from jobs.upkeep.expiry import TABLES, cutoff_of, held, over_before
-from schemas import consumption, gold, groups, silver
+from schemas import consumption, gold, groups, silver, views
 from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
-from schemas.silver import REACH
 from schemas.table import Table
+from schemas.views import REACH
 from tests import group_records, group_states
 from tests.group_records import Log, classic, classic_member
 from tests.support.duckdb_lake import ask, duckdb_lake
@@ -52,6 +52,7 @@ def test_every_table_of_silver_and_gold_says_when_its_rows_were_over() -> None:
             *consumption.LAG_TABLES,
         )
     }
+    assert TABLES.keys() == {"silver", "gold", "group_lag"}, "the keys of the configuration"
     for table in EVERY:
         times = {column.name for column in table.columns if column.type == "timestamp"}
         assert table.over
@@ -160,9 +161,10 @@ def test_how_far_history_reaches() -> None:
 
 def left(rows: Rows, silver_cutoff: datetime | None, gold_cutoff: datetime | None) -> Rows:
     """The rows that retention leaves of these."""
+    cutoffs = {"silver": silver_cutoff, "gold": gold_cutoff, "group_lag": gold_cutoff}
     kept: Rows = {}
     for table, of_table in rows.items():
-        cutoff = {"silver": silver_cutoff, "gold": gold_cutoff}.get(table.schema)
+        cutoff = next((cutoffs[key] for key, tables in TABLES.items() if table in tables), None)
         if cutoff is None:
             kept[table] = list(of_table)
         elif table is silver.COORDINATORS:
@@ -176,9 +178,9 @@ def left(rows: Rows, silver_cutoff: datetime | None, gold_cutoff: datetime | Non
             kept[table] = [
                 row for row in of_table if not was_over(table, filled(table, row), cutoff)
             ]
-    ids = {row["id"] for row in kept[groups.REBALANCES_TOLD]}
-    members = rows.get(groups.REBALANCE_MEMBERS_TOLD, ())
-    kept |= {groups.REBALANCE_MEMBERS_TOLD: [row for row in members if row["rebalance_id"] in ids]}
+    ids = {row["id"] for row in kept[groups.REBALANCES]}
+    members = rows.get(groups.REBALANCE_MEMBERS, ())
+    kept |= {groups.REBALANCE_MEMBERS: [row for row in members if row["rebalance_id"] in ids]}
     noted = {"cluster": "", "round": 0, "memory": "{}"}
     for schema, cutoff in (("silver", silver_cutoff), ("gold", gold_cutoff)):
         kept[STATE].append(noted | {"history": retention_of(schema), "done_at": cutoff})
@@ -192,7 +194,7 @@ def filled(table: Table, row: dict) -> dict:
 
 
 def answers(rows: Rows, view: str, *key: str) -> dict[tuple, dict]:
-    with duckdb_lake(rows, groups.VIEWS) as lake:
+    with duckdb_lake(rows, views.OF_GROUPS) as lake:
         return {
             tuple(row[name] for name in key): row for row in ask(lake, f"SELECT * FROM gold.{view}")
         }
@@ -213,10 +215,8 @@ def test_views_of_what_is_left_say_the_same_or_less(rows, kept_gold, seconds) ->
     # What polls tell once the log has a group ends as the log begins, and so is gone first; these
     # come by chance.
     rows = rows | {
-        groups.REBALANCES_TOLD: [
-            row
-            for row in rows[groups.REBALANCES_TOLD]
-            if tuple(row[name] for name in KEY) in before
+        groups.REBALANCES: [
+            row for row in rows[groups.REBALANCES] if tuple(row[name] for name in KEY) in before
         ],
     }
     after = answers(left(rows, cutoff, None if kept_gold else cutoff), "rebalances", *KEY)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from jobs.rules.groups import polls
 from jobs.rules.groups.rows import MEMBER_ROWS
 from schemas.groups import (
-    GROUP_EVENTS_TOLD,
+    GROUP_EVENTS,
     REBALANCE_BEGINS,
-    REBALANCE_MEMBERS_TOLD,
-    REBALANCES_TOLD,
+    REBALANCE_MEMBERS,
+    REBALANCES,
 )
 from tests.group_states import GONE, NAMES, ORDERS, at, classic, consumer, member, poll, states
 from tests.support.group_rounds import Rounds
@@ -582,7 +582,7 @@ def test_rounds_cut_anywhere_make_the_same_tables(rows: list[Row], cuts: set[int
         done = poll(number)
     whole.take(states=_known_at(rows, 1000), log_partition=3)
     assert cut.sorted() == whole.sorted()
-    for row in whole.of(REBALANCES_TOLD):
+    for row in whole.of(REBALANCES):
         assert row["began_after"] is None or row["began_after"] <= row["began_before"]
         assert (row["ended_before"] is None) == (row["end_reason"] is None) == row["is_live"]
         assert row["ended_before"] is None or row["began_before"] <= row["ended_before"]
@@ -593,10 +593,10 @@ def test_rounds_cut_anywhere_make_the_same_tables(rows: list[Row], cuts: set[int
 def test_columns_are_those_of_the_tables() -> None:
     told = polled(states((3, consumer("Stable", 5, 5, A, B)), (4, GONE)))
     by_job = {"id", "cluster_id", "cluster", "group_id", "source", "updated_at", "is_live", "part"}
-    assert set(told.rebalances[0]) == set(REBALANCES_TOLD.column_names) - by_job
-    of_members = set(REBALANCE_MEMBERS_TOLD.column_names) - by_job - {"rebalance_id"}
+    assert set(told.rebalances[0]) == set(REBALANCES.column_names) - by_job
+    of_members = set(REBALANCE_MEMBERS.column_names) - by_job - {"rebalance_id"}
     assert set(told.members[0]) == of_members | {"poll"}
-    assert all(set(row) <= set(GROUP_EVENTS_TOLD.column_names) - by_job for row in told.events)
+    assert all(set(row) <= set(GROUP_EVENTS.column_names) - by_job for row in told.events)
 
 
 # --- when rebalances of classic groups began ---

@@ -20,7 +20,7 @@ from jobs.rules.groups.state import (
 )
 from metadata_source.protocol.group_records import decode_records
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
-from schemas.groups import GROUP_EVENTS_TOLD, REBALANCE_MEMBERS_TOLD, REBALANCES_TOLD
+from schemas.groups import GROUP_EVENTS, REBALANCE_MEMBERS, REBALANCES
 from tests.group_messages import embedded, key_bytes, value_bytes
 from tests.group_records import Log, at, classic, classic_member, counts, history, parts
 
@@ -108,11 +108,11 @@ def test_rows_have_the_columns_that_the_log_alone_can_give():
         "is_live",
         "part",
     }
-    assert set(told.rebalances[0]) == set(REBALANCES_TOLD.column_names) - of_others
-    assert set(told.members[0]["a"]) == set(REBALANCE_MEMBERS_TOLD.column_names) - of_others - {
+    assert set(told.rebalances[0]) == set(REBALANCES.column_names) - of_others
+    assert set(told.members[0]["a"]) == set(REBALANCE_MEMBERS.column_names) - of_others - {
         "rebalance_id"
     }
-    assert set(told.events[0]) == set(GROUP_EVENTS_TOLD.column_names) - of_others
+    assert set(told.events[0]) == set(GROUP_EVENTS.column_names) - of_others
 
 
 def test_who_joined_and_what_moved():

@@ -18,7 +18,7 @@ from jobs.rules.gold.leaders import fold
 from jobs.rules.gold.news import GoldInput, Levels
 from schemas.gold import LEADER_CHANGES
 from schemas.internal import STATE_NOW
-from schemas.silver import OBSERVED
+from schemas.views import OBSERVED
 from tests.support import gold_oracle
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.examples import examples

@@ -1,16 +1,13 @@
-import ast
 import pickle
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from metadata_source.datasource import KafkaMetadataSource
 from metadata_source.errors import OptionsError, PollError, ProtocolError
 
-TEST_SIDE = ("local_cluster", "truth", "compat", "tests", "benchmarks", "tools")
 OPTIONS = {"kafka.bootstrap.servers": "one:9092", "topicsPattern": "a.*"}
 
 
@@ -33,26 +30,6 @@ print(*sorted(name for name in {heavy!r} if name in sys.modules and name not in 
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == ""
-
-
-def test_only_the_demo_imports_the_local_cluster():
-    """It plays an incident on one. What is not installed at all is imported nowhere."""
-    root = Path(__file__).resolve().parents[2]
-    importing = {
-        (str(file.relative_to(root).parent), room)
-        for product in ("metadata_source", "schemas", "jobs", "kafka_metadata_history")
-        for file in (root / product).rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
-        for module in _imported(node)
-        if (room := module.partition(".")[0]) in TEST_SIDE
-    }
-    assert importing == {("kafka_metadata_history/demo", "local_cluster")}
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [each.name for each in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
 
 
 def test_tables_are_known_without_what_reads_kafka():

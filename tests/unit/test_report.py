@@ -330,14 +330,14 @@ def test_rebalances_of_a_topic_are_the_same_in_the_report_and_in_the_query(
         return None if parts is None else topics
 
     known = known_rows()
-    (rebalance,) = (row for row in known[groups.REBALANCES_TOLD] if row["id"] == "search-5")
+    (rebalance,) = (row for row in known[groups.REBALANCES] if row["id"] == "search-5")
     member = next(
-        row for row in known[groups.REBALANCE_MEMBERS_TOLD] if row["rebalance_id"] == "search-5"
+        row for row in known[groups.REBALANCE_MEMBERS] if row["rebalance_id"] == "search-5"
     )
     told = {
-        groups.REBALANCES_TOLD: [rebalance | {"subscribed": subscribed}],
-        groups.REBALANCE_MEMBERS_TOLD: [member | {"before": had(before), "after": had(after)}],
-        groups.REBALANCE_STORMS_TOLD: [],
+        groups.REBALANCES: [rebalance | {"subscribed": subscribed}],
+        groups.REBALANCE_MEMBERS: [member | {"before": had(before), "after": had(after)}],
+        groups.REBALANCE_STORMS: [],
     }
     parameters = {
         "since": WINDOW[0],
@@ -584,7 +584,7 @@ def large_lake() -> Lake:
         lake, gold.BROKER_INCIDENTS, 3_000, id="'m' || n", broker_id="n % 60", **bounds, **ends
     )
     multiply(
-        lake, groups.REBALANCES_TOLD, 25_000, id="'m' || n",
+        lake, groups.REBALANCES, 25_000, id="'m' || n",
         group_id="'a-group-of-some-service-' || (n % 400)", **bounds, **ends,
     )  # fmt: skip
     return lake

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import text_of
-from schemas import gold, internal, silver
+from schemas import gold, internal, silver, views
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.incident_questions import PARAMETERS
 
@@ -68,6 +68,6 @@ def test_a_stop_is_controlled_or_not_by_the_controllers_log(
         )
     ]
     rows = {gold.BROKER_INCIDENTS: [incident], silver.BROKER_REGISTRATIONS: registrations}
-    with duckdb_lake(rows, (internal.STATE_NOW, silver.OBSERVED)) as lake:
+    with duckdb_lake(rows, (internal.STATE_NOW, views.OBSERVED)) as lake:
         (found,) = ask(lake, with_values(text_of("broker_incidents"), PARAMETERS))
     assert found["stop"] == stop

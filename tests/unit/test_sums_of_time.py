@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import names, text_of
-from schemas import consumption, gold, groups, internal, silver
+from schemas import consumption, gold, groups, internal, silver, views
 from schemas.table import Table
 from tests.support import duckdb_lake
 from tests.support.duckdb_lake import asking
@@ -244,7 +244,7 @@ def happened() -> dict[Table, list[Row]]:
             for thing, number in NUMBER.items()
             for _, first, _, over in [THINGS[thing]]
         ],
-        groups.REBALANCES_TOLD: [rebalance(thing, source) for thing, source in told],
+        groups.REBALANCES: [rebalance(thing, source) for thing, source in told],
         groups.GROUP_LIVES: [life(thing, source) for thing, source in told],
         silver.GROUP_SNAPSHOTS: [
             state_of(
@@ -476,7 +476,7 @@ def narrow(rows: Mapping[Table, list[Row]], sql: str, parameters: Row) -> list[R
     """The answer of a lake that has little more than silver.observed, which takes a tenth of the
     time.
     """
-    with duckdb_lake.duckdb_lake(rows, (internal.STATE_NOW, silver.OBSERVED)) as lake:
+    with duckdb_lake.duckdb_lake(rows, (internal.STATE_NOW, views.OBSERVED)) as lake:
         return duckdb_lake.ask(lake, with_values(sql, parameters))
 
 

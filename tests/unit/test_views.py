@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from schemas import bronze, consumption, groups
+from schemas import bronze, consumption, groups, views
 from tests.group_states import at
 from tests.support import group_views
 from tests.support.duckdb_lake import ask, duckdb_lake
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def lake() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb_lake(group_views.by_hand(), groups.VIEWS) as made:
+    with duckdb_lake(group_views.by_hand(), views.OF_GROUPS) as made:
         yield made
 
 
@@ -206,7 +206,7 @@ def test_views_have_the_columns_that_the_tables_had(lake: duckdb.DuckDBPyConnect
     for view, table, besides, without in (
         (
             "rebalances",
-            groups.REBALANCES_TOLD,
+            groups.REBALANCES,
             {
                 "partitions_unassigned",
                 "coordinator",
@@ -225,9 +225,9 @@ def test_views_have_the_columns_that_the_tables_had(lake: duckdb.DuckDBPyConnect
             | {"reprocessed_min", "reprocessed_max", "lost_unread"},
             {"assigned"},
         ),
-        ("rebalance_members", groups.REBALANCE_MEMBERS_TOLD, set(), set()),
-        ("group_events", groups.GROUP_EVENTS_TOLD, {"broker_id", "prev_broker_id"}, set()),
-        ("rebalance_storms", groups.REBALANCE_STORMS_TOLD, set(), set()),
+        ("rebalance_members", groups.REBALANCE_MEMBERS, set(), set()),
+        ("group_events", groups.GROUP_EVENTS, {"broker_id", "prev_broker_id"}, set()),
+        ("rebalance_storms", groups.REBALANCE_STORMS, set(), set()),
     ):
         names = [
             column[0] for column in lake.execute(f"SELECT * FROM gold.{view} LIMIT 0").description
@@ -329,8 +329,8 @@ def test_the_log_takes_the_place_of_what_polls_tell_of_removed_commits() -> None
         polled("gone", 0, 220, is_group_gone=True),
     ]
     with duckdb_lake(
-        {bronze.GROUP_LOG: log, consumption.REMOVED_COMMITS_TOLD: polls},
-        (*bronze.VIEWS, groups.REMOVED_COMMITS),
+        {bronze.GROUP_LOG: log, consumption.REMOVED_COMMITS: polls},
+        (*bronze.VIEWS, views.REMOVED_COMMITS),
     ) as lake:
         found = ask(lake, "SELECT * FROM gold.removed_commits")
     assert {

@@ -16,7 +16,7 @@ from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from local_cluster import LocalCluster
 from local_cluster.cluster import KAFKA_VERSION
-from schemas import bronze, groups
+from schemas import bronze, views
 from schemas.in_spark import read_view
 from schemas.lake import Lake
 from truth.groups.compare import Score, compare
@@ -111,10 +111,10 @@ def read_history(spark: SparkSession, lake: Lake) -> History:
     rebalances, members, events, storms = (
         read_view(spark, lake, view).toArrow().to_pylist()
         for view in (
-            groups.REBALANCES,
-            groups.REBALANCE_MEMBERS,
-            groups.GROUP_EVENTS,
-            groups.REBALANCE_STORMS,
+            views.REBALANCES,
+            views.REBALANCE_MEMBERS,
+            views.GROUP_EVENTS,
+            views.REBALANCE_STORMS,
         )
     )
     # As close as polls and the log together know it.

@@ -228,7 +228,7 @@ def fold(
     """The rows of a group that are new, or other than the `live` ones. Rows whose rebalance is not
     told any more close.
 
-    `told`: rows of gold.rebalances_told, of the log: those of the live rows, those that are new,
+    `told`: rows of internal.rebalances, of the log: those of the live rows, those that are new,
     those of the ten minutes before these, and all later ones. `new`: ids of rebalances whose rows
     are not begun. `log_of`: what is known of a partition of the log, `visits` of the group's
     partitions: from ten minutes before the first that is new. `until`: `told` has each rebalance

@@ -71,7 +71,7 @@ class Rebalance:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Rebalance":
-        """A row of gold.rebalances_told that the log told."""
+        """A row of internal.rebalances that the log told."""
         names = ("id", "log_partition", "first_offset", "last_offset")
         last = row["first_offset"] if row["last_offset"] is None else row["last_offset"]
         given = {name: row[name] for name in names} | {

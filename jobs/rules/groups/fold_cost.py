@@ -1,6 +1,6 @@
 """The fold of the cost of a part's rebalances: the log and visits around them -> rows of costs."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
@@ -8,21 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.rules.arrow import rows_in
+from jobs.rules.arrow import by_value, rows_in
 from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import fold as of_group
 from jobs.rules.groups.cost_rows import Visit
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
-from schemas.groups import REBALANCES_TOLD
-from schemas.table import PART, Table
+from schemas.groups import REBALANCES
+from schemas.table import PART
 
 Row = dict[str, Any]
 Times = Mapping[str, datetime]
 """By alias of a cluster."""
 
 _OF_GROUP = ("cluster_id", "cluster", "group_id")
-_GROUP, _GROUP_ID = itemgetter(*_OF_GROUP), itemgetter("group_id")
 _NOT_FOLDED = (*_OF_GROUP, "updated_at", PART)
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,8 +38,10 @@ def fold(
     """The rows of one cluster's groups in one part. `new`: ids of rebalances without a row.
     `until`: by alias, when the log was read that counts.
     """
-    told, kept = _by(_GROUP, said, REBALANCES_TOLD), _by(_GROUP, live, REBALANCE_COST)
-    of_groups, visits = _by(_GROUP_ID, said, GROUP_LOG), _by(_GROUP_ID, said, METADATA_POLLS)
+    told = by_value(rows_in(said, REBALANCES), *_OF_GROUP)
+    kept = by_value(rows_in(live, REBALANCE_COST), *_OF_GROUP)
+    of_groups = by_value(rows_in(said, GROUP_LOG), "group_id")
+    visits = by_value(rows_in(said, METADATA_POLLS), "group_id")
     made: list[Row] = []
     for group in sorted({*told, *kept}):
         cluster_id, cluster, group_id = group
@@ -69,12 +70,3 @@ def _as_folded(row: Row) -> Row:
 
 def _log_of(logs: Mapping[int, Sequence[Row]], partition: int) -> CommitLog:
     return commit_log(logs.get(partition, ()))
-
-
-def _by(
-    of: Callable[[Row], Any], tables: Mapping[str, pa.Table], table: Table
-) -> dict[Any, list[Row]]:
-    found: dict[Any, list[Row]] = {}
-    for row in rows_in(tables, table):
-        found.setdefault(of(row), []).append(row)
-    return found

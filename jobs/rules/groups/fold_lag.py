@@ -14,21 +14,14 @@ from jobs.rules.groups import lag
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.lag import Commit, GroupAnswer, Memory, Visit
 from schemas.bronze import METADATA_POLLS
-from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS_TOLD
+from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS
 from schemas.internal import LAG_STATES
 from schemas.table import Table
 
 SAID = (
-    "poll_id",
-    "group_id",
-    "is_simple",
-    "topic",
-    "partition",
-    "committed_offset",
-    "log_end",
-    "error",
-    "commit_read_before",
-)
+    "poll_id", "group_id", "is_simple", "topic", "partition", "committed_offset", "log_end",
+    "error", "commit_read_before",
+)  # fmt: skip
 """The columns of answers about offsets that the fold reads, beside cluster_id."""
 
 Row = dict[str, Any]
@@ -66,7 +59,7 @@ def fold(
                 before=before[cluster],
             )
             made[GROUP_LAG.full_name] += [row | {"updated_at": at} for row in of_group.lag]
-            made[REMOVED_COMMITS_TOLD.full_name] += of_group.removed
+            made[REMOVED_COMMITS.full_name] += of_group.removed
             text = None
             if remembered is not None:
                 text = json.dumps(remembered.to_json(), separators=(",", ":"))

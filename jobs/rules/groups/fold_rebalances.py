@@ -80,17 +80,17 @@ def fold(
     """
     cluster = key.rpartition("/")[0]
     of_cluster = clusters[cluster]
-    records = by_value("group_id", sorted(rows_in(said, GROUP_LOG), key=IN_ORDER))
-    gaps = by_value("log_partition", records.pop(None, ()))
+    records = by_value(sorted(rows_in(said, GROUP_LOG), key=IN_ORDER), "group_id")
+    gaps = by_value(records.pop(None, ()), "log_partition")
     seen = sorted(rows_in(said, GROUP_SNAPSHOTS), key=itemgetter("first_poll"))
     since = of_cluster.since or ""
     states = by_value(
-        "group_id",
         (as_of(row, str(of_cluster.until)) | {"is_new": row["first_poll"] > since} for row in seen),
+        "group_id",
     )
     kept = {row["group_id"]: json.loads(row["memory"]) for row in rows_in(live, GROUP_STATES)}
     of_groups = {
-        table.full_name: by_value("group_id", rows_in(live, table)) for table in groups.TABLES
+        table.full_name: by_value(rows_in(live, table), "group_id") for table in groups.TABLES
     }
     partitions = {group_id: rules.partitions_of(memory) for group_id, memory in kept.items()}
     for group_id, of_group in records.items():

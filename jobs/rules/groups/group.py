@@ -27,8 +27,8 @@ from schemas.table import PART, Table
 
 Live = Mapping[str, Sequence[Row]]
 LOG, POLLS = "log", "polls"
-REBALANCES, MEMBERS = groups.REBALANCES_TOLD.full_name, groups.REBALANCE_MEMBERS_TOLD.full_name
-EVENTS, STORMS = groups.GROUP_EVENTS_TOLD.full_name, groups.REBALANCE_STORMS_TOLD.full_name
+REBALANCES, MEMBERS = groups.REBALANCES.full_name, groups.REBALANCE_MEMBERS.full_name
+EVENTS, STORMS = groups.GROUP_EVENTS.full_name, groups.REBALANCE_STORMS.full_name
 LIVES, BEGINS = groups.GROUP_LIVES.full_name, groups.REBALANCE_BEGINS.full_name
 
 

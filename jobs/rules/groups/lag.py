@@ -168,7 +168,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The rows that a fold makes: of gold.group_lag, and of gold.removed_commits_told."""
+    """The rows that a fold makes: of gold.group_lag, and of internal.removed_commits."""
 
     lag: list[Row]
     removed: list[Row]

@@ -53,7 +53,7 @@ class GroupLag(OfCluster, LagState):
 
 
 class RemovedCommit(OfCluster):
-    """gold.removed_commits_told."""
+    """internal.removed_commits."""
 
     group_id: str
     topic: str

@@ -62,8 +62,8 @@ def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None,
 
 
 def begins(rows: Iterable[Row], open_: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Rows of gold.rebalance_begins: stretches in which a classic group rebalances, the last one
-    open if it has no end, and changes from one state at rest to another between two polls.
+    """Rows of internal.rebalance_begins: stretches in which a classic group rebalances, the last
+    one open if it has no end, and changes from one state at rest to another between two polls.
     """
     stretches: list[dict[str, Any]] = []
     for row in rows:

@@ -26,7 +26,7 @@ COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = (
     "unknown",
 )
 MEMBER_ROWS = "member_rows"
-"""Not a column of a rebalance: its rows of gold.rebalance_members_told."""
+"""Not a column of a rebalance: its rows of internal.rebalance_members."""
 
 EVENT = (
     "group_type",

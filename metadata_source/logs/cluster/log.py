@@ -11,9 +11,9 @@ from metadata_source.logs.cluster.positions import LogPosition, following
 from metadata_source.logs.cluster.reader import read_span
 from metadata_source.logs.cluster.rows import unread_row
 from metadata_source.logs.cluster.watcher import LogWatcher
+from metadata_source.logs.format import LogFormat
 from metadata_source.logs.pace import Pace
 from metadata_source.logs.rows import same_of
-from metadata_source.logs.source import LogFormat
 from metadata_source.options import parse_cluster_log
 
 if TYPE_CHECKING:

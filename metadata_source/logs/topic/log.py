@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.lineage import NO_EPOCH
+from metadata_source.logs.format import LogFormat
 from metadata_source.logs.rows import columns_of, same_of
-from metadata_source.logs.source import LogFormat
 from metadata_source.logs.topic.positions import LogPosition, advance, found
 from metadata_source.logs.topic.reader import Reading, Went
 from metadata_source.logs.topic.watcher import LogWatcher

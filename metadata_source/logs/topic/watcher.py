@@ -152,7 +152,7 @@ class LogWatcher:
         question = fetch(
             self._topic, partitions, most_bytes=_ANSWER_BYTES, partition_bytes=_PARTITION_BYTES
         )
-        answer = self._poller.visit(address, question, deadline)
+        answer = self._poller.ask_broker(address, question, deadline)
         if answer.error_code:
             where, code = format_address(address), answer.error_code
             raise PollError("broker_error", f"{where}: error {code} ({error_name(code)})")
@@ -279,7 +279,7 @@ class LogWatcher:
         """
         # The latest is the high watermark: an open transaction must not hide what coordinators
         # write, which is never part of one.
-        answer = self._poller.visit(
+        answer = self._poller.ask_broker(
             address, questions.ends([(self._topic, led)], when), deadline
         ).response
         # Another partition's leader may well answer: where there is an error, the offset is not
@@ -335,7 +335,7 @@ class LogWatcher:
             "replica_id": CONSUMER,
             "topics": [topic(topic=self._topic, partitions=partitions)],
         }
-        answer = self._poller.visit(
+        answer = self._poller.ask_broker(
             address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline
         )
         told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)

@@ -8,10 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
+from metadata_source.answer_lock import SMALL_BYTES
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.recorder import cluster as cluster_module
@@ -20,7 +22,7 @@ from metadata_source.recorder import questions as questions_module
 from metadata_source.recorder.fleet import Fleet, ThreadsError
 from metadata_source.recorder.news import News
 from metadata_source.schedule import day_of
-from tests.support.byte_cluster import METADATA, OFFSETS, ByteCluster
+from tests.support.byte_cluster import METADATA, OFFSETS, ByteCluster, encoded
 from tests.support.kept import Entry, Kept
 
 TOPICS = {
@@ -487,3 +489,58 @@ def test_a_machine_without_threads_is_one_line_and_the_end_reaches_all(brokers, 
     for each in fleet.clusters:
         each.close()
     assert finished == ["c1"]
+
+
+def test_questions_that_came_due_while_others_hang_are_asked_once_these_are_answered(brokers):
+    """By one thread: all that came due meanwhile, and what a poll with news asks for."""
+    kept = Kept()
+    for broker in brokers.brokers:
+        broker.hangs_on = frozenset({"ListGroupsRequest"})
+    enrich = "groups=10m,configs=10m,reassignments=600ms"
+    with recorded(kept, brokers, enrich=enrich, kind_ms=2_000, pollInterval="300ms"):
+        kept.until(lambda: "configs" in {kind for each in kept.entries for kind in each.outcomes})
+        asked = len([each for each in brokers.asked if each.request == "DescribeConfigsRequest"])
+        seen = len(kept.entries)
+        changed(brokers)
+        kept.until(lambda: len(kept.entries) >= seen + 4)
+        threads = [each.name for each in threading.enumerate() if each.name == "c0: questions"]
+        kept.until(lambda: any("groups" in each.outcomes for each in kept.entries))
+        hung = len(kept.entries)
+        kept.until(lambda: any("configs" in each.outcomes for each in kept.entries[hung - 1 :]))
+    assert threads == ["c0: questions"]
+    (groups,) = [row for each in kept.entries for row in each.rows if row["kind"] == "groups"]
+    later = [
+        row
+        for each in kept.entries[seen:]
+        for row in each.rows
+        if row["kind"] in {"configs", "reassignments"}
+    ]
+    given_up = groups["asked_at"] + timedelta(seconds=1.9)
+    assert all(row["asked_at"] >= given_up for row in later), "one thread asks"
+    assert len([row for row in later if row["kind"] == "configs"]) == 1
+    now = len([each for each in brokers.asked if each.request == "DescribeConfigsRequest"])
+    assert now == asked + 1
+
+
+def test_an_entry_is_written_as_soon_as_its_questions_are_answered(brokers):
+    kept = Kept()
+    with recorded(kept, brokers, enrich="groups=10m,configs=10m", pollInterval="30s"):
+        kept.until(lambda: kept.entries)
+    (entry,) = kept.entries
+    answered = max(row["answered_at"] for row in entry.rows if row["record"] == "answer")
+    written_s = time.time() - (time.monotonic() - entry.appended_s)
+    assert written_s - answered.timestamp() < 0.5
+
+
+def test_clusters_that_wait_for_answers_hold_no_slot_of_those_that_decode():
+    """As many clusters as have a slot, and one more, whose metadata is large."""
+    kept = Kept()
+    with ByteCluster(3) as large:
+        body = encoded(large.made(orders=[(1, (0, 1, 2))] * 7_000), 12, None)
+        assert len(body) > SMALL_BYTES
+        for broker in large.brokers:
+            broker.hangs_on, broker.odd = frozenset({"ListGroupsRequest"}), body
+        with recorded(kept, *[large] * 5, is_once=True, enrich="groups=10m", kind_ms=4_000):
+            kept.until(lambda: len(kept.entries) >= 5, 30)
+    received = [each.header["received_at"] for each in kept.entries]
+    assert (max(received) - min(received)).total_seconds() < 3

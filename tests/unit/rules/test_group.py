@@ -64,8 +64,8 @@ def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, 
     assert cut.sorted() == whole.sorted()
     assert by_one.sorted() == whole.sorted()
     if rows:
-        rebalances = whole.of(groups.REBALANCES_TOLD)
-        assert {row["rebalance_id"] for row in whole.of(groups.REBALANCE_MEMBERS_TOLD)} <= {
+        rebalances = whole.of(groups.REBALANCES)
+        assert {row["rebalance_id"] for row in whole.of(groups.REBALANCE_MEMBERS)} <= {
             r["id"] for r in rebalances
         }
         assert [life["valid_to"] for life in whole.of(groups.GROUP_LIVES)] == [None]
@@ -152,11 +152,11 @@ def test_each_partition_that_keeps_a_group_tells_its_own(maker, lives, cuts):
         if rows[begin:end]:
             cut.take(rows[begin:end])
             begin = end
-    for table in (groups.REBALANCES_TOLD, groups.GROUP_EVENTS_TOLD, groups.REBALANCE_MEMBERS_TOLD):
+    for table in (groups.REBALANCES, groups.GROUP_EVENTS, groups.REBALANCE_MEMBERS):
         expected = [repr(row) for rounds in apart for row in rounds.of(table)]
         assert sorted(map(repr, cut.of(table))) == sorted(expected)
-    storms = [repr(row) for rounds in apart for row in rounds.of(groups.REBALANCE_STORMS_TOLD)]
-    assert sorted(map(repr, cut.of(groups.REBALANCE_STORMS_TOLD))) == sorted(storms)
+    storms = [repr(row) for rounds in apart for row in rounds.of(groups.REBALANCE_STORMS)]
+    assert sorted(map(repr, cut.of(groups.REBALANCE_STORMS))) == sorted(storms)
     lives = [(row["log_partition"], row["group_type"]) for row in cut.of(groups.GROUP_LIVES)]
     assert len(lives) == len(set(lives)) == len({row["log_partition"] for row in rows})
 
@@ -173,7 +173,7 @@ def test_a_group_in_another_partition_starts_at_low_offsets():
     rounds.take([*second.rows, *first.batch(45, classic(2)).batch(90, (2, None, None)).rows[2:]])
     found = [
         (row["log_partition"], row["generation"], row["reasons"], row["end_reason"])
-        for row in sorted(rounds.of(groups.REBALANCES_TOLD), key=lambda row: row["began_before"])
+        for row in sorted(rounds.of(groups.REBALANCES), key=lambda row: row["began_before"])
     ]
     assert found == [
         (7, 1, ["member_joined"], "completed"),
@@ -196,7 +196,7 @@ def test_what_is_lost_of_one_partition_says_nothing_of_the_other():
     rounds = Rounds()
     rounds.take([*second.rows, *first.rows])
     rounds.take(second.batch(40, classic(2)).rows[1:])
-    last = max(rounds.of(groups.REBALANCES_TOLD), key=lambda row: row["began_before"])
+    last = max(rounds.of(groups.REBALANCES), key=lambda row: row["began_before"])
     assert (last["log_partition"], last["prev_generation"], last["reasons"]) == (
         57,
         1,
@@ -204,7 +204,7 @@ def test_what_is_lost_of_one_partition_says_nothing_of_the_other():
     )
     lost = [
         row["log_partition"]
-        for row in rounds.of(groups.GROUP_EVENTS_TOLD)
+        for row in rounds.of(groups.GROUP_EVENTS)
         if row["event"] == "records_lost"
     ]
     assert lost == [7]
@@ -216,10 +216,10 @@ def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
         log.batch(generation, classic(generation, [classic_member(f"a{generation}")]))
     rounds = Rounds(LIMITS)
     rounds.take(log.rows)
-    storms = list(rounds.of(groups.REBALANCE_STORMS_TOLD))
+    storms = list(rounds.of(groups.REBALANCE_STORMS))
     assert [row["kind"] for row in storms] == ["storm"]
     rounds.take(states=states((0, described("Stable", member("a3", {"t": [0]})))))
-    assert rounds.of(groups.REBALANCE_STORMS_TOLD) == storms
+    assert rounds.of(groups.REBALANCE_STORMS) == storms
 
 
 @pytest.mark.parametrize("read_on", [0, 5])

@@ -100,7 +100,7 @@ def test_rows_have_the_columns_of_their_tables():
     rounds = Rounds().all(one(3, 5), {})
     by_job = {"updated_at", PART}
     assert set(rounds.lag[0]) == set(consumption.GROUP_LAG.column_names) - by_job
-    assert set(rounds.removed[0]) == set(consumption.REMOVED_COMMITS_TOLD.column_names)
+    assert set(rounds.removed[0]) == set(consumption.REMOVED_COMMITS.column_names)
 
 
 def test_lag_is_between_what_was_there_before_and_what_is_there_now():

@@ -42,7 +42,7 @@ TABLES: dict[Any, Table] = {
     of_gold.LeaderBalance: gold.LEADER_BALANCE,
     Cost: consumption.REBALANCE_COST,
     GroupLag: consumption.GROUP_LAG,
-    RemovedCommit: consumption.REMOVED_COMMITS_TOLD,
+    RemovedCommit: consumption.REMOVED_COMMITS,
     of_gold.PartitionState: silver.PARTITION_SNAPSHOTS,
     of_silver.PartitionSnapshot: silver.PARTITION_SNAPSHOTS,
     of_silver.ClusterSnapshot: silver.CLUSTER_SNAPSHOTS,

@@ -1,0 +1,219 @@
+"""The views, but for those of one table, which lie beside it. The SQL of each is the file of its
+name; `{schema.name}` in it is a table or another view.
+"""
+
+from pathlib import Path
+
+from schemas.silver import (
+    BROKER_SNAPSHOTS,
+    INTERVAL_ENDS,
+    PARTITION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+)
+from schemas.table import PART, Table, View, meanings
+
+
+def _view(full_name: str, comment: str, meanings: tuple[tuple[str, str], ...] = ()) -> View:
+    schema, name = full_name.split(".")
+    return View(schema, name, comment, (_sql(name),), meanings)
+
+
+def _sql(name: str) -> str:
+    return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _now(snapshots: Table, what: str, last_seen_at: str = "p.last_seen_at") -> View:
+    ends = {*INTERVAL_ENDS, PART} - {"last_seen_at"}
+    columns = ",\n  ".join(
+        f"coalesce(s.last_seen_at, {last_seen_at}) AS last_seen_at"
+        if name == "last_seen_at"
+        else f"s.{name}"
+        for name in snapshots.column_names
+        if name not in ends
+    )
+    return View(
+        schema="silver",
+        name=snapshots.name.replace("_snapshots", "s_now"),
+        comment=f"{what} as of the latest accepted poll of each cluster.",
+        parts=(
+            f"""SELECT
+  {columns}
+FROM {{{snapshots.full_name}}} s JOIN {{internal.state}} p USING (cluster)
+WHERE s.is_current AND p.history = 'silver'""",  # noqa: S608 - names of our own
+        ),
+        meanings=meanings(
+            "last_seen_at -- When the last accepted poll that showed it was answered."
+        ),
+    )
+
+
+_AS_TOLD = (
+    "CASE WHEN p.told_by = 'log' THEN p.done_at WHEN array_contains(p.missing, s.topic) THEN "
+    "p.before_seen_at ELSE p.last_seen_at END"
+)
+
+REACH = _view(
+    "silver.reach",
+    "From when to when the history of each cluster reaches. Rows that were over before "
+    "silver_from, or gold_from, are not there, or not all of them: nobody polled yet, or retention "
+    "has dropped them.",
+    meanings("""
+        silver_from -- From when on silver is whole.
+        gold_from -- From when on gold is whole.
+        until -- Up to when polls became history.
+    """),
+)
+OBSERVED = _view(
+    "silver.observed",
+    "Up to when each history of each cluster was observed, and when it was not. docs/queries.md "
+    "says how queries count with it.",
+    meanings("""
+        history -- isr_shrink | leader_churn (ISRs, leaders: by polls, or by the controllers' log
+            while it tells of topics) | polls (what polls alone tell: brokers that answer or are
+            listed, states of groups) | rebalance_history (rebalances that polls tell) | group_log
+            (rebalances, commits: the coordinators' log) | group_lag | cluster_log (what the
+            controllers' log alone tells).
+        until -- The last observation that the history has taken. Of the coordinators' log: when its
+            newest rows were read. Null where that is not known.
+        gaps -- When nobody looked; none overlap. The one before the first poll has no gap_start,
+            the one after `until` no gap_end. The others are gaps between polls (silver.poll_gaps);
+            of ISRs and leaders only those in which the controllers' log did not tell. Null where
+            none is known.
+    """),
+)
+OF_SILVER = (
+    REACH,
+    OBSERVED,
+    _now(BROKER_SNAPSHOTS, "Brokers"),
+    _now(TOPIC_SNAPSHOTS, "Topics", _AS_TOLD),
+    _now(PARTITION_SNAPSHOTS, "Partitions", _AS_TOLD),
+)
+
+GROUP_COORDINATORS = _view(
+    "gold.group_coordinators",
+    "The coordinator of each group at each time: from valid_from to valid_to (null: now).",
+    meanings("""
+        log_partition -- Partition of __consumer_offsets that the group is kept in.
+        broker_id -- Its coordinator: the leader of that partition; -1 when there is none.
+        prev_sent_at -- It became the coordinator after this; null where nothing is known from
+            before.
+        valid_from -- It had become the coordinator by this.
+        valid_to -- Another one had become the coordinator by this; null: it still is.
+    """),
+)
+GROUP_EVENTS = _view(
+    "gold.group_events",
+    "Events of groups other than rebalances, moves of their coordinators among them.",
+    meanings("""
+        event -- created | deleted (an empty group that another protocol takes over is deleted and
+            created: its committed offsets stay) | converted | static_restart | records_lost (some
+            records of the group's partition were gone before they could be read, or cannot be
+            read) | undecoded (a record of it could not be decoded) | coordinator_moved.
+        broker_id -- Of coordinator_moved: the coordinator afterwards; -1 none. Null of other
+            events.
+        prev_broker_id -- Of coordinator_moved: the coordinator before; -1 none. Null of other
+            events.
+    """),
+)
+REBALANCES = _view(
+    "gold.rebalances",
+    "Rebalances of groups: who, why, how long, what moved, and who coordinated them.",
+    meanings("""
+        narrowed_after -- It began after this, where polls give a closer bound than began_after;
+            else null.
+        narrowed_before -- It had begun by this, where polls give a closer bound than began_before;
+            else null.
+        partitions_unassigned -- Partitions of subscribed topics that no member had afterwards; null
+            where a subscription, a topic's name or its number of partitions is not known.
+        coordinator -- Broker that coordinated the group when the rebalance began; null where that
+            is not known.
+        followed_coordinator_move -- Whether the coordinator had moved just before; null while that
+            is not known.
+        coordinator_move_id -- That move in gold.group_events (id); null if there was none.
+        partitions_committed -- Partitions that have a cost in gold.rebalance_cost, whose sums
+            follow; null where none has.
+        pause_ms_min -- Nobody consumed one of them for at least this, ms: of the partition with the
+            longest.
+        pause_ms_max -- At most this; null until each is committed again.
+        lag_before -- By how much the group was behind before it at most, of all partitions where
+            that is known.
+        lag_peak -- By how much afterwards: the peaks of all partitions together, which need not be
+            of one time.
+        lag_back_after -- Some partition was further behind than before until after this.
+        lag_back_before -- None was by this; null while that is not seen of each.
+        reprocessed_min -- At least so many offsets were consumed again, or given back by who set
+            them.
+        reprocessed_max -- At most; null where that is not known of each partition.
+        lost_unread -- Offsets that retention had deleted unread, where the ends of logs were asked
+            for.
+        is_open -- ended_before IS NULL.
+    """),
+)
+REBALANCE_MEMBERS = _view("gold.rebalance_members", "Who had what before and after each rebalance.")
+REBALANCE_TOPICS = _view(
+    "gold.rebalance_topics",
+    "The topics that each rebalance was about: its members subscribed to them, or had "
+    "partitions of them.",
+    meanings("""
+        rebalance_id -- The rebalance, gold.rebalances.id.
+        topic -- A topic that members subscribe to, or had partitions of before it or afterwards.
+    """),
+)
+REBALANCE_STORMS = _view(
+    "gold.rebalance_storms",
+    "Stretches in which a group rebalanced, or members joined it, again and again.",
+)
+REMOVED_COMMITS = _view(
+    "gold.removed_commits",
+    "Committed offsets that were removed: by the coordinators' log where bronze has it, else "
+    "by polls.",
+    meanings("""
+        source -- log (exact, while bronze keeps that part of the coordinators' log) | polls
+            (bounded; one of a group that is gone may have been removed before).
+        reason -- group_deleted (beside the tombstone of the group; of polls: the group was listed
+            no more, either) | removed (it expired, somebody removed it, or its topic was deleted).
+    """),
+)
+OF_GROUPS = (
+    GROUP_COORDINATORS,
+    GROUP_EVENTS,
+    REBALANCES,
+    REBALANCE_MEMBERS,
+    REBALANCE_TOPICS,
+    REBALANCE_STORMS,
+    REMOVED_COMMITS,
+)
+
+INCIDENT_TIMELINE = View(
+    schema="gold",
+    name="incident_timeline",
+    comment=(
+        "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, "
+        "coordinators and groups: what happened, in one order. Each began between began_after and "
+        "began_before; what is inferred has a column of its own."
+    ),
+    parts=tuple(_sql("incident_timeline").split("\nUNION ALL\n")),
+    meanings=meanings("""
+        what -- Kind of event: isr_left, leader_changed, broker_gone, rebalance_began,
+            coordinator_moved, ... The controllers' log alone tells broker_registered,
+            broker_fenced, broker_unfenced, broker_controlled_shutdown, broker_unregistered,
+            controller_elected, config_set, config_changed, config_removed, feature_level_changed.
+        topic -- Its topic; null of brokers, controllers and features, and of groups but for a move
+            of their coordinator.
+        partition -- Its partition; null of all that is no event of a partition.
+        group_id -- Its group; null of all that is no event of a group.
+        broker_id -- The broker, the leader afterwards, or the coordinator; null of topics,
+            reassignments, controllers and features.
+        before -- State before, as text: the ISR, the leader, the address, name and value of a
+            configuration, ...; null where there was none. A configuration's value that is not kept
+            is left out.
+        after -- State afterwards, as text; null where there is none.
+        inferred -- Cause, reason or end that is inferred; null where nothing is. Of a leader's
+            change that the controllers' log tells, the reason follows from the record.
+        began_after -- It began after this; null where nothing is known from before.
+        began_before -- It had begun by this.
+    """),
+)
+
+VIEWS = (*OF_SILVER, *OF_GROUPS, INCIDENT_TIMELINE)
+"""In an order in which each refers to views before it."""
