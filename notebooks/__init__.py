@@ -1,3 +1,1 @@
-"""Notebooks for after an incident, what they ask with, and what runs them (``python -m
-notebooks``).
-"""
+"""Notebooks for after an incident, their helpers, and what runs them (``python -m notebooks``)."""

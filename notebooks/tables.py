@@ -47,9 +47,7 @@ def worst_first(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _partner(name: str, rows: pd.DataFrame) -> tuple[str, str, str, Any] | None:
-    """The two columns that `name` is one of, what they are called together, and how they are
-    written.
-    """
+    """The two columns that `name` is one of, their name together, and how they are written."""
     ends = [(f"{what}_after", f"{what}_before", what, _between) for what in ("began", "ended")]
     ends += [
         (
