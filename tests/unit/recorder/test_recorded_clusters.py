@@ -393,6 +393,17 @@ def test_its_end_writes_what_waits_for_answers_and_nothing_after(brokers):
     assert not [each for each in threading.enumerate() if each.name.startswith("c0")]
 
 
+def test_its_end_waits_for_questions_that_still_run(brokers, caplog):
+    kept = Kept()
+    for broker in brokers.brokers:
+        broker.hangs_on = frozenset({"ListGroupsRequest"})
+    with recorded(kept, brokers, enrich="groups", kind_ms=2_000, pollInterval="10s"):
+        kept.until(lambda: kept.entries)
+        assert [each for each in threading.enumerate() if each.name == "c0: questions"]
+    assert not [each for each in threading.enumerate() if each.name.startswith("c0")]
+    assert "given up" not in caplog.text
+
+
 class Started(threading.Thread):
     """A thread; none for questions while there are no more, and `left` for clusters."""
 
