@@ -393,6 +393,17 @@ def test_its_end_writes_what_waits_for_answers_and_nothing_after(brokers):
     assert not [each for each in threading.enumerate() if each.name.startswith("c0")]
 
 
+def test_its_end_waits_for_questions_that_still_run(brokers, caplog):
+    kept = Kept()
+    for broker in brokers.brokers:
+        broker.hangs_on = frozenset({"ListGroupsRequest"})
+    with recorded(kept, brokers, enrich="groups", kind_ms=2_000, pollInterval="10s"):
+        kept.until(lambda: kept.entries)
+        assert [each for each in threading.enumerate() if each.name == "c0: questions"]
+    assert not [each for each in threading.enumerate() if each.name.startswith("c0")]
+    assert "given up" not in caplog.text
+
+
 class Started(threading.Thread):
     """A thread; none for questions while there are no more, and `left` for clusters."""
 
@@ -425,6 +436,7 @@ def test_what_fails_after_a_poll_ends_no_polls(brokers, monkeypatch):
     def fails(self, tick, *error):
         if tick == 1:
             failures.append(tick)
+            time.sleep(0.5)
             raise ValueError("a bug")
         return (
             cluster_module.ClusterRecorder._recorded(self, tick)
@@ -441,6 +453,7 @@ def test_what_fails_after_a_poll_ends_no_polls(brokers, monkeypatch):
         kept.until(lambda: len(kept.entries) >= 3)
         assert not fleet.has_ended
     assert failures == [1, 1]
+    assert all(late_s(each) < 0.3 for each in kept.entries), "ticks that passed are not made up for"
 
 
 def test_answers_that_found_no_room_are_written_with_the_next_poll(brokers):
