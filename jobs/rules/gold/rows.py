@@ -161,3 +161,28 @@ class LeaderBalance(OfCluster, Leads):
     valid_from: datetime
     superseded_poll: str | None
     valid_to: datetime | None
+
+
+class StaleBroker(OfCluster, Ended):
+    """gold.stale_brokers."""
+
+    id: str
+    broker_id: int
+    broker: str | None
+    poll: str
+    began_after: datetime | None
+    began_before: datetime
+    end_reason: str | None
+    partitions_behind: int
+    epochs_behind: int
+    is_live: bool
+
+
+class ControllerChange(OfCluster, Began):
+    """gold.controller_changes."""
+
+    id: str
+    controller_id: int
+    controller_epoch: int
+    prev_controller_id: int | None
+    prev_controller_epoch: int | None
