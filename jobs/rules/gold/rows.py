@@ -48,7 +48,7 @@ class Ended(TypedDict):
 
 
 class PartitionEvent(OfCluster, Began):
-    """What began of a partition."""
+    """A beginning of something of a partition."""
 
     id: str
     topic: str
@@ -57,7 +57,7 @@ class PartitionEvent(OfCluster, Began):
 
 
 class Lasting(Began, Ended):
-    """What began, and may have ended."""
+    """Something that began, and may have ended."""
 
 
 class IsrChange(PartitionEvent, Ended):

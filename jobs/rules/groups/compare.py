@@ -163,6 +163,6 @@ def _is_rewritten(before: Standing, after: Standing) -> bool:
 
 
 def _subscribed(group: Standing) -> tuple[Any, ...]:
-    """What is known of topics: those named, those that patterns matched, and the topology."""
+    """All that is known of topics: those named, those that patterns matched, and the topology."""
     matched = {group.patterns.get(each.pattern) for each in group.members.values() if each.pattern}
     return group.topics, matched, group.topology_epoch
