@@ -241,15 +241,15 @@ def report(*, config: str, since: str, until: str | None, out: str, **filters: o
     """
     read = load(config)
     try:
-        from kafka_metadata_history.report.made import kept, made  # noqa: PLC0415 - takes a second
+        from kafka_metadata_history.report import make  # noqa: PLC0415 - takes a second
     except RuntimeError as error:  # of Bokeh, which looks for settings of the user
         raise ConfigError(
             "this user has no home folder, in which Bokeh looks for settings: set HOME"
         ) from error
 
     lake = opened(read.lake)
-    page = made(lake.ask, since, until, filters, datetime.now(UTC))
-    say(_beside(lake, lambda: [kept(page, out)]))
+    page = make.make_report(lake.ask, since, until, filters, datetime.now(UTC))
+    say(_beside(lake, lambda: [make.write_report(page, out)]))
 
 
 @app.command()

@@ -23,7 +23,7 @@ from jobs.run.session import spark_session
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import Ask, moment, text_of
 from kafka_metadata_history.opened import asking
-from kafka_metadata_history.report.made import made
+from kafka_metadata_history.report.make import make_report
 from kafka_metadata_history.report.queries import CLUSTERS, SECTIONS
 from schemas import consumption, gold, groups, internal, silver, views
 from schemas.in_spark import attach
@@ -84,20 +84,14 @@ class Framed:
 
 @dataclass(frozen=True)
 class Review:
-    """A lake, and all else that notebooks ask with.
-
-    If nothing is known of it, each answer is an empty frame.
-    """
+    """A lake, and what notebooks ask with. If nothing is known of it, answers are empty frames."""
 
     lake: Opened
     parameters: Mapping[str, object]
     is_known: bool
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
-        """The answer to a named question or SQL.
-
-        Says so when it is cut off; empty where the lake lacks a table for it.
-        """
+        """The answer to a named question or SQL; empty where the lake lacks a table of it."""
         sql = text_of(query)
         if not self.is_known or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
             return pd.DataFrame()
@@ -115,7 +109,9 @@ class Review:
         filters = {name: self.parameters[name] for name in ("cluster", "topic", "broker", "group")}
         since, until = (str(self.parameters[name]) for name in ("since", "until"))
         return Framed(
-            made(self.lake.ask, since, until, filters, datetime.now(UTC), sections=chosen).html
+            make_report(
+                self.lake.ask, since, until, filters, datetime.now(UTC), sections=chosen
+            ).html
         )
 
 

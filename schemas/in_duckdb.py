@@ -53,9 +53,7 @@ class _AnsiSpark(Spark):
 
 @lru_cache(512)  # Each lake that is opened has the same tables and views.
 def in_duckdb(sql: str) -> str:
-    """Spark's SQL as DuckDB has it. Raises NoQueryError for text that Spark's grammar does not
-    know.
-    """
+    """Spark's SQL as DuckDB has it. Raises NoQueryError for text that is not Spark's SQL."""
     return translated(_parsed(sql))
 
 
@@ -68,9 +66,7 @@ def query_in_duckdb(sql: str) -> str:
 
 
 def tables_of(sql: str) -> list[str]:
-    """The names of the tables that a query of Spark's SQL reads, as it has them; its own WITH are
-    none.
-    """
+    """The names of the tables that a query of Spark's SQL reads, without those of its own WITH."""
     parsed = _parsed(sql)
     own = {each.alias for each in parsed.find_all(exp.CTE)}
     names = (".".join(part.name for part in each.parts) for each in parsed.find_all(exp.Table))
@@ -199,9 +195,7 @@ def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
 
 
 def log_bytes_of(lake: Lake, name: str) -> int:
-    """Return the bytes of Delta's log of a table, without the files by which Hadoop checks others,
-    whose names begin with a dot.
-    """
+    """Return the bytes of Delta's log of a table, without Hadoop's checksums (files with a dot)."""
     schema, _, table = name.partition(".")
     files = Path(f"{lake.root}/{schema}/{table}/_delta_log").rglob("[!.]*")
     found = 0
@@ -242,9 +236,7 @@ def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
 
 
 def connected() -> duckdb.DuckDBPyConnection:
-    """A database of its own, in UTC, that reads no files but those of tables that are attached, and
-    no variables of this program.
-    """
+    """A database in UTC that reads attached tables alone, no files and no variables of Python."""
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
     database.execute("SET python_enable_replacements = false")

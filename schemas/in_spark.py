@@ -97,9 +97,7 @@ OF_LAKE = "lake"
 
 
 def fits(spark: SparkSession, lake: Lake) -> bool:
-    """Whether the lake says that its tables were found as this program makes them, and their
-    folders are there.
-    """
+    """Whether the lake says that this program made its tables, and their folders are there."""
     if lake.is_folder:
         if not all((Path(lake.path(table)) / "_delta_log").is_dir() for table in TABLES):
             return False
@@ -197,9 +195,7 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
 
 
 def _stored(spark: SparkSession, lake: Lake, table: Table) -> Table | None:
-    """The table, or that of a folder of an older version under the name that it had; None where
-    neither is there.
-    """
+    """The table, or in a folder the one under its older name; None where neither is there."""
     if table_exists(spark, lake, table):
         return table
     older = table.older if lake.root is not None else None
@@ -207,9 +203,7 @@ def _stored(spark: SparkSession, lake: Lake, table: Table) -> Table | None:
 
 
 def _detach(spark: SparkSession, table: Table) -> None:
-    """Take `table`, of this lake or another, out of the catalog; its files stay. Raises LakeError
-    when it is not ours.
-    """
+    """Take `table` out of the catalog; its files stay. Raises LakeError when it is not ours."""
     if not spark.catalog.tableExists(table.full_name):
         return
     if spark.catalog.getTable(table.full_name).tableType != "EXTERNAL" or properties(
@@ -223,16 +217,12 @@ def _detach(spark: SparkSession, table: Table) -> None:
 
 
 def read_view(spark: SparkSession, lake: Lake, view: View) -> DataFrame:
-    """The rows of a view over the lake's tables, without a catalog: views that it refers to are
-    subqueries of it.
-    """
+    """The rows of a view over the lake's tables, without a catalog: views in it are subqueries."""
     return read_sql(spark, lake, view.query)
 
 
 def read_sql(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
-    """The rows of a query in which `{schema.name}` is a table or a view of the lake, without a
-    catalog.
-    """
+    """The rows of a query without a catalog: `{schema.name}` is a table or view of the lake."""
     tables = {table.full_name: table for table in TABLES}
     views = {view.full_name: view for view in VIEWS}
 
@@ -263,9 +253,7 @@ def _create(spark: SparkSession, lake: Lake, table: Table) -> None:
 
 
 def _is_made_by_another(spark: SparkSession, lake: Lake, table: Table, error: Exception) -> bool:
-    """Whether another job made the table meanwhile, or does so within a moment: its folder is there
-    before its first commit.
-    """
+    """Whether another job made the table; its folder is there a moment before its first commit."""
     until = time.monotonic() + (_CREATION_S if "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error) else 0)
     while not (there := table_exists(spark, lake, table)) and time.monotonic() < until:
         time.sleep(_CREATION_S / 20)
@@ -326,9 +314,7 @@ def _check_origin(spark: SparkSession, lake: Lake, table: Table) -> None:
 
 
 def _simple(ddl: str) -> str:
-    """A column's type as DataType.simpleString writes it; nullability within nested types is not
-    Delta's to keep.
-    """
+    """A column's type as DataType.simpleString has it, as Delta keeps no nullability of fields."""
     return DataType.fromDDL(ddl).simpleString()
 
 

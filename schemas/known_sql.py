@@ -146,9 +146,7 @@ class OwnSpark(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
     class Parser(SparkParser):
-        """All other functions stay as they are written: `schemas.own_sql` knows them, or refuses
-        them.
-        """
+        """All other functions stay as they are: `schemas.own_sql` knows them, or refuses them."""
 
         STRICT_CAST = True
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {

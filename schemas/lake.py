@@ -38,16 +38,12 @@ _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 class LakeError(KafkaMetadataHistoryError, ValueError):
-    """Raised when a lake cannot be used as it is: foreign, incompatible, or not writable. One
-    line.
-    """
+    """Raised for a lake that is foreign, of another version, or cannot be written. One line."""
 
 
 @dataclass(frozen=True)
 class Lake:
-    """Where the tables are: in folders under `root` (a path or URI), or in `catalog` under schemas
-    of their own.
-    """
+    """Where the tables are: in folders under `root` (a path or URI), or in schemas of `catalog`."""
 
     root: str | None = None
     catalog: str | None = None
@@ -150,9 +146,7 @@ def resolved(query: str, identifier: Callable[[str], str]) -> str:
 
 
 def named_in(sql: str) -> set[str]:
-    """The tables and views whose names are among the words of a query, and what views among them
-    refer to.
-    """
+    """The tables and views that words of a query name, and those that these views refer to."""
     words = set(re.findall(r"\w+", sql.lower()))
     wanted = {name for name in NAMES if name.split(".")[1] in words}
     for view in reversed(VIEWS):  # each refers to views before it
@@ -162,9 +156,7 @@ def named_in(sql: str) -> set[str]:
 
 
 def check_origin(noted: Mapping[str, str], lake: Lake, table: Table) -> None:
-    """Raise LakeError for a table that is not ours, or that another version made. `noted`: its
-    properties.
-    """
+    """Raise LakeError for a foreign table, or one of another version. `noted`: its properties."""
     version = version_of(noted, lake, table)
     if version < LAKE_VERSION:
         raise LakeError(

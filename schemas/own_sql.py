@@ -50,9 +50,7 @@ _COMPARED = (
 
 
 class NotKnownError(KafkaMetadataHistoryError, ValueError):
-    """Raised for a query of which DuckDB is not known to have Spark's value: by what. A few
-    words.
-    """
+    """Raised for what DuckDB is not known to answer as Spark does: by what. A few words."""
 
 
 def prepare(database: duckdb.DuckDBPyConnection) -> None:
@@ -201,9 +199,7 @@ def _is_place(number: exp.Expr | None, least: int) -> bool:
 
 
 def _has_known_length(node: exp.Substring) -> bool:
-    """Where a length is negative DuckDB counts backwards; from the first character on there is
-    nothing to count.
-    """
+    """DuckDB counts a negative length backwards, and finds nothing before the first character."""
     length = node.args.get("length")
     return length is None or _is_place(length, 0) or node.args["start"].sql() == "1"
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 LAKE_VERSION = 10
-"""The version of the whole lake's schemas. It rises with any change of columns, or of what they
-mean.
-"""
+"""The version of the lake. It rises with any change of columns, or of what they mean."""
 
 TABLE_PROPERTY = "kafkaMetadataHistory.table"
 VERSION_PROPERTY = "kafkaMetadataHistory.version"
@@ -153,9 +151,7 @@ class Table:
         )
 
     def create_statement(self, identifier: str) -> str:
-        """CREATE TABLE for this table under `identifier`; constraints ride along, so that it is
-        made whole or not at all.
-        """
+        """CREATE TABLE under `identifier`, with its constraints: it is made whole or not at all."""
         columns = ",\n  ".join(column.ddl for column in self.columns)
         layout = ""
         if self.cluster_by:

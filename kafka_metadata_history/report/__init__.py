@@ -1,3 +1,1 @@
-"""A report: one page about a window of one cluster's history, which loads nothing from
-elsewhere.
-"""
+"""A report: one page about a window of one cluster's history, which loads nothing."""

@@ -27,19 +27,17 @@ from bokeh.models import (
 from bokeh.models.renderers import GlyphRenderer
 from bokeh.plotting import figure
 
-from kafka_metadata_history.report.looks import LEVELS, look, words
 from kafka_metadata_history.report.moments import between, ms
+from kafka_metadata_history.report.styles import LEVELS, style_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafka_metadata_history.report.facts import Gap, Row
-    from kafka_metadata_history.report.marks import Drawn, Mark, Window
+    from kafka_metadata_history.report.marks import DrawnSection, Mark, Window
+    from kafka_metadata_history.report.report_data import Gap, Row
 
 LABELS: Final = 190
-"""Pixels to the left of a figure, for labels of lanes: the same in each, so that their time axes
-are in line.
-"""
+"""Pixels to the left of each figure, for labels of lanes, so that time axes are in line."""
 LABEL: Final = 27
 """Characters of a label."""
 LANE: Final = 27
@@ -86,10 +84,8 @@ def axis(window: Window, gaps: Sequence[Gap]) -> Axis:
     )
 
 
-def lanes(drawn: Drawn, on: Axis, window: Window) -> figure:
-    """Return a section as a figure: thick is sure, thin may have been; a shape is where it had
-    begun.
-    """
+def lanes(drawn: DrawnSection, on: Axis, window: Window) -> figure:
+    """Return a section as a figure: thick is sure, thin may have been; shapes are begins."""
     name = drawn.section.name
     tall = name == "brokers"
     plot = _plot(labels(drawn.lanes), on, TALL_LANE if tall else LANE, name)
@@ -159,8 +155,8 @@ def levels(rows: Iterable[Row], on: Axis, window: Window) -> figure:
     )
     columns: dict[str, Any] = {key: [] for key in ("begin", "end", "base", "sure_top", "maybe_top")}
     columns |= {key: [] for key in ("colour", "hatch", "what", "time", "count")}
-    for place, (level, steps) in enumerate(found.items()):
-        base = len(found) - 1 - place
+    for number, (level, steps) in enumerate(found.items()):
+        base = len(found) - 1 - number
         for begin, end, sure, maybe in steps:
             height = 0.86 / max(most[level], 1)
             values = (begin, end, base, base + height * sure, base + height * maybe)
@@ -281,12 +277,13 @@ def _plot(names: Sequence[str], on: Axis, lane: int, name: str) -> figure:
     return plot
 
 
-def _columns(drawn: Drawn, window: Window) -> dict[str, Any]:
+def _columns(drawn: DrawnSection, window: Window) -> dict[str, Any]:
     """Return the columns of a figure's source, a row for each mark."""
-    looks = [look(drawn.section.name, mark.kind) for mark in drawn.marks]
+    styles = [style_of(drawn.section.name, mark.kind) for mark in drawn.marks]
     count = len(drawn.lanes)
     middle = [
-        count - mark.place - 0.5 + own.lift for mark, own in zip(drawn.marks, looks, strict=True)
+        count - mark.lane_number - 0.5 + own.lift
+        for mark, own in zip(drawn.marks, styles, strict=True)
     ]
     texts = _texts(drawn, window)
     columns: dict[str, Any] = {
@@ -296,16 +293,16 @@ def _columns(drawn: Drawn, window: Window) -> dict[str, Any]:
             for key in ("maybe_from", "sure_from", "sure_until", "maybe_until")
         },
         "thin": np.array(
-            [0.06 if not each.lasts else min(0.12, each.height / 2) for each in looks]
+            [0.06 if not each.lasts else min(0.12, each.height / 2) for each in styles]
         ),
-        "thick": np.array([each.height if each.lasts else 0.0 for each in looks]),
-        "colour": [each.colour for each in looks],
-        "hatch": [each.hatch for each in looks],
-        "marker": [each.marker or "circle" for each in looks],
+        "thick": np.array([each.height if each.lasts else 0.0 for each in styles]),
+        "colour": [each.colour for each in styles],
+        "hatch": [each.hatch for each in styles],
+        "marker": [each.marker or "circle" for each in styles],
         "point": np.array(
             [
                 _point(mark) if each.marker else 0
-                for mark, each in zip(drawn.marks, looks, strict=True)
+                for mark, each in zip(drawn.marks, styles, strict=True)
             ]
         ),
         "text": texts,
@@ -322,7 +319,7 @@ def _columns(drawn: Drawn, window: Window) -> dict[str, Any]:
             (between(*mark.ended, window.day) or "not by the end of what is known")
             if own.lasts
             else "-"
-            for mark, own in zip(drawn.marks, looks, strict=True)
+            for mark, own in zip(drawn.marks, styles, strict=True)
         ],
         "inferred": [_inferred(mark) for mark in drawn.marks],
         "rows": [f"{mark.rows:,}" for mark in drawn.marks],
@@ -339,17 +336,15 @@ def _inferred(mark: Mark) -> str:
     return "; ".join(found[:3]) + ("; …" if len(found) > 3 else "") if found else "-"
 
 
-def _texts(drawn: Drawn, window: Window) -> list[str]:
-    """Return a text for each mark: of an incident its level, of others how many rows, where it
-    hides no other.
-    """
+def _texts(drawn: DrawnSection, window: Window) -> list[str]:
+    """Return a text for each mark, a level or how many rows; empty where it would hide another."""
     texts = [""] * len(drawn.marks)
     if len(drawn.marks) > MOST_TEXTS:
         return texts
     width = window.until - window.since
     free: dict[int, float] = {}
     for number, mark in sorted(enumerate(drawn.marks), key=lambda each: each[1].sure_from):
-        is_point = not look(drawn.section.name, mark.kind).lasts
+        is_point = not style_of(drawn.section.name, mark.kind).lasts
         if drawn.section.name == "brokers":
             text = (
                 ""
@@ -359,9 +354,9 @@ def _texts(drawn: Drawn, window: Window) -> list[str]:
         else:
             text = f"{mark.rows:,}" if mark.rows > 1 else ""
         end = mark.sure_from + len(text) * CHARACTER * width
-        if text and mark.sure_from >= free.get(mark.place, -math.inf) and end <= window.until:
+        if text and mark.sure_from >= free.get(mark.lane_number, -math.inf) and end <= window.until:
             texts[number] = text
-            free[mark.place] = end + CHARACTER * width
+            free[mark.lane_number] = end + CHARACTER * width
     return texts
 
 

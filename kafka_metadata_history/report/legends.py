@@ -1,13 +1,11 @@
-"""Legends beside the figures: HTML with a small picture of each look, so that no legend hides a
-mark.
-"""
+"""Legends beside the figures, so that none hides a mark: HTML with a picture of each style."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from kafka_metadata_history.report.looks import LEVELS, LOOKS, OTHER, Look, words
+from kafka_metadata_history.report.styles import LEVELS, OTHER, STYLES, Style, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -49,10 +47,10 @@ def legend(section: str, kinds: Collection[str]) -> str:
             ),
         ]
         return _list(keys)
-    looks = {kind: own for kind, own in LOOKS[section].items() if kind in kinds}
-    looks |= dict.fromkeys(sorted(set(kinds) - looks.keys()), OTHER)
-    keys = [_key(_picture(own), words(kind)) for kind, own in looks.items()]
-    if any(own.lasts for own in looks.values()):
+    styles = {kind: own for kind, own in STYLES[section].items() if kind in kinds}
+    styles |= dict.fromkeys(sorted(set(kinds) - styles.keys()), OTHER)
+    keys = [_key(_picture(own), words(kind)) for kind, own in styles.items()]
+    if any(own.lasts for own in styles.values()):
         keys.append(_key(_THICK, "thick: surely then; thin: may have been"))
     else:
         keys.append(_key(_LINE, "line: at some time in it; a number: so many at once"))
@@ -77,14 +75,17 @@ def _key(picture: str, text: str) -> str:
     return f'<li><svg width="26" height="18" aria-hidden="true">{picture}</svg>{escape(text)}</li>'
 
 
-def _picture(look: Look) -> str:
-    if look.marker:
-        return (
-            f'<g transform="translate(4 0)" fill="{look.colour}" {_EDGE}>{_SHAPES[look.marker]}</g>'
-        )
+def _picture(style: Style) -> str:
+    if style.marker:
+        shape = _SHAPES[style.marker]
+        return f'<g transform="translate(4 0)" fill="{style.colour}" {_EDGE}>{shape}</g>'
     height = (
-        max(5, round(22 * look.height)) if look in LEVELS.values() else 10 if look.lift == 0 else 5
+        max(5, round(22 * style.height))
+        if style in LEVELS.values()
+        else 10
+        if style.lift == 0
+        else 5
     )
     top = (18 - height) / 2
-    bar = f'<rect x="1" y="{top}" width="24" height="{height}" fill="{look.colour}" {_EDGE}/>'
-    return bar + _HATCHES.get(look.hatch, "")
+    bar = f'<rect x="1" y="{top}" width="24" height="{height}" fill="{style.colour}" {_EDGE}/>'
+    return bar + _HATCHES.get(style.hatch, "")

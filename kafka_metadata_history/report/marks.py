@@ -1,14 +1,12 @@
-"""Marks: what a figure draws, each with the rows behind it. Made of the answers to
-`queries.drawn`.
-"""
+"""Marks: what figures draw, with the rows behind. Made of answers to `queries.query_of`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_metadata_history.report.looks import LOOKS, look
 from kafka_metadata_history.report.moments import day_of, ms
+from kafka_metadata_history.report.styles import STYLES, style_of
 from metadata_source.text import printable
 
 if TYPE_CHECKING:
@@ -22,9 +20,7 @@ LONGEST: Final = 300
 
 @dataclass(frozen=True)
 class Window:
-    """The time that is looked at, in milliseconds since 1970; `known_until`: history reaches no
-    further.
-    """
+    """The window, in milliseconds since 1970; `known_until`: history reaches no further."""
 
     since: float
     until: float
@@ -41,10 +37,8 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Behind:
-    """A row behind a mark. Times are bounds, in milliseconds since 1970; None: unknown, or it
-    lasts.
-    """
+class MarkRow:
+    """A row behind a mark. Times are bounds, in milliseconds since 1970; None: unknown or open."""
 
     table: str
     kind: str
@@ -58,11 +52,11 @@ class Behind:
 @dataclass
 class Mark:
     """One bar or shape. It surely lasted from `sure_from` to `sure_until`, and at most from
-    `maybe_from` to `maybe_until`, all within the window. `place`: of its lane, 0 at the top.
+    `maybe_from` to `maybe_until`, all within the window. `lane_number`: 0 at the top.
     `rows`: how many it sums up.
     """
 
-    place: int
+    lane_number: int
     lane: str
     kind: str
     rows: int
@@ -73,11 +67,11 @@ class Mark:
     sure_from: float
     sure_until: float
     maybe_until: float
-    behind: list[Behind] = field(default_factory=list)
+    behind: list[MarkRow] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnSection:
     """A section as it is drawn. `rows`, `counted`, `lanes_all`: how many there are with those left
     out; `counted` counts no rows that are only beside the others (storms, brokers that came or
     went).
@@ -104,9 +98,9 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
-def behind(row: Mapping[str, Any], table: str) -> Behind:
+def mark_row(row: Mapping[str, Any], table: str) -> MarkRow:
     """Return the row of an answer as one behind a mark."""
-    return Behind(
+    return MarkRow(
         table,
         shown(row["kind"]),
         shown(row["subject"]),
@@ -117,35 +111,35 @@ def behind(row: Mapping[str, Any], table: str) -> Behind:
     )
 
 
-def drawn(
+def drawn_section(
     section: Section,
     rows: Sequence[Mapping[str, Any]],
     departures: Iterable[Mapping[str, Any]],
     window: Window,
-) -> Drawn:
-    """Return a section as it is drawn. `rows`: of `queries.drawn`; `departures`: more rows behind,
-    by `incident`, the id of a row.
+) -> DrawnSection:
+    """Return a section as it is drawn. `rows`: answers to `queries.query_of`; `departures`: more
+    rows behind, by `incident`, the id of a row.
     """
     if not rows:
-        return Drawn(section, (), ())
+        return DrawnSection(section, (), ())
     marks: dict[int, Mark] = {}
     mark_of: dict[str, Mark] = {}
     for row in rows:
         mark = marks.setdefault(int(row["mark"]), _mark(section, row, window))
         mark_of[str(row["id"])] = mark
-        mark.behind.append(behind(row, section.table))
+        mark.behind.append(mark_row(row, section.table))
     for row in departures:
         if (found := mark_of.get(str(row["incident"]))) is not None:
-            found.behind.append(behind(row, "gold.isr_changes"))
+            found.behind.append(mark_row(row, "gold.isr_changes"))
     # Lanes whose marks were all left out are no lanes of the figure.
-    places = sorted({mark.place for mark in marks.values()})
-    lanes = {mark.place: mark.lane for mark in marks.values()}
+    numbers = sorted({mark.lane_number for mark in marks.values()})
+    lanes = {mark.lane_number: mark.lane for mark in marks.values()}
     for mark in marks.values():
-        mark.place = places.index(mark.place)
+        mark.lane_number = numbers.index(mark.lane_number)
     first = rows[0]
-    return Drawn(
+    return DrawnSection(
         section,
-        tuple(lanes[place] for place in places),
+        tuple(lanes[number] for number in numbers),
         tuple(sorted(marks.values(), key=lambda mark: _order(section, mark.kind))),
         int(first["rows_all"]),
         int(first["counted_all"]),
@@ -162,7 +156,7 @@ def _mark(section: Section, row: Mapping[str, Any], window: Window) -> Mark:
     )
     assert first is not None  # noqa: S101 - never null in gold
     assert last is not None  # noqa: S101
-    lasts = look(section.name, kind).lasts
+    lasts = style_of(section.name, kind).lasts
     ended = (ms(row["mark_ended_after"]), ms(row["mark_ended_before"]))
     sure_from = window.clip(first if lasts else last)
     sure_until = maybe_until = sure_from
@@ -172,7 +166,7 @@ def _mark(section: Section, row: Mapping[str, Any], window: Window) -> Mark:
         sure_until = max(sure_from, window.clip(first if ended_after is None else ended_after))
         maybe_until = max(sure_until, window.until if ended[1] is None else window.clip(ended[1]))
     return Mark(
-        place=int(row["place"]),
+        lane_number=int(row["lane_number"]),
         lane=shown(row["lane"]),
         kind=kind,
         rows=int(row["mark_rows"]),
@@ -187,5 +181,5 @@ def _mark(section: Section, row: Mapping[str, Any], window: Window) -> Mark:
 
 
 def _order(section: Section, kind: str) -> int:
-    kinds = [*LOOKS[section.name]]
+    kinds = [*STYLES[section.name]]
     return kinds.index(kind) if kind in kinds else len(kinds)

@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 
 
 def ms(at: object) -> float | None:
-    """Return a time of an answer as milliseconds since 1970; one without a zone is in UTC. None
-    stays None.
-    """
+    """Return a time as milliseconds since 1970; one without a zone is in UTC. None stays None."""
     if not isinstance(at, datetime):
         return None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000
@@ -21,9 +19,7 @@ def text(at: float) -> str:
 
 
 def between(after: float | None, before: float | None, day: str = "") -> str:
-    """Return both bounds of a time as a text. A date that is `day`, or that of the bound before, is
-    left out.
-    """
+    """Return both bounds of a time as a text, without dates that are `day` or said before."""
 
     def short(at: float) -> str:
         return text(at).removeprefix(f"{day} ")

@@ -29,8 +29,8 @@ from kafka_metadata_history.report.queries import PARTITIONS, SECTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafka_metadata_history.report.facts import Facts
-    from kafka_metadata_history.report.marks import Drawn, Mark
+    from kafka_metadata_history.report.marks import DrawnSection, Mark
+    from kafka_metadata_history.report.report_data import ReportData
 
 _HERE: Final = Path(__file__).parent
 MOST_OTHERS: Final = 20
@@ -69,47 +69,47 @@ QUESTIONS: Final = {
 """Section -> the named question that lists all of its rows."""
 
 
-def page(facts: Facts) -> str:
+def page(data: ReportData) -> str:
     """Return the page as HTML."""
-    is_empty = facts.rows == 0
-    body = [_header(facts)]
+    is_empty = data.rows == 0
+    body = [_header(data)]
     if is_empty:
-        body.append(_nothing(facts))
-        return _html(_title(facts), body, ())
-    on = figures.axis(facts.window, facts.gaps)
+        body.append(_nothing(data))
+        return _html(_title(data), body, ())
+    on = figures.axis(data.window, data.gaps)
     sections, parts, plots = [], [], {}
-    for drawn in _sections(facts):
-        if drawn.section is PARTITIONS and facts.levels:
-            plots["levels"] = figures.levels(facts.levels, on, facts.window)
+    for drawn in _sections(data):
+        if drawn.section is PARTITIONS and data.levels:
+            plots["levels"] = figures.levels(data.levels, on, data.window)
             parts.append(
                 _figure("levels", "ISRs: partitions at each level", "", [], legend("levels", ()))
             )
-        parts.append(_section(facts, drawn))
+        parts.append(_section(data, drawn))
         if drawn.marks:
-            plots[drawn.section.name] = figures.lanes(drawn, on, facts.window)
-            sections.append(_behind(facts, drawn))
+            plots[drawn.section.name] = figures.lanes(drawn, on, data.window)
+            sections.append(_behind(data, drawn))
     document = Document()
     with document.models.freeze():  # or all models so far are counted again with each
         for plot in plots.values():
             document.add_root(plot)
     roots = {plot.id: f"figure-{name}" for name, plot in plots.items()}
-    body += [_largest(facts), _tools(), *parts, _panel()]
+    body += [_largest(data), _tools(), *parts, _panel()]
     items = {
         "docs": {"report": document.to_json(deferred=False)},
         "items": [{"docid": "report", "roots": roots, "root_ids": list(roots)}],
-        "window": [facts.window.since, facts.window.until],
+        "window": [data.window.since, data.window.until],
         "sections": sections,
     }
-    data = f'<script type="application/json" id="data">{_json(items)}</script>'
+    items_script = f'<script type="application/json" id="data">{_json(items)}</script>'
     scripts = [
         *Resources(mode="inline", components=["bokeh"]).js_raw,
         (_HERE / "page.js").read_text(encoding="utf-8"),
     ]
-    return _html(_title(facts), [*body, data], ["\n".join(scripts)])
+    return _html(_title(data), [*body, items_script], ["\n".join(scripts)])
 
 
-def _sections(facts: Facts) -> list[Drawn]:
-    return [each for each in facts.drawn if each.marks or not each.section.is_optional]
+def _sections(data: ReportData) -> list[DrawnSection]:
+    return [each for each in data.sections if each.marks or not each.section.is_optional]
 
 
 def _html(title: str, body: Iterable[str], scripts: Sequence[str]) -> str:
@@ -151,10 +151,10 @@ def _json(value: object) -> str:
     return made.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _title(facts: Facts) -> str:
+def _title(data: ReportData) -> str:
     return (
-        f"Kafka metadata history of {shown(facts.cluster)}"
-        if facts.cluster is not None
+        f"Kafka metadata history of {shown(data.cluster)}"
+        if data.cluster is not None
         else "Kafka metadata history"
     )
 
@@ -162,33 +162,33 @@ def _title(facts: Facts) -> str:
 # --- the head ---
 
 
-def _header(facts: Facts) -> str:
-    window = f"{time_shown(facts.asked.since)} to {time_shown(facts.asked.until)}"
+def _header(data: ReportData) -> str:
+    window = f"{time_shown(data.asked.since)} to {time_shown(data.asked.until)}"
     chosen = ""
-    if facts.others is not None and facts.cluster is not None:
-        chosen = _chosen(facts)
-    facts_of = [("Window", window), *_known(facts), ("Made", time_shown(facts.made_at))]
-    narrowed = {name: value for name, value in facts.asked.filters.items() if name != "cluster"}
+    if data.others is not None and data.cluster is not None:
+        chosen = _chosen(data)
+    terms = [("Window", window), *_known(data), ("Made", time_shown(data.made_at))]
+    narrowed = {name: value for name, value in data.asked.filters.items() if name != "cluster"}
     if narrowed:
-        facts_of.insert(
+        terms.insert(
             1,
             (
                 "Narrowed to",
                 ", ".join(f"{name} {shown(value)}" for name, value in narrowed.items()),
             ),
         )
-    listed = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in facts_of)
-    title = escape(_title(facts))
-    return f"<header><h1>{title}</h1>{chosen}{_counts(facts)}<dl>{listed}</dl></header>"
+    listed = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in terms)
+    title = escape(_title(data))
+    return f"<header><h1>{title}</h1>{chosen}{_counts(data)}<dl>{listed}</dl></header>"
 
 
-def _chosen(facts: Facts) -> str:
-    assert facts.others is not None  # noqa: S101 - for mypy
-    most = f"{facts.events:,} events" if facts.events else "no events"
-    if not facts.others:
+def _chosen(data: ReportData) -> str:
+    assert data.others is not None  # noqa: S101 - for mypy
+    most = f"{data.events:,} events" if data.events else "no events"
+    if not data.others:
         return f"<p>The lake has this cluster alone. Its timeline has {most} in the window.</p>"
-    named = ", ".join(f"{escape(name)} ({count:,})" for name, count in facts.others[:MOST_OTHERS])
-    left = len(facts.others) - MOST_OTHERS
+    named = ", ".join(f"{escape(name)} ({count:,})" for name, count in data.others[:MOST_OTHERS])
+    left = len(data.others) - MOST_OTHERS
     more = f" and {left:,} more" if left > 0 else ""
     return (
         f"<p>No cluster was asked for. This is the one to which most happened: {most} in the "
@@ -196,16 +196,16 @@ def _chosen(facts: Facts) -> str:
     )
 
 
-def _known(facts: Facts) -> list[tuple[str, str]]:
-    lines = [("Known", line) for line in facts.reach]
-    if facts.gaps_left_out:
+def _known(data: ReportData) -> list[tuple[str, str]]:
+    lines = [("Known", line) for line in data.reach]
+    if data.gaps_left_out:
         lines.append(
-            ("Known", f"{facts.gaps_left_out:,} more gaps, the shorter ones, are not hatched below")
+            ("Known", f"{data.gaps_left_out:,} more gaps, the shorter ones, are not hatched below")
         )
     return [(term if not number else "", line) for number, (term, line) in enumerate(lines)]
 
 
-def _counts(facts: Facts) -> str:
+def _counts(data: ReportData) -> str:
     names = {
         "brokers": ("broker incident", "broker incidents"),
         "isrs": ("ISR episode", "ISR episodes"),
@@ -215,24 +215,24 @@ def _counts(facts: Facts) -> str:
         "settings": ("election or setting", "elections and settings"),
     }
     cells = []
-    for drawn in _sections(facts):
+    for drawn in _sections(data):
         one, many = names[drawn.section.name]
         count = "?" if drawn.missing else f"{drawn.counted:,}"
         cells.append(f"<li><b>{count}</b> {one if drawn.counted == 1 else many}</li>")
     return f'<ul class="counts">{"".join(cells)}</ul>' if cells else ""
 
 
-def _nothing(facts: Facts) -> str:
-    if facts.cluster is None:
+def _nothing(data: ReportData) -> str:
+    if data.cluster is None:
         return (
             "<p class='nothing'>Nothing is known: the lake has no history of any cluster yet.</p>"
         )
-    is_known = facts.known_from is not None and (
-        facts.known_from < facts.window.until and facts.window.known_until > facts.window.since
+    is_known = data.known_from is not None and (
+        data.known_from < data.window.until and data.window.known_until > data.window.since
     )
     what = (
         "Nothing"
-        if {each.section for each in facts.drawn} == {*SECTIONS}
+        if {each.section for each in data.sections} == {*SECTIONS}
         else "Nothing of this kind"
     )
     says = (
@@ -242,7 +242,7 @@ def _nothing(facts: Facts) -> str:
     )
     gaps = "".join(
         f"<li>{escape(text(gap.begin))} to {escape(text(gap.end))}: {escape(gap.why)}</li>"
-        for gap in facts.gaps[:20]
+        for gap in data.gaps[:20]
     )
     listed = f"<p>Of these stretches nothing is known:</p><ul>{gaps}</ul>" if gaps else ""
     missing = "".join(
@@ -250,17 +250,17 @@ def _nothing(facts: Facts) -> str:
             f"<p>Nothing is known of &ldquo;{escape(each.section.title)}&rdquo;: "
             f"{escape(each.missing)}</p>"
         )
-        for each in facts.drawn
+        for each in data.sections
         if each.missing
     )
     return f"<p class='nothing'>{says}</p>{listed}{missing}"
 
 
-def _largest(facts: Facts) -> str:
+def _largest(data: ReportData) -> str:
     rows = []
-    for row in facts.largest:
-        began = between(ms(row["began_after"]), ms(row["began_before"]), facts.window.day)
-        ended = between(ms(row["ended_after"]), ms(row["ended_before"]), facts.window.day)
+    for row in data.largest:
+        began = between(ms(row["began_after"]), ms(row["began_before"]), data.window.day)
+        ended = between(ms(row["ended_after"]), ms(row["ended_before"]), data.window.day)
         if row["ended_before"] is None:
             ended = "not by the end of what is known"
         cells = (shown(row["thing"]), began, ended, shown(row["inferred"]))
@@ -290,7 +290,7 @@ def _tools() -> str:
 </nav>"""
 
 
-def _section(facts: Facts, drawn: Drawn) -> str:
+def _section(data: ReportData, drawn: DrawnSection) -> str:
     section = drawn.section
     if drawn.missing:
         told = f"Nothing is known of this: {drawn.missing}"
@@ -298,9 +298,9 @@ def _section(facts: Facts, drawn: Drawn) -> str:
         told = "Nothing of this kind happened in the window, as far as polls saw."
     else:
         told = ""
-    notes = _left_out(facts, drawn)
+    notes = _left_out(data, drawn)
     if idle := [
-        f"--{name}" for name in facts.asked.filters if name not in {*section.narrowed, "cluster"}
+        f"--{name}" for name in data.asked.filters if name not in {*section.narrowed, "cluster"}
     ]:
         notes.append(f"{', '.join(idle)} does not narrow this figure.")
     kinds = [mark.kind for mark in drawn.marks]
@@ -322,7 +322,7 @@ def _figure(name: str, title: str, told: str, notes: Iterable[str], keys: str) -
     )
 
 
-def _left_out(facts: Facts, drawn: Drawn) -> list[str]:
+def _left_out(data: ReportData, drawn: DrawnSection) -> list[str]:
     """Return what the figure leaves out, and how to see it."""
     if not drawn.left_out:
         return []
@@ -335,7 +335,7 @@ def _left_out(facts: Facts, drawn: Drawn) -> list[str]:
         if drawn.lanes_all > len(drawn.lanes)
         else ""
     )
-    options = [f"--{name}" for name in section.narrowed if name not in facts.asked.filters]
+    options = [f"--{name}" for name in section.narrowed if name not in data.asked.filters]
     narrow = f"{', '.join(options)} or a shorter window" if options else "a shorter window"
     return [
         (
@@ -356,15 +356,13 @@ def _panel() -> str:
     )
 
 
-def _behind(facts: Facts, drawn: Drawn) -> dict[str, Any]:
-    """Return the rows behind each mark, in the order of the figure's source, as texts that a script
-    puts in a table.
-    """
+def _behind(data: ReportData, drawn: DrawnSection) -> dict[str, Any]:
+    """Return the rows behind each mark, in the figure's order, as texts for the script's table."""
     return {
         "name": drawn.section.name,
         "table": drawn.section.table,
         "lane": drawn.section.lane,
-        "query": command(facts, QUESTIONS[drawn.section.name]),
+        "query": command(data, QUESTIONS[drawn.section.name]),
         "marks": [_rows(mark) for mark in drawn.marks],
     }
 
@@ -377,13 +375,13 @@ def _rows(mark: Mark) -> list[Any]:
     return [mark.rows, rows]
 
 
-def command(facts: Facts, name: str) -> str:
+def command(data: ReportData, name: str) -> str:
     """Return the command that lists all rows of a named question for the page's window."""
     filters = [
         word
         for option in FILTERS
-        if (value := facts.asked.filters.get(option)) is not None
+        if (value := data.asked.filters.get(option)) is not None
         for word in (f"--{option}", shown(value))
     ]
-    window = ["--since", facts.asked.since.isoformat(), "--until", facts.asked.until.isoformat()]
+    window = ["--since", data.asked.since.isoformat(), "--until", data.asked.until.isoformat()]
     return shlex.join(["kafka-metadata-history", "query", name, *window, *filters, "--limit", "0"])

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 MOST_LANES: Final = 15
 MOST_MARKS: Final = 1_200
 MOST_ROWS: Final = 1_800
-"""Of a section. Rows are those behind the marks: of each mark the first, of each the second, and so
-on.
-"""
+"""Of a section: rows behind marks, of each mark the first, then of each the second, and so on."""
 ROWS_OF_MARK: Final = 25
 CELLS: Final = 200
 """A window is cut into so many where there are more rows than marks."""
@@ -55,9 +53,7 @@ LARGEST_OF_GROUPS: Final = _sql("largest_of_groups")
 
 @dataclass(frozen=True)
 class Section:
-    """A figure in lanes. `narrowed`: the options that narrow it. `is_optional`: without rows there
-    is no figure.
-    """
+    """A figure in lanes. `narrowed`: by these options. `is_optional`: no figure without rows."""
 
     name: str
     title: str
@@ -120,7 +116,7 @@ SETTINGS: Final = Section(
 SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, COORDINATORS, SETTINGS)
 
 
-def drawn(section: Section) -> str:
+def query_of(section: Section) -> str:
     """Return the query of a section: the rows behind its marks, each with what its mark sums up."""
     return _sql("marks").replace("{happened}", _sql(section.name))
 

@@ -16,7 +16,7 @@ from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import names, text_of
 from kafka_metadata_history.command import exit_status
 from kafka_metadata_history.opened import asking, without_spark
-from kafka_metadata_history.report.facts import facts
+from kafka_metadata_history.report.report_data import read_report_data
 from schemas import views
 from schemas.in_spark import attach, read_view
 from schemas.lake import Lake
@@ -111,9 +111,11 @@ def test_spark_leaves_out_what_nobody_observed_as_duckdb_does(
 @pytest.mark.soak
 def test_spark_gives_the_report_what_duckdb_does(spark: SparkSession, lake: Lake) -> None:
     window = (PARAMETERS["since"], PARAMETERS["until"], {}, datetime.now(UTC))
-    found, other = (facts(ask, *window) for ask in (asking(spark, lake), without_spark(lake)))
+    found, other = (
+        read_report_data(ask, *window) for ask in (asking(spark, lake), without_spark(lake))
+    )
     assert found.rows > 50
-    assert [section.missing for section in found.drawn] == [None] * len(found.drawn)
+    assert [section.missing for section in found.sections] == [None] * len(found.sections)
     assert found == other
 
 

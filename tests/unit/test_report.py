@@ -20,10 +20,10 @@ from bs4 import BeautifulSoup
 from kafka_metadata_history.answers import questions
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import QueryError
-from kafka_metadata_history.report import looks, queries
+from kafka_metadata_history.report import queries, styles
 from kafka_metadata_history.report.figures import LABEL, labels
-from kafka_metadata_history.report.made import kept, made
-from kafka_metadata_history.report.marks import Window, drawn
+from kafka_metadata_history.report.make import make_report, write_report
+from kafka_metadata_history.report.marks import Window, drawn_section
 from kafka_metadata_history.report.moments import between
 from schemas import gold, groups, silver
 from schemas.gold import LEADER_CHANGES, LEVELS
@@ -65,7 +65,7 @@ def asking(lake: Lake) -> Callable[[str], pa.Table]:
 
 
 def page_of(lake: Lake, since: str = WINDOW[0], until: str = WINDOW[1], **filters: object) -> str:
-    return made(asking(lake), since, until, filters, NOW).html
+    return make_report(asking(lake), since, until, filters, NOW).html
 
 
 @pytest.fixture(scope="module")
@@ -255,12 +255,12 @@ def test_bounds_within_the_window(
     )
     row = {
         **dict.fromkeys(("id", "subject", "details", "inferred"), "a"), **times, "lane": "a",
-        "kind": "offline", "place": 1, "mark": 1, "mark_rows": 1, "mark_size": 1,
+        "kind": "offline", "lane_number": 1, "mark": 1, "mark_rows": 1, "mark_size": 1,
         "mark_last_before": times["began_before"], "rows_all": 1, "counted_all": 1, "lanes_all": 1,
         **{f"mark_{name}": at for name, at in times.items()},
     }  # fmt: skip
     noon = NOON.timestamp() * 1000
-    (mark,) = drawn(
+    (mark,) = drawn_section(
         queries.PARTITIONS, [row], (), Window(noon, noon + 100_000, noon + 90_000)
     ).marks
     found = (mark.maybe_from, mark.sure_from, mark.sure_until, mark.maybe_until)
@@ -354,7 +354,7 @@ def test_rebalances_of_a_topic_are_the_same_in_the_report_and_in_the_query(
             ).to_pylist()
             for sql in (
                 questions.text_of("rebalances"),
-                queries.drawn(queries.GROUPS),
+                queries.query_of(queries.GROUPS),
                 queries.LARGEST_OF_GROUPS,
             )
         ]
@@ -455,7 +455,7 @@ def test_a_window_without_events_says_so(lake: Lake) -> None:
 
 def test_a_page_of_a_part_of_the_figures(lake: Lake) -> None:
     both = (queries.LEADERS, queries.BROKERS)
-    page = made(asking(lake), *WINDOW, {}, NOW, sections=both).html
+    page = make_report(asking(lake), *WINDOW, {}, NOW, sections=both).html
     assert [each["name"] for each in data_of(page)["sections"]] == ["leaders", "brokers"]
     assert [each["id"] for each in BeautifulSoup(page, "html.parser").select("section.drawn")] == [
         "leaders",
@@ -465,9 +465,9 @@ def test_a_page_of_a_part_of_the_figures(lake: Lake) -> None:
     quiet = ("2026-11-01T12:00:16Z", "2026-11-01T12:00:19Z")
     assert (
         "broker controlled shutdown"
-        in marks_of(made(asking(lake), *quiet, {}, NOW).html, "brokers")["what"]
+        in marks_of(make_report(asking(lake), *quiet, {}, NOW).html, "brokers")["what"]
     )
-    page = made(asking(lake), *quiet, {}, NOW, sections=[queries.LEADERS]).html
+    page = make_report(asking(lake), *quiet, {}, NOW, sections=[queries.LEADERS]).html
     assert "Nothing of this kind happened in this window, as far as polls saw." in text_of(page)
 
 
@@ -605,8 +605,8 @@ def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out
 ) -> None:
     ((events,),) = large.execute("SELECT count(*) FROM gold.incident_timeline").fetchall()
     assert events > 100_000
-    report = made(asking(large), *DAY, {}, NOW)
-    line = kept(report, str(tmp_path / "report.html"))
+    report = make_report(asking(large), *DAY, {}, NOW)
+    line = write_report(report, str(tmp_path / "report.html"))
     assert (tmp_path / "report.html").stat().st_size < MOST_BYTES
     size = f"{len(report.html.encode()) / 1e6:.1f} MB"
     assert line == f"{tmp_path}/report.html: {size}, drawn from {report.rows:,} rows of history"
@@ -629,9 +629,9 @@ def test_a_hundred_thousand_events_are_a_small_page_that_says_what_it_leaves_out
 
 
 def test_a_file_that_cannot_be_written_is_one_line(lake: Lake, tmp_path: Path) -> None:
-    report = made(asking(lake), *WINDOW, {}, NOW)
+    report = make_report(asking(lake), *WINDOW, {}, NOW)
     with pytest.raises(QueryError, match=r"--out .*/no/report.html: No such file or directory"):
-        kept(report, str(tmp_path / "no" / "report.html"))
+        write_report(report, str(tmp_path / "no" / "report.html"))
 
 
 # --- small things ---
@@ -639,12 +639,12 @@ def test_a_file_that_cannot_be_written_is_one_line(lake: Lake, tmp_path: Path) -
 
 def test_every_kind_has_a_look() -> None:
     known = LEADER_CHANGES.constraints["reason_known"]
-    reasons = looks.REASONS.keys() - {"unclean"}
-    assert tuple(looks.LEVELS) == LEVELS
+    reasons = styles.REASONS.keys() - {"unclean"}
+    assert tuple(styles.LEVELS) == LEVELS
     assert all(f"'{reason}'" in known for reason in reasons)
     # An epoch that rose under one leader is no change of it, and is not drawn.
     assert set(re.findall(r"'(\w+)'", known)) - reasons == {"isr_shrink"}
-    assert tuple(looks.REBALANCES) == (*REASONS, "unknown", "storm", "crash_loop")
+    assert tuple(styles.REBALANCES) == (*REASONS, "unknown", "storm", "crash_loop")
 
 
 def rgb(colour: str) -> list[float]:
@@ -657,15 +657,15 @@ def apart(one: str, other: str) -> float:
 
 def test_one_colour_has_one_meaning() -> None:
     """Black alone is shared, without a leader, as a level and as a reason; and white, unknown."""
-    reasons = {kind: own for kind, own in looks.REASONS.items() if kind != "unclean"}
-    storms = {kind: looks.REBALANCES[kind] for kind in ("storm", "crash_loop")}
-    rebalances = {kind: own for kind, own in looks.REBALANCES.items() if kind not in storms}
+    reasons = {kind: own for kind, own in styles.REASONS.items() if kind != "unclean"}
+    storms = {kind: styles.REBALANCES[kind] for kind in ("storm", "crash_loop")}
+    rebalances = {kind: own for kind, own in styles.REBALANCES.items() if kind not in storms}
     groups = [
         {own.colour for own in group.values()}
-        for group in (looks.LEVELS, reasons, rebalances, storms)
+        for group in (styles.LEVELS, reasons, rebalances, storms)
     ]
     assert [len(group) for group in groups] == [4, 6, 11, 2]
-    own = [group - {looks.BLACK, looks.WHITE} for group in groups]
+    own = [group - {styles.BLACK, styles.WHITE} for group in groups]
     for one, other in combinations(own, 2):
         assert min(apart(x, y) for x in one for y in other) > 0.015
     for group in own[2:]:
@@ -676,17 +676,18 @@ def test_levels_darken() -> None:
     """So that they can be told apart without seeing their hue."""
     lightness = [
         sum(w * v for w, v in zip((0.3, 0.59, 0.11), rgb(own.colour), strict=True))
-        for own in looks.LEVELS.values()
+        for own in styles.LEVELS.values()
     ]
     assert all(milder - worse > 0.12 for milder, worse in pairwise(lightness))
 
 
 def test_no_two_kinds_of_a_figure_differ_by_colour_alone() -> None:
-    for kinds in looks.LOOKS.values():
+    for kinds in styles.STYLES.values():
         shapes = [
-            (own.marker, own.hatch, own.height, own.colour == looks.WHITE) for own in kinds.values()
+            (own.marker, own.hatch, own.height, own.colour == styles.WHITE)
+            for own in kinds.values()
         ]
-        if kinds is not looks.OF_BROKERS:
+        if kinds is not styles.OF_BROKERS:
             assert len(set(shapes)) == len(shapes)
 
 

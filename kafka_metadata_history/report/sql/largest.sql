@@ -6,7 +6,7 @@ WITH brokers AS (
     began_after, began_before, ended_after, ended_before, array_join(causes, ', ') AS inferred,
     row_number() OVER (ORDER BY array_position(
       array('under_replicated', 'at_min_isr', 'under_min_isr', 'offline'), worst_level
-    ) DESC, partitions DESC, began_before, broker_id) AS place
+    ) DESC, partitions DESC, began_before, broker_id) AS rank
   FROM gold.broker_incidents
   WHERE cluster = :cluster
     AND began_before <= CAST(:until AS TIMESTAMP)
@@ -33,7 +33,7 @@ levels AS (
       IF(level = 'offline', 'without a leader', 'under min ISR')) AS thing,
     began_after, began_before, ended_after, ended_before, CAST(NULL AS STRING) AS inferred,
     row_number()
-      OVER (ORDER BY level = 'offline' DESC, partitions DESC, began_before, topic) AS place
+      OVER (ORDER BY level = 'offline' DESC, partitions DESC, began_before, topic) AS rank
   FROM topics
 ),
 
@@ -45,7 +45,7 @@ leaders AS (
     min(began_after) AS began_after, min(began_before) AS began_before,
     max(began_after) AS ended_after, max(began_before) AS ended_before,
     array_join(array_sort(collect_set(reason)), ', ') AS inferred,
-    row_number() OVER (ORDER BY count_if(unclean <> 'no') DESC, count(*) DESC, topic) AS place
+    row_number() OVER (ORDER BY count_if(unclean <> 'no') DESC, count(*) DESC, topic) AS rank
   FROM gold.leader_changes
   WHERE cluster = :cluster AND reason <> 'isr_shrink' AND coalesce(changes_max, 1) > 0
     AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
@@ -54,11 +54,11 @@ leaders AS (
   GROUP BY topic
 )
 
-SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place
-FROM brokers WHERE place <= 10
+SELECT thing, began_after, began_before, ended_after, ended_before, inferred, rank
+FROM brokers WHERE rank <= 10
 UNION ALL
-SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place
-FROM levels WHERE place <= 10
+SELECT thing, began_after, began_before, ended_after, ended_before, inferred, rank
+FROM levels WHERE rank <= 10
 UNION ALL
-SELECT thing, began_after, began_before, ended_after, ended_before, inferred, place
-FROM leaders WHERE place <= 10
+SELECT thing, began_after, began_before, ended_after, ended_before, inferred, rank
+FROM leaders WHERE rank <= 10

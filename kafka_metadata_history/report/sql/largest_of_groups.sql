@@ -24,7 +24,7 @@ SELECT concat('group ', group_id, ': ', rebalances,
   began_after, began_before, ended_after, ended_before,
   CASE WHEN reasons = 1 THEN reason WHEN reasons > 1 THEN concat(reasons, ' reasons') END
     AS inferred,
-  row_number() OVER (ORDER BY rebalances DESC, group_id) AS place
+  row_number() OVER (ORDER BY rebalances DESC, group_id) AS rank
 FROM counted
-ORDER BY place
+ORDER BY rank
 LIMIT 10

@@ -2,7 +2,7 @@
 WITH happened AS ({happened}),
 
 ranked AS (
-  SELECT lane, row_number() OVER (ORDER BY max(weight) DESC, sum(counted) DESC, lane) AS place,
+  SELECT lane, row_number() OVER (ORDER BY max(weight) DESC, sum(counted) DESC, lane) AS lane_number,
     count(*) OVER () AS lanes_all, sum(sum(counted)) OVER () AS counted_all,
     sum(count(*)) OVER () AS rows_all
   FROM happened
@@ -10,15 +10,15 @@ ranked AS (
 ),
 
 numbered AS (
-  SELECT h.*, r.place, r.lanes_all, r.counted_all, r.rows_all,
+  SELECT h.*, r.lane_number, r.lanes_all, r.counted_all, r.rows_all,
     count(*) OVER () > :most_marks AS is_many,
     row_number() OVER (ORDER BY h.began_before, h.lane, h.kind, h.id) AS number
   FROM happened h JOIN ranked r ON r.lane = h.lane
-  WHERE r.place <= :most_lanes
+  WHERE r.lane_number <= :most_lanes
 ),
 
 marked AS (
-  SELECT *, dense_rank() OVER (ORDER BY place, kind,
+  SELECT *, dense_rank() OVER (ORDER BY lane_number, kind,
       CASE WHEN is_many THEN unix_micros(greatest(began_before, CAST(:since AS TIMESTAMP))) * :cells
         DIV (unix_micros(CAST(:until AS TIMESTAMP)) - unix_micros(CAST(:since AS TIMESTAMP))) END,
       CASE WHEN is_many THEN unix_micros(least(ended_before, CAST(:until AS TIMESTAMP))) * :cells
@@ -48,7 +48,7 @@ chosen AS (
   SELECT *, dense_rank() OVER (ORDER BY mark_weight DESC, mark_rows DESC, cell) AS mark FROM summed
 )
 
-SELECT id, lane, place, kind, mark, mark_rows, mark_size, mark_began_after, mark_began_before,
+SELECT id, lane, lane_number, kind, mark, mark_rows, mark_size, mark_began_after, mark_began_before,
   mark_last_before, mark_ended_after, mark_ended_before,
   began_after, began_before, ended_after, ended_before, subject, details, inferred,
   lanes_all, counted_all, rows_all

@@ -1,4 +1,4 @@
-"""A report, from the question to the file."""
+"""Make a report of a lake, and write it to a file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_metadata_history.answers.questions import QueryError
-from kafka_metadata_history.report.facts import facts
 from kafka_metadata_history.report.page import page
 from kafka_metadata_history.report.queries import SECTIONS
+from kafka_metadata_history.report.report_data import read_report_data
 from metadata_source.text import counted
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Report:
     rows: int
 
 
-def made(
+def make_report(
     ask: Ask,
     since: str,
     until: str | None,
@@ -37,17 +37,13 @@ def made(
     *,
     sections: Sequence[Section] = SECTIONS,
 ) -> Report:
-    """Make a report. Times and filters as `question` of answers/questions.py takes them; it raises
-    the same.
-    """
-    found = facts(ask, since, until, filters, now, sections=sections)
+    """Make a report. Times, filters and errors are those of `question` in answers/questions.py."""
+    found = read_report_data(ask, since, until, filters, now, sections=sections)
     return Report(page(found), found.rows)
 
 
-def kept(report: Report, file: str) -> str:
-    """Write a report to a file and return the line that says so. Raises QueryError where it cannot
-    be written.
-    """
+def write_report(report: Report, file: str) -> str:
+    """Write a report to a file and return the line that says so. Raises QueryError if it fails."""
     try:
         size = Path(file).write_bytes(report.html.encode())
     except OSError as error:

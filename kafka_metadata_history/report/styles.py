@@ -1,5 +1,5 @@
-"""How each kind of thing looks: a colour, and a shape or a hatching beside it, so that nobody needs
-the colour alone.
+"""The style of each kind of thing: a colour, and a shape or a hatching beside it, so that nobody
+needs the colour alone.
 
 Levels are from yellow to black, leaders' reasons brown and green, reasons of rebalances lime to
 teal, storms crimson.
@@ -15,8 +15,8 @@ WHITE: Final = "#ffffff"
 
 
 @dataclass(frozen=True)
-class Look:
-    """A look. `marker`, `hatch`: as Bokeh names them; without a marker it is a bar alone. `lasts`:
+class Style:
+    """A style. `marker`, `hatch`: as Bokeh names them; without a marker it is a bar alone. `lasts`:
     it has an end. `height`: of the bar in its lane, which is 1 high. `lift`: of its middle above
     that of the lane.
     """
@@ -29,20 +29,20 @@ class Look:
     lift: float = 0.0
 
 
-def _point(colour: str, marker: str, lift: float = 0.0) -> Look:
-    return Look(colour, marker, lasts=False, lift=lift)
+def _point(colour: str, marker: str, lift: float = 0.0) -> Style:
+    return Style(colour, marker, lasts=False, lift=lift)
 
 
 LEVELS: Final = {
-    "under_replicated": Look("#f2cc0c", height=0.64),
-    "at_min_isr": Look("#f28e2b", hatch="dot", height=0.5),
-    "under_min_isr": Look("#d1260f", hatch="right_diagonal_line", height=0.36),
-    "offline": Look(BLACK, height=0.22),
+    "under_replicated": Style("#f2cc0c", height=0.64),
+    "at_min_isr": Style("#f28e2b", hatch="dot", height=0.5),
+    "under_min_isr": Style("#d1260f", hatch="right_diagonal_line", height=0.36),
+    "offline": Style(BLACK, height=0.22),
 }
 """A worse level is drawn over a milder one, and is thinner: both can be seen."""
 
 OF_BROKERS: Final = {
-    **{kind: Look(look.colour, hatch=look.hatch, height=0.34) for kind, look in LEVELS.items()},
+    **{kind: Style(style.colour, hatch=style.hatch, height=0.34) for kind, style in LEVELS.items()},
     "broker_gone": _point("#333333", "inverted_triangle", -0.34),
     "broker_listed": _point(WHITE, "triangle", -0.34),
     "broker_stale": _point("#cc79a7", "diamond", -0.34),
@@ -65,19 +65,19 @@ REASONS: Final = {
 }
 
 REBALANCES: Final = {
-    "member_joined": Look("#a6d608", "triangle"),
-    "member_left": Look("#006d6f", "inverted_triangle"),
-    "static_member_left": Look("#00b3b3", "square"),
-    "subscription_changed": Look("#7a7a1f", "diamond"),
-    "partitions_changed": Look("#e3ee9a", "circle"),
-    "metadata_changed": Look("#c3b091", "triangle_pin"),
-    "assignor_changed": Look("#4b5320", "hex"),
-    "group_emptied": Look("#9ce6e6", "square_pin"),
-    "converted": Look("#5fe0a8", "star"),
-    "same_members": Look("#1c3b34", "plus"),
-    "unknown": Look(WHITE, "circle"),
-    "storm": Look("#b3005a", height=0.12, lift=-0.32),
-    "crash_loop": Look("#ff4f8b", hatch="right_diagonal_line", height=0.12, lift=-0.44),
+    "member_joined": Style("#a6d608", "triangle"),
+    "member_left": Style("#006d6f", "inverted_triangle"),
+    "static_member_left": Style("#00b3b3", "square"),
+    "subscription_changed": Style("#7a7a1f", "diamond"),
+    "partitions_changed": Style("#e3ee9a", "circle"),
+    "metadata_changed": Style("#c3b091", "triangle_pin"),
+    "assignor_changed": Style("#4b5320", "hex"),
+    "group_emptied": Style("#9ce6e6", "square_pin"),
+    "converted": Style("#5fe0a8", "star"),
+    "same_members": Style("#1c3b34", "plus"),
+    "unknown": Style(WHITE, "circle"),
+    "storm": Style("#b3005a", height=0.12, lift=-0.32),
+    "crash_loop": Style("#ff4f8b", hatch="right_diagonal_line", height=0.12, lift=-0.44),
 }
 
 MOVES: Final = {"coordinator_moved": _point("#56b4e9", "diamond")}
@@ -90,7 +90,7 @@ SETTINGS: Final = {
     "config_removed": _point("#a9b6f0", "inverted_triangle"),
 }
 
-LOOKS: Final = {
+STYLES: Final = {
     "brokers": OF_BROKERS,
     "isrs": LEVELS,
     "leaders": REASONS,
@@ -98,15 +98,15 @@ LOOKS: Final = {
     "coordinators": MOVES,
     "settings": SETTINGS,
 }
-"""Section -> kind -> look. Kinds are drawn in this order."""
+"""Section -> kind -> style. Kinds are drawn in this order."""
 
-OTHER: Final = Look("#c9c9c9", "circle")
+OTHER: Final = Style("#c9c9c9", "circle")
 """Of a kind that this version does not know."""
 
 
-def look(section: str, kind: str) -> Look:
-    """Return the look of a kind in a section."""
-    return LOOKS[section].get(kind, OTHER)
+def style_of(section: str, kind: str) -> Style:
+    """Return the style of a kind in a section."""
+    return STYLES[section].get(kind, OTHER)
 
 
 def words(kind: str) -> str:

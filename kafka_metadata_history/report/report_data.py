@@ -1,6 +1,4 @@
-"""The facts of the page, asked of the lake: which cluster, how much is known of it, and the events
-there.
-"""
+"""The data of the page, asked of the lake: the cluster, how much is known of it, and its events."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from kafka_metadata_history.answers.questions import (
     reach,
 )
 from kafka_metadata_history.report import queries
-from kafka_metadata_history.report.marks import Drawn, Window, drawn, shown
+from kafka_metadata_history.report.marks import DrawnSection, Window, drawn_section, shown
 from kafka_metadata_history.report.moments import ms
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReportData:
     """All that the page is made of."""
 
     asked: Question
@@ -58,7 +56,7 @@ class Facts:
     """Lines that say from when to when history is known, and its gaps."""
     gaps: Sequence[Gap]
     gaps_left_out: int
-    drawn: Sequence[Drawn]
+    sections: Sequence[DrawnSection]
     levels: Sequence[Row]
     """As `queries.LEVELS` answers."""
     largest: Sequence[Row]
@@ -66,10 +64,10 @@ class Facts:
     @property
     def rows(self) -> int:
         """How many rows the page sums up."""
-        return sum(each.rows for each in self.drawn)
+        return sum(each.rows for each in self.sections)
 
 
-def facts(
+def read_report_data(
     ask: Ask,
     since: str,
     until: str | None,
@@ -77,7 +75,7 @@ def facts(
     now: datetime,
     *,
     sections: Sequence[queries.Section] = queries.SECTIONS,
-) -> Facts:
+) -> ReportData:
     """Ask the lake. Times and filters as `kafka_metadata_history.answers.questions.question` takes
     them.
 
@@ -93,7 +91,7 @@ def facts(
         assert end is not None  # noqa: S101 - for mypy
         window = Window(ms(asked.since) or 0, end, ms(asked.since) or 0)
         lines = reach(asked, ask)
-        return Facts(
+        return ReportData(
             asked, now, None, None, None, window, None, lines, _beyond(window, None), 0, (), (), ()
         )
     chosen, *others = clusters
@@ -105,7 +103,7 @@ def facts(
     window = Window(begin, end, begin if known_until is None else known_until)
     gaps = _ask(ask, asked, queries.GAPS)
     is_named = "cluster" in filters and filters["cluster"] is not None
-    return Facts(
+    return ReportData(
         asked,
         now,
         str(chosen["cluster"]),
@@ -150,16 +148,16 @@ def _ask_if_there(ask: Ask, asked: Question, sql: str) -> list[Row]:
         return []
 
 
-def _drawn(ask: Ask, asked: Question, section: queries.Section, window: Window) -> Drawn:
+def _drawn(ask: Ask, asked: Question, section: queries.Section, window: Window) -> DrawnSection:
     try:
-        rows = _ask(ask, asked, queries.drawn(section))
+        rows = _ask(ask, asked, queries.query_of(section))
         departures = (
             _ask(ask, asked, queries.DEPARTURES) if rows and section is queries.BROKERS else []
         )
     except QueryError as error:
         # A lake has no table that no job has made yet.
-        return Drawn(section, (), (), missing=shown(error))
-    return drawn(section, rows, departures, window)
+        return DrawnSection(section, (), (), missing=shown(error))
+    return drawn_section(section, rows, departures, window)
 
 
 def _largest(ask: Ask, asked: Question) -> list[Row]:
@@ -168,7 +166,7 @@ def _largest(ask: Ask, asked: Question) -> list[Row]:
         *_ask_if_there(ask, asked, queries.LARGEST),
         *_ask_if_there(ask, asked, queries.LARGEST_OF_GROUPS),
     ]
-    return sorted(found, key=lambda row: int(row["place"]))[:LARGEST]
+    return sorted(found, key=lambda row: int(row["rank"]))[:LARGEST]
 
 
 def _gaps(rows: Iterable[Row], window: Window) -> Iterable[Gap]:
