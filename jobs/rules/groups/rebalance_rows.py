@@ -1,5 +1,5 @@
-"""Rows of rebalances and of their members, as rules make them: without the columns that say which
-group it is, and which source.
+"""Rows of rebalances, of their members and of other events, as rules make them: without the columns
+that say which group it is, and which source.
 """
 
 from datetime import datetime
@@ -95,3 +95,27 @@ class RebalanceRow(Moves, ShownBy, End):
     silent_ms_max: int | None
     since_previous_ms: int | None
     member_rows: list[MemberRow]
+
+
+class EventRow(ShownBy):
+    """internal.group_events."""
+
+    event: str
+    group_type: str | None
+    prev_group_type: str | None
+    offset: int | None
+    generation: int | None
+    member_id: str | None
+    prev_member_id: str | None
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    detail: str | None
+
+
+class RebalanceBegin(TypedDict):
+    """internal.rebalance_begins."""
+
+    began_after: datetime | None
+    began_before: datetime
+    ended_before: datetime | None

@@ -16,6 +16,7 @@ from jobs.rules.groups.compare import (
 )
 from jobs.rules.groups.rebalance_rows import (
     End,
+    EventRow,
     MemberRow,
     Moves,
     RebalanceRow,
@@ -26,7 +27,6 @@ from jobs.rules.groups.rebalance_rows import (
 )
 from jobs.rules.groups.state import (
     CLASSIC,
-    CLIENT,
     Member,
     Moment,
     Rebalance,
@@ -46,15 +46,6 @@ COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = (
 MEMBER_ROWS = "member_rows"
 """Not a column of a rebalance: its rows of internal.rebalance_members."""
 
-EVENT = (
-    "group_type",
-    "prev_group_type",
-    "generation",
-    "member_id",
-    "prev_member_id",
-    *CLIENT,
-    "detail",
-)
 MILLISECOND = timedelta(milliseconds=1)
 
 Row = dict[str, Any]
@@ -108,24 +99,42 @@ class GroupOutput:
         self.recent.add(key)
         return row
 
-    def event(self, event: str, at: Moment, group: Standing | None = None, **columns: Any) -> None:
+    def event(
+        self,
+        event: str,
+        at: Moment,
+        group: Standing | None = None,
+        *,
+        prev_group_type: str | None = None,
+        restarted: Change | None = None,
+        detail: str | None = None,
+    ) -> None:
         """Tell what happened to a group: of the log one event for each record and instance id."""
-        row = (
-            dict.fromkeys(EVENT)
-            | _columns(group or Standing(), "group_type", "generation")
-            | columns
-        )
+        member = restarted and restarted.after
+        row: EventRow = {
+            "event": event,
+            "group_type": group.group_type if group else None,
+            "prev_group_type": prev_group_type,
+            **_shown_by(at),
+            "offset": at.offset,
+            "generation": group.generation if group else None,
+            "member_id": restarted.member_id if restarted else None,
+            "prev_member_id": restarted.prev_member_id if restarted else None,
+            "instance_id": member.instance_id if member else None,
+            "client_id": member.client_id if member else None,
+            "client_host": member.client_host if member else None,
+            "detail": detail,
+        }
         by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
         key = by_record if at.poll is None else (event, at.poll, row["instance_id"])
-        self.rows[key] = row | {"event": event, "offset": at.offset, **_shown_by(at)}
+        self.rows[key] = cast("Row", row)
         self.recent.add(key)
 
     def restarts(self, at: Moment, before: Members, now: Standing) -> None:
         """Tell which static members are back under another id."""
         for each in changes(before, now.members):
             if each.name == "restarted":
-                ids = _columns(each, "member_id", "prev_member_id")
-                self.event("static_restart", at, now, **ids, **_columns(each.after, *CLIENT))
+                self.event("static_restart", at, now, restarted=each)
 
 
 def key_of(rebalance: Rebalance) -> Key:
@@ -209,10 +218,6 @@ def end_columns(
         "ended_leader_epoch": end.leader_epoch,
         "end_reason": end_reason,
     }
-
-
-def _columns(of: Any, *names: str) -> Row:
-    return {name: getattr(of, name) for name in names}
 
 
 def _shown_by(at: Moment) -> ShownBy:

@@ -10,7 +10,9 @@ from jobs.rules.gold import rows as of_gold
 from jobs.rules.groups.cost_rows import Awaited, Cost
 from jobs.rules.groups.lag_rows import GroupLag, PartitionLag, RemovedCommit
 from jobs.rules.groups.rebalance_rows import (
+    EventRow,
     MemberRow,
+    RebalanceBegin,
     RebalanceRow,
     TopicCount,
     TopicPartitions,
@@ -28,6 +30,8 @@ ALSO_BY_WHO_WRITES = {
     GroupLag: {"is_live"},
     RebalanceRow: OF_GROUP | {"id", "source", "is_live"},
     MemberRow: OF_GROUP | {"rebalance_id", "is_live"},
+    EventRow: OF_GROUP | {"id", "source", "is_live"},
+    RebalanceBegin: OF_GROUP | {"is_live"},
 }
 
 TYPES: dict[Any, str] = {
@@ -59,6 +63,8 @@ TABLES: dict[Any, Table] = {
     GroupLag: consumption.GROUP_LAG,
     RebalanceRow: groups.REBALANCES,
     MemberRow: groups.REBALANCE_MEMBERS,
+    EventRow: groups.GROUP_EVENTS,
+    RebalanceBegin: groups.REBALANCE_BEGINS,
     RemovedCommit: consumption.REMOVED_COMMITS,
     of_gold.StaleBroker: gold.STALE_BROKERS,
     of_gold.ControllerChange: gold.CONTROLLER_CHANGES,
