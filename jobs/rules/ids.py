@@ -3,7 +3,7 @@
 import hashlib
 
 POLLS, LOG = SOURCES = ("polls", "log")
-"""What tells history."""
+"""The sources that tell history."""
 
 LOG_ID = "/log/"
 """Between the poll and the offset in the id of an observation in the controllers' log."""

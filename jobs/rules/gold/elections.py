@@ -46,8 +46,8 @@ def is_isr_shrink(row: PartitionState, levels: Levels) -> bool:
     at most.
 
     Below metadata.version 3.6-IV0 each record that shrinks the ISR raises the epoch by one
-    (PartitionChangeBuilder); under ZooKeeper those of the controller do. What left and came back
-    between the polls does not show.
+    (PartitionChangeBuilder); under ZooKeeper those of the controller do. A broker that left and
+    came back between the polls does not show.
     """
     is_same = (
         row["leader"] == row["prev_leader"] != NO_LEADER and row["replicas"] == row["prev_replicas"]

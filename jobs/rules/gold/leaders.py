@@ -145,8 +145,8 @@ def reason(row: PartitionState, failed: set[int], levels: Levels, *, at_most_one
     """Why the leader, or its epoch, changed, inferred: preferred | failover | reassignment |
     recovery | offline | isr_shrink | unknown.
 
-    `failed`: see may_have_failed. What such a broker lost to preferred replicas it may have lost by
-    its failure, or to an election before or after: that is not known. One that an election has
+    `failed`: see may_have_failed. Such a broker may have lost leaders to preferred replicas by its
+    failure, or to an election before or after: that is not known. One that an election has
     brought back leads what it is preferred for as before, in a later epoch. `at_most_one`: no more
     than one change came between the polls.
     """

@@ -48,7 +48,7 @@ class Ended(TypedDict):
 
 
 class PartitionEvent(OfCluster, Began):
-    """What began of a partition."""
+    """A beginning of something of a partition."""
 
     id: str
     topic: str
@@ -57,7 +57,7 @@ class PartitionEvent(OfCluster, Began):
 
 
 class Lasting(Began, Ended):
-    """What began, and may have ended."""
+    """Something that began, and may have ended."""
 
 
 class IsrChange(PartitionEvent, Ended):
@@ -161,3 +161,28 @@ class LeaderBalance(OfCluster, Leads):
     valid_from: datetime
     superseded_poll: str | None
     valid_to: datetime | None
+
+
+class StaleBroker(OfCluster, Ended):
+    """gold.stale_brokers."""
+
+    id: str
+    broker_id: int
+    broker: str | None
+    poll: str
+    began_after: datetime | None
+    began_before: datetime
+    end_reason: str | None
+    partitions_behind: int
+    epochs_behind: int
+    is_live: bool
+
+
+class ControllerChange(OfCluster, Began):
+    """gold.controller_changes."""
+
+    id: str
+    controller_id: int
+    controller_epoch: int
+    prev_controller_id: int | None
+    prev_controller_epoch: int | None

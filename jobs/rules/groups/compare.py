@@ -4,13 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.rules.groups.rebalance_rows import Moves
 from jobs.rules.groups.state import CLASSIC, STREAMS, Member, Rebalance, Standing, numbered
 from schemas.groups import REASONS
 
 Members = Mapping[str, Member]
 Identity = tuple[str, str]
 Owners = dict[tuple[str, int], set[Identity]]
-MOVED = ("partitions_kept", "partitions_moved", "partitions_added", "partitions_lost", "stickiness")
+NO_MOVES: Moves = {
+    "partitions_kept": None,
+    "partitions_moved": None,
+    "partitions_added": None,
+    "partitions_lost": None,
+    "stickiness": None,
+}
 
 
 def identity(member_id: str, member: Member) -> Identity:
@@ -60,17 +67,22 @@ def owners(members: Members) -> Owners | None:
     return found
 
 
-def moves(before: Members, after: Members) -> dict[str, Any]:
-    """Columns of MOVED. A partition of several owners (share groups) is kept where one stayed."""
+def moves(before: Members, after: Members) -> Moves:
+    """How partitions moved. One of several owners (share groups) is kept where one stayed."""
     had, have = owners(before), owners(after)
     # In a conversion one side names topics by name, the other by id.
     namings = {member.by_id for member in (*before.values(), *after.values()) if member.has}
     if had is None or have is None or len(namings) > 1:
-        return dict.fromkeys(MOVED)
+        return NO_MOVES
     both = had.keys() & have.keys()
     kept = sum(1 for partition in both if had[partition] & have[partition])
-    counts = (kept, len(both) - kept, len(have) - len(both), len(had) - len(both))
-    return dict(zip(MOVED, (*counts, kept / len(had) if had else None), strict=True))
+    return {
+        "partitions_kept": kept,
+        "partitions_moved": len(both) - kept,
+        "partitions_added": len(have) - len(both),
+        "partitions_lost": len(had) - len(both),
+        "stickiness": kept / len(had) if had else None,
+    }
 
 
 def reasons(
@@ -78,7 +90,7 @@ def reasons(
     before: Standing,
     after: Standing,
     went: list[Change],
-    moved: Mapping[str, Any],
+    moved: Moves,
 ) -> list[str]:
     """Reasons, inferred: Kafka's own (KIP-800) is only in coordinators' logs. `moved`: of moves."""
     stayed = [
@@ -163,6 +175,6 @@ def _is_rewritten(before: Standing, after: Standing) -> bool:
 
 
 def _subscribed(group: Standing) -> tuple[Any, ...]:
-    """What is known of topics: those named, those that patterns matched, and the topology."""
+    """All that is known of topics: those named, those that patterns matched, and the topology."""
     matched = {group.patterns.get(each.pattern) for each in group.members.values() if each.pattern}
     return group.topics, matched, group.topology_epoch

@@ -85,7 +85,7 @@ class Rebalance:
 @dataclass(frozen=True)
 class Visit:
     """A partition as it was asked for once: what was committed, read between the times `commit`,
-    then the ends of its log, read between the times `ends`. What could not be told is None.
+    then the ends of its log, read between the times `ends`. A value that is not known is None.
     """
 
     committed: int | None

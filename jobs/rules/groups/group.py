@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
@@ -110,7 +110,8 @@ def fold(
         # A row without a kind takes the place of storms that were live.
         rows[STORMS].append({"source": name, "is_live": True})
     if states:
-        rows[BEGINS] = polls.begins(states, next(iter(live.get(BEGINS, ())), None))
+        open_ = cast("Any", next(iter(live.get(BEGINS, ())), None))
+        rows[BEGINS] = [dict(row) for row in polls.begins(states, open_)]
     remembered: Row = {"told_at": max(told_at, kept.get("told_at", 0))}
     remembered |= {POLLS: of_polls.memory} if of_polls.memory else {}
     if of_logs:

@@ -13,6 +13,7 @@ from typing import Any
 
 from jobs.rules.groups import classic
 from jobs.rules.groups.compare import by_identity, tells_subscriptions
+from jobs.rules.groups.rebalance_rows import RebalanceBegin
 from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, GroupOutput, skipped
 from jobs.rules.groups.state import (
     CLASSIC,
@@ -61,11 +62,11 @@ def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None,
     return open_, output
 
 
-def begins(rows: Iterable[Row], open_: dict[str, Any] | None) -> list[dict[str, Any]]:
+def begins(rows: Iterable[Row], open_: RebalanceBegin | None) -> list[RebalanceBegin]:
     """Rows of internal.rebalance_begins: stretches in which a classic group rebalances, the last
     one open if it has no end, and changes from one state at rest to another between two polls.
     """
-    stretches: list[dict[str, Any]] = []
+    stretches: list[RebalanceBegin] = []
     for row in rows:
         end = row["valid_to"] if row["end_reason"] == GONE else None
         if row["is_new"]:
@@ -82,7 +83,7 @@ def begins(rows: Iterable[Row], open_: dict[str, Any] | None) -> list[dict[str, 
                 }
             end = end if rebalances else row["valid_from"]
         if open_ is not None and end is not None:
-            stretches.append(open_ | {"ended_before": end})
+            stretches.append({**open_, "ended_before": end})
             open_ = None
     return stretches if open_ is None else [*stretches, open_]
 

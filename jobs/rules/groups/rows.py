@@ -3,12 +3,30 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
-from jobs.rules.groups.compare import MOVED, Change, Members, by_identity, changes, moves, reasons
+from jobs.rules.groups.compare import (
+    NO_MOVES,
+    Change,
+    Members,
+    by_identity,
+    changes,
+    moves,
+    reasons,
+)
+from jobs.rules.groups.rebalance_rows import (
+    End,
+    EventRow,
+    MemberRow,
+    Moves,
+    RebalanceRow,
+    ShownBy,
+    Topic,
+    TopicCount,
+    TopicPartitions,
+)
 from jobs.rules.groups.state import (
     CLASSIC,
-    CLIENT,
     Member,
     Moment,
     Rebalance,
@@ -28,23 +46,6 @@ COMPLETED, EMPTIED, DELETED, CONVERTED, UNKNOWN = (
 MEMBER_ROWS = "member_rows"
 """Not a column of a rebalance: its rows of internal.rebalance_members."""
 
-EVENT = (
-    "group_type",
-    "prev_group_type",
-    "generation",
-    "member_id",
-    "prev_member_id",
-    *CLIENT,
-    "detail",
-)
-ENDED = (
-    "ended_after",
-    "ended_before",
-    "duration_ms_min",
-    "duration_ms_max",
-    "ended_leader_epoch",
-    "end_reason",
-)
 MILLISECOND = timedelta(milliseconds=1)
 
 Row = dict[str, Any]
@@ -69,7 +70,7 @@ class GroupOutput:
         after: Standing,
         end_reason: str | None = None,
         end: Moment | None = None,
-    ) -> Row:
+    ) -> RebalanceRow:
         """Tell a rebalance and its members; returns its row. `after`: the group now, or at its
         `end`.
         """
@@ -90,38 +91,50 @@ class GroupOutput:
             after if is_reached else after.at_target,
         )
         went = changes(before.members, after.members) if before else []
-        moved = (
-            moves(before.members, after.members) if before and not is_open else dict.fromkeys(MOVED)
-        )
-        row = _rebalance_row(rebalance, after, went, moved) | end_columns(
-            began.after, began.by, end_reason, end
-        )
-        row |= {
-            "last_offset": end and end.offset,
-            MEMBER_ROWS: _member_rows(rebalance, after, went),
-        }
-        self.rows[key] = row
+        moved = moves(before.members, after.members) if before and not is_open else NO_MOVES
+        ended_at = end_columns(began.after, began.by, end_reason, end)
+        row = _rebalance_row(rebalance, after, went, moved, ended_at)
+        row["last_offset"] = end.offset if end else None
+        self.rows[key] = cast("Row", row)
         self.recent.add(key)
         return row
 
-    def event(self, event: str, at: Moment, group: Standing | None = None, **columns: Any) -> None:
+    def event(
+        self,
+        event: str,
+        at: Moment,
+        group: Standing | None = None,
+        *,
+        prev_group_type: str | None = None,
+        restarted: Change | None = None,
+        detail: str | None = None,
+    ) -> None:
         """Tell what happened to a group: of the log one event for each record and instance id."""
-        row = (
-            dict.fromkeys(EVENT)
-            | _columns(group or Standing(), "group_type", "generation")
-            | columns
-        )
+        member = restarted and restarted.after
+        row: EventRow = {
+            "event": event,
+            "group_type": group.group_type if group else None,
+            "prev_group_type": prev_group_type,
+            **_shown_by(at),
+            "offset": at.offset,
+            "generation": group.generation if group else None,
+            "member_id": restarted.member_id if restarted else None,
+            "prev_member_id": restarted.prev_member_id if restarted else None,
+            "instance_id": member.instance_id if member else None,
+            "client_id": member.client_id if member else None,
+            "client_host": member.client_host if member else None,
+            "detail": detail,
+        }
         by_record = (at.log_partition, at.offset, row["instance_id"], to_micros(at.by))
         key = by_record if at.poll is None else (event, at.poll, row["instance_id"])
-        self.rows[key] = row | {"event": event, "offset": at.offset, **_shown_by(at)}
+        self.rows[key] = cast("Row", row)
         self.recent.add(key)
 
     def restarts(self, at: Moment, before: Members, now: Standing) -> None:
         """Tell which static members are back under another id."""
         for each in changes(before, now.members):
             if each.name == "restarted":
-                ids = _columns(each, "member_id", "prev_member_id")
-                self.event("static_restart", at, now, **ids, **_columns(each.after, *CLIENT))
+                self.event("static_restart", at, now, restarted=each)
 
 
 def key_of(rebalance: Rebalance) -> Key:
@@ -177,24 +190,37 @@ def interrupted(state: State, by: datetime, output: GroupOutput) -> State:
 
 
 def end_columns(
-    began_after: Any, began_before: Any, end_reason: str | None, end: Moment | None
-) -> Row:
+    began_after: datetime | None,
+    began_before: datetime,
+    end_reason: str | None,
+    end: Moment | None,
+) -> End:
     """When and how a rebalance ended. A clock may step back: nothing ends before it began."""
     if end is None:
-        return dict.fromkeys(ENDED)
+        return {
+            "ended_after": None,
+            "ended_before": None,
+            "duration_ms_min": None,
+            "duration_ms_max": None,
+            "ended_leader_epoch": None,
+            "end_reason": None,
+        }
     by, after = max(end.by, began_before), end.after
     if after is not None:
         after = by if after == end.by else min(after, by)
     least = max(0, ((after or began_before) - began_before) // MILLISECOND)
     most = None if began_after is None else (by - began_after) // MILLISECOND
-    return dict(zip(ENDED, (after, by, least, most, end.leader_epoch, end_reason), strict=True))
+    return {
+        "ended_after": after,
+        "ended_before": by,
+        "duration_ms_min": least,
+        "duration_ms_max": most,
+        "ended_leader_epoch": end.leader_epoch,
+        "end_reason": end_reason,
+    }
 
 
-def _columns(of: Any, *names: str) -> Row:
-    return {name: getattr(of, name) for name in names}
-
-
-def _shown_by(at: Moment) -> Row:
+def _shown_by(at: Moment) -> ShownBy:
     return {
         "log_partition": at.log_partition,
         "poll": at.poll,
@@ -203,27 +229,38 @@ def _shown_by(at: Moment) -> Row:
     }
 
 
-def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change], moved: Row) -> Row:
+def _rebalance_row(
+    rebalance: Rebalance, after: Standing, went: list[Change], moved: Moves, ended: End
+) -> RebalanceRow:
     began, before, passed = rebalance.began, rebalance.before, len(rebalance.passed)
     count = Counter(each.name for each in went)
     return {
-        **_columns(after, "group_type", "protocol_type", "generation", "assignor", "mode"),
-        **_columns(rebalance, "prev_group_type", "skipped_generations", "since_previous_ms"),
+        "group_type": cast("str", after.group_type),  # A group that rebalances has one.
+        "protocol_type": after.protocol_type,
+        "generation": after.generation,
+        "assignor": after.assignor,
+        "mode": after.mode,
+        "prev_group_type": rebalance.prev_group_type,
+        "skipped_generations": rebalance.skipped_generations,
+        "since_previous_ms": rebalance.since_previous_ms,
         **_shown_by(began),
+        **ended,
         "first_offset": began.offset,
+        "last_offset": None,
         "phases": rebalance.phases if began.poll is None else None,
         "group_leader": after.leader,
         "members": len(after.members),
-        "prev_generation": before and before.generation,
-        "prev_members": before and len(before.members),
-        "members_joined": before and count["joined"] + passed,
-        "members_left": before and count["left"] + passed,
-        "members_restarted": before and count["restarted"],
-        "reasons": before and reasons(rebalance, before, after, went, moved),
+        "prev_generation": before.generation if before else None,
+        "prev_members": len(before.members) if before else None,
+        "members_joined": count["joined"] + passed if before else None,
+        "members_left": count["left"] + passed if before else None,
+        "members_restarted": count["restarted"] if before else None,
+        "reasons": reasons(rebalance, before, after, went, moved) if before else None,
         "silent_ms_max": _silent_ms_max(went),
         "subscribed": after.subscribed,
         "assigned": _assigned(rebalance, after),
         **moved,
+        "member_rows": _member_rows(rebalance, after, went),
     }
 
 
@@ -236,7 +273,7 @@ def _silent_ms_max(went: list[Change]) -> int | None:
     )
 
 
-def _assigned(rebalance: Rebalance, after: Standing) -> list[Row] | None:
+def _assigned(rebalance: Rebalance, after: Standing) -> list[TopicCount] | None:
     """How many partitions of each topic somebody has; None where someone's are not known."""
     members = after.members.values()
     if any(member.has is None for member in members):
@@ -244,12 +281,12 @@ def _assigned(rebalance: Rebalance, after: Standing) -> list[Row] | None:
     every = {(member.by_id, *partition) for member in members for partition in numbered(member.has)}
     counts = sorted(Counter((by_id, topic) for by_id, topic, _ in every).items())
     return [
-        _topic(rebalance, topic, by_id=by_id) | {"partitions": count}
+        {**_topic(rebalance, topic, by_id=by_id), "partitions": count}
         for (by_id, topic), count in counts
     ]
 
 
-def _topic(rebalance: Rebalance, topic: str, *, by_id: bool) -> Row:
+def _topic(rebalance: Rebalance, topic: str, *, by_id: bool) -> Topic:
     """By topic name, or by id where the source names topics so."""
     return {
         "topic": rebalance.topics.get(topic) if by_id else topic,
@@ -257,34 +294,39 @@ def _topic(rebalance: Rebalance, topic: str, *, by_id: bool) -> Row:
     }
 
 
-def _member_rows(rebalance: Rebalance, after: Standing, went: list[Change]) -> list[Row]:
+def _member_rows(rebalance: Rebalance, after: Standing, went: list[Change]) -> list[MemberRow]:
     before = rebalance.before
     passed = [
         Change(each, replace(member, has={}), None, None)
         for each, member in rebalance.passed.items()
     ]
     came = [] if before else [Change(None, None, *each) for each in after.members.items()]
-    rows = [
-        {
-            "member_id": each.member_id if each.after else each.prev_member_id,
-            "prev_member_id": each.prev_member_id if each.name == "restarted" else None,
-            **_columns(each.after or each.before, *CLIENT),
-            "change": each.name if before else "unknown",
-            "before": _has(rebalance, each.before) if before else None,
-            "after": _has(rebalance, each.after),
-            "began_before": rebalance.began.by,
-        }
-        for each in (*passed, *came, *went)
-    ]
+    rows = [_member_row(rebalance, each) for each in (*passed, *came, *went)]
     return sorted(rows, key=lambda row: row["member_id"])
 
 
-def _has(rebalance: Rebalance, member: Member | None) -> list[Row] | None:
+def _member_row(rebalance: Rebalance, change: Change) -> MemberRow:
+    before, member = rebalance.before, change.after or change.before or Member()
+    member_id = change.member_id if change.after else change.prev_member_id
+    return {
+        "member_id": member_id or "",
+        "prev_member_id": change.prev_member_id if change.name == "restarted" else None,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "change": change.name if before else "unknown",
+        "before": _has(rebalance, change.before) if before else None,
+        "after": _has(rebalance, change.after),
+        "began_before": rebalance.began.by,
+    }
+
+
+def _has(rebalance: Rebalance, member: Member | None) -> list[TopicPartitions] | None:
     """A member's partitions by topic; none where it is not there, None where they are not known."""
     if member is None or member.has is None:
         return [] if member is None else None
     topics = ((topic, sorted(numbers)) for topic, numbers in sorted(member.has.items()) if numbers)
     return [
-        _topic(rebalance, topic, by_id=member.by_id) | {"partitions": numbers}
+        {**_topic(rebalance, topic, by_id=member.by_id), "partitions": numbers}
         for topic, numbers in topics
     ]

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jobs.rules.gold.bounds import Bounds
+from jobs.rules.gold.rows import ControllerChange
 from jobs.rules.ids import LOG, log_id, row_id
 from jobs.rules.log.image import A_FEATURE, A_PARTITION, A_TOPIC, LIVENESS, SETTINGS, Image, Thing
 from jobs.rules.log.records import (
@@ -35,6 +36,7 @@ from jobs.rules.log.records import (
 from jobs.rules.log.silver import DERIVED, TABLES, TABLES_OF, image_of, levels, registered
 from jobs.rules.log.state import State, observed
 from jobs.rules.silver.intervals import Intervals, Key
+from jobs.rules.silver.rows import OfCluster
 from jobs.rules.silver.state import Observation, Poll, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, RECREATED, asked_for, is_another
 from jobs.rules.teller import begun, source, takes_over
@@ -94,7 +96,10 @@ def fold(
         return LogResult(state, {})
     state.after = max(state.after, polled.id if polled else "")
     state.is_open = False
-    columns = {name: records[0][name] for name in ("cluster_id", "cluster")}
+    columns: OfCluster = {
+        "cluster_id": records[0]["cluster_id"],
+        "cluster": records[0]["cluster"],
+    }
     cluster = _Cluster(
         state, columns, live, polled, topic_filter, answered=answered, static_configs=static_configs
     )
@@ -118,7 +123,7 @@ class _Cluster:
     def __init__(
         self,
         state: State,
-        columns: Row,
+        columns: OfCluster,
         live: Mapping[str, Sequence[Mapping[str, Any]]],
         polled: Poll | None,
         topic_filter: str | None,
@@ -142,11 +147,11 @@ class _Cluster:
             if state.is_whole
             else Image(state.static_configs)
         )
-        self._controllers: list[Row] = []
+        self._controllers: list[ControllerChange] = []
         self._is_source = False  # silver.history_sources says that the log tells.
 
     def result(self) -> LogResult:
-        rows = {
+        rows: dict[str, list[Any]] = {
             table.full_name: list(of_table.changed.values())
             for table, of_table in self._tables.items()
         }
@@ -177,7 +182,8 @@ class _Cluster:
             if thing not in settings:
                 self._tell(thing, observation)
         if record["leader_change"] is not None:
-            self._take_controller(record["leader_change"]["leader"], leader_epoch, observation)
+            controller = record["leader_change"]["leader"]
+            self._controllers.append(self._elected(controller, leader_epoch, observation))
         if state.topic_filter != self._topic_filter:
             self._tell_all(observation)
 
@@ -312,11 +318,11 @@ class _Cluster:
                 return
         known.show(key, told, observation, whole=True)
 
-    def _take_controller(self, controller: int, epoch: int, observation: Observation) -> None:
+    def _elected(self, controller: int, epoch: int, observation: Observation) -> ControllerChange:
         """A LeaderChangeMessage: the controllers have elected one of them."""
         state, poll = self._state, observation.poll
         bounds = Bounds(poll.id, observation.before.at if observation.before else None, poll.at)
-        row = {
+        row: ControllerChange = {
             "id": row_id(self._columns["cluster_id"], epoch, poll.id),
             **self._columns,
             "controller_id": controller,
@@ -325,5 +331,5 @@ class _Cluster:
             "prev_controller_epoch": state.controller_epoch,
             **bounds.began,
         }
-        self._controllers.append(row)
         state.controller, state.controller_epoch = controller, epoch
+        return row

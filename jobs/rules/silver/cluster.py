@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from jobs.rules.ids import POLLS
 from jobs.rules.silver import enrichments
@@ -27,6 +27,7 @@ from jobs.rules.silver.acceptance import (
     shows_again,
 )
 from jobs.rules.silver.intervals import Intervals
+from jobs.rules.silver.rows import OfCluster, PollGap
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
 from jobs.rules.silver.state import CONFIGS, Answered, Header, Observation, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
@@ -201,7 +202,7 @@ class _Cluster:
         by_log: bool,
     ) -> None:
         self._state, self._kind, self._by_log = state, kind, by_log
-        self._columns: Row = {"cluster_id": state.cluster_id, "cluster": alias}
+        self._columns = OfCluster(cluster_id=cast("str", state.cluster_id), cluster=alias)
         self._tables = {
             table: Intervals(table, self._columns, live.get(table.full_name, ()))
             for table in (*silver.SNAPSHOTS, silver.HISTORY_SOURCES)
@@ -216,7 +217,7 @@ class _Cluster:
             tuple[Header, Answer | None, Records]
         ] = []  # A stale answer, and all polls after it.
         self._shown = Answer()  # The answers that wait, as one.
-        self._gaps: list[Row] = []
+        self._gaps: list[PollGap] = []
         self._accepted: list[Poll] = []
 
     def judge(self, header: Header, records: Records) -> None:
@@ -254,7 +255,7 @@ class _Cluster:
             self._shown = self._shown if self._waiting else Answer()
 
     def result(self) -> SilverResult:
-        rows = {
+        rows: dict[str, list[Any]] = {
             table.full_name: list(of_table.changed.values())
             for table, of_table in self._tables.items()
         }
@@ -312,7 +313,8 @@ class _Cluster:
         # controllers' clocks.
         poll = poll_of(header).following(last).following(state.heir_of, *state.enriched.values())
         now = told = Observation(poll, self._witness(header, answer))
-        self._look_for_gap(poll, last)
+        if gap := self._gap(poll, last):
+            self._gaps.append(gap)
         state.highest = highest_after(header, state.highest)
         self._stale.take(header, poll)
         has_news, is_of_another_kind = (
@@ -413,26 +415,27 @@ class _Cluster:
             else state.last
         )
 
-    def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
-        """Keep a gap where an accepted poll comes more than two intervals after the one before."""
+    def _gap(self, poll: Poll, before: Poll | None) -> PollGap | None:
+        """The gap before an accepted poll that comes more than two intervals after the last one."""
         interval_ms = max(poll.interval_ms, before.interval_ms if before else 0)
         if before is None or poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
-            return
+            return None
         state = self._state
         counts = {
             FAILED: state.failed_polls,
             REFUSED: state.refused_polls,
             STALE: state.stale_polls,
         }
-        row = {
+        return {
             **self._columns,
             "after_poll": before.id,
             "gap_start": before.at,
             "until_poll": poll.id,
             "gap_end": poll.at,
             "interval_ms": interval_ms,
-            **{f"{why}_polls": count for why, count in counts.items()},
+            "failed_polls": state.failed_polls,
+            "refused_polls": state.refused_polls,
+            "stale_polls": state.stale_polls,
             "error_kinds": list(state.error_kinds),
             "reason": next((why for why, count in counts.items() if count), "not_polled"),
         }
-        self._gaps.append(row)

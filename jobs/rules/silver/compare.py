@@ -270,7 +270,7 @@ def _differ(told: pa.Table, known: pa.Table) -> Mask:
 
 
 def _falls(key: Numbers, at: Numbers, told: pa.Table, known: pa.Table) -> Mask:
-    """Whether each partition is told, without a topic id, in a lower epoch than known or told
+    """Whether each partition comes, without a topic id, in a lower epoch than known or told
     before.
 
     `key`: of each partition. `at`: when it was told. `known`: as for `_differ`.

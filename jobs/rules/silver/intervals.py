@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from jobs.rules.silver.rows import OfCluster
 from jobs.rules.silver.state import Observation, Row
 from schemas.table import Table
 
@@ -17,7 +18,7 @@ class Intervals:
     columns between these and first_poll. Rows are never changed, they are replaced.
     """
 
-    def __init__(self, table: Table, cluster: Row, live: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, table: Table, cluster: OfCluster, live: Iterable[Mapping[str, Any]]) -> None:
         self._cluster, self._key, names = cluster, table.key[1:-1], table.column_names
         self._prev = [(f"prev_{name}", name) for name in names if f"prev_{name}" in names]
         self.open: dict[Key, Mapping[str, Any]] = {

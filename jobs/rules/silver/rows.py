@@ -127,3 +127,18 @@ class Coordinator(OfCluster, Began):
     prev_leader_epoch: int | None
     is_move: bool
     followed_until: datetime
+
+
+class PollGap(OfCluster):
+    """silver.poll_gaps."""
+
+    after_poll: str
+    gap_start: datetime
+    until_poll: str
+    gap_end: datetime
+    interval_ms: int
+    failed_polls: int
+    stale_polls: int
+    refused_polls: int
+    error_kinds: list[str]
+    reason: str

@@ -8,10 +8,13 @@ broker's first answer that is not behind, or when the broker cannot be reached.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+from jobs.rules.gold.bounds import NOT_ENDED, ms
+from jobs.rules.gold.rows import StaleBroker
 from jobs.rules.ids import row_id
-from jobs.rules.silver.state import Behind, Header, Poll, Row, State
+from jobs.rules.silver.rows import OfCluster
+from jobs.rules.silver.state import Behind, Header, Poll, State
 
 STALE_AFTER = timedelta(seconds=1)
 CAUGHT_UP, UNREACHABLE = "caught_up", "unreachable"
@@ -40,10 +43,10 @@ def is_told(header: Header, before: Mapping[int, Behind]) -> bool:
 class StaleBrokers:
     """Rows of gold.stale_brokers of one cluster: open ones, and those that a round `changed`."""
 
-    def __init__(self, state: State, columns: Row, live: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, state: State, columns: OfCluster, live: Iterable[Mapping[str, Any]]) -> None:
         self._state, self._columns = state, columns
-        self._open = {row["broker_id"]: dict(row) for row in live}
-        self.changed: dict[str, Row] = {}
+        self._open = {row["broker_id"]: cast("StaleBroker", dict(row)) for row in live}
+        self.changed: dict[str, StaleBroker] = {}
 
     def take(self, header: Header, poll: Poll) -> None:
         """Take in an accepted poll."""
@@ -53,8 +56,9 @@ class StaleBrokers:
         if _sizes(state.behind) != _sizes(before):
             for broker, far in state.behind.items():
                 if broker not in before:
-                    self._begin(told[broker], poll)
-                self._change(broker, partitions_behind=far.partitions, epochs_behind=far.epochs)
+                    self._open[broker] = self._begun(told[broker], poll)
+                row = self._changed(broker)
+                row["partitions_behind"], row["epochs_behind"] = far.partitions, far.epochs
             for broker in before.keys() - state.behind.keys():
                 self._end(told[broker], before[broker], poll)
         state.current = {**state.current, **self._known_to_be_current(header, told)}
@@ -79,9 +83,9 @@ class StaleBrokers:
             if of["is_behind"] is False and not (says_the_same and each == broker)
         }
 
-    def _begin(self, told: Mapping[str, Any], poll: Poll) -> None:
+    def _begun(self, told: Mapping[str, Any], poll: Poll) -> StaleBroker:
         broker, after = told["broker_id"], self._state.current.get(told["broker_id"])
-        self._open[broker] = {
+        return {
             "id": row_id(self._columns["cluster_id"], broker, poll.id),
             **self._columns,
             "broker_id": broker,
@@ -89,36 +93,34 @@ class StaleBrokers:
             "poll": poll.id,
             "began_after": after and min(after, told["received_at"]),
             "began_before": told["received_at"],
-            **dict.fromkeys(
-                ("ended_poll", "ended_after", "ended_before", "duration_ms_min", "duration_ms_max")
-            ),
+            **NOT_ENDED,
             "end_reason": None,
+            "partitions_behind": 0,
+            "epochs_behind": 0,
             "is_live": True,
         }
 
-    def _change(self, broker: int, **columns: Any) -> None:
+    def _changed(self, broker: int) -> StaleBroker:
+        """The open row of a broker, which changes."""
         row = self._open[broker]
-        row |= columns
         self.changed[row["id"]] = row
+        return row
 
     def _end(self, told: Mapping[str, Any], last: Behind, poll: Poll) -> None:
-        broker = told["broker_id"]
-        row = self._open[broker]
+        row = self._changed(told["broker_id"])
         ended = told["received_at"] or poll.at
         after = max(last.at, row["began_before"])
         ended = max(ended, after)
-        self._change(
-            broker,
-            ended_poll=poll.id,
-            ended_after=after,
-            ended_before=ended,
-            duration_ms_min=(after - row["began_before"]) // timedelta(milliseconds=1),
-            duration_ms_max=row["began_after"]
-            and (ended - row["began_after"]) // timedelta(milliseconds=1),
-            end_reason=UNREACHABLE if told["error_kind"] else CAUGHT_UP,
-            is_live=False,
-        )
-        del self._open[broker]
+        row |= {
+            "ended_poll": poll.id,
+            "ended_after": after,
+            "ended_before": ended,
+            "duration_ms_min": ms(row["began_before"], after),
+            "duration_ms_max": ms(row["began_after"], ended),
+            "end_reason": UNREACHABLE if told["error_kind"] else CAUGHT_UP,
+            "is_live": False,
+        }
+        del self._open[row["broker_id"]]
 
 
 def _told(header: Header) -> list[Mapping[str, Any]]:

@@ -208,7 +208,7 @@ class TopicLives:
         )
 
     def _epochs(self, topic: str, said: Said) -> Iterator[tuple[int, int]]:
-        """The leader epochs of a topic's partitions, as known and as said, where both are told."""
+        """The leader epochs of a topic's partitions, as known and as said, where both are known."""
         for number, partition in said.partitions.items():
             row, epoch = self.partitions.open.get((topic, number)), partition["leader_epoch"]
             if row is not None and row["leader_epoch"] is not None and epoch is not None:

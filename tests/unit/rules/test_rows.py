@@ -9,15 +9,30 @@ import pytest
 from jobs.rules.gold import rows as of_gold
 from jobs.rules.groups.cost_rows import Awaited, Cost
 from jobs.rules.groups.lag_rows import GroupLag, PartitionLag, RemovedCommit
+from jobs.rules.groups.rebalance_rows import (
+    EventRow,
+    MemberRow,
+    RebalanceBegin,
+    RebalanceRow,
+    TopicCount,
+    TopicPartitions,
+)
 from jobs.rules.silver import rows as of_silver
-from schemas import consumption, gold, silver
+from schemas import consumption, gold, groups, silver
 from schemas.table import Table
 
 BY_WHO_WRITES = {"updated_at", "is_current", "part"}
 """Columns that rules do not give a row."""
 
 OF_GROUP = {"cluster_id", "cluster", "group_id"}
-ALSO_BY_WHO_WRITES = {Cost: OF_GROUP | {"is_live"}, GroupLag: {"is_live"}}
+ALSO_BY_WHO_WRITES = {
+    Cost: OF_GROUP | {"is_live"},
+    GroupLag: {"is_live"},
+    RebalanceRow: OF_GROUP | {"id", "source", "is_live"},
+    MemberRow: OF_GROUP | {"rebalance_id", "is_live"},
+    EventRow: OF_GROUP | {"id", "source", "is_live"},
+    RebalanceBegin: OF_GROUP | {"is_live"},
+}
 
 TYPES: dict[Any, str] = {
     str: "string",
@@ -27,6 +42,10 @@ TYPES: dict[Any, str] = {
     list[str]: "array<string>",
     list[int]: "array<int>",
     Awaited: "struct<committed: int, at: timestamp, there_before: timestamp, set_to: int>",
+    list[TopicCount]: "array<struct<topic: string, topic_id: string, partitions: int>>",
+    list[TopicPartitions]: (
+        "array<struct<topic: string, topic_id: string, partitions: array<int>>>"
+    ),
     list[PartitionLag]: (
         "array<struct<topic: string, partition: int, committed_offset: int, lag_min: int, "
         "lag_max: int, is_without_progress: boolean, burrow_status: string, "
@@ -42,7 +61,14 @@ TABLES: dict[Any, Table] = {
     of_gold.LeaderBalance: gold.LEADER_BALANCE,
     Cost: consumption.REBALANCE_COST,
     GroupLag: consumption.GROUP_LAG,
+    RebalanceRow: groups.REBALANCES,
+    MemberRow: groups.REBALANCE_MEMBERS,
+    EventRow: groups.GROUP_EVENTS,
+    RebalanceBegin: groups.REBALANCE_BEGINS,
     RemovedCommit: consumption.REMOVED_COMMITS,
+    of_gold.StaleBroker: gold.STALE_BROKERS,
+    of_gold.ControllerChange: gold.CONTROLLER_CHANGES,
+    of_silver.PollGap: silver.POLL_GAPS,
     of_gold.PartitionState: silver.PARTITION_SNAPSHOTS,
     of_silver.PartitionSnapshot: silver.PARTITION_SNAPSHOTS,
     of_silver.ClusterSnapshot: silver.CLUSTER_SNAPSHOTS,
@@ -52,7 +78,7 @@ TABLES: dict[Any, Table] = {
     of_silver.PartitionElr: silver.PARTITION_ELR,
     of_silver.Coordinator: silver.COORDINATORS,
 }
-WORKING = {of_gold.PartitionState: {"times", "evidence"}}
+WORKING = {of_gold.PartitionState: {"times", "evidence"}, RebalanceRow: {"member_rows"}}
 """Fields that are no columns."""
 
 
