@@ -305,4 +305,4 @@ def test_numbers_of_one_cluster_say_nothing_of_another(spark: SparkSession, tmp_
     assert {
         place: [each.poll[-4:] for each in visits] for place, visits in news.visits.items()
     } == {("beta", "id-beta"): ["0003"]}
-    assert [rows.count() for rows in news.rows] == [1]
+    assert [rows.count() for _, rows in news.rows] == [1]
