@@ -35,8 +35,8 @@ lock:
 	$(MAKE) .venv/.ready
 	$(BIN)/python -m tools.licences
 
-.jars/delta: .venv/.ready kafka_metadata_history/delta_jars.py
-	$(BIN)/python -m kafka_metadata_history.delta_jars
+.jars/delta: .venv/.ready kafka_metadata_history/jars/delta.py
+	$(BIN)/python -m kafka_metadata_history.jars.delta
 	@touch $@
 
 .jars/spark.jsa: .jars/delta conf/spark-defaults.conf tools/class_archive.py tools/first_run.py

@@ -8,9 +8,7 @@ from typing import Literal
 def aim(
     what: str, value: float, relation: Literal[">=", "<="], wanted: float, unit: str = "x"
 ) -> str:
-    """Return the line of one aim, such as `aim: >= 15x, measured 51x: met (kafka-python all in
-    sync)`.
-    """
+    """Return the line of one aim: `aim: >= 15x, measured 51x: met (kafka-python all in sync)`."""
     met = value >= wanted if relation == ">=" else value <= wanted
     return (
         f"aim: {relation} {wanted:g}{unit}, measured {value:.3g}{unit}: "

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from benchmarks.aims import aim
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import PARTITIONS, News
-from jobs.rules.log import State, fold
+from jobs.rules.gold.news import PARTITIONS, GoldInput
 from jobs.rules.log.evidence import with_evidence
+from jobs.rules.log.fold import fold
 from metadata_source.columns.cluster_log import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from jobs.rules.log.state import State
 
 PARTITIONS_OF_A_TOPIC: Final = 100
 TOPICS: Final = 1_000
@@ -108,7 +110,7 @@ def _open(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
 
 def _news(
     rows: Mapping[str, list[Row]], live: Mapping[str, list[Row]], done: State | None, state: State
-) -> News:
+) -> GoldInput:
     if state.last is None:
         raise RuntimeError("nothing was folded")
     both = {
@@ -117,7 +119,7 @@ def _news(
         if table[0] == "s"
     }
     found = {**rows, PARTITIONS: with_evidence({**both, PARTITIONS: rows[PARTITIONS]})}
-    return News.of(found, done and done.last and done.last.id, state.last.id, state.last.at)
+    return GoldInput.of(found, done and done.last and done.last.id, state.last.id, state.last.at)
 
 
 def _making(topics: int) -> list[Row]:

@@ -27,7 +27,7 @@ from benchmarks.aims import aim
 from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from metadata_source.protocol.record_batches import read_batches
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from truth.log import dump_command
 
 KAFKA: Final = "4.3.1"

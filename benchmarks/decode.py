@@ -29,7 +29,7 @@ from py4j.java_gateway import JavaGateway
 
 from benchmarks.aims import aim
 from benchmarks.bodies import metadata_response
-from local_cluster.ivy import kafka_jars
+from local_cluster.jars import kafka_jars
 from metadata_source.protocol.metadata import decode_response
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ public class Timer {
 
 @dataclass(frozen=True)
 class Figures:
-    """Milliseconds of each decoder for one response, the best of `runs`, the pure Python ones' of
-    `slow_runs`.
-    """
+    """Milliseconds of each decoder for a response, the best of `runs`, or `slow_runs` (Python)."""
 
     topics: int
     partitions: int
@@ -154,8 +152,9 @@ def measured(
     runs: int,
     slow_runs: int,
 ) -> Figures:
-    """Return what each decoder takes. `slow_runs`: of the pure Python ones, which take seconds for
-    very large responses.
+    """Return what each decoder takes.
+
+    `slow_runs`: of the pure Python ones, which take seconds for very large responses.
     """
     body = metadata_response(VERSION, topics, partitions, shrunk=shrunk)
     body_v5 = metadata_response(AIOKAFKA_VERSION, topics, partitions, shrunk=shrunk)
@@ -208,17 +207,13 @@ def java_timer() -> Iterator[Callable[[Path, int], list[float]]]:
 
 
 def peak_memory(file: Path) -> int:
-    """Return the most bytes that decoding this file takes, without the file itself, in a process of
-    its own.
-    """
+    """Return the most bytes that decoding this file takes, beside the file, in its own process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_peak_memory_here, (file,))
 
 
 def _peak_memory_here(file: Path) -> int:
-    """Return NumPy's and Python's peak and Arrow's: together not less than the most there was at
-    any time.
-    """
+    """Return NumPy's and Python's peak and Arrow's: together at least the most at any time."""
     body = file.read_bytes()
     decode_response(
         metadata_response(VERSION, 10, 100), VERSION

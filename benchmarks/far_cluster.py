@@ -47,7 +47,7 @@ from benchmarks.process import in_process
 from local_cluster.certificates import Authority
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from metadata_source.questions import LATEST
 
 if TYPE_CHECKING:
@@ -262,9 +262,7 @@ class _Far(asyncio.Protocol):
         self._open.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what the client sent, when it has come so far: in order, which timers of one time
-        would not keep.
-        """
+        """Hand on what the client sent, when it has come so far, in order."""
         self._last = max(self._loop.time(), self._last + 1e-6)
         self._loop.call_at(self._last + self._one_way_s, self._arrived, data)
 
@@ -440,8 +438,9 @@ def _described(group: str) -> dict[str, Any]:
 
 
 class _Scram:
-    """The server's side of SCRAM-SHA-512 (RFC 5802): what it says next. Like a broker it does not
-    hash the password.
+    """The server's side of SCRAM-SHA-512 (RFC 5802): what it says next.
+
+    Like a broker it does not hash the password.
     """
 
     def __init__(self) -> None:
@@ -473,9 +472,7 @@ class _Scram:
 def far_process(
     brokers: int, *, round_trip_s: float, is_secured: bool, consumed: int = 100
 ) -> Iterator[dict[str, str]]:
-    """Give the options that reach such a cluster, whose brokers are in another process, and end
-    it.
-    """
+    """Give the options that reach such a cluster, with brokers in another process, and end it."""
     with in_process(_serve, brokers, round_trip_s, is_secured, consumed) as options:
         yield options
 

@@ -36,11 +36,11 @@ from benchmarks.aims import aim
 from local_cluster import LocalCluster
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.group.log import GroupLog
-from metadata_source.logs.topic.places import Span
+from metadata_source.logs.topic.positions import Span
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -53,9 +53,7 @@ QUICK_RECORDS: Final = 100_000
 PARTITIONS: Final = 2
 RUNS: Final = 3
 _TUNED: Final = {"fetch.queue.backoff.ms": 1}
-"""By default a full queue stops fetching for a second, six times as long as it takes to empty
-it.
-"""
+"""By default a full queue stops fetching for a second, six times what it takes to empty it."""
 WAYS: Final = ("ours, one core", "ours, Spark", "poll()", "consume(500)", "consume, tuned")
 TIMEOUT_MS: Final = 30_000
 
@@ -257,7 +255,7 @@ def _bytes_of_commits(cluster: Cluster, topic: str) -> tuple[int, int]:
 
 def _batches(cluster: Cluster, topic: str) -> Iterator[pa.RecordBatch]:
     with closing(LogWatcher(cluster, topic, TIMEOUT_MS)) as watcher:
-        seen = watcher.look()
+        seen = watcher.ask_extent()
     spans = [
         Span("c", seen.cluster_id, seen.topic_id, partition, 0, end)
         for partition, end in seen.ends.items()

@@ -40,9 +40,7 @@ LATER: Final = 4
 
 
 class Asked(NamedTuple):
-    """The time and the processor time that one asking took, s, and whether all groups were
-    described.
-    """
+    """The time and processor time of one asking, s, and whether all groups were described."""
 
     seconds: float
     processor: float

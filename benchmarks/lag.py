@@ -11,8 +11,9 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.rules.groups.burrow import WINDOW
 from jobs.rules.groups.group import Group
-from jobs.rules.groups.lag import WINDOW, Commit, Memory, Told, Visit, fold
+from jobs.rules.groups.lag import Commit, GroupAnswer, Memory, Visit, fold
 
 GROUPS, PARTITIONS = 200, 100
 MINUTE = 60_000_000
@@ -44,7 +45,7 @@ def main() -> None:
                 Commit("topic", n, offset, offset + pick.randrange(3_000))
                 for n, offset in enumerate(of_group)
             ]
-            told[group_id] = {this.poll: Told(this.due + 2_000_000, False, commits)}
+            told[group_id] = {this.poll: GroupAnswer(this.due + 2_000_000, False, commits)}
         rows = []
         began = time.process_time()
         for group_id in ids:

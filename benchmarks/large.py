@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
-from jobs.histories.poll_rounds import OF_POLLS
+from jobs.histories.poll_plan import OF_POLLS
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from schemas.bronze import METADATA_POLLS

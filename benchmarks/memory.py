@@ -57,9 +57,7 @@ def grown(address: tuple[str, int], clusters: int, decoders: int) -> float:
 
 
 def most_resident() -> int:
-    """Return the most bytes that this process had resident; `ru_maxrss` begins with what the parent
-    had.
-    """
+    """Return the most bytes that this process had resident; `ru_maxrss` begins as the parent's."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 

@@ -1,6 +1,4 @@
-"""A server that answers a benchmark runs in a process of its own: it takes no time of what is
-measured.
-"""
+"""A server that answers a benchmark, in its own process: it takes no time of what is measured."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def in_process(serve: Callable[..., None], *args: object) -> Iterator[Any]:
-    """Run `serve(pipe, *args)` in another process, give what it sends first, and end it: closing
-    the pipe does.
-    """
+    """Run `serve(pipe, *args)` in another process, give what it sends first, and end it."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs, *args), daemon=True)

@@ -57,9 +57,7 @@ def _serve(parent: Connection, topics: int, partitions: int) -> None:
 
 
 class _Answers(socketserver.BaseRequestHandler):
-    """One connection: each request is answered with the recorded body under its own correlation
-    id.
-    """
+    """One connection: each request gets the recorded body under its own correlation id."""
 
     def handle(self) -> None:
         """Answer until the client hangs up."""

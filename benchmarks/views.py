@@ -84,9 +84,7 @@ def main() -> int:
 
 
 def ask(spark: SparkSession, sql: str) -> float:
-    """Return how long it takes until all rows of the answer were there, without handing them
-    over.
-    """
+    """Return how long it takes to have all rows of the answer, without handing them over."""
     times = []
     for _ in range(RUNS + 1):
         begin = time.monotonic()
@@ -96,9 +94,7 @@ def ask(spark: SparkSession, sql: str) -> float:
 
 
 def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
-    """Write a year of rebalances and moves, each table in the order of time, as rounds do and
-    OPTIMIZE leaves it.
-    """
+    """Write a year of rebalances and moves, in the order of time, as OPTIMIZE leaves it."""
     began = _at(f"id * {_YEAR_S / rebalances!r}D")
     group = f"concat('group-', id % {GROUPS})"
     of_each = {
@@ -201,9 +197,7 @@ def _write(
     *,
     where: str = "true",
 ) -> None:
-    """Append what `values` say (SQL of `id`, a number), something where a value must be, and null
-    elsewhere.
-    """
+    """Append what `values` say (SQL of a number `id`); else null, or something."""
     some = {"string": "''", "int": "0", "bigint": "0", "timestamp": _BEGIN}
     columns = []
     for column in (column for column in table.columns if column.generated_as is None):

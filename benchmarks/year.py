@@ -66,9 +66,7 @@ COMMITS_A_ROUND: Final = 60
 """Half an hour of polls: with a round for each of them the day would take longer than a day."""
 GROUPS_KEPT: Final = {"bronze": "6h"}
 KEPT_S: Final = 900
-"""Delta reads no commits that are older: the rounds that read what was appended have to come
-before.
-"""
+"""Delta reads no commits that are older: rounds have to read what was appended before."""
 A_DAY_OF_COMMITS: Final = 2_880
 CYCLE: Final = 5
 """Periods. Delta cleans a log with each tenth commit, and keeps a week of most: with rounds of ten
@@ -91,9 +89,7 @@ QUESTIONS: Final = (
 
 @dataclass
 class Period:
-    """Measurements of some days, or commits: medians of seconds; counts and MB at the end, of logs
-    the most.
-    """
+    """Of some days, or commits: medians of seconds; counts and MB at the end, of logs the most."""
 
     until: float
     commit_s: float
@@ -142,9 +138,7 @@ class Faults:
             cluster.make_again(self.deleted.pop(cluster.alias))
 
     def group_log(self, cluster: str, at: datetime, number: int) -> Iterator[dict[str, Any]]:
-        """Yield what the coordinators write in a step: two groups that last rebalance, one comes
-        and goes.
-        """
+        """Yield what coordinators write in a step: two groups last, one comes and goes."""
         for group in ("orders", "billing"):
             self.groups[cluster, group] = self.groups.get((cluster, group), 0) + 1
             yield self._record(cluster, group, at, self.groups[cluster, group], members=2)
@@ -340,9 +334,7 @@ def a_year(
     steps: int,
     retention: Mapping[str, str],
 ) -> Iterator[Period]:
-    """Live through so many days, in rounds of so many steps; yield the measurements of each period
-    of days.
-    """
+    """Live through so many days, in rounds of so many steps; yield each period's measurements."""
     began_at = datetime.now(UTC).replace(microsecond=0) - days * DAY
     between = DAY / STEPS_A_DAY
     life = Life(

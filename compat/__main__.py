@@ -19,11 +19,12 @@ from compat import foreign
 from compat.definitions import METADATA, RECORDS, differences
 from compat.run import run
 from compat.versions import VERSIONS
+from kafka_metadata_history.jars.errors import JarsError
 from local_cluster import LocalClusterError
 from local_cluster.cluster import KAFKA_VERSION
 from metadata_source.text import text_table
 from truth.administration import AdministrationError
-from truth.log import TruthError
+from truth.dump import TruthError
 from truth.session import local_session
 
 HEADINGS: Final = ("version", "what", "rows", "how sure", "faults")
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
                 try:
                     compared = run(spark, version, Path(folder) / str(number), say)
-                except (LocalClusterError, AdministrationError, TruthError) as error:
+                except (LocalClusterError, JarsError, AdministrationError, TruthError) as error:
                     faults.append(f"{version.name}: {error}")
                     rows.append((version.name, "does not run", 0, "", 1))
                     continue

@@ -36,9 +36,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Compared:
-    """One kind of rows of one version: how many were found, how sure they are, and all that should
-    not be.
-    """
+    """One kind of rows of one version: how many, how sure they are, and all that should not be."""
 
     what: str
     rows: int
@@ -134,8 +132,9 @@ def _move_faults(
 
 
 def _reason_of_rise(turn: Turn, row: LeaderChange) -> str:
-    """The reason where no leader changed. One broker left at most: more than one step has another
-    cause too.
+    """The reason where no leader changed.
+
+    One broker left at most: more than one step has another cause too.
     """
     return turn.reason if row.leader_epoch - row.prev_leader_epoch == 1 else "unknown"
 
@@ -207,8 +206,9 @@ class TopicEnd:
 def compare_topics(
     version: Version, windows: Sequence[Window], rows: Sequence[TopicEnd]
 ) -> Compared:
-    """silver.topic_snapshots: the one topic that was made again ended. Without topic ids it may
-    look deleted.
+    """silver.topic_snapshots: the one topic that was made again ended.
+
+    Without topic ids it may look deleted.
     """
     reasons = ("recreated",) if version.has_topic_ids else ("recreated", "gone")
     (window,) = (each for each in windows if each.expected.step.action == "recreate")
@@ -225,9 +225,7 @@ def compare_topics(
 def compare_rebalances(
     group: str, wanted: Sequence[Rebalanced], rows: Sequence[Rebalance]
 ) -> Compared:
-    """gold.rebalances of one group, in order: who came and went, why, and generations without a
-    hole.
-    """
+    """gold.rebalances of one group, in order: who came and went, why; no generation missing."""
     mine = [row for row in rows if row.group_id == group]
     faults = []
     told = [

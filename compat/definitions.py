@@ -11,7 +11,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
-from local_cluster.ivy import kafka_jars
+from local_cluster.jars import kafka_jars
 from metadata_source.protocol import cluster_specs, group_specs
 from metadata_source.protocol.spec import (
     METADATA_REQUEST,
@@ -26,13 +26,9 @@ Definition = dict[str, Any]
 NOT_READ: Final = {"LegacyOffsetCommitKey", "LegacyOffsetCommitValue"}
 """Records of type 0: they are read as those of type 1, which have the same fields."""
 LATER: Final = {"StreamsGroupTargetAssignmentResolvedTopicIds"}
-"""Records of groups that no released Kafka writes yet; once one does, they are compared like all
-others.
-"""
+"""Records of groups that no released Kafka writes yet. Once one does, they are compared."""
 _HOLDERS: Final = ("kafka-clients-", "kafka-metadata-", "kafka-group-coordinator-", "kafka-raft-")
-"""The coordinators of shares and of transactions have record types of their own, with the same
-numbers.
-"""
+"""Coordinators of shares and transactions have record types with the same numbers."""
 _UNBOUNDED: Final = 2**15
 _EMPTY: Final = {"string": "", "bytes": b"", "uuid": bytes(16), "bool": False}
 
@@ -53,7 +49,7 @@ METADATA: Final = (METADATA_REQUEST, METADATA_RESPONSE)
 
 def differences(kafka_version: str) -> list[str]:
     """Return how the tables differ from a version's definitions, a line each. Raises
-    LocalClusterError (no jars).
+    JarsError.
     """
     return compare(definitions(kafka_jars(kafka_version)))
 
@@ -75,9 +71,7 @@ def definitions(jars: Iterable[Path]) -> dict[str, Definition]:
 
 
 def compare(kafka: Mapping[str, Definition]) -> list[str]:
-    """Return how the tables differ from definitions by name: keys, versions, and each field of each
-    version.
-    """
+    """Return how the tables differ from definitions: keys, versions, each field of each version."""
     return [
         *chain.from_iterable(_record(each, kafka) for each in RECORDS),
         *chain.from_iterable(_metadata(each, kafka[each.name]) for each in METADATA),
@@ -212,9 +206,7 @@ def _words(
 
 
 def _default(field: Definition, common: Mapping[str, list[Definition]], version: int) -> Any:
-    """Return the value of a field that is absent (``FieldSpec.fieldDefault`` of Kafka's
-    generator).
-    """
+    """Return the value of an absent field (``FieldSpec.fieldDefault`` of Kafka's generator)."""
     told, kind = field.get("default"), field["type"]
     if told == "null":
         return None

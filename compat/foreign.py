@@ -43,9 +43,7 @@ ODD: Final = {
     "configs 3": "unknown for 4 partitions: their topics are gone",
     "configs 29": "missing: DESCRIBE_CONFIGS on 1 of 1 topics",
 }
-"""Line to kfake -> what `check` says of the cluster then. No other of them names a missing
-permission.
-"""
+"""Line to kfake -> what `check` says then. No other line names a missing permission."""
 
 
 def go() -> str | None:
@@ -54,8 +52,9 @@ def go() -> str | None:
 
 
 def faults(go_command: str, folder: Path) -> Iterator[str]:
-    """Yield what `check` says otherwise than in ODD. Raises CalledProcessError if kfake cannot be
-    built.
+    """Yield what `check` says otherwise than in ODD.
+
+    Raises CalledProcessError if kfake cannot be built.
     """
     with _kfake(go_command, folder) as (process, servers):
         assert process.stdin is not None  # noqa: S101 - a pipe

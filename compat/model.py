@@ -1,6 +1,4 @@
-"""The effect of each step of the script on a partition, by Kafka's documented rules and by no
-answer of a cluster.
-"""
+"""The effect of each step of the script on a partition, by Kafka's documented rules."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -242,9 +240,7 @@ def _reassigned(replicas: tuple[int, ...], state: State, version: Version) -> tu
 
 @dataclass(frozen=True)
 class Outage:
-    """A broker that ISRs lacked for a while: how many partitions did, and how bad these may have
-    looked meanwhile.
-    """
+    """A broker that ISRs lacked: how many partitions did, how bad they may have looked."""
 
     broker_id: int
     partitions: int
@@ -253,9 +249,7 @@ class Outage:
 
 
 def outages(steps: Iterable[Expected]) -> list[Outage]:
-    """The brokers that went. min.insync.replicas is 1, so that a partition with a leader is at it
-    or above.
-    """
+    """The brokers that went. min.insync.replicas is 1: a partition with a leader has enough."""
     lacked: dict[int, set[Key]] = {}
     levels: dict[int, set[int]] = {}
     seen_gone: set[int] = set()

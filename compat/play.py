@@ -1,6 +1,4 @@
-"""The script is done to a cluster and two groups; each step is over when every broker shows what it
-must come to.
-"""
+"""Does the script to a cluster and two groups, a step after every broker shows the one before."""
 
 import contextlib
 import time
@@ -47,9 +45,7 @@ PROPERTIES: Final = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 PAUSE_SECONDS: Final = 6.0
-"""Between a step's end and the next step: some polls, and the commit of a batch of them, in which
-nobody polls.
-"""
+"""Between a step's end and the next: some polls, and a batch's commit, without any."""
 _LATEST_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2
 
@@ -83,8 +79,9 @@ class Groups:
             self._partitions += len(GROWN)
 
     def await_quiet(self) -> None:
-        """Wait until each coordinator describes its group as the script wants it. Raises
-        AdministrationError.
+        """Wait until each coordinator describes its group as the script wants it.
+
+        Raises AdministrationError.
         """
         for group, kind in self.kinds.items():
             live = sorted(member for of_group, member in self._live if of_group == group)
@@ -130,8 +127,9 @@ def prepared(cluster: LocalCluster, version: Version) -> Iterator[Groups]:
 
 
 def play(cluster: LocalCluster, groups: Groups, steps: list[Expected], say: Say) -> list[Window]:
-    """Do the steps. Raises AdministrationError if the cluster, or a group, does not come to what
-    the model says.
+    """Do the steps.
+
+    Raises AdministrationError if the cluster, or a group, does not come to what the model says.
     """
     administration = Administration(cluster)
     windows: list[Window] = []
@@ -176,11 +174,9 @@ def _uncreated(administration: Administration) -> str:
 
 
 def await_states(cluster: LocalCluster, states: Mapping[Key, State]) -> None:
-    """Wait until every broker that runs shows these states of these partitions, and no other
-    partition.
-    """
+    """Wait until every broker that runs shows these states of partitions, and no others."""
     for node_id, node in cluster.nodes.items():
-        if node.is_broker and cluster.is_running(node_id):
+        if node.is_broker and cluster.state(node_id) != "down":
             _await(partial(_unlike, node.ports[PLAINTEXT], states))
 
 

@@ -1,6 +1,4 @@
-"""One version: its cluster, the script, the product's polls and log meanwhile, and the history that
-is made of them.
-"""
+"""One version: its cluster, the script, the product's polls and log, and their history."""
 
 import time
 from collections import defaultdict

@@ -39,9 +39,7 @@ FIRST, SECOND, THIRD = "member-a", "member-b", "member-c"
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do; the next one comes when its end was seen by every broker, and polls had time
-    to see it.
-    """
+    """One thing to do; the next comes once every broker showed its end, and polls could see it."""
 
     action: str
     """join | leave | crash (of the member of each group) | stop | kill | start (of the broker) |

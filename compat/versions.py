@@ -1,6 +1,4 @@
-"""The versions of Kafka that are tried, and what is documented of each that decides how sure
-history can be.
-"""
+"""The versions of Kafka that are tried, and what is documented of each."""
 
 from dataclasses import dataclass
 
@@ -24,9 +22,7 @@ class Version:
     Before, they write it to ZooKeeper, and the controller and the other brokers learn of it seconds
     later."""
     has_elr: bool = False
-    """KIP-966: the ISR of a partition without a leader is empty. On in clusters that 4.1 and later
-    format.
-    """
+    """KIP-966: without a leader the ISR is empty. On in clusters that 4.1 and later format."""
     elects_unclean: bool = True
     """A topic's unclean.leader.election.enable counts: with KRaft from 3.9.0 on (KAFKA-12670)."""
     has_consumer_groups: bool = False

@@ -23,7 +23,7 @@ from jobs import poll_metadata, read_cluster_log, read_group_log
 from jobs.configuration.config import Config
 from jobs.configuration.limits import CROSSED
 from jobs.histories import HISTORIES
-from jobs.histories.polls import believing
+from jobs.histories.believe import believing
 from jobs.rounds.engine import Engine
 from jobs.rounds.history import History, Run
 from jobs.rounds.plan import OvertakenError
@@ -131,7 +131,7 @@ def _histories(spark: SparkSession, config: Config) -> list["Lasting"]:
         work.then = [
             each.wake
             for later, each in made.items()
-            if not set(later.follows).isdisjoint(history.names)
+            if not set(later.after).isdisjoint(history.names)
         ]
     return list(made.values())
 
@@ -264,7 +264,7 @@ def take_what_is_left(spark: SparkSession, config: Config) -> None:
     then.
     """
     for history in HISTORIES:
-        if not history.wanted(config) and history().is_left(spark, config):
+        if not history.wanted(config) and history().waits(spark, config):
             Engine(spark, config, history()).catch_up(whole=True)
 
 
@@ -291,7 +291,7 @@ def _run_once(spark: SparkSession, config: Config) -> int:
     _keep_up_when_due(spark, config)
     for each in read.values():
         each.result()
-    return CROSSED if run.outages.failing or any(engine.aside for engine in engines) else 0
+    return CROSSED if run.outages.failing or any(engine.left_out for engine in engines) else 0
 
 
 def _ended(spark: SparkSession, streams: Mapping[Table, Running]) -> bool:

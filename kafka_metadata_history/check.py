@@ -1,6 +1,4 @@
-"""Whether each cluster can be polled, and whether its user may ask what the configuration wants to
-know.
-"""
+"""Whether each cluster can be polled, and its user may ask what the configuration wants."""
 
 from __future__ import annotations
 
@@ -11,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from metadata_source.check import TOPICS, check, report
 from metadata_source.errors import LogError, PollError, stumbled
 from metadata_source.logs.cluster.watcher import LogWatcher
-from metadata_source.look import TOPICS, look, report
 from metadata_source.text import counted, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from metadata_source.look import State
+    from metadata_source.check import ClusterState
     from metadata_source.options import Cluster, ClusterLogOptions, Options
     from metadata_source.probes import Permission
     from schemas.lake import Lake
@@ -68,7 +66,7 @@ class Checked:
     cluster: Cluster
     wanted: Collection[str]
     problem: str | None = None
-    state: State | None = None
+    state: ClusterState | None = None
     permissions: list[Permission] = field(default_factory=list)
     log: CheckedLog | None = None
 
@@ -81,9 +79,7 @@ class Checked:
 
     @property
     def unanswered(self) -> list[Permission]:
-        """The features that the configuration wants and whose question got no answer, without a
-        permission missing.
-        """
+        """The features that are wanted and got no answer, though no permission is missing."""
         wanted = [each for each in self.permissions if each.feature in self.wanted]
         return [each for each in wanted if not each.is_missing and not each.is_allowed]
 
@@ -111,7 +107,7 @@ def checked(
             wanted.add(FEATURES["groupLog"])
         log = None if logs is None else checked_log(logs, cluster.alias)
         try:
-            state, permissions = look(cluster, options.topic_filter, options.request_timeout_ms)
+            state, permissions = check(cluster, options.topic_filter, options.request_timeout_ms)
         except Exception as error:  # noqa: BLE001 - raised, it would cost what was found of other clusters
             return Checked(cluster, wanted, _problem(error), log=log)
         return Checked(cluster, wanted, None, state, permissions, log)
@@ -121,7 +117,7 @@ def checked(
 
 
 def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
-    """Look at the controllers' log of one cluster; None if it is not to be read."""
+    """Check the controllers' log of one cluster; None if it is not to be read."""
     cluster = next((each for each in logs.clusters if each.alias == alias), None)
     if cluster is None:
         return None
@@ -129,7 +125,7 @@ def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:
     with closing(watcher):
         try:
             return CheckedLog(
-                watcher.look(None).end, is_open=cluster.security_protocol == "PLAINTEXT"
+                watcher.ask_extent(None).end, is_open=cluster.security_protocol == "PLAINTEXT"
             )
         except Exception as error:  # noqa: BLE001 - as above
             return CheckedLog(problem=_problem(error))
@@ -263,9 +259,7 @@ def elsewhere(lake: Lake) -> str | None:
 
 
 def acl_line(cluster: Cluster, acl: str) -> str:
-    """Return the command that allows it. A user of a certificate has a name that only brokers
-    know.
-    """
+    """Return the command that allows it. Only brokers know the name of a certificate's user."""
     servers = ",".join(f"{host}:{port}" for host, port in cluster.bootstrap_servers)
     principal = f"User:{cluster.sasl_username or 'PRINCIPAL'}"
     return f"kafka-acls --bootstrap-server {servers} --add --allow-principal {principal} {acl}"

@@ -345,7 +345,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     anything is amiss.
     """
     from kafka_metadata_history.check import checked, elsewhere, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
-    from metadata_source.look import read_options  # noqa: PLC0415
+    from metadata_source.check import read_options  # noqa: PLC0415
 
     logs = no_place = None
     file = _read_client(client)

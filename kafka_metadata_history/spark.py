@@ -1,6 +1,4 @@
-"""Jobs in a session of Spark that this process starts: the settings of conf/spark-defaults.conf, in
-any folder.
-"""
+"""Jobs in a session of Spark that this process starts, with conf/spark-defaults.conf."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from jobs.run.driver import exit_on
 from jobs.run.session import SessionError
-from kafka_metadata_history import delta_jars
+from kafka_metadata_history.jars import delta
+from kafka_metadata_history.jars.errors import JarsError
+from kafka_metadata_history.jars.fetch import JARS
 from kafka_metadata_history.scratch import scratch_folder
-from local_cluster.errors import LocalClusterError
-from local_cluster.ivy import JARS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +39,7 @@ def run_job(job: str, arguments: Sequence[str], memory: str) -> int:
 
 
 def _open_as_many_files_as_may_be() -> None:
-    """Raise the limit of open files, for all processes that this one starts: a connection to a
-    broker is four.
-    """
+    """Raise the limit of open files, also of child processes: a connection to a broker is four."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # macOS calls it endless, and refuses that
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -62,8 +58,8 @@ def prepare(memory: str) -> None:
             "this user has no home folder to keep Delta's jars in: set HOME, or XDG_CACHE_HOME"
         )
     try:
-        delta_jars.main()
-    except LocalClusterError as error:
+        delta.main()
+    except JarsError as error:
         raise SessionError(str(error)) from error
     except OSError as error:
         raise SessionError(
@@ -78,9 +74,7 @@ def prepare(memory: str) -> None:
 
 
 def settings() -> dict[str, str]:
-    """Return the settings of conf/spark-defaults.conf, with the jars and the interpreter of this
-    installation.
-    """
+    """Return conf/spark-defaults.conf with the jars and the interpreter of this installation."""
     lines = [
         line.split(None, 1)
         for line in _file().read_text("utf-8").splitlines()

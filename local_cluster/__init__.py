@@ -1,6 +1,4 @@
-"""A real multi-broker Kafka (KRaft, or with ZooKeeper) on this machine, for the demo, the tests and
-the benchmarks.
-"""
+"""A real Kafka of several brokers on this machine, for the demo, the tests and benchmarks."""
 
 from local_cluster.cluster import LocalCluster, SaslSsl
 from local_cluster.errors import LocalClusterError

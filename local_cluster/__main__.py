@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from kafka_metadata_history.jars.errors import JarsError
 from local_cluster.cluster import KAFKA_VERSION, LocalCluster
 from local_cluster.errors import LocalClusterError
 
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 cluster = LocalCluster.attach(CLUSTER)
                 _tell_nodes(cluster, arguments.command, arguments.ids)
                 _print_status(cluster)
-    except LocalClusterError as error:
+    except (LocalClusterError, JarsError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -129,10 +130,10 @@ def _print_status(cluster: LocalCluster) -> None:
         rack = f" rack={node.rack}" if node.rack is not None else ""
         print(
             f"  {node_id} {cluster.state(node_id):<8}{node.description}{rack} {listeners}  "
-            f"{cluster.log_file(node_id)}"
+            f"{cluster.files(node_id).log}"
         )
     print(f"bootstrap servers: {cluster.bootstrap_servers}")
-    if cluster.has_sasl_ssl:
+    if cluster.users:
         sasl_ssl = cluster.sasl_ssl
         print(
             f"SASL_SSL: {sasl_ssl.bootstrap_servers}, SCRAM-SHA-512, certificate authority "

@@ -39,8 +39,9 @@ class Authority:
         file.write_bytes(_pem(self.certificate))
 
     def write_server_keystore(self, host: str, file: Path, *, expired: bool = False) -> None:
-        """A new key and its certificate for the one DNS name `host` (PEM, as Kafka's
-        ssl.keystore.type=PEM reads it). An `expired` one was valid until an hour ago.
+        """A new key and its certificate for the one DNS name `host` (PEM keystore of Kafka).
+
+        An `expired` one was valid until an hour ago.
         """
         file.touch(mode=0o600)
         file.write_bytes(
@@ -50,9 +51,7 @@ class Authority:
     def write_client_certificate(
         self, name: str, certificate: Path, key: Path, password: str
     ) -> None:
-        """A new key, encrypted with a password, and its certificate for a client of this common
-        name (PEM).
-        """
+        """A new encrypted key, and its certificate for a client of this common name (PEM)."""
         private, *certificates = self._issue(
             name, ExtendedKeyUsageOID.CLIENT_AUTH, password=password
         )

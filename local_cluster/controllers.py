@@ -8,11 +8,9 @@ _BECAME = re.compile(r"Becoming the active controller at epoch (\d+)")
 
 
 def controller_terms(cluster: LocalCluster) -> dict[int, int]:
-    """The ids of the nodes that became the active controller, by epoch, as the controllers' own
-    logs have it.
-    """
+    """Return the ids of active controllers by epoch, as the controllers' own logs have them."""
     logs = {
-        node_id: cluster.log_file(node_id).read_text(errors="replace")
+        node_id: cluster.files(node_id).log.read_text(errors="replace")
         for node_id, node in cluster.nodes.items()
         if node.is_controller
     }

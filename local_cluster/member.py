@@ -68,8 +68,9 @@ class Journal:
 
 
 class Callbacks:
-    """confluent-kafka's, of one consumer. That the callbacks do nothing else lets it assign by its
-    own protocol.
+    """confluent-kafka's, of one consumer.
+
+    That the callbacks do nothing else lets it assign by its own protocol.
     """
 
     def __init__(self, journal: Journal, *, eager: bool) -> None:
@@ -77,9 +78,7 @@ class Callbacks:
         self._eager = eager
 
     def assigned(self, consumer: Consumer, partitions: Sequence[Confluent]) -> None:
-        """Partitions that it has now; of an eager assignor all that it has, else those that
-        came.
-        """
+        """Partitions that it has now; of an eager assignor all, else those that came."""
         pairs = _pairs(partitions)
         self._journal.owned = set(pairs) if self._eager else self._journal.owned | set(pairs)
         self._tell("assigned", consumer, pairs)
@@ -104,9 +103,7 @@ class Callbacks:
 
 
 def generation(consumer: Consumer) -> int | None:
-    """The generation, or member epoch, that the consumer is at; None where the library writes it
-    otherwise.
-    """
+    """The consumer's generation, or member epoch; None where the library writes it otherwise."""
     metadata = bytes(consumer.consumer_group_metadata())
     if not metadata.startswith(_METADATA):
         return None
@@ -145,9 +142,7 @@ def consume(
 def share(
     settings: dict[str, Any], journal: Journal, commands: Commands, running: Callable[[], bool]
 ) -> None:
-    """Be a member of a share group by Kafka's KafkaShareConsumer, which has no callbacks: what it
-    owns is not told.
-    """
+    """Be a member of a share group by KafkaShareConsumer, which does not tell what it owns."""
     with java_machine(settings["class_path"], settings["java"]) as jvm:
         consumer = jvm.org.apache.kafka.clients.consumer.KafkaShareConsumer(
             java_properties(jvm, settings["config"])

@@ -14,11 +14,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from kafka_metadata_history.jars.fetch import JARS, fetch_jars
+from kafka_metadata_history.jars.java import java_command
 from local_cluster import member
 from local_cluster.cluster import KAFKA_VERSION
 from local_cluster.errors import LocalClusterError
-from local_cluster.ivy import JARS, fetch_jars, kafka_jars
-from local_cluster.java import java_command
+from local_cluster.jars import kafka_jars
 from local_cluster.process import NodeProcess
 
 STOP_TIMEOUT = 30.0
@@ -56,15 +57,11 @@ class Told:
 
     at: datetime
     what: str
-    """started | assigned | revoked | lost | closed; a share member, which is told nothing, only
-    subscribed.
-    """
+    """started | assigned | revoked | lost | closed; of a share member only subscribed."""
     member_id: str | None
     """None of the Java clients."""
     generation: int | None
-    """Generation, or member epoch, at that moment; None of the Java clients, -1 while it has
-    none.
-    """
+    """Generation, or member epoch, then; None of the Java clients, -1 while it has none."""
     partitions: frozenset[TopicPartition]
     """That came or went. Of streams: active tasks, the topic is the subtopology."""
     owned: frozenset[TopicPartition]
@@ -112,9 +109,7 @@ class Member:
             commands.write(json.dumps({"subscribe": topics}) + "\n")
 
     def stop(self) -> None:
-        """Let it close its client and end: a dynamic member leaves its group, a static one only
-        goes away.
-        """
+        """Let it close its client and end. Only a dynamic member leaves its group."""
         self.resume()
         self._process.send(signal.SIGTERM)
         if not self._process.wait(STOP_TIMEOUT):
@@ -219,9 +214,7 @@ class Members:
 
 
 def java_settings(protocol: str) -> dict[str, str]:
-    """Settings to run Kafka's own client of a protocol: `class_path` and `java`; none where it is
-    confluent-kafka's.
-    """
+    """Settings for Kafka's own client of a protocol: `class_path`, `java`; none for librdkafka."""
     if protocol not in ("share", "streams"):
         return {}
     jars = kafka_jars(KAFKA_VERSION)

@@ -44,8 +44,13 @@ class Node:
         return zookeeper.MAIN_CLASS if self.is_zookeeper else "kafka.Kafka"
 
     @property
+    def name(self) -> str:
+        """For messages."""
+        return f"node {self.node_id} ({self.description})"
+
+    @property
     def description(self) -> str:
-        """For messages and `status`."""
+        """Its roles, for messages and `status`."""
         if self.is_zookeeper:
             return "ZooKeeper"
         role = "broker and controller" if self.is_broker and self.is_controller else "broker"
@@ -62,9 +67,7 @@ class Roles:
     is_zookeeper: bool = False
 
     def listeners(self, beside: Sequence[str]) -> list[str]:
-        """The listeners that such a node opens, with those of brokers that are `beside`
-        PLAINTEXT.
-        """
+        """Return the listeners of such a node, with those of brokers `beside` PLAINTEXT."""
         if self.is_zookeeper:
             return [zookeeper.LISTENER]
         return ([PLAINTEXT, *beside] if self.is_broker else []) + (
@@ -102,6 +105,29 @@ def plan_roles(
         *(Roles(False, True, None) for _ in range(controllers or 0)),
         *([Roles(False, False, None, is_zookeeper=True)] if with_zookeeper else []),
     ]
+
+
+def with_ports(
+    roles: Sequence[Roles], beside: Sequence[str], ports: Sequence[int]
+) -> dict[int, Node]:
+    """Return the nodes by their ids, each listener on one of these ports (see `port_count`)."""
+    numbers = iter(ports)
+    return {
+        node_id: Node(
+            node_id,
+            each.is_broker,
+            each.is_controller,
+            each.rack,
+            {name: next(numbers) for name in each.listeners(beside)},
+            each.is_zookeeper,
+        )
+        for node_id, each in enumerate(roles, start=1)
+    }
+
+
+def port_count(roles: Sequence[Roles], beside: Sequence[str]) -> int:
+    """Return how many ports these nodes listen on."""
+    return sum(len(each.listeners(beside)) for each in roles)
 
 
 def node_properties(
@@ -169,9 +195,7 @@ def node_properties(
 
 
 def own_address(node_id: int) -> str:
-    """An address of this machine for each broker: that of the proxies through which it reaches the
-    controllers.
-    """
+    """Return a broker's own address of this machine, of its proxies to the controllers."""
     return f"127.0.1.{node_id}"
 
 
@@ -197,8 +221,9 @@ def _kraft_properties(node: Node, nodes: Sequence[Node], host: str) -> dict[str,
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """A Java .properties file. JSON's escapes are all among those that java.util.Properties
-    reads.
+    """A Java .properties file.
+
+    JSON's escapes are all among those that java.util.Properties reads.
     """
     return "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in properties.items())
 

@@ -15,9 +15,7 @@ PORTS = range(15_000, 32_000)
 
 
 class ReservedPorts:
-    """Free ports, held (bound, not listening) until the block ends, so that no other process gets
-    them meanwhile.
-    """
+    """Free ports, bound until the block ends, so that no other process gets them meanwhile."""
 
     def __init__(self, count: int) -> None:
         self.numbers: list[int] = []

@@ -23,8 +23,9 @@ def brokers_known_to(port: int, *, timeout: float = 2.0) -> frozenset[int]:
 
 
 def cluster_id_of(port: int, *, timeout: float = 2.0) -> str:
-    """The id of the cluster that the broker on this PLAINTEXT port belongs to. Raises OSError as
-    above.
+    """The id of the cluster that the broker on this PLAINTEXT port belongs to.
+
+    Raises OSError as above.
     """
     return str(metadata_of(port, [], timeout).cluster_id)
 

@@ -15,9 +15,7 @@ from local_cluster.errors import LocalClusterError
 
 
 class NodeProcess:
-    """A running Java process, ours for certain: psutil tells it from a later process with the same
-    id.
-    """
+    """A running Java process; psutil tells it from a later process with the same id."""
 
     def __init__(
         self, java: psutil.Process, supervised_by: subprocess.Popen[bytes] | None = None
@@ -27,9 +25,7 @@ class NodeProcess:
 
     @classmethod
     def supervised(cls, command: Sequence[str], log: Path, *, remove: Path) -> "NodeProcess":
-        """Start `command`; when this process is gone it is killed and the folder `remove` goes
-        too.
-        """
+        """Start `command`; when this process is gone, kill it and remove the folder `remove`."""
         with log.open("ab") as output:
             supervised_by = subprocess.Popen(
                 [
@@ -75,9 +71,7 @@ class NodeProcess:
 
     @property
     def state(self) -> str:
-        """`running`, `paused` (SIGSTOP holds it) or `down`, which also is what nobody has waited
-        for yet.
-        """
+        """`running`, `paused` (by SIGSTOP) or `down`, which a process not yet waited for is too."""
         try:
             status = self.java.status() if self.java.is_running() else psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:

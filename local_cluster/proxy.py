@@ -3,11 +3,39 @@
 import contextlib
 import socket
 import threading
+from collections.abc import Iterable
 from typing import Final
 
 from local_cluster.ports import HOST
 
 _CHUNK: Final = 1 << 16
+
+
+class Link:
+    """The way from one broker to all controllers: a proxy to the port of each."""
+
+    def __init__(self, address: str, ports: Iterable[int]) -> None:
+        self._proxies = [Proxy(address, port) for port in ports]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the broker cannot reach a controller."""
+        return any(proxy.is_cut for proxy in self._proxies)
+
+    def cut(self) -> None:
+        """Close all connections, and each that comes."""
+        for proxy in self._proxies:
+            proxy.cut()
+
+    def mend(self) -> None:
+        """Forward new connections again."""
+        for proxy in self._proxies:
+            proxy.mend()
+
+    def close(self) -> None:
+        """Cut, for good."""
+        for proxy in self._proxies:
+            proxy.close()
 
 
 class Proxy:

@@ -1,6 +1,4 @@
-"""ZooKeeper mode, as Kafka up to 3.9 has it: one ZooKeeper node, and brokers that keep their
-metadata there.
-"""
+"""ZooKeeper mode, of Kafka up to 3.9: one ZooKeeper node, in which brokers keep metadata."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +10,7 @@ MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 """With one server in its configuration it runs alone (ZooKeeperServerMain)."""
 
 TICK_MS = 1000
-"""ZooKeeper counts sessions in ticks: one of a broker that died ends up to a tick after its
-time-out.
-"""
+"""ZooKeeper counts sessions in ticks: one ends up to a tick after its time-out."""
 
 
 def server_properties(port: int, data: Path) -> dict[str, str]:
@@ -31,9 +27,7 @@ def server_properties(port: int, data: Path) -> dict[str, str]:
 
 
 def broker_properties(broker_id: int, ports: Sequence[int]) -> dict[str, str]:
-    """The properties by which a broker finds ZooKeeper (in the place of process.roles and the
-    controllers' quorum).
-    """
+    """Return the properties by which a broker finds ZooKeeper, in the place of KRaft's."""
     return {
         "broker.id": str(broker_id),
         "zookeeper.connect": ",".join(f"{HOST}:{port}" for port in ports),

@@ -17,19 +17,18 @@ from metadata_source.outcomes import FAILED, put_off
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metadata_source.addresses import Address
     from metadata_source.brokers import Brokers
     from metadata_source.enrichment import Subject
     from metadata_source.errors import PollError
     from metadata_source.groups import Coordinated
     from metadata_source.options import Cluster
     from metadata_source.questions import Question
-    from metadata_source.transport import Address, Connection
+    from metadata_source.transport import Connection
 
 
-class Visitor:
-    """Asks brokers of one cluster, over connections that it keeps. Threads may ask different
-    brokers at once.
-    """
+class Requester:
+    """Asks brokers of one cluster over connections that it keeps. A thread may ask each at once."""
 
     def __init__(self, connections: Connections, brokers: Brokers) -> None:
         self._connections, self._brokers = connections, brokers
@@ -67,7 +66,7 @@ class Asking:
         self._timeout_s = timeout_ms / 1000
         self._brokers = brokers
         self._connections = Connections(cluster)
-        self.visitor = Visitor(self._connections, brokers)
+        self.requester = Requester(self._connections, brokers)
         self._failed_at: dict[str, float] = {}
         """Kinds that failed when they were asked last, and when that was (of `time.monotonic`)."""
         self._led: frozenset[tuple[int, int]] | None = None
@@ -116,10 +115,10 @@ class _Asker:
     coordinated: list[Coordinated] | PollError | None = None
 
     def require(self, question: Question) -> None:
-        self.asking.visitor.require(self.address, question, self.deadline)
+        self.asking.requester.require(self.address, question, self.deadline)
 
     def ask(self, question: Question) -> Any:
-        return self.asking.visitor.ask(self.address, question, self.deadline)
+        return self.asking.requester.ask(self.address, question, self.deadline)
 
     def visits(self) -> _Visits:
         return _Visits(self.asking, self.deadline)
@@ -133,7 +132,7 @@ class _Visits:
     deadline: float
 
     def ask(self, address: Address, question: Question, deadline: float) -> Any:
-        return self.asking.visitor.ask(address, question, deadline)
+        return self.asking.requester.ask(address, question, deadline)
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
         return self.asking.has_moved(led)

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from metadata_source.addresses import Address, format_address
 from metadata_source.errors import ErrorKind, PollError, Retry
-from metadata_source.transport import Address, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +28,9 @@ _JITTER: Final = 0.2
 _AVOIDED_S: Final = 1.0
 _HUNG_S: Final = 10.0
 AVOIDED_MAX_S: Final = 60.0
-"""How long nobody asks a broker that failed at first, one that gave no answer in time at first, and
-at most.
-"""
+"""How long nobody asks a broker after its first failure, its first timeout, and at most."""
 BEHIND_S: Final = 10.0
-"""Time between two looks at a broker that was behind, or that is listed no more but answers."""
+"""Time between two checks of a broker that was behind, or that is listed no more but answers."""
 _FIRST_CLIENT_THROTTLE: Final = 6
 """Before, brokers held the answer to Metadata back themselves (KIP-219)."""
 
@@ -53,9 +51,7 @@ class Avoided:
 
 
 class Brokers:
-    """What polls of one cluster have learnt of its brokers. Of one thread, but for throttling,
-    which is of any.
-    """
+    """The brokers of one cluster, as polls know them. Of one thread, but for throttling."""
 
     def __init__(self, bootstrap_servers: tuple[Address, ...]) -> None:
         self._bootstrap = bootstrap_servers
@@ -73,14 +69,12 @@ class Brokers:
     # --- who they are ---
 
     def learn(self, address: Address, answer: Poll) -> None:
-        """Note the brokers that a good answer lists: those that are new come somewhere into the
-        round.
-        """
+        """Note the brokers that a good answer lists; new ones come somewhere into the round."""
         if answer.metadata is None:
             return
         brokers = answer.metadata.brokers
-        places = zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True)
-        listed = dict(zip(places, brokers["broker_id"].to_pylist(), strict=True))
+        addresses = zip(brokers["host"].to_pylist(), brokers["port"].to_pylist(), strict=True)
+        listed = dict(zip(addresses, brokers["broker_id"].to_pylist(), strict=True))
         self.former = {
             each: n for each, n in (self.former | self.learnt).items() if each not in listed
         }
@@ -103,13 +97,11 @@ class Brokers:
     def ring(self, last: Address | None) -> list[Address]:
         """Return the brokers that were learnt, in their order, `last` as the last one."""
         learnt = list(self.learnt)
-        place = learnt.index(last) + 1 if last in self.learnt else 0
-        return learnt[place:] + learnt[:place]
+        position = learnt.index(last) + 1 if last in self.learnt else 0
+        return learnt[position:] + learnt[:position]
 
     def _forget_the_gone(self) -> None:
-        """Drop what is remembered of addresses that nobody has any more: a memory lives as long as
-        its process.
-        """
+        """Forget addresses that nobody has any more: a memory lives as long as its process."""
         known = {*self.learnt, *self.former, *self._bootstrap}
         self.avoided = {each: avoided for each, avoided in self.avoided.items() if each in known}
         self.behind = {each: image for each, image in self.behind.items() if each in known}

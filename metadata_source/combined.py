@@ -16,9 +16,7 @@ BATCH_BYTES: Final = 10 << 20
 
 
 def groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield successive batches together that have at most BATCH_ROWS rows and BATCH_BYTES bytes; a
-    larger one alone.
-    """
+    """Yield groups of batches, each of BATCH_ROWS and BATCH_BYTES at most, or one batch."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

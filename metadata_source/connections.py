@@ -8,12 +8,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from metadata_source.errors import PollError
-from metadata_source.transport import Address, Connection, Loop, tls_context
+from metadata_source.tls import tls_context
+from metadata_source.transport import Connection, Loop
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from metadata_source.addresses import Address
     from metadata_source.options import Cluster
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ OPEN: Final = 2**63 - 1
 """Where the leader's own epoch ends."""
 NO_EPOCH: Final = -1
 _KEPT_EPOCHS: Final = 4
-"""How many leader epochs of a partition a place keeps."""
+"""How many leader epochs of a partition a position keeps."""
 _ASKED_EPOCHS: Final = 16
 """How far back a leader is asked for epochs of which one is known here."""
 

@@ -1,6 +1,4 @@
-"""The outcome of one poll of one cluster, and of the questions to other brokers that went with
-it.
-"""
+"""The outcome of one poll of one cluster, and of asking other brokers with it."""
 
 from __future__ import annotations
 
@@ -37,10 +35,8 @@ class Witness:
     def of(
         cls, answer: Poll, found: Difference | None = None, since: datetime | None = None
     ) -> Witness:
-        """A broker that answered; how far it was behind an answer that was seen by `since`, if it
-        was.
-        """
-        told = cls(
+        """A broker that answered, and if it was behind, how far behind an answer of `since`."""
+        witness = cls(
             answer.broker_id,
             answer.broker,
             answer.sent_at,
@@ -48,7 +44,7 @@ class Witness:
             is_behind=found is not None,
         )
         if found is None:
-            return told
+            return witness
         late = (
             None
             if since is None or answer.sent_at is None
@@ -56,7 +52,7 @@ class Witness:
         )
         behind_ms = None if late is None else max(0, late)
         return replace(
-            told,
+            witness,
             behind_ms=behind_ms,
             partitions_behind=found.partitions,
             epochs_behind=found.epochs,

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from metadata_source import questions
+from metadata_source.broker_errors import error_name
 from metadata_source.errors import PollError, stumbled
-from metadata_source.facts import OFFSETS_TOPIC, UNKNOWN_TOPIC_OR_PARTITION
+from metadata_source.kafka_constants import OFFSETS_TOPIC, UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, Question
-from metadata_source.transport import Address, Connection, error_name
+from metadata_source.transport import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from metadata_source.addresses import Address
     from metadata_source.options import Cluster
 
 ALLOWED: Final = frozenset({0, 1, 3, 5, 6, 14, 15, 16, 69})

@@ -23,13 +23,14 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from metadata_source.addresses import format_address
+from metadata_source.broker_errors import error_name
 from metadata_source.errors import PollError, ProtocolError, TooSlowError
 from metadata_source.lineage import NO_EPOCH
 from metadata_source.messages.reading import read_response
 from metadata_source.nulls import null_field
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.spec import METADATA_REQUEST
-from metadata_source.transport import error_name, format_address
 from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:

@@ -27,9 +27,7 @@ def mint_stream(now: datetime, newest: str | None = None) -> str:
 
 
 def poll_id(stream: str, n: int) -> str:
-    """Name poll `n` of a stream. Twelve digits keep the order as text for 30,000 years of one poll
-    a second.
-    """
+    """Name poll `n` of a stream. Twelve digits sort as text for 30,000 years of a poll a second."""
     return f"{stream}/{n:012d}"
 
 

@@ -75,9 +75,7 @@ class Sockets:
                 each.close()
 
     def connect(self, *args: Any, **more: Any) -> socket.socket:
-        """Connect as `socket.create_connection` does. Raises TimeoutError once the context has
-        ended.
-        """
+        """Connect as `socket.create_connection`. Raises TimeoutError once the context has ended."""
         made = socket.create_connection(*args, **more)
         with self._lock:
             if self._is_over:

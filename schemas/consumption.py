@@ -111,7 +111,7 @@ REBALANCE_COST = Table(
 TABLES = (REBALANCE_COST,)
 
 BURROW_OF_GROUP = ("OK", "WARNING", "ERROR")
-"""Statuses by the rules of Burrow, from the best to the worst (jobs/rules/groups/lag.py)."""
+"""Statuses by the rules of Burrow, from the best to the worst (jobs/rules/groups/burrow.py)."""
 
 _LAG_OF_PARTITION = (
     "struct<topic: string, partition: int, committed_offset: bigint, lag_min: bigint, lag_max: "

@@ -14,7 +14,7 @@ from metadata_source.protocol import record_batches
 from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from metadata_source.protocol.spec import Array, Message, Primitive, Struct
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests.group_messages import camel_case, structs, without_nulls
 
 Values = dict[str, Any]

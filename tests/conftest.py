@@ -85,7 +85,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
     from local_cluster.cluster import KAFKA_VERSION
-    from local_cluster.ivy import kafka_jars
+    from local_cluster.jars import kafka_jars
     from tests.support.shared import share_in
     from tests.worker import LONG_LIVED_JVM, worker_python
     from truth.session import default_settings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metadata_source.protocol.group_records import decode_records
 from metadata_source.protocol.group_specs import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 
 #: Every record type with every version of its value.
 RECORDS = [

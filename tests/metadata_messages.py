@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from metadata_source.protocol.exact import Reader
 from metadata_source.protocol.metadata import ClusterMetadata
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import Reader
 
 NOT_ASKED_FOR = -(2**31)
 FIRST_VERSION = {

@@ -36,9 +36,7 @@ def python_problem():
 
 
 def java_problem():
-    """The problem with the Java that Spark and the local cluster take: JAVA_HOME's before the one
-    on the PATH.
-    """
+    """The problem with the Java that Spark and the local cluster take: JAVA_HOME's, or PATH's."""
     how = (
         "install a JDK (Debian: `apt-get install openjdk-17-jdk-headless`; macOS: `brew install "
         "openjdk@17`)"

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from kafka_metadata_history.jars.fetch import JARS
 from local_cluster import LocalCluster
 from local_cluster.cluster import KAFKA_VERSION
-from local_cluster.ivy import JARS, kafka_classes
+from local_cluster.jars import kafka_classes
 from truth.session import default_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,8 +53,9 @@ def of_spark(scratch: Path) -> Path:
 
 
 def of_kafka(scratch: Path) -> Path:
-    """Start a broker and stop it; the archive of what that loads, in `scratch`. Raises
-    ArchiveError.
+    """Start a broker and stop it; the archive of what that loads, in `scratch`.
+
+    Raises ArchiveError.
     """
     made = scratch / "kafka.jsa"
     with LocalCluster(1, java_options=[keep(made)]) as cluster:

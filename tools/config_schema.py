@@ -93,9 +93,7 @@ def _value(section: str, name: str, reader: Callable[[str, Any], Any]) -> dict[s
 
 
 def default_of(section: str, name: str) -> str | int | None:
-    """Return the default of a key of a section as a file would have it; None for one that is no
-    value.
-    """
+    """Return the default of a key of a section as a file would have it, or None."""
     field = field_of(name) + ("_retention" if section == "retention" else "")
     value = (vars(Config(Lake(root=""), "", {})) | vars(Thresholds()) | vars(Limits())).get(field)
     if isinstance(value, timedelta):

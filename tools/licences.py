@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kafka_metadata_history.delta_jars import JARS, LICENCE
+from kafka_metadata_history.jars.delta import LICENCE, MODULES
 
 PACKAGE = "kafka-metadata-history"
 EXTRAS = ("msk", "notebooks", "validation")
@@ -52,7 +52,7 @@ def listed() -> str:
     ]
     jars = (
         (f"{organisation}:{module}", revision, LICENCE, "")
-        for organisation, module, revision in JARS
+        for organisation, module, revision in MODULES
     )
     return "\n".join([*lines, "", *_table("jar", jars), FOOT])
 

@@ -1,5 +1,6 @@
-"""The picture of README.md: the report of the demo, as Chromium draws it. ``python -m
-tools.picture``, after a demo.
+"""The picture of README.md: the report of the demo, as Chromium draws it.
+
+``python -m tools.picture``, after a demo.
 """
 
 import shutil

@@ -239,9 +239,7 @@ def stripped(value: Any, table: str) -> Any:
 
 
 def joined(rows: list[Any]) -> list[Any]:
-    """Rows of CLUSTERS, of which one that differs from the one before by what is left out alone is
-    a part of that.
-    """
+    """Rows of CLUSTERS; of one that differs only in what is left out, the one before."""
     found: list[Any] = []
     for row in sorted(rows, key=lambda row: (row["cluster_id"], row["first_poll"])):
         before, state = found[-1] if found else {}, [name for name in row if f"prev_{name}" in row]
@@ -256,9 +254,7 @@ def joined(rows: list[Any]) -> list[Any]:
 
 
 def differences(gone: Sequence[str], come: Sequence[str]) -> Iterator[str]:
-    """A line for each row that differs: the columns that differ from those of the row that is most
-    like it.
-    """
+    """A line for each row that differs: its columns unlike those of the row most like it."""
     left = [json.loads(row) for row in come]
     for row in map(json.loads, gone[:SHOWN]):
         if not left:

@@ -1,6 +1,4 @@
-"""Make the inputs of tools/standard.py from seeds, as plain values: `standard_inputs.py FILE SEEDS
-LOGS`.
-"""
+"""Make the inputs of tools/standard.py from seeds: `standard_inputs.py FILE SEEDS LOGS`."""
 
 import pickle
 import random
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 from metadata_source.protocol import group_messages as group_specs
 from metadata_source.protocol import offset_messages
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from schemas import silver
 from tests import cluster_records, group_messages
 from tests.cluster_logs import RandomLog, controls
@@ -71,8 +69,9 @@ def lake(number: int) -> Row:
 
 
 def recorded() -> dict[str, list[Row]]:
-    """Polls of the clusters whose rounds are made in Spark, by alias. Tables that change cost
-    time.
+    """Polls of the clusters whose rounds are made in Spark, by alias.
+
+    Tables that change cost time.
     """
     all_kinds = tuple(silver.ENRICHMENTS)
     clusters = {
@@ -130,9 +129,7 @@ def lag(number: int) -> list[tuple[Row, Any]]:
 def moved(
     chance: random.Random, offset: int | None, end: int | None
 ) -> tuple[int | None, int | None]:
-    """The offset and the end after a while: often a little more, at times less, at times not
-    known.
-    """
+    """The offset and the end after a while: often more, at times less, at times not known."""
     offset = (offset or 0) + chance.choice((0, 0, 1, 3, 6))
     end = max(end or 0, (end or 0) + chance.choice((0, 0, 2, 4)))
     what = chance.random()
@@ -207,9 +204,7 @@ def recorded_answer(api: Any, version: int, fields: Row) -> tuple[int, bool, byt
 
 
 def group_pool() -> list[tuple[bytes, bytes | None]]:
-    """Keys and values of records of groups of each type and version, tombstones, and some that are
-    damaged.
-    """
+    """Keys and values of groups' records of each type and version, some damaged, and tombstones."""
     found: list[tuple[bytes, bytes | None]] = []
     for number, version in group_messages.RECORDS:
         for key, value in drawn(group_messages.records(number, version), 6, number):
@@ -239,9 +234,7 @@ def damaged(whole: list[Any], damage: Callable[[Any, Any], Any]) -> list[Any]:
 def group_log(
     number: int, pool: list[tuple[bytes, bytes | None]]
 ) -> dict[int, list[tuple[int, bytes]]]:
-    """By partition, the batches of a coordinators' log, each with its last offset; one of each
-    third log is damaged.
-    """
+    """By partition, batches of a coordinators' log, with last offsets; in a third one is bad."""
     chance = random.Random(number)
     found: dict[int, list[tuple[int, bytes]]] = {}
     for partition in range(PARTITIONS):
@@ -281,9 +274,7 @@ def written(chance: random.Random) -> commits.Written:
 
 
 def cluster_log(number: int, pool: list[bytes]) -> bytes:
-    """A segment of a controllers' log: of a random life, or of records of all types; one of five is
-    damaged.
-    """
+    """A segment of a controllers' log: a random life, or all types of records; 1 of 5 damaged."""
     chance = random.Random(number)
     log = RandomLog(chance)
     batches: list[bytes] = []

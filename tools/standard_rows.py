@@ -143,9 +143,7 @@ def cost(inputs: Sequence[tuple[Any, Any, set[int]]]) -> Made:
 
 
 def cluster_logs(inputs: Sequence[bytes]) -> Made:
-    """The rows of segments of the controllers' log, and the history of those that are of one
-    life.
-    """
+    """The rows of segments of the controllers' log, and the history of those of one life."""
     for number, data in enumerate(inputs):
         folder = Path(f"segment-{number}")
         folder.mkdir()
@@ -207,8 +205,9 @@ def read(source: Any) -> Iterator[Row]:
 
 
 class Broker(socketserver.ThreadingTCPServer):
-    """Leads all partitions of __consumer_offsets and of `t`. `log`: of each, batches with their
-    last offsets. `recorded`: other answers, by API key.
+    """Leads all partitions of __consumer_offsets and of `t`.
+
+    `log`: of each, batches with their last offsets. `recorded`: other answers, by API key.
     """
 
     daemon_threads = True

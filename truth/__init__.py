@@ -1,3 +1,1 @@
-"""The history of a cluster held against what its controllers wrote down, after much was done to
-it.
-"""
+"""The history of a cluster held against what its controllers wrote, after much was done to it."""

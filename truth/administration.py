@@ -108,9 +108,7 @@ class Administration:
         )
 
     def await_settled(self, brokers: Sequence[int]) -> None:
-        """Wait until the brokers are listed, every partition is led and whole, and nothing is
-        reassigned.
-        """
+        """Wait until brokers are listed, partitions led and whole, and nothing is reassigned."""
         deadline = time.monotonic() + _SETTLED_SECONDS
         missing = "no answer"
         while time.monotonic() < deadline:

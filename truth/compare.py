@@ -1,6 +1,4 @@
-"""The states in silver against the log: each that was said to hold at a poll did, or had a moment
-ago.
-"""
+"""The states in silver against the log: each that was said to hold at a poll did."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -34,15 +32,11 @@ class StateScore:
     wrong: list[str] = field(default_factory=list)
     """Of claims that never were true before the poll."""
     offline_wrong: list[str] = field(default_factory=list)
-    """Of claims that a replica was offline, or was not, while its broker was not so within the
-    tolerance.
-    """
+    """Of claims that a replica was offline, or not, while its broker was not so."""
     missing: list[str] = field(default_factory=list)
     """Partitions that existed all around a poll, and of which nothing is said there."""
     trail: list[timedelta] = field(default_factory=list)
-    """Of claims that were true only some time before the poll was sent: for how long they had not
-    been.
-    """
+    """Of claims that were true only before the poll was sent: for how long they had not been."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Claims at polls that do not count, by why."""
 
@@ -60,26 +54,18 @@ class StateScore:
 
 @dataclass
 class EpochScore:
-    """Differences of leader epochs between rows of silver, as counts of transitions, against the
-    log.
-    """
+    """Differences of leader epochs in silver, as counts of transitions, against the log."""
 
     pairs: int = 0
     """Rows that follow each other, with another epoch."""
     transitions: int = 0
     """Of the log, between those."""
     exact: int = 0
-    """Pairs whose replicas are the same: those of which the difference is said to count the
-    transitions.
-    """
+    """Pairs with the same replicas: the difference is said to count the transitions."""
     moved_between: list[str] = field(default_factory=list)
-    """Of the exact, those that do not count them since a reassignment began and ended, or was
-    cancelled, unseen.
-    """
+    """Of the exact, those that do not count them since a reassignment between was unseen."""
     wrong: list[str] = field(default_factory=list)
-    """Of the exact, those that do not count them for no such reason; of the others, those below the
-    transitions.
-    """
+    """Of the exact, other miscounts; of the others, those below the transitions."""
 
     def __str__(self) -> str:
         return (

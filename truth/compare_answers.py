@@ -74,9 +74,7 @@ class _Span:
 
 
 def _spans(truth: Truth) -> dict[_Key, list[_Span]]:
-    """The stretches of the log in which a partition's reassignment was the same, by topic and
-    number.
-    """
+    """The log's stretches in which a partition's reassignment was the same, by topic and number."""
     found: dict[_Key, list[_Span]] = defaultdict(list)
     for key, states in truth.partitions.items():
         begun = [(moves, next(same).at) for moves, same in groupby(states, key=_moves)]

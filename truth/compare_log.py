@@ -61,9 +61,7 @@ Rows = Callable[[Table], list[dict[str, Any]]]
 
 
 def compare_log(lake: Lake, truth: Truth, journal: Sequence[Entry]) -> LogScore:
-    """Hold silver and gold of the log against the truth, up to where the log was read: past the
-    last step.
-    """
+    """Hold silver and gold of the log against the truth, as far as the log was read."""
     spans = read(lake, CLUSTER_LOG, ["next_offset"], "record = 'span' AND snapshot_offset IS NULL")
     until = max(span["next_offset"] for span in spans)
     score = compare_rows(partial(_rows, lake), truth, until)
@@ -122,9 +120,7 @@ def _of_clients(of: PartitionState) -> Told:
 
 
 def _of_row_of_clients(row: dict[str, Any]) -> Told:
-    """Offline replicas are derived from brokers' states: a row that changes nothing else is left
-    out.
-    """
+    """Offline replicas follow from brokers' states: a row that changes only these is left out."""
     return row["leader"], row["leader_epoch"], tuple(row["isr"]), tuple(row["replicas"])
 
 
@@ -161,9 +157,7 @@ _PARTITION_STATES: tuple[
     ("states of the ELR", silver.PARTITION_ELR, _eligible, _of_row_of_eligible),
     ("reassignments", silver.REASSIGNMENTS, _moves, _of_row_of_moves),
 )
-"""Name, table, the part of a state that its rows tell (null: there is no row), and that part of a
-row.
-"""
+"""Name, table, the part of a state that its rows tell (or null), and that part of a row."""
 
 
 def _spans(
@@ -282,8 +276,9 @@ def _found_isr(rows: Iterable[dict[str, Any]]) -> Iterator[Told]:
 
 
 def _configs(changes: Iterable[ConfigChange]) -> Iterator[Told]:
-    """The begin of each value. Nobody changes one here; they go with their topic, and come back
-    with the next one.
+    """The begin of each value.
+
+    Nobody changes one here; they go with their topic, and come back with the next one.
     """
     for each in changes:
         if each.value is not None:

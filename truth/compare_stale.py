@@ -19,9 +19,7 @@ from truth.spells import Cut, Views, cuts
 STALE_AFTER = timedelta(seconds=1)
 """A broker that shows older state so long after the newer one was seen is stale."""
 ASKED_AGAIN = timedelta(seconds=1.5)
-"""By then a broker that seems to be behind has been asked again. If its image has moved, it is not
-behind.
-"""
+"""By then a broker that seems behind has been asked again. If its image moved, it is not."""
 CAUGHT_UP = "caught_up"
 
 
@@ -121,8 +119,9 @@ def _is_behind(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
 
 
 def _begins_within(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
-    """Whether the last answer that is said not to have been behind was not. It was asked for at
-    `began_after`.
+    """Whether the last answer that is said not to have been behind was not.
+
+    It was asked for at `began_after`.
     """
     if row.began_after is None or row.began_after <= cut.since:
         return True
@@ -131,9 +130,7 @@ def _begins_within(cut: Cut, row: Stale, views: Views, watch: Watch) -> bool:
 
 
 def _ends_within(cut: Cut, row: Stale, views: Views) -> bool:
-    """Whether it may have been behind at `ended_after`, and no more at `ended_before`, if it is
-    said to have ended.
-    """
+    """Whether it may have been behind at `ended_after` and, if it ended, not at `ended_before`."""
     if row.ended_before is None or row.ended_after is None:
         return True
     if row.ended_after > cut.until:

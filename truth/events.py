@@ -23,9 +23,7 @@ class Transition:
     after: PartitionState
     unclean: bool
     reason: str | None
-    """preferred | failover | reassignment | recovery | offline; null where the log does not decide
-    it.
-    """
+    """preferred | failover | reassignment | recovery | offline; null: not decided by the log."""
 
     @property
     def at(self) -> datetime:
@@ -96,9 +94,7 @@ def isr_departures(truth: Truth) -> list[Stretch]:
 
 
 def isr_stretches(truth: Truth) -> list[Stretch]:
-    """For each partition and broker that ever was in its ISR, the stretches inside and outside, in
-    order.
-    """
+    """For each partition and broker ever in its ISR, the stretches in and out, in order."""
     return [
         stretch
         for key, states in truth.partitions.items()
@@ -108,9 +104,7 @@ def isr_stretches(truth: Truth) -> list[Stretch]:
 
 
 def broker_goes(truth: Truth, broker_id: int, since: datetime, until: datetime) -> bool:
-    """Whether at some time from `since` to `until` the broker was fenced, not registered or
-    shutting down.
-    """
+    """Whether the broker was ever down (fenced, gone, shutting down) from `since` to `until`."""
     states = truth.brokers.get(broker_id, [])
     return any(
         not state.is_alive or state.in_controlled_shutdown for state in during(states, since, until)

@@ -1,26 +1,21 @@
-"""The truth: what the controllers wrote to `__cluster_metadata`, read with Kafka's own
-DumpLogSegments.
+"""The truth: what the records say that the controllers wrote to `__cluster_metadata`.
 
 The records' meaning is Kafka's (org.apache.kafka.metadata.PartitionRegistration): a PartitionRecord
 begins a partition at its leader epoch, a PartitionChangeRecord with a `leader` adds one to it, and
 fields that it lacks stay as they were.
 """
 
-import json
-import re
-import subprocess
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from local_cluster import LocalCluster
 from local_cluster.controllers import active_controller, controller_terms
-from local_cluster.ivy import JARS, fetch_jars, kafka_jars
-from local_cluster.java import java_command
+from truth.dump import EPOCH, LEADER_CHANGE, Record, TruthError, dump, records
 
 WHOLE_LOG = {
     # By time and by size: never a snapshot, after which the log before it could go.
@@ -35,45 +30,6 @@ NO_LEADER = -1
 MIGRATING = "AAAAAAAAAAAAAAAAAAAAAA"
 """``DirectoryId.MIGRATING``: a replica whose directory no record has told."""
 _RECOVERING = 1
-_TOOL_MOVED = (4, 3)
-"""The first version whose DumpLogSegments is in kafka-tools."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BATCH = re.compile(r"^baseOffset: (\d+) .*?\bpartitionLeaderEpoch: (\d+) .*?\bCreateTime: (\d+)")
-_RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
-_LEADER_CHANGE = re.compile(
-    r"^\| offset: (\d+) .*?\b(?:LeaderChange: (.*)|controlType: LEADER_CHANGE\(2\))$"
-)
-"""Old tools do not print its fields."""
-_LEADER_CHANGE_RECORD = "leader change"
-_NO_OP = "NO_OP_RECORD"
-"""Written while nothing happens: it says nothing, and history knows nothing of it."""
-CONTROLS = {
-    "LeaderChange": 2,
-    "SnapshotHeader": 3,
-    "SnapshotFooter": 4,
-    "KRaftVersion": 5,
-    "KRaftVoters": 6,
-}
-"""The types of control records, which the quorum writes for itself, by their names in a dump."""
-_CONTROL = re.compile(rf"\b({'|'.join(CONTROLS)}|controlType): ")
-
-
-class TruthError(RuntimeError):
-    """Raised when a log cannot be read whole. One line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record of the log as DumpLogSegments prints it."""
-
-    offset: int
-    at: datetime
-    """When its batch was begun, to the millisecond (cut off): the controller commits it a moment
-    later. Never before the record before it.
-    """
-    type: str
-    data: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +141,7 @@ class Truth:
     terms: list[Term] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     """Records by type."""
-    ended_at: datetime = _EPOCH
+    ended_at: datetime = EPOCH
     """The last record of all; what was said up to then is known."""
 
     def level(self, feature: str) -> int:
@@ -209,103 +165,6 @@ def read_truth(cluster: LocalCluster) -> Truth:
         for term in truth.terms
     ]
     return truth
-
-
-def dump(kafka_version: str, files: Sequence[Path]) -> str:
-    """The text that DumpLogSegments prints of the segments of a metadata log."""
-    quickly_started = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    tool = subprocess.run(
-        dump_command(kafka_version, files, quickly_started),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if tool.returncode != 0:
-        raise TruthError(
-            f"DumpLogSegments of Kafka {kafka_version} failed: "
-            f"{(tool.stderr or tool.stdout)[-2000:]}"
-        )
-    return tool.stdout
-
-
-def dump_command(
-    kafka_version: str, files: Sequence[Path], java_options: Sequence[str] = ()
-) -> list[str]:
-    """The command that prints segments of a metadata log with DumpLogSegments."""
-    return [
-        java_command(),
-        *java_options,
-        "-cp",
-        ":".join(map(str, _jars(kafka_version))),
-        _tool(kafka_version),
-        "--cluster-metadata-decoder",
-        "--files",
-        ",".join(map(str, files)),
-    ]
-
-
-def records(lines: Iterable[str]) -> Iterator[Record]:
-    """The metadata records of a dump, each when it is in effect: those of a transaction at its end,
-    those of an aborted one never, and none before the one before it.
-
-    Raises TruthError for a log that does not begin at its beginning, and for what the tool could
-    not decode.
-    """
-    at = _EPOCH
-    for record in _in_effect(lines):
-        # A controller of 3.3 may write its bootstrap record, with a later time, before the leader
-        # change of its epoch.
-        if record.type != _NO_OP:
-            at = max(at, record.at)
-            yield replace(record, at=at)
-        else:
-            yield record
-
-
-def _in_effect(lines: Iterable[str]) -> Iterator[Record]:
-    transaction: list[Record] | None = None
-    for record in _printed(lines):
-        if record.type == _LEADER_CHANGE_RECORD:
-            yield record  # the quorum's own: of no transaction
-        elif record.type == "BEGIN_TRANSACTION_RECORD":
-            transaction = []
-        elif record.type == "ABORT_TRANSACTION_RECORD":
-            transaction = None
-        elif record.type == "END_TRANSACTION_RECORD":
-            yield from (replace(each, at=record.at) for each in transaction or ())
-            transaction = None
-        elif transaction is not None:
-            transaction.append(record)
-        else:
-            yield record
-
-
-def _printed(lines: Iterable[str]) -> Iterator[Record]:
-    at, epoch = None, 0
-    for line in lines:
-        if batch := _BATCH.match(line):
-            if at is None and batch[1] != "0":
-                raise TruthError(f"the log begins at offset {batch[1]}: a snapshot cut it")
-            at, epoch = _EPOCH + timedelta(milliseconds=int(batch[3])), int(batch[2])
-        elif record := _RECORD.match(line):
-            try:
-                payload = json.loads(record[2])
-            except ValueError:
-                raise TruthError(f"not decoded: {line[:300]}") from None
-            assert at is not None  # noqa: S101 - a record follows its batch
-            yield Record(int(record[1]), at, payload["type"], payload["data"])
-        elif change := _LEADER_CHANGE.match(line):
-            assert at is not None  # noqa: S101 - so here
-            told = json.loads(change[2]) if change[2] else {}
-            yield Record(
-                int(change[1]),
-                at,
-                _LEADER_CHANGE_RECORD,
-                {"leaderId": None, **told, "epoch": epoch},
-            )
-        elif line.startswith("|") and _CONTROL.search(line) is None:
-            raise TruthError(f"not a record: {line[:300]}")
 
 
 def truth_of(log: Iterable[Record]) -> Truth:
@@ -482,7 +341,7 @@ def _leader_change(truth: Truth, record: Record) -> None:
 
 
 _REPLAYS = {
-    _LEADER_CHANGE_RECORD: _leader_change,
+    LEADER_CHANGE: _leader_change,
     "TOPIC_RECORD": _topic,
     "REMOVE_TOPIC_RECORD": _remove_topic,
     "PARTITION_RECORD": _partition,
@@ -513,26 +372,7 @@ def _changed(brokers: Iterable[int] | None, before: tuple[int, ...]) -> tuple[in
 
 
 def _log_files(cluster: LocalCluster, node_id: int) -> list[Path]:
-    files = sorted((cluster.data_folder(node_id) / "__cluster_metadata-0").glob("*.log"))
+    files = sorted((cluster.files(node_id).data / "__cluster_metadata-0").glob("*.log"))
     if not files:
-        raise TruthError(f"node {node_id} has no metadata log in {cluster.data_folder(node_id)}")
+        raise TruthError(f"node {node_id} has no metadata log in {cluster.files(node_id).data}")
     return files
-
-
-def _tool(kafka_version: str) -> str:
-    moved = _numbers(kafka_version) >= _TOOL_MOVED
-    return "org.apache.kafka.tools.DumpLogSegments" if moved else "kafka.tools.DumpLogSegments"
-
-
-def _jars(kafka_version: str) -> list[Path]:
-    jars = kafka_jars(kafka_version)
-    if _numbers(kafka_version) < _TOOL_MOVED:
-        return jars
-    folder = JARS / f"kafka-tools-{kafka_version}"
-    return jars + fetch_jars(
-        "org.apache.kafka", "kafka-tools", kafka_version, folder, transitive=False
-    )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])

@@ -68,9 +68,7 @@ Counts = tuple[str, int, int, int, int, int]
 
 
 def missed(spark: SparkSession, polls: Lake, log: Lake, tolerance: timedelta) -> list[Counts]:
-    """For leader changes and for ISR changes: how many the log has, and how many of them polls
-    show, as in QUERY.
-    """
+    """For leader and ISR changes: how many the log has, and polls show, as in QUERY."""
     views = (
         ("polls", polls, bronze.METADATA_POLLS),
         *(("polls", polls, table) for table in (gold.LEADER_CHANGES, gold.ISR_CHANGES)),

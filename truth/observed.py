@@ -9,9 +9,7 @@ from typing import Any
 from truth.chaos import Entry
 
 SETTLING = timedelta(seconds=10)
-"""For so long after its start, its pause or its return a broker's answers are left out of the
-comparison.
-"""
+"""So long after its start, pause or return a broker's answers are not compared."""
 
 
 _Told = tuple[int, int, frozenset[int]]
@@ -63,9 +61,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class SeenBroker:
-    """A row of silver.broker_snapshots: a broker that was listed from one accepted poll to
-    another.
-    """
+    """A row of silver.broker_snapshots: a broker, listed from one accepted poll to another."""
 
     broker_id: int
     rack: str | None
@@ -169,9 +165,7 @@ def _behind(header: Mapping[str, Any]) -> set[int]:
 def _take(
     topics: dict[str, dict[tuple[str, int], _Told]], rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Bring what is told of each topic up to a poll; its rows hold the topics that changed, in
-    chunks.
-    """
+    """Bring what is told of each topic up to a poll, whose rows hold topics that changed."""
     for name in {row["topic"] for row in rows}:
         topics[name] = {}
     for row in rows:
@@ -197,9 +191,7 @@ _WHY = {"pause": "paused", "isolate": CUT_OFF}
 
 
 def _times_out(journal: Sequence[Entry]) -> dict[int, list[Outage]]:
-    """For each broker the times in which its answers prove nothing: paused, cut off, and after its
-    start or either.
-    """
+    """For each broker the times in which its answers prove nothing: paused, cut off, just back."""
     out: dict[int, list[Outage]] = {}
     begun: dict[tuple[int, str], datetime] = {}
     for entry in journal:
@@ -235,9 +227,7 @@ class Watch:
 
     polls: tuple[Poll, ...]
     tolerance: timedelta
-    """A broker's answer shows a state that held at some time from `sent_at` less this on until
-    `received_at`.
-    """
+    """A broker's answer shows a state that held between `sent_at` less this and `received_at`."""
 
     @classmethod
     def over(cls, polls: Iterable[Poll], tolerance: timedelta) -> "Watch":
@@ -254,9 +244,7 @@ class Watch:
         ]
 
     def certainly_within(self, since: datetime, until: datetime | None) -> Poll | None:
-        """The first poll that counts and that must have shown what held all the time from `since`
-        until `until`.
-        """
+        """The first poll that counts and must show what held from `since` until `until`."""
         start = bisect.bisect_left(
             self.polls, since + self.tolerance, key=lambda poll: poll.sent_at
         )

@@ -1,20 +1,21 @@
-"""Events read off silver in the plainest way: what follows what. The least that gold has to know,
-written apart from it.
+"""Events read off silver in the plainest way: what follows what.
+
+The least that gold has to know, written apart from it.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from truth.compare_events import EXACT, LEFT, IsrChange, LeaderChange
+from truth.compare_events import IsrChange, LeaderChange
+from truth.compare_isrs import LEFT
+from truth.compare_leaders import EXACT
 from truth.observed import Poll, Seen, Watch
 
 
 def leader_changes(
     rows: Sequence[Seen], watch: Watch, *, shrinks_raise: bool
 ) -> list[LeaderChange]:
-    """A row for each change of epoch or leader, with the bounds that the rule book gives; nothing
-    of certainty.
-    """
+    """A row for each change of epoch or leader, with the rule book's bounds."""
     changes = []
     for before, after, (began_after, began_before) in _turns(rows, watch):
         difference = after.leader_epoch - before.leader_epoch

@@ -17,13 +17,9 @@ from truth.compare import (
 )
 from truth.compare_answers import Reassigned, compare_reassignments
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
-from truth.compare_events import (
-    EventScore,
-    IsrChange,
-    LeaderChange,
-    compare_isr_changes,
-    compare_leader_changes,
-)
+from truth.compare_events import EventScore, IsrChange, LeaderChange
+from truth.compare_isrs import compare_isr_changes
+from truth.compare_leaders import compare_leader_changes
 from truth.compare_spells import (
     Episode,
     Incident,
@@ -109,9 +105,7 @@ class Verdict:
 
 
 def judge(run: Run, interval: int) -> Verdict:
-    """Compare the lake of one interval with the truth: its silver, events as silver alone gives
-    them, and gold.
-    """
+    """Compare the lake of one interval with the truth: silver, events of silver alone, gold."""
     polls, seen, watch = _observed(run, interval)
     where = run.lakes[interval].lake
     shrinks_raise = run.truth.level("metadata.version") < _LEVEL_OF_QUIET_SHRINKS
@@ -148,8 +142,9 @@ def failed_steps(journal: Sequence[Entry]) -> list[str]:
 
 
 def failed_on_nodes(journal: Sequence[Entry]) -> list[str]:
-    """Those of them that were done to nodes. What is asked of a cluster may fail while it elects a
-    controller.
+    """Those of them that were done to nodes.
+
+    What is asked of a cluster may fail while it elects a controller.
     """
     return [_failed(entry) for entry in journal if entry.error is not None and entry.nodes]
 

@@ -1,6 +1,4 @@
-"""One run: a cluster to which things are done while it is polled, and what its controllers wrote
-down.
-"""
+"""One run: a cluster to which things are done while it is polled, and its controllers' log."""
 
 import contextlib
 import time
@@ -24,9 +22,11 @@ from local_cluster.cluster import KAFKA_VERSION
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES
 from truth.administration import Administration
-from truth.chaos import PROPERTIES, Entry, plan, play, topics
+from truth.chaos import Entry, play
+from truth.dump import TruthError
 from truth.lake import ALIAS
-from truth.log import WHOLE_LOG, Truth, TruthError, read_truth
+from truth.log import WHOLE_LOG, Truth, read_truth
+from truth.scenarios import PROPERTIES, plan, topics
 from truth.traffic import Traffic
 
 _BATCH_SECONDS = 5
@@ -50,9 +50,7 @@ class Setup:
     controllers: int | None = 1
     """Apart from the brokers; three of them fail too. Null: each broker is one."""
     isolates: bool = True
-    """Brokers can be cut off from the controllers, which takes controllers apart, of 3.9 and
-    later.
-    """
+    """Brokers can be cut off from the controllers, which are apart, of 3.9 and later."""
     is_polled: bool = True
     """Else history is made of the controllers' log alone. Of a cluster whose quorum fails that is
     all that can be held against anything: what no majority has yet is in the log with its time, and
@@ -72,9 +70,7 @@ OLD_EPOCHS = Setup("3.9.2 at 3.5-IV2", "3.9.2", metadata_version="3.5-IV2")
 WITHOUT_NO_OPS = Setup(
     "3.3.2 at 3.3-IV0", "3.3.2", metadata_version="3.3-IV0", isolates=False, is_polled=False
 )
-"""The lowest that can be formatted: a log that is silent while nothing happens, and older records
-of brokers.
-"""
+"""The lowest that can be formatted: a log that is silent in rest, and older records."""
 SETUPS = (
     NEWEST,
     WITHOUT_ELR,

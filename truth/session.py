@@ -12,8 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def default_settings() -> dict[str, str]:
-    """The settings of conf/spark-defaults.conf, by name. Paths in them are relative to the
-    repository.
+    """The settings of conf/spark-defaults.conf, by name.
+
+    Paths in them are relative to the repository.
     """
     return settings_of("spark-defaults.conf")
 

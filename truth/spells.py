@@ -55,8 +55,9 @@ class Span:
 def spans(
     states: Sequence[PartitionState], hold: Iterable[bool], ended_at: datetime | None
 ) -> list[Span]:
-    """The times that something held. `hold`: whether it does in each of the states. `ended_at`: of
-    the last state.
+    """The times that something held.
+
+    `hold`: whether it does in each of the states. `ended_at`: of the last state.
     """
     found: list[Span] = []
     ends = [*(state.at for state in states[1:]), ended_at]
@@ -81,9 +82,7 @@ def out_of(states: Sequence[PartitionState]) -> list[frozenset[int]]:
 
 
 def min_isr(truth: Truth, topic: str, at: datetime) -> int:
-    """How many in-sync replicas a topic asks for: its own setting, the cluster's, or Kafka's
-    default.
-    """
+    """How many in-sync replicas a topic wants: its setting, the cluster's or Kafka's default."""
     for kind, name in ((_TOPIC, topic), (_BROKER, "")):
         told = [
             each
@@ -129,9 +128,7 @@ def absences(truth: Truth) -> dict[int, dict[PartitionKey, list[Span]]]:
 
 
 Balance = tuple[int, int, int]
-"""Partitions that a broker leads, is the preferred leader of, and of these those that it does not
-lead.
-"""
+"""Partitions that a broker leads, is preferred for, and of these those that it does not lead."""
 
 
 def balances(truth: Truth) -> dict[int, list[tuple[datetime, Balance]]]:
@@ -290,9 +287,7 @@ class Cut:
         return not any(old.is_same(view) for old in self.frozen for view in views)
 
     def surely_lacks(self, known: View, views: Sequence[View]) -> bool:
-        """Whether it lacks of a topic, or of the list of brokers, what was known and is the same in
-        each of these.
-        """
+        """Whether it lacks, of a topic or the brokers, what was known and is in each of these."""
         kept = frozenset.intersection(*(known.parts() - known.parts_unlike(view) for view in views))
         return all(known.parts_unlike(old) & kept for old in self.frozen)
 

@@ -34,9 +34,7 @@ RECORDER_MB: Final = 2_000
 
 
 def main() -> None:
-    """Print what became of the polls, and the memory of the processes; then the aims and what was
-    reached.
-    """
+    """Print what became of the polls, the processes' memory, the aims and what was reached."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=__doc__)
     parser.add_argument("--clusters", type=int, default=MANY)
     parser.add_argument(

@@ -23,7 +23,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from benchmarks.bodies import metadata_response
 from benchmarks.process import in_process
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,9 +66,7 @@ _WRONG: Final = b"\xff" * 40
 
 @contextmanager
 def answering(manners: Sequence[Manner]) -> Iterator[list[str]]:
-    """Give the bootstrap servers of a cluster for each of `manners`, and end what answers for
-    them.
-    """
+    """Give the bootstrap servers of a cluster for each of `manners`; in the end, end them."""
     with ExitStack() as stack:
         yield [
             servers
@@ -157,9 +155,7 @@ class _Cluster:
         return self._body
 
     def _whole(self, topics: int, partitions: int, epoch: int, moved: int = 0) -> bytes:
-        """Return the body of so many topics, of whose first one `moved` partitions got another
-        leader, one by one.
-        """
+        """Return the body of so many topics; `moved` partitions of the first have new leaders."""
         brokers = [
             {"node_id": n, "host": _HOST, "port": port, "rack": None}
             for n, port in enumerate(self.ports)

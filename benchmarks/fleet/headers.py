@@ -1,6 +1,4 @@
-"""A fleet, as the headers of polls in bronze tell it: which cluster was polled, when, and with what
-outcome.
-"""
+"""A fleet, by the headers of polls in bronze: which cluster was polled, when, with what outcome."""
 
 from __future__ import annotations
 
@@ -65,8 +63,9 @@ def read_headers(table: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Seen:
-    """The polls of the clusters that behave in one manner. `late`: from due to sent, s, of polls
-    that were sent.
+    """The polls of the clusters that behave in one manner.
+
+    `late`: from due to sent, s, of polls that were sent.
     """
 
     clusters: int
@@ -123,9 +122,7 @@ def _seconds(begin: datetime, end: datetime) -> float:
 
 
 def asked(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how often each cluster was asked something beside metadata; clusters that were not are
-    left out.
-    """
+    """Return how often each cluster was asked something beside metadata, if it was."""
     return dict(Counter(header["cluster"] for header in headers if header["asked"]))
 
 

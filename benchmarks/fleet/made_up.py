@@ -62,9 +62,7 @@ def fleet(
     beat_ms: int = BEAT_MS,
     usual_ms: int = USUAL_MS,
 ) -> list[Member]:
-    """Return the clusters that answer at these bootstrap servers, every fifth of them with the
-    short interval.
-    """
+    """Return the clusters at these bootstrap servers, every fifth with the short interval."""
     return [
         Member(
             alias=f"cluster-{n:03}",

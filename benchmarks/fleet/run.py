@@ -56,9 +56,7 @@ class Polled:
 def polled(
     folder: Path, members: Sequence[Member], seconds: float, *, job: str = "poll_metadata"
 ) -> Polled:
-    """Let a job poll these clusters for so long after its first batch, and return all polls that
-    the lake has.
-    """
+    """Let a job poll these clusters for so long after its first batch; return all polls."""
     with polling(folder, members, job) as (_, config, found):
         time.sleep(seconds)
     found.headers = read_headers(_polls(config))

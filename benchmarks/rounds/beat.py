@@ -1,6 +1,4 @@
-"""Whether polls keep their beat beside all else that the product does, and how late history is: by
-the tables.
-"""
+"""Whether polls keep their beat beside all that the product does, and how late history is."""
 
 from __future__ import annotations
 
@@ -27,7 +25,8 @@ from benchmarks.rounds.product import (
 from benchmarks.rounds.results import Measured, Results, median, percentile
 from local_cluster import LocalCluster
 from truth.administration import Administration
-from truth.chaos import plan, play
+from truth.chaos import play
+from truth.scenarios import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -112,9 +111,7 @@ def busy(folder: Path, say: Say, _runs: int) -> Results:
 
 
 def offsets(folder: Path, say: Say, _runs: int) -> Results:
-    """Measure polls_on_time_offsets: 200 groups of 50 made-up brokers have committed 500 partitions
-    each.
-    """
+    """Measure polls_on_time_offsets: 200 groups on 50 made-up brokers, 500 partitions each."""
     with far_process(50, round_trip_s=0.002, is_secured=False, consumed=COMMITTED) as options:
         clusters = {ALIAS: options}
         config = configured(folder, (), clusters=clusters, poll=OFFSETS)
@@ -319,9 +316,7 @@ def _has_poll_since(config: Config, since: datetime) -> bool:
 
 
 class _HistoryWatch:
-    """Says when gold has every leader change that silver has, and nothing more came into either for
-    a while.
-    """
+    """Says when gold has every leader change of silver, and nothing more comes into either."""
 
     def __init__(self, config: Config, quiet_s: float) -> None:
         changed = (

@@ -1,6 +1,4 @@
-"""When rows came into a Delta table, by the table's own log: no Spark, so that nothing is kept from
-its work.
-"""
+"""When rows came into a Delta table, by the table's own log, without Spark."""
 
 from __future__ import annotations
 

@@ -51,9 +51,7 @@ class MadeUpLake:
         make_tables(spark, self._config)
 
     def fill(self, change: Change | None = None) -> float:
-        """Append a batch of polls and make history of all of it, in rounds; return the seconds that
-        this takes.
-        """
+        """Append a batch of polls and make history of all of it; return the seconds it takes."""
         self._append(self._poller.batch(change))
         start = time.perf_counter()
         while round_once(self._spark, self._config):
@@ -77,8 +75,9 @@ class MadeUpLake:
         )
 
     def rounds(self, change_of: Callable[[int], Change | None], runs: int) -> list[float]:
-        """Return what so many rounds take, after some that warm up. `change_of`: the change of each
-        run.
+        """Return what so many rounds take, after some that warm up.
+
+        `change_of`: the change of each run.
         """
         warm_up = min(WARM_UP, runs)
         return [self.round(change_of(run)) for run in range(warm_up + runs)][warm_up:]
@@ -122,9 +121,7 @@ def nothing(_run: int) -> None:
 
 
 def broker_goes_or_comes(broker: int, place: int) -> Callable[[int], Change]:
-    """Stop a broker before the poll at this place in the batch of every other run, and start it in
-    the others.
-    """
+    """Stop a broker before this poll of the batch of every other run; start it in the others."""
 
     def change_of(run: int) -> Change:
         def change(cluster: MadeUpCluster, at: int) -> None:

@@ -44,9 +44,7 @@ OF_GROUPS: Final = tuple(topic for group in GROUPS.values() for topic in group["
 
 
 def busy(folder: Path, say: Say, runs: int) -> Results:
-    """Measure news_busy_s: a broker of three stops or starts again, which is in every ISR of a
-    hundred partitions.
-    """
+    """Measure news_busy_s: one of three brokers, in each of a hundred ISRs, stops or starts."""
     topics = [
         *(new_topic(name, 3) for name in OF_GROUPS),
         new_topic("events", 100 - 3 * len(OF_GROUPS)),
@@ -91,9 +89,7 @@ def busy(folder: Path, say: Say, runs: int) -> Results:
 
 
 def cold(folder: Path, say: Say, runs: int) -> Results:
-    """Measure once_cold_s: each run begins with a JVM, polls once, and makes history of a stop or
-    start.
-    """
+    """Measure once_cold_s: each run starts a JVM, polls once, makes history of a stop or start."""
     with faulty_cluster(SEED) as (cluster, administration):
         configured(folder, [ALIAS], cluster.bootstrap_servers, poll=POLLS, groupLog={})
         say(f"the first run, which makes the lake, took {run_once(folder):.1f} s")

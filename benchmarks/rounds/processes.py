@@ -17,9 +17,7 @@ SAMPLE_S = 0.5
 
 
 def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
-    """Return the processor time of processes so far, with that of their children that have
-    ended.
-    """
+    """Return the processor time of processes so far, and of their children that ended."""
     total = 0.0
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -29,9 +27,7 @@ def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
 
 
 def resident_mb(processes: Iterable[psutil.Process]) -> float:
-    """Return the resident memory of processes in MB; a page that several share counts once (Linux's
-    PSS).
-    """
+    """Return the resident memory of processes in MB, shared pages once (Linux's PSS)."""
     kb = 0
     for process in processes:
         with suppress(OSError, psutil.NoSuchProcess):
@@ -41,9 +37,7 @@ def resident_mb(processes: Iterable[psutil.Process]) -> float:
 
 
 class Sampler:
-    """A thread that looks at the memory of processes every `every_s` seconds, while it is open: a
-    context manager.
-    """
+    """A context manager: a thread that looks at the memory of processes every `every_s` seconds."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s

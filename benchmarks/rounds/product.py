@@ -46,8 +46,9 @@ MEMORY: Final = "2g"
 
 
 class ProductError(RuntimeError):
-    """Raised when the product ended, or does not do what is waited for. One line and the end of its
-    log.
+    """Raised when the product ended, or does not do what is waited for.
+
+    One line and the end of its log.
     """
 
 
@@ -96,9 +97,7 @@ def append_polls(spark: SparkSession, config: Config, rows: pa.Table, *, files: 
 
 
 def round_once(spark: SparkSession, config: Config) -> bool:
-    """Make history of what bronze has more, one round of all of it; return whether anything was
-    committed.
-    """
+    """Make history of all that bronze has more, in one round; return whether that was anything."""
     if str(config.lake) not in _HISTORIES:
         _HISTORIES[str(config.lake)] = Engine(spark, config, Polls())
     # By a clock of before the polls, so that those that say nothing new wait to be noted, as they
@@ -107,8 +106,9 @@ def round_once(spark: SparkSession, config: Config) -> bool:
 
 
 def lag_once(spark: SparkSession, config: Config) -> None:
-    """Make lag of the visits that bronze has more. That nothing moved is not noted: `status` may
-    wait for that.
+    """Make lag of the visits that bronze has more.
+
+    That nothing moved is not noted: `status` may wait for that.
     """
     if str(config.lake) not in _LAGS:
         _LAGS[str(config.lake)] = Engine(spark, config, GroupLag())
@@ -120,9 +120,7 @@ _LAGS: dict[str, Engine] = {}
 
 
 class Pipeline:
-    """The pipeline without polling, by a clock of one's own: rounds of polls, rounds of groups,
-    upkeep.
-    """
+    """The pipeline without polling, by its own clock: rounds of polls, of groups, upkeep."""
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         ensure_lake(spark, config.lake)
@@ -133,9 +131,7 @@ class Pipeline:
         )
 
     def rounds(self, now: datetime) -> tuple[float, float]:
-        """Make history of all that is new; return the seconds that rounds of polls took, and those
-        of groups.
-        """
+        """Make history of all that is new; return the seconds of rounds of polls, and of groups."""
         took = []
         for maker in (self._history, self._groups):
             start = time.perf_counter()
@@ -208,9 +204,7 @@ class Process(NodeProcess):
 def running(
     script: str, folder: Path, *flags: str, settings: Sequence[str] = ()
 ) -> Iterator[Process]:
-    """Run a job for a while, with a log within `folder`; it and all it started end with this
-    block.
-    """
+    """Run a job for a while, with a log in `folder`; it and all it started end with this block."""
     with _running(command(script, folder, *flags, settings=settings), folder) as process:
         yield process
 
@@ -251,8 +245,9 @@ def _running(line: Sequence[str], folder: Path) -> Iterator[Process]:
 def await_that(
     what: str, process: Process, folder: Path, reached: Callable[[], bool], timeout_s: float
 ) -> None:
-    """Wait until something is so. Raises ProductError when the process ends, or it takes too
-    long.
+    """Wait until something is so.
+
+    Raises ProductError when the process ends, or it takes too long.
     """
     deadline = time.monotonic() + timeout_s
     while not reached():

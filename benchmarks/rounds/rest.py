@@ -31,9 +31,7 @@ PARTITIONS: Final = 10
 
 
 def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
-    """Measure idle_cores and rest_mb, once nothing has happened for a while after the first
-    polls.
-    """
+    """Measure idle_cores and rest_mb, once nothing has happened since the first polls."""
     with LocalCluster(brokers=3, controllers=1) as cluster:
         replicas = tuple(
             tuple((number + place) % 3 + 1 for place in range(3)) for number in range(PARTITIONS)
@@ -69,9 +67,7 @@ def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
 
 
 def _commit(servers: str) -> None:
-    """Let a group commit the first offset of each partition: it is behind by nothing, and stays
-    so.
-    """
+    """Let a group commit the first offset of each partition: its lag is, and stays, nothing."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "idle", "log_level": 0})
     try:
         offsets = [

@@ -34,9 +34,7 @@ def median(runs: Sequence[float]) -> Measured:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that a share of `values` do not exceed, between two of them in
-    proportion.
-    """
+    """Return the value that a share of `values` do not exceed, between two in proportion."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     below, above = ordered[math.floor(place)], ordered[math.ceil(place)]

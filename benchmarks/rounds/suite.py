@@ -23,18 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """Names that come together, and the function that measures them: of a module of this
-    package.
-    """
+    """Names that come together, and the function, of a module here, that measures them."""
 
     names: tuple[str, ...]
     module: str
     function: str
 
     def load(self) -> Callable[[Path, Callable[[str], None], int], Results]:
-        """Return the function: a folder to work in, somebody to tell how it goes, how many runs ->
-        results.
-        """
+        """Return the function: folder to work in, whom to tell, how many runs -> results."""
         module = importlib.import_module(f"benchmarks.rounds.{self.module}")
         loaded: Callable[[Path, Callable[[str], None], int], Results] = getattr(
             module, self.function
@@ -66,9 +62,7 @@ class MeasureError(RuntimeError):
 
 
 def chosen(only: Collection[str] | None, *, every: bool) -> tuple[Measure, ...]:
-    """Return the measures that give these names; without names all of them, those that take long
-    only if `every`.
-    """
+    """Return the measures that give these names; without any, all; long ones if `every`."""
     wanted = set(only or (aim.name for aim in AIMS if every or aim.name not in ONLY_IF_ALL))
     return tuple(measure for measure in SUITE if wanted.intersection(measure.names))
 
@@ -89,9 +83,7 @@ def measured(
 
 
 def in_a_process(measure: Measure, runs: int) -> Results:
-    """Measure in a process of its own, so that nothing is left of it: a JVM, and what it
-    remembers.
-    """
+    """Measure in a process of its own, so that no JVM is left of it."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(measure, runs, theirs))

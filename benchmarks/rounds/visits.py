@@ -17,7 +17,7 @@ from benchmarks.rounds.product import (
     session,
 )
 from benchmarks.rounds.results import Results, median
-from jobs.rules.groups.lag import WINDOW
+from jobs.rules.groups.burrow import WINDOW
 from metadata_source.columns.polls import POLLS
 from metadata_source.schedule import mint_stream, poll_id
 from schemas.consumption import GROUP_LAG
@@ -37,8 +37,9 @@ WARM_UP: Final = WINDOW + 2
 
 
 def lag(folder: Path, say: Callable[[str], None], runs: int) -> Results:
-    """Measure lag_quiet_s and lag_news_s. Raises ProductError unless gold has the last commit of
-    each group.
+    """Measure lag_quiet_s and lag_news_s.
+
+    Raises ProductError unless gold has the last commit of each group.
     """
     spark = session()
     config = configured(folder, ["local"], poll={"pollInterval": "1m", "enrich": "offsets"})
@@ -64,9 +65,7 @@ def lag(folder: Path, say: Callable[[str], None], runs: int) -> Results:
 
 
 def _visit(number: int, committed: int) -> pa.Table:
-    """The rows of a poll with which each group was asked, all of whose partitions are at the same
-    offset.
-    """
+    """The rows of a poll that asked each group, all of whose partitions are at one offset."""
     due = BEGAN + number * INTERVAL
     key = {
         "poll_id": poll_id(STREAM, number),

@@ -68,9 +68,7 @@ def many(folder: Path, say: Callable[[str], None], runs: int) -> Results:
 
 
 def large(folder: Path, say: Callable[[str], None], runs: int) -> Results:
-    """Measure large_s, large_few_s and large_mb: a million partitions on thirty brokers, of which
-    each has 100,000.
-    """
+    """Measure large_s, large_few_s and large_mb: a million partitions on thirty brokers."""
     lake = MadeUpLake(
         session(),
         folder,
@@ -91,9 +89,7 @@ def large(folder: Path, say: Callable[[str], None], runs: int) -> Results:
 
 
 def growth(folder: Path, say: Callable[[str], None], runs: int) -> Results:
-    """Measure growth: the same changes, by turns, in a lake with 10,000 stored changes and in one
-    with 1,000,000.
-    """
+    """Measure growth: the same changes in lakes with 10,000 and 1,000,000 stored changes."""
     # The first poll shows no change: nothing is known before it.
     poller = MadeUpPoller(
         made_up(["long"], topics=10, partitions=30, brokers=9), LONG, 1 + STORED // CHANGES

@@ -1,6 +1,4 @@
-"""The histories: what each takes of what is new, and how far it has come. The engine (jobs/rounds/)
-makes them all.
-"""
+"""The histories, which the engine (jobs/rounds/) makes."""
 
 from typing import Any
 

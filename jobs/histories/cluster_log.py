@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from jobs.rounds.appended import appended, upto
-from jobs.rounds.commit import newest_version
+from jobs.rounds.appended import appended, new_versions
 from jobs.rounds.stage import as_stored
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
@@ -31,19 +30,16 @@ class NewRecords:
 
     def look(self) -> None:
         """Read what is new."""
-        newest = newest_version(self._spark, self._lake, CLUSTER_LOG)
-        if newest < self.last:
-            self.noted = self.last = -1  # The table was made again.
-        if newest > max(self.last, 0):
-            last = upto(self._spark, self._lake, CLUSTER_LOG, self.last + 1, newest)
-            for cluster, rows in read(self._spark, self._lake, self.last + 1, last).items():
+        since, last = new_versions(self._spark, self._lake, CLUSTER_LOG, self.last)
+        if since < self.last:
+            self.noted = since
+        if last > since:
+            for cluster, rows in read(self._spark, self._lake, since + 1, last).items():
                 self.rows[cluster] = pa.concat_tables(filter(None, (self.rows.get(cluster), rows)))
-            self.last = last
+        self.last = last
 
     def note(self, taken: Mapping[str, bool]) -> None:
-        """Forget the rows of clusters that a round has taken, but for those that have to come again
-        (True).
-        """
+        """Forget rows that a round took. `taken`: by alias, whether they have to come again."""
         for cluster, is_open in taken.items():
             if not is_open:
                 self.rows.pop(cluster, None)
@@ -54,9 +50,7 @@ class NewRecords:
 def read(
     spark: SparkSession, lake: Lake, first: int, last: int, *, planned: datetime | None = None
 ) -> dict[str, pa.Table]:
-    """The rows that versions of bronze.cluster_log appended, by alias. `planned`: as of
-    `appended`.
-    """
+    """The rows that versions of bronze.cluster_log appended, by alias; see `appended`."""
     rows = as_stored(appended(spark, lake, CLUSTER_LOG, first, last, planned=planned), CLUSTER_LOG)
     clusters = pc.unique(rows["cluster"]).to_pylist()
     return {cluster: rows.filter(pc.equal(rows["cluster"], cluster)) for cluster in clusters}

@@ -1,8 +1,9 @@
 """Rows of bronze.group_log that say something of rebalances and that no round has taken, and the
-place of each in the order of its partition.
+position of each in the order of its partition.
 
-Offsets go back when a log is truncated. So a row's place is the era that it was read in (0, or when
-the truncation before it was found, microseconds) and its offset; what was read twice has one place.
+Offsets go back when a log is truncated. So a row's position is the era that it was read in (0, or
+when the truncation before it was found, microseconds) and its offset; what was read twice has one
+position.
 """
 
 from collections.abc import Mapping
@@ -10,29 +11,25 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.rules.groups.fold_rebalances import Positions
 from schemas.bronze import GROUP_LOG, GROUP_LOG_COMMITS
 
 PARTITION = ("cluster", "log_partition")
-PLACE = ("era", "place", "is_record")
-"""The order of a partition's rows: a gap comes before the record with which the log continues."""
 
 COLUMNS = tuple(each.name for each in GROUP_LOG.columns if each not in GROUP_LOG_COMMITS)
 """Those that rows of commits have for themselves are not even read."""
 _OF_REBALANCES = "record NOT IN ('commits', 'marker') AND coalesce(type NOT IN (0, 1), true)"
 
-Places = dict[int, tuple[int, int]]
-"""Partition of the log -> era and offset up to which its rows were taken."""
 
-
-def new_rows(rows: DataFrame, taken: Mapping[str, Places]) -> DataFrame:
-    """Those of `rows` that are beyond what was taken, by alias; with COLUMNS, those of PLACE and
+def new_rows(rows: DataFrame, taken: Mapping[str, Positions]) -> DataFrame:
+    """Those of `rows` that are beyond what was taken, by alias; with COLUMNS, those of POSITION and
     `goes_on_at`, the offset that follows.
     """
     rows = rows.where(_OF_REBALANCES).select(*COLUMNS)
     done = [
         (cluster, p, era, offset)
-        for cluster, places in taken.items()
-        for p, (era, offset) in places.items()
+        for cluster, positions in taken.items()
+        for p, (era, offset) in positions.items()
     ]
     schema = "cluster string, log_partition int, done_era bigint, done_offset bigint"
     offsets = rows.sparkSession.createDataFrame(done, schema)

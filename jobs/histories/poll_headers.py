@@ -1,6 +1,4 @@
-"""Headers of polls that no round has taken, or that wait, as commits bring them to
-bronze.metadata_polls.
-"""
+"""Headers of polls in bronze.metadata_polls that no round has taken, or that wait."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -8,6 +6,7 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.histories.poll_plan import silver_state
 from jobs.rounds.appended import is_kept, is_kept_since
 from jobs.rounds.commit import newest_commit
 from jobs.rounds.engine import log
@@ -21,48 +20,20 @@ from schemas.bronze import METADATA_POLLS
 from schemas.lake import VERSION
 
 HEADER = (
-    *(
-        "cluster",
-        "poll_id",
-        "stream",
-        "n",
-        "day",
-        "outcome",
-        "error_kind",
-        "cluster_id",
-        "scheduled_at",
-        "received_at",
-    ),
-    *(
-        "digest",
-        "partition_count",
-        "broker_id",
-        "broker",
-        "sent_at",
-        "witnesses",
-        "is_key_frame",
-        "error",
-    ),
-    *("record", "kind", "asked_at", "answered_at", "interval_ms"),
-)
-"""The columns of headers, of polls and of answers beside them, that tell whether there is news, and
-why a poll failed.
-"""
+    "cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id",
+    "scheduled_at", "received_at", "digest", "partition_count", "broker_id", "broker",
+    "sent_at", "witnesses", "is_key_frame", "error", "record", "kind", "asked_at",
+    "answered_at", "interval_ms",
+)  # fmt: skip
+"""The columns of headers that tell whether there is news, and why a poll failed."""
 
 IS_HEADER = "record IN ('poll', 'answer')"
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-def silver_state(context: Context, cluster: str) -> State:
-    """What silver remembers of a cluster; a new state if it has none."""
-    return context.memory(SILVER, cluster, State) or State()
-
-
 class Headers:
-    """The headers that this process has seen, and that no round has taken. `of`: by alias and poll
-    id.
-    """
+    """The headers that this process has seen and no round has taken. `of`: by alias and poll id."""
 
     def __init__(self) -> None:
         self.of: dict[str, dict[str, Row]] = {}
@@ -128,25 +99,21 @@ class Headers:
         return (min(found), max(found)) if is_known and self._is_kept(context, min(found)) else None
 
     def _is_kept(self, context: Context, first: int) -> bool:
-        """`is_kept` of bronze.metadata_polls, which Delta need not be asked of what the last look
-        has read.
-        """
+        """`is_kept` of bronze.metadata_polls. Delta is not asked of what the last look has read."""
         looked_from, since = self._looked_from
         is_new = first >= looked_from and is_kept_since(METADATA_POLLS, since)
         return is_new or is_kept(context.spark, context.lake, METADATA_POLLS, first)
 
 
 def _not_taken(context: Context) -> DataFrame:
-    """The rows of polls that no round has taken, or that wait, whichever version appended them
-    (VERSION is null).
-    """
+    """The rows of polls that no round has taken, or that wait. VERSION is null in them."""
     rows = context.lake.read(context.spark, METADATA_POLLS).withColumn(
         VERSION, F.lit(None).cast("bigint")
     )
     clusters = [cluster for history, cluster in context.states if history == SILVER]
     if not (
         taken := [
-            (cluster, *place) for cluster in clusters for place in _taken_so_far(context, cluster)
+            (cluster, *number) for cluster in clusters for number in _taken_so_far(context, cluster)
         ]
     ):
         return rows
@@ -159,20 +126,18 @@ def _not_taken(context: Context) -> DataFrame:
 def _taken_so_far(context: Context, cluster: str) -> list[tuple[str, int]]:
     """Of each stream, the last poll of a cluster that need not be read again."""
     state = silver_state(context, cluster)
-    again = dict(map(place_of, reversed(state.waiting)))
+    again = dict(map(number_of, reversed(state.waiting)))
     return [(stream, min(n, again.get(stream, n + 1) - 1)) for stream, n in state.seen.items()]
 
 
 def _is_past(state: State, header: Row) -> bool:
-    """Whether the poll was taken, or is of an older stream than one that was: such polls would be
-    no history.
-    """
+    """Whether the poll was taken, or is of an older stream than one that was."""
     stream = header["stream"]
     is_past = stream < max(state.seen, default="") or header["n"] <= state.seen.get(stream, -1)
     return bool(is_past and header["poll_id"] not in state.waiting)
 
 
-def place_of(poll_id: str) -> tuple[str, int]:
+def number_of(poll_id: str) -> tuple[str, int]:
     """The stream of a poll, and its number there."""
     stream, _, n = poll_id.rpartition("/")
     return stream, int(n)

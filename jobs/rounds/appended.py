@@ -10,9 +10,7 @@ from schemas.lake import Lake
 from schemas.table import Table
 
 READ_WITHIN = timedelta(hours=4)
-"""Before VACUUM takes a file that compaction has replaced, a round has so long to read the version
-that appended it.
-"""
+"""So long before VACUUM takes a file that compaction has replaced, rounds read it no more."""
 
 VERSIONS_A_ROUND = 500
 """How many commits of a log a round takes at most."""
@@ -25,6 +23,15 @@ def upto(spark: SparkSession, lake: Lake, table: Table, first: int, newest: int)
     """
     last = min(newest, first - 1 + VERSIONS_A_ROUND)
     return last if last == newest or is_kept(spark, lake, table, first) else newest
+
+
+def new_versions(spark: SparkSession, lake: Lake, table: Table, last: int) -> tuple[int, int]:
+    """The version after which a round reads, -1 where the table was made again since `last`, and
+    the one up to which it does; the same where nothing is new.
+    """
+    newest = newest_version(spark, lake, table)
+    since = -1 if newest < last else last
+    return since, upto(spark, lake, table, since + 1, newest) if newest > max(since, 0) else since
 
 
 def appended(
@@ -51,9 +58,7 @@ def appended(
 
 
 def is_kept(spark: SparkSession, lake: Lake, table: Table, first: int) -> bool:
-    """Whether the files that versions from `first` on appended are there for long enough to be
-    read.
-    """
+    """Whether the files that versions from `first` on appended will be there long enough."""
     oldest = _commits(spark, lake, table, first)[-1]
     return bool(oldest.version <= first and is_kept_since(table, oldest.timestamp))
 
@@ -66,9 +71,7 @@ def is_kept_since(table: Table, since: datetime) -> bool:
 
 
 def _commits(spark: SparkSession, lake: Lake, table: Table, first: int) -> list[Row]:
-    """The commits of a table from version `first` on, newest first; fewer where Delta has forgotten
-    them.
-    """
+    """The commits of a table from version `first` on, newest first, as far as Delta has them."""
     number = newest_version(spark, lake, table) - first + 1
     while True:
         commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT {number}").collect()

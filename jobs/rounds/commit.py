@@ -36,9 +36,7 @@ CONFLICTS = (
     delta.MetadataChangedException,
 )
 TRIES = 5
-"""How often a commit that lost against another one is tried. Besides rounds only upkeep writes, and
-briefly.
-"""
+"""How often a commit that lost against another one (of upkeep, which is brief) is tried."""
 _FREE_OVERWRITE = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 
 
@@ -127,11 +125,11 @@ def version_of(
     the first one after it that has.
     """
     commits = spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)}")
-    places = (
+    marks = (
         ("userMetadata", r"^round ([0-9]+)$"),
         (F.col("operationParameters")["predicate"], MARK),
     )
-    of = F.coalesce(*(F.regexp_extract(text, mark, 1).try_cast("bigint") for text, mark in places))
+    of = F.coalesce(*(F.regexp_extract(text, mark, 1).try_cast("bigint") for text, mark in marks))
     of_round = commits.where(of >= number if or_later else of == number)
     found: int | None = of_round.agg(F.min("version")).collect()[0][0]
     return found
@@ -178,9 +176,7 @@ def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: str) -> No
 
 
 def delete_matching(spark: SparkSession, lake: Lake, table: Table, query: str, on: str) -> None:
-    """Delete the rows (`t`) that match one of a query (`s`) by the condition `on`; done twice, it
-    changes nothing.
-    """
+    """Delete the rows (`t`) that match one of a query (`s`) by `on`; twice changes nothing more."""
     _retried(
         spark.sql,
         f"MERGE INTO {lake.identifier(table)} t USING ({query}) s ON {on} WHEN MATCHED THEN DELETE",
@@ -196,9 +192,7 @@ def frame(spark: SparkSession, table: Table, rows: Iterable[Mapping[str, Any]]) 
 def _of_round(
     table: Table, number: int | None, where: str = "", metadata: str | None = None
 ) -> dict[str, str]:
-    """The options by which a commit says what it is of, and Delta passes over one of a round that
-    it has.
-    """
+    """The options by which a commit names its round, and Delta passes over one that it has."""
     if number is None:
         return {} if metadata is None else {"userMetadata": metadata}
     name = f"round {table.full_name} {where}".rstrip()

@@ -1,11 +1,8 @@
-"""The engine of histories: it plans a round of news, folds it, commits its tables side by side and
-notes it as done.
-"""
+"""The engine of histories: it plans a round, folds it, commits its tables, notes it as done."""
 
-import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from typing import Any
@@ -16,19 +13,20 @@ from pyspark.sql import SparkSession
 from jobs.configuration.config import Config
 from jobs.configuration.limits import CROSSED
 from jobs.rounds import commit
-from jobs.rounds.aside import ASIDE_OF, Aside
-from jobs.rounds.commit import Commit, delete_rows, replace_rows, version_of
-from jobs.rounds.history import Context, History, Made, News, Run
+from jobs.rounds.commit import Commit, delete_rows
+from jobs.rounds.fold import output_of
+from jobs.rounds.history import Context, History, News, Output, Run
+from jobs.rounds.left_out import LeftOut
+from jobs.rounds.left_out_rows import LeftOutRows
 from jobs.rounds.live import LiveRows, in_parts, parts_of, replaced
 from jobs.rounds.lost_rounds import LostRound
-from jobs.rounds.plan import Rounds, State, States, Step, Takes, states_of
-from jobs.rounds.stage import FoldError, broken_cluster, frame_of
+from jobs.rounds.plan import PlanJson, Rounds, States, Step, states_of, with_rows
+from jobs.rounds.stage import FoldError, broken_cluster, frame_of, give_back_memory
 from jobs.rules.memory import from_json, to_json
 from jobs.run.cli import Job, OfCluster, one_line
 from jobs.run.driver import JAVA_ERRORS, java_text
 from schemas.in_spark import ensure_lake
-from schemas.internal import ROUNDS, STATE
-from schemas.lake import TABLES, LakeError
+from schemas.lake import LakeError
 
 log = logging.getLogger("kafka_metadata_history.rounds")
 
@@ -43,9 +41,7 @@ LOOK_EVERY_S = 1.0
 
 
 class Engine:
-    """Makes a history in rounds. When it starts, it finishes those that an earlier run has
-    planned.
-    """
+    """Makes a history in rounds. It begins with those that an earlier run has left."""
 
     def __init__(
         self, spark: SparkSession, config: Config, history: History[Any], run: Run | None = None
@@ -55,11 +51,9 @@ class Engine:
         self._replacing = commit.can_replace(spark)
         self._writers = ThreadPoolExecutor(4, "commits")
         self._live = LiveRows(spark, config.lake)
-        self._rounds = Rounds(spark, config.lake, history.names, history.beside)
-        self.aside = Aside()
-        self._aside_rows: dict[str, State] = {}
-        """By alias, the rows of internal.states of the clusters whose fold has failed."""
-        self._aside_of = f"{ASIDE_OF}{history.names[0]}"
+        self._rounds = Rounds(spark, config.lake, history.names, history.other_states)
+        self.left_out = LeftOut()
+        self._left_out_rows = LeftOutRows(spark, config.lake, history.names[0])
         self._planning: Future[Step] | None = None
         self._in_round: Collection[str] = frozenset()
         """The clusters that the last round has folded."""
@@ -68,63 +62,60 @@ class Engine:
         self._parsed: dict[tuple[str, str], tuple[str, Any]] = {}
         self._began_at = time.monotonic()
         self._noted_at = datetime.now(UTC)
+        self._finish_rounds()
+
+    def _finish_rounds(self) -> None:
+        """Finish the rounds that an earlier run has planned, and those that tables have lost."""
         for step, lost in self._rounds.lost:
             self._make_again(step, lost)
         broken: dict[str, str] = {}
         for step in self._rounds.to_finish:
             log.info("round %d was planned and not done: it is made again", step.round)
-            self._states = states_of(spark, self.lake, step.round)
+            self._states = states_of(self._spark, self.lake, step.round)
             try:
-                self._finish(step, LiveRows(spark, self.lake, step.round))
+                self._finish(step, LiveRows(self._spark, self.lake, step.round))
             except _FAILED as error:
                 # Of a round of which nothing is in the tables, later ones take what can be folded.
-                if (found := broken_cluster(error)) is None or self._is_begun(step):
+                if (found := broken_cluster(error)) is None or self._rounds.is_begun(step):
                     raise
                 broken |= dict([found])
-        self._states = states_of(spark, self.lake)
-        self._aside_rows = {
-            of: row for (history, of), row in self._states.items() if history == self._aside_of
-        }
-        self.aside.tried = dict.fromkeys(self._aside_rows, 1)
+        self._states = states_of(self._spark, self.lake)
+        self.left_out.tried = dict.fromkeys(self._left_out_rows.read(self._states), 1)
         for cluster, why in broken.items():
-            self._set_aside(cluster, why)
+            self._leave_out(cluster, why)
         self._go_back()
 
     def round(self, now: datetime) -> bool:
         """Make one round of what is new; whether there is more, as far as it is known."""
         context = self.context()
-        news: News | None = self.history.look(context, now)
+        news: News | None = self.history.due(context, now)
         if news is None:
             return False
         self._in_round = news.clusters
-        step = self._plan(to_json(news.takes), now) if news.is_due else None
-        made = self.history.make(context, news)
-        if step is None and not made.rows:
-            states = self._with(self.history.after(context, news, None))
+        step = self._plan(to_json(news.plan), now) if news.is_due else None
+        output = output_of(self.history, context, news)
+        if step is None and not output.rows:
+            states = with_rows(self._states, self.history.note(context, news, None))
             is_late = now - self._noted_at > self.history.noted_after
             if not is_late or all(row["round"] is not None for row in states.values()):
                 self._states = states
                 return news.is_more is True
-        step = step or self._plan(to_json(news.takes), now)
-        self._write(step(), context, news, made)
+        step = step or self._plan(to_json(news.plan), now)
+        self._write(step(), context, news, output)
         self._noted_at = now
         return news.is_more is not False
 
     def _finish(self, step: Step, live: LiveRows) -> None:
-        """Fold and commit again what an earlier run has planned and not done. `live`: of before the
-        round.
-        """
+        """Make a round that an earlier run has planned. `live`: the live rows before it."""
         if "again" in step.takes:
             self._forget(step)
             return
         context = self.context(live)
-        news = self.history.again(context, from_json(self.history.input_type, step.takes))
-        self._write(step, context, news, self.history.make(context, news))
+        news = self.history.planned(context, from_json(self.history.plan_type, step.takes))
+        self._write(step, context, news, output_of(self.history, context, news))
 
     def again(self, cluster: str) -> None:
-        """Take a cluster out of the history: the next rounds make it again. Raises LakeError where
-        that cannot be.
-        """
+        """Take a cluster out of the history: the next rounds make it again. Raises LakeError."""
         if not any((history, cluster) in self._states for history in self.history.names):
             raise LakeError(
                 f"{self.lake} has no history of a cluster {cluster!r}; see the aliases in "
@@ -153,12 +144,9 @@ class Engine:
             live or self._live,
             self._states,
             self._run,
-            self.aside,
+            self.left_out,
             self._parsed,
         )
-
-    def _with(self, rows: Iterable[State]) -> States:
-        return self._states | {(row["history"], row["cluster"]): row for row in rows}
 
     def _make_again(self, step: Step, lost: LostRound) -> None:
         """Make a round again that is done, and that tables have lost; or say why it cannot be."""
@@ -191,7 +179,9 @@ class Engine:
 
     def catch_up(self, *, whole: bool = False) -> None:
         """Make rounds until nothing is new. `whole`: news that say nothing are noted too."""
-        self._try_again()
+        # Each is tried once, however long the rounds without it take.
+        if self.left_out.take_back():
+            self._go_back()
         while self._timed_round(datetime.now(UTC)):
             pass
         if whole:
@@ -203,104 +193,54 @@ class Engine:
         try:
             is_more = self.round(now)
         except _FAILED as error:
-            if (broken := broken_cluster(error)) is None or broken[0] in self.aside:
+            if (broken := broken_cluster(error)) is None or broken[0] in self.left_out:
                 raise
-            if self._is_in_table():
+            if self._is_begun():
                 # Large tables are folded while they are committed: the next run makes this round
                 # again.
                 raise
-            self._set_aside(*broken)
+            self._leave_out(*broken)
             self._go_back()  # The round had looked at what it did not take of others either.
             return True
-        if well := self.aside.succeed(self._in_round):
-            self._note_aside(
-                {alias: row for alias, row in self._aside_rows.items() if alias not in well}
-            )
-            log.warning(
-                "cluster(s) %s are part of the history of %s again", ", ".join(well), self._names
-            )
+        if well := self.left_out.succeed(self._in_round):
+            self._left_out_rows.remove(well)
+            names = ", ".join(sorted(self._rounds.histories))
+            log.warning("cluster(s) %s are part of the history of %s again", ", ".join(well), names)
         return is_more
 
-    def _try_again(self) -> None:
-        """Try clusters again that were left out for long enough: each once, however long the rounds
-        without it take.
-        """
-        if self.aside.take_back():
-            self._go_back()
+    def _is_begun(self) -> bool:
+        """Whether a table has the commit of this round: another plan would meet one on its way."""
+        return self._planning is not None and self._rounds.is_begun(self._planning.result())
 
-    def _plan(self, takes: Takes, now: datetime) -> Callable[[], Step]:
+    def _plan(self, plan: PlanJson, now: datetime) -> Callable[[], Step]:
         """Plan a round while it is folded, since a fold writes nothing; returns what waits for the
         plan.
         """
-        self._planning = self._writers.submit(self._rounds.plan, takes, now)
+        self._planning = self._writers.submit(self._rounds.plan, plan, now)
         return self._planning.result
 
     def _go_back(self) -> None:
-        """Look again for what was passed over of clusters that were left out. Some of them are to
-        be tried again.
-        """
-        self._states = self._with(self.history.go_back(self.context()))
+        """Look again for what was passed over of clusters that were left out."""
+        self._states = with_rows(self._states, self.history.go_back(self.context()))
 
-    def _set_aside(self, cluster: str, why: str) -> None:
+    def _leave_out(self, cluster: str, why: str) -> None:
         """Leave a cluster out of rounds for a while, and let `status` say so."""
-        seconds, known = self.aside.put(cluster), self._aside_rows.get(cluster)
-        memory = json.dumps({"says": why})
-        if known is None or known["memory"] != memory:
-            since = datetime.now(UTC) if known is None else known["done_at"]
-            row = {
-                "history": self._aside_of,
-                "cluster": cluster,
-                "round": 0,
-                "done_at": since,
-                "memory": memory,
-            }
-            self._note_aside(self._aside_rows | {cluster: row})
+        seconds = self.left_out.put(cluster)
+        self._left_out_rows.add(cluster, why)
+        until = "" if self.history.needs else ", until it is as old as its retention"
         log.error(
             "cluster %s is left out of the history of %s for %.0f s, since its fold failed: %s. "
             "Bronze keeps what was not taken%s; upgrade the program, or report this line",
-            *(
-                cluster,
-                self._names,
-                seconds,
-                why,
-                "" if self.history.needed else ", until it is as old as its retention",
-            ),
+            *(cluster, ", ".join(sorted(self._rounds.histories)), seconds, why, until),
         )
 
-    def _note_aside(self, rows: dict[str, State]) -> None:
-        where = f"history = '{self._aside_of}'"
-        if rows:
-            replace_rows(self._spark, self.lake, STATE, rows.values(), where)
-        elif self._aside_rows:
-            delete_rows(self._spark, self.lake, STATE, where)
-        self._aside_rows = rows
-
-    @property
-    def _names(self) -> str:
-        return ", ".join(sorted(self._rounds.histories))
-
-    def _is_in_table(self) -> bool:
-        """Whether a table has the commit of this round, once it is planned: the next plan would
-        meet one on its way.
-        """
-        return self._planning is not None and self._is_begun(self._planning.result())
-
-    def _is_begun(self, step: Step) -> bool:
-        """Whether a table has the commit of a planned round."""
-        made = (
-            table for table in TABLES if table.schema != "bronze" and table not in (ROUNDS, STATE)
-        )
-        return any(
-            version_of(self._spark, self.lake, table, step.round) is not None for table in made
-        )
-
-    def _write(self, step: Step, context: Context, news: News, made: Made) -> None:
+    def _write(self, step: Step, context: Context, news: News, output: Output) -> None:
         """Commit what a round has made, its tables side by side, and say that the round is done.
 
         Each changed row takes the place of the live row with its key, or is appended.
         """
-        commits, kept = list(made.others), []
-        for table, changed in made.rows.items():
+        commits, kept = list(output.commits), []
+        for table, changed in output.rows.items():
             if table.live is None:
                 commits.append(Commit(table, frame_of(self._spark, changed)))
                 continue
@@ -315,7 +255,9 @@ class Engine:
         wait(written)  # If one fails, the round is made again: its commits must not meet these.
         for each in written:
             each.result()  # Raises what the first of them raised that failed.
-        states = self._with((*made.states, *self.history.after(context, news, made)))
+        states = with_rows(
+            self._states, (*output.states, *self.history.note(context, news, output))
+        )
         states = {
             key: row | {"round": step.round} if row["round"] is None else row
             for key, row in states.items()
@@ -325,16 +267,18 @@ class Engine:
         for table, parts, rows in kept:
             context.live.put(table, parts, rows)
         self.history.done(self.context(), news)
+        if output.is_large:
+            # Python's side of a frame is a cycle (py4j): Java keeps the rows of it until Python
+            # collects.
+            give_back_memory()
         # Nobody has counted the rows of other commits: they never were on the driver.
-        more = f", and those of {len(made.others)} large table(s)" if made.others else ""
-        count, seconds = sum(map(len, made.rows.values())), time.monotonic() - self._began_at
+        more = f", and those of {len(output.commits)} large table(s)" if output.commits else ""
+        count, seconds = sum(map(len, output.rows.values())), time.monotonic() - self._began_at
         log.info("round %d: %s; %d row(s)%s in %.1f s", step.round, news.says, count, more, seconds)
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether a lost round will not be made again another time either: a fold fails, or what it
-    needs is gone.
-    """
+    """Whether a lost round cannot be made another time either: no fold, or no input."""
     is_fold = isinstance(error, FoldError) or broken_cluster(error) is not None
     is_gone = isinstance(error, (AnalysisException, KeyError)) or any(
         each in java_text(error) for each in _GONE
@@ -343,9 +287,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def job_of(history: Callable[[], History[Any]]) -> Job:
-    """A job that makes a history alone: until nothing is new, or on and on. Its exit status says
-    whether a cluster was left out.
-    """
+    """A job that makes a history alone, once or lastingly. Exits with CROSSED: one is left out."""
 
     def run(spark: SparkSession, config: Config, once: bool) -> int:
         ensure_lake(spark, config.lake)
@@ -354,7 +296,7 @@ def job_of(history: Callable[[], History[Any]]) -> Job:
         while not once:
             time.sleep(LOOK_EVERY_S)
             engine.catch_up()
-        return CROSSED if engine.aside else 0
+        return CROSSED if engine.left_out else 0
 
     return run
 

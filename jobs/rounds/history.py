@@ -9,28 +9,42 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
-from jobs.rounds.aside import Aside
 from jobs.rounds.commit import Commit
-from jobs.rounds.live import LiveRows
+from jobs.rounds.large_clusters import LargeClusters
+from jobs.rounds.left_out import LeftOut
+from jobs.rounds.live import LiveRows, part_of
 from jobs.rounds.plan import State, States
-from jobs.rounds.stage import Fold, folded, frame_of, packed_in_arrow, side_by_side
+from jobs.rounds.stage import Fold
 from jobs.rules.memory import loads
 from jobs.rules.takes import NOTED_AFTER
 from jobs.run.outages import Outages
 from schemas.lake import Lake
 from schemas.table import PART, Table
 
-KEY = "_place"
-"""The column by which news and live rows meet in a fold: a cluster, and the part in which its live
-rows lie.
-"""
+KEY = "_key"
+"""The column by which new and live rows meet in a fold: a cluster, and a part of it."""
+
+
+def key_column(part: Column) -> Column:
+    """KEY of rows of some cluster, by the part in which live rows lie."""
+    return F.concat_ws("/", "cluster", part.cast("string"))
+
+
+def key_of(cluster: str, id_: str) -> str:
+    """KEY of rows of a cluster, by the id by whose hash live rows lie in parts."""
+    return f"{cluster}/{part_of(id_)}"
+
+
+Rows = tuple[Table, DataFrame]
+"""Rows of a table, or of some columns of it."""
 
 _T = TypeVar("_T")
 
@@ -50,8 +64,8 @@ class Context:
     """The lake and the states before a round of a history.
 
     `states`: rows of internal.states by history and alias; those whose round is None are not
-    written yet. `live`: the live rows before the round. `aside`: the clusters that are left out, as
-    their fold fails.
+    written yet. `live`: the live rows before the round. `left_out`: the clusters whose fold
+    fails.
     """
 
     spark: SparkSession
@@ -59,7 +73,7 @@ class Context:
     live: LiveRows
     states: States
     run: Run
-    aside: Aside
+    left_out: LeftOut
     parsed: dict[tuple[str, str], tuple[str, Any]] = field(default_factory=dict)
     """The memory of each history and alias that was read last, so that none is parsed twice."""
 
@@ -82,15 +96,15 @@ class Context:
 class News:
     """The new rows that a round takes.
 
-    `takes`: the plan of the round, to make it again. `rows`: packed, beside KEY. `places`: of the
-    live rows that the fold has to see. `fold`: makes rows of both. `clusters`: that are folded.
+    `plan`: to make the round again. `rows`: with KEY. `keys`: of the live rows that the fold has to
+    see; without any nothing is folded. `fold`: makes rows of both. `clusters`: that are folded.
     `is_due`: the round is made though its fold may change nothing. `is_more`: whether something is
     left for the next round; None: nobody has looked. `says`: for the log.
     """
 
-    takes: Any
-    rows: Sequence[DataFrame] = ()
-    places: Collection[str] = ()
+    plan: Any
+    rows: Sequence[Rows] = ()
+    keys: Collection[str] = ()
     fold: Fold | None = None
     clusters: Collection[str] = ()
     is_due: bool = False
@@ -99,58 +113,71 @@ class News:
 
 
 @dataclass(frozen=True)
-class Made:
-    """The rows that a round writes, by table, and commits of others, which never were on the
-    driver. `states`: rows of internal.states that folds have made.
+class Inputs:
+    """The rows that a fold gets, by key.
+
+    `news`: all columns but KEY. `live`: rows that are here, `others`: rows that lie beside them, as
+    their tables have them. `tables`: that the fold makes rows of. `large`: where it is in the
+    round.
+    """
+
+    fold: Fold
+    tables: Sequence[Table]
+    news: Sequence[Rows]
+    live: Mapping[Table, pa.Table]
+    others: Sequence[Rows] = ()
+    large: LargeClusters | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """The rows that a round writes, by table. `commits`: of large tables, whose rows never were on
+    the driver. `states`: rows of internal.states that folds have made. `is_large`: frames hold rows
+    of large clusters.
     """
 
     rows: Mapping[Table, pa.Table] = field(default_factory=dict)
-    others: Sequence[Commit] = ()
+    commits: Sequence[Commit] = ()
     states: Sequence[State] = ()
+    is_large: bool = False
 
 
 N = TypeVar("N", bound=News)
 
 
 class History(ABC, Generic[N]):
-    """One history, or several that are made together. An object knows what it looked at last;
-    nothing else.
-    """
+    """One history, or several that are made together. Its object knows what it looked at last."""
 
     job: ClassVar[str]
     """The name of the work in a pipeline, for its log."""
     names: Sequence[str]
     """As internal.states has them."""
     woken_by: ClassVar[Collection[Table]] = ()
-    """A commit to one of these tables of bronze wakes it. If none does, it looks for what is new
-    each minute.
-    """
-    follows: ClassVar[Collection[str]] = ()
+    """A commit to one of these tables of bronze wakes it; each minute it looks for news anyway."""
+    after: ClassVar[Collection[str]] = ()
     """The names of histories that it takes rows of, too: each of their rounds wakes it."""
     tables: Sequence[Table]
     """The tables that it writes."""
     live: Sequence[Table]
     """Those of which its folds see live rows."""
+    key: ClassVar[str] = KEY
+    """The column by which rows meet in a fold."""
     by: ClassVar[str] = "group_id"
     """The column by whose hash live rows of its tables are cut into parts."""
-    input_type: ClassVar[type]
+    plan_type: ClassVar[type]
     """The dataclass of a plan."""
     noted_after: ClassVar[timedelta] = NOTED_AFTER
     """News that say nothing are noted once they have waited for so long."""
-    beside: ClassVar[Mapping[str, Collection[str]]] = {}
+    other_states: ClassVar[Mapping[str, Collection[str]]] = {}
     """Name -> those of other rows of internal.states that its rounds write."""
-    needed: ClassVar[Mapping[Table, str]] = {}
+    needs: ClassVar[Mapping[Table, str]] = {}
     """Table of bronze -> the query for the day of the oldest of its `rows` that the history has not
     taken, by `states`, those of internal.state. Upkeep keeps them.
     """
+    needs_silver: ClassVar[Mapping[Table, Collection[str]]] = {}
+    """Table of silver -> the names that must have had a row before retention drops it."""
     retention: ClassVar[str | None] = None
-    """The key of `retention` in the configuration after which rows of its tables go; None: that of
-    their schema.
-    """
-    reads: ClassVar[Mapping[Table, Collection[str]]] = {}
-    """Table of silver -> the names whose rounds must have had a row before its retention drops
-    it.
-    """
+    """The key of `retention` in the configuration for its tables; None: that of their schema."""
     can_make_again: ClassVar[bool] = False
     """Whether a person can have the history of a cluster computed again."""
 
@@ -160,16 +187,26 @@ class History(ABC, Generic[N]):
         return True
 
     @abstractmethod
-    def look(self, context: Context, now: datetime) -> N | None:
+    def due(self, context: Context, now: datetime) -> N | None:
         """The news of the next round; None if there are none."""
 
     @abstractmethod
-    def again(self, context: Context, taken: Any) -> N:
-        """The news of a round that was planned, and not done. `taken`: its plan."""
+    def planned(self, context: Context, plan: Any) -> N:
+        """The news of a round that was planned, and not done."""
+
+    def read(self, context: Context, news: N) -> Inputs:
+        """The rows that the fold of some news gets: these, and live rows with the same keys."""
+        keys = pa.array(sorted(news.keys))
+        parts = {int(key.rpartition("/")[2]) for key in news.keys}
+        live = {
+            table: rows.filter(pc.is_in(self.keys_of(rows), keys))
+            for table, rows in context.live.of(self.live, parts).items()
+        }
+        return Inputs(cast("Fold", news.fold), self.tables, news.rows, live)
 
     @abstractmethod
-    def after(self, context: Context, news: N, made: Made | None) -> Iterable[State]:
-        """The rows of internal.states that news change, beside those that folds make. `made`: by
+    def note(self, context: Context, news: N, output: Output | None) -> Iterable[State]:
+        """The rows of internal.states that news change, beside those that folds make. `output`: of
         the round that has taken them; None where no round does, as they say nothing.
         """
 
@@ -177,9 +214,7 @@ class History(ABC, Generic[N]):
         """A round has taken the news, and `context` is of after it."""
 
     def go_back(self, context: Context) -> Iterable[State]:  # noqa: ARG002 - most pass over nobody
-        """Look again for what was passed over of clusters that were left out; the rows of
-        internal.states then.
-        """
+        """Look again for what was passed over of clusters left out; the rows of internal.states."""
         return ()
 
     def check_again(self, context: Context, cluster: str) -> None:
@@ -192,26 +227,11 @@ class History(ABC, Generic[N]):
         """The tables that some histories of those that are made together write."""
         return self.tables
 
-    def is_left(self, spark: SparkSession, config: Config) -> bool:  # noqa: ARG002 - most take nothing then
-        """Whether there is something to take though the configuration does not want the history
-        (any more).
-        """
+    def waits(self, spark: SparkSession, config: Config) -> bool:  # noqa: ARG002 - most take nothing then
+        """Whether something is to be taken though the configuration does not want the history."""
         return False
 
-    def make(self, context: Context, news: N) -> Made:
-        """Fold news and live rows of the same places, in Spark's executors."""
-        if news.fold is None or not news.places:
-            return Made()
-        places = pa.array(sorted(news.places))
-        parts = {int(place.rpartition("/")[2]) for place in news.places}
-        live = {
-            table: rows.filter(pc.is_in(self.places_of(table, rows), places))
-            for table, rows in context.live.of(self.live, parts).items()
-        }
-        packed = frame_of(context.spark, packed_in_arrow(live, KEY, self.places_of))
-        return Made(folded(side_by_side(news.rows), packed, self.tables, news.fold, KEY))
-
     @staticmethod
-    def places_of(_: Table, rows: pa.Table) -> pa.ChunkedArray:
-        """KEY of live rows."""
+    def keys_of(rows: pa.Table) -> pa.ChunkedArray:
+        """The keys of live rows."""
         return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")

@@ -4,7 +4,8 @@ the fold.
 From digests it follows of which topics something new may be said. Where these have many partitions
 they are compared in slots, by hash of the topic (jobs/rules/silver/compare.py). What differs is
 folded by cluster like that of any other. The first answer of a cluster is not compared: its
-partitions become rows as they are.
+partitions become rows as they are. The live rows of a large cluster are written in parts of their
+own.
 """
 
 import zlib
@@ -14,16 +15,22 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.rounds.commit import Commit
+from jobs.rounds.history import Context, Inputs, Rows
+from jobs.rounds.large_clusters import LargeClusters
 from jobs.rounds.live import PARTS, in_parts, part_of
 from jobs.rounds.stage import (
+    Fold,
     arrow_schema,
     as_frame,
+    as_stored,
     column_of,
     ddl,
     failing_as,
+    frame_of,
     packed,
     packed_ddl,
     packed_in_arrow,
@@ -34,57 +41,50 @@ from jobs.rounds.stage import (
 )
 from jobs.rules import takes
 from jobs.rules.arrow import rows_of
+from jobs.rules.coordinators import coordinators
+from jobs.rules.gold.news import TIMES
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import COMPARED, first_rows, narrow, to_look_at
+from jobs.rules.silver.compare import COMPARED, TOPIC_RECORD, first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import min_isr_of_changed
-from jobs.rules.silver.state import Place, Row, State
+from jobs.rules.silver.state import Observation, Row, State
 from jobs.rules.takes import Take
-from schemas.bronze import METADATA_POLLS, TOPIC_COLUMNS
-from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_CONFIGS, TOPIC_SNAPSHOTS
-from schemas.table import Table
-
-OF_RECORD = ("poll_id", "record", "topic", "chunk")
-SAID = (*OF_RECORD, *(column.name for column in TOPIC_COLUMNS))
-"""The columns of records of topics."""
+from jobs.run.session import COMPILED_FROM, session_for
+from metadata_source.kafka_constants import OFFSETS_TOPIC
+from schemas.bronze import METADATA_POLLS
+from schemas.silver import (
+    COORDINATORS,
+    PARTITION_REGISTRATIONS,
+    PARTITION_SNAPSHOTS,
+    TOPIC_CONFIGS,
+    TOPIC_SNAPSHOTS,
+)
+from schemas.table import PART, Table
 
 _HEADER = (
-    "cluster",
-    "poll_id",
-    "is_key_frame",
-    "api_version",
-    "received_at",
-    "sent_at",
+    "cluster", "poll_id", "is_key_frame", "api_version", "received_at", "sent_at",
     "interval_ms",
-)
+)  # fmt: skip
 _DIGESTS = (
-    "cluster",
-    "poll_id",
-    "topic",
-    "chunk",
-    "present",
-    "digest",
-    "digest_version",
+    "cluster", "poll_id", "topic", "chunk", "present", "digest", "digest_version",
     "partition_count",
-)
+)  # fmt: skip
 _KEY = ("topic", "partition", "first_poll")
 _COMPARED = {
-    METADATA_POLLS: SAID,
+    METADATA_POLLS: TOPIC_RECORD,
     TOPIC_SNAPSHOTS: ("topic", "topic_id", "partition_count"),
     PARTITION_SNAPSHOTS: (*_KEY, *COMPARED),
 }
 """The columns of rows that are compared."""
 
-_LOOKED_AT, _MIN_ISR, _DIFFERS = "_looked_at", "_min_isr", "_differs"
+_IS_OPENED, _MIN_ISR, _DIFFERS = "_is_opened", "_min_isr", "_differs"
 
 Times = dict[tuple[str, int, str], int]
-"""Key of a row of silver.partition_snapshots -> for how many partitions it stands
-(gold.news.TIMES).
-"""
+"""Key of a row of silver.partition_snapshots -> for how many partitions it stands (TIMES)."""
 
 
 @dataclass(frozen=True)
-class _Look:
-    """The topics of a large cluster that have to be looked at.
+class _Opened:
+    """The topics of a large cluster that have to be opened.
 
     `headers`: of polls whose rows of topics are read. `topics`: names, which list so many
     `partitions` in all answers. `min_isr`: the topics whose settings may change, and the highest
@@ -99,70 +99,142 @@ class _Look:
     min_isr: Mapping[str, int]
 
 
-def narrowed(
-    said: DataFrame,
-    live: DataFrame,
-    partitions: DataFrame,
-    *,
-    clusters: Sequence[Take],
-    states: Mapping[str, State],
-    cuts: Mapping[str, int],
-) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame | None]:
-    """The rows that the fold has to see of a round in which there are large clusters: of bronze,
-    live ones packed, live ones of partitions. Then rows of partitions that become live without it.
+class LargePartitions:
+    """Partitions in a round with large clusters: they do not pass through one task."""
 
-    `live`: packed. `partitions`: all live rows of partitions. `states`: of silver, by alias.
-    `cuts`: into how many parts the topics of a cluster are cut where its live rows lie, by alias.
-    """
-    large = {each.cluster: each for each in clusters if each.is_large}
-    is_large = F.col("cluster").isin(list(large))
-    looks = _looks(said.where(is_large), live.where(is_large), large, states)
-    topics = F.broadcast(as_frame(said.sparkSession, _topics_of(looks)))
-    firsts = {alias: look for alias, look in looks.items() if look.take.first_poll}
-    first = [_first(said, look) for look in firsts.values()]
-    is_first = F.col("cluster").isin(list(firsts))
+    def __init__(self, context: Context, clusters: LargeClusters) -> None:
+        self._spark, self._of = context.spark, clusters
+        self._live: DataFrame | None = None
+        """All live rows of partitions, where the fold needs some."""
+        self._first: DataFrame | None = None
+        """The rows of clusters' first answers, which become live without the fold."""
+        if clusters.is_read:
+            session = session_for(context.spark, COMPILED_FROM)
+            self._live = context.live.read(PARTITION_SNAPSHOTS, session).where("is_current")
+            context.live.forget(PARTITION_SNAPSHOTS)
 
-    is_kept = ~is_large | (F.col("record") != "topic") | is_first | F.col(_LOOKED_AT)
-    said = (
-        said.join(topics, ["cluster", "topic"], "left")
-        .where(is_kept)
-        .select(*METADATA_POLLS.column_names)
-    )
-    said = said.withColumn("partitions", F.when(~is_first, F.col("partitions")))
-    of_topic = column_of(TOPIC_SNAPSHOTS)
-    is_kept = ~is_large | F.col(of_topic).isNull() | F.col(_LOOKED_AT)
-    named = live.withColumn("topic", F.col(of_topic)[0]["topic"])
-    live = named.join(topics, ["cluster", "topic"], "left").where(is_kept).select(*live.columns)
+    def bring(self, inputs: Inputs) -> Inputs:
+        """The rows that the fold has to see: of topics that differ, and the partitions of these."""
+        others, times = list(inputs.others), dict[str, Times]()
+        if self._of.without_gold:
+            at = next(i for i, (table, _) in enumerate(others) if table == PARTITION_SNAPSHOTS)
+            rows, times = _summed(others[at][1], self._of.without_gold)
+            others[at] = (PARTITION_SNAPSHOTS, rows)
+        inputs = replace(inputs, others=others, fold=_counted(inputs.fold, times))
+        if self._live is None:
+            return inputs
+        of_log = _partitions_of_log(self._spark, self._live, self._of.takes, inputs.live)
+        inputs = self._narrowed(inputs, self._live)
+        return replace(inputs, others=[*inputs.others, *of_log])
 
-    partitions = partitions.where(F.col("cluster").isin([each.cluster for each in clusters]))
-    partitions = partitions.where(in_parts(_parts(clusters, looks, cuts))).join(
-        topics, ["cluster", "topic"], "left"
-    )
-    is_needed = F.col(_LOOKED_AT)
-    # Those with too many partitions for one task.
-    if compared := {
-        alias: look for alias, look in looks.items() if look.partitions > takes.PARTITIONS_A_PART
-    }:
-        differing = _compared(said, live, partitions.where(_LOOKED_AT), compared).localCheckpoint()
-        is_compared = F.col("cluster").isin(list(compared))
-        keys = unpacked(differing, PARTITION_SNAPSHOTS, "cluster").select(
-            "cluster", *_KEY, F.lit(True).alias(_DIFFERS)
+    def commit(self, rows: dict[Table, pa.Table]) -> list[Commit]:
+        """The commit of partitions, in parts, of which each task has one: those that the fold made
+        are taken out of `rows`, and all others stay as they are.
+        """
+        if self._live is None:
+            return []
+        changed = rows.pop(PARTITION_SNAPSHOTS, arrow_schema(PARTITION_SNAPSHOTS).empty_table())
+        parts_now = {row["cluster_id"]: row["parts"] or 1 for row in self._of.silver.values()}
+        for each in self._of.takes:
+            parts_now[str(each.claimed_id)] = each.parts
+        part = _part_of_partition(parts_now)
+        made = frame_of(self._spark, changed)
+        parts = {row[0] for row in made.select(part).distinct().collect()}
+        for each in self._of.takes:
+            if each.first_poll or self._of.is_cut_again(each):
+                parts |= {part_of(str(each.claimed_id)), *range(PARTS, PARTS + each.parts)}
+        if self._first is not None:
+            self._add_coordinators(rows, self._first)
+        if not parts:
+            return []
+        key = list(PARTITION_SNAPSHOTS.key)
+        kept = self._live.where(in_parts(parts))
+        kept = kept.join(F.broadcast(made.select(*key)), key, "left_anti")
+        # No live row has a key of first ones.
+        whole = [kept, made] if self._first is None else [kept, made, self._first]
+        columns = PARTITION_SNAPSHOTS.column_names
+        placed = reduce(DataFrame.unionByName, (each.select(*columns) for each in whole))
+        placed = placed.withColumn(PART, F.when(F.col("valid_to").isNull(), part))
+        return [Commit(PARTITION_SNAPSHOTS, placed.repartition(PART), in_parts(parts))]
+
+    def _narrowed(self, inputs: Inputs, partitions: DataFrame) -> Inputs:
+        """Leave out what is as before, but nothing that the log names: its records are changes."""
+        takes_ = [each for each in self._of.takes if not (each.is_large and each.log)]
+        large = {each.cluster: each for each in takes_ if each.is_large}
+        is_large = F.col("cluster").isin(list(large))
+        said = next(rows for table, rows in inputs.news if table == METADATA_POLLS)
+        opened = _opened(said.where(is_large), inputs.live, large, self._of.states)
+        topics = F.broadcast(as_frame(said.sparkSession, _topics_of(opened)))
+        firsts = {alias: each for alias, each in opened.items() if each.take.first_poll}
+        if firsts:
+            first = (_first(said, each) for each in firsts.values())
+            self._first = reduce(DataFrame.unionByName, first)
+        is_first = F.col("cluster").isin(list(firsts))
+
+        is_kept = ~is_large | (F.col("record") != "topic") | is_first | F.col(_IS_OPENED)
+        said = said.join(topics, ["cluster", "topic"], "left").where(is_kept)
+        said = said.select(*METADATA_POLLS.column_names)
+        said = said.withColumn("partitions", F.when(~is_first, F.col("partitions")))
+        known = _known_topics(inputs.live[TOPIC_SNAPSHOTS], opened)
+
+        partitions = partitions.where(F.col("cluster").isin([each.cluster for each in takes_]))
+        partitions = partitions.where(in_parts(self._parts(takes_, opened)))
+        partitions = partitions.join(topics, ["cluster", "topic"], "left")
+        is_needed = F.col(_IS_OPENED)
+        # Those with too many partitions for one task.
+        if compared := {
+            alias: each
+            for alias, each in opened.items()
+            if each.partitions > takes.PARTITIONS_A_PART
+        }:
+            live = partitions.where(_IS_OPENED)
+            differing = _compared(said, known, live, compared).localCheckpoint()
+            is_compared = F.col("cluster").isin(list(compared))
+            keys = unpacked(differing, PARTITION_SNAPSHOTS, "cluster").select(
+                "cluster", *_KEY, F.lit(True).alias(_DIFFERS)
+            )
+            partitions = partitions.join(F.broadcast(keys), ["cluster", *_KEY], "left")
+            is_needed = F.when(is_compared, F.col(_DIFFERS)).otherwise(F.col(_IS_OPENED))
+            said = said.where(~is_compared | (F.col("record") != "topic")).unionByName(
+                unpacked(differing, METADATA_POLLS, "cluster"), allowMissingColumns=True
+            )
+        partitions = partitions.where(~is_large | is_needed | (F.size("isr") <= F.col(_MIN_ISR)))
+        said = said.select(*METADATA_POLLS.column_names)
+        return replace(
+            inputs,
+            news=[
+                (METADATA_POLLS, said),
+                *(each for each in inputs.news if each[0] != METADATA_POLLS),
+            ],
+            live={**inputs.live, TOPIC_SNAPSHOTS: known},
+            others=[*inputs.others, (PARTITION_SNAPSHOTS, partitions)],
         )
-        partitions = partitions.join(F.broadcast(keys), ["cluster", *_KEY], "left")
-        is_needed = F.when(is_compared, F.col(_DIFFERS)).otherwise(F.col(_LOOKED_AT))
-        said = said.where(~is_compared | (F.col("record") != "topic")).unionByName(
-            unpacked(differing, METADATA_POLLS, "cluster"), allowMissingColumns=True
-        )
-    partitions = partitions.where(~is_large | is_needed | (F.size("isr") <= F.col(_MIN_ISR)))
-    return (
-        said.select(*METADATA_POLLS.column_names),
-        live,
-        partitions.select(*PARTITION_SNAPSHOTS.column_names),
-        reduce(DataFrame.unionByName, first) if first else None,
-    )
+
+    def _parts(self, takes_: Iterable[Take], opened: Mapping[str, _Opened]) -> set[int]:
+        """The parts with live rows of partitions that the fold needs; see _part_of_partition."""
+        parts: set[int] = set()
+        for each in takes_:
+            of, cut = opened.get(each.cluster), self._of.parts_before(each.cluster)
+            if each.claimed_id is None:
+                continue
+            if of is None:
+                parts.add(part_of(each.claimed_id))
+                continue
+            for topic in (*of.topics, *of.min_isr):
+                of_topic = PARTS + zlib.crc32(f"{each.claimed_id}/{topic}".encode()) % cut
+                parts.add(of_topic if cut > 1 else part_of(each.claimed_id))
+        return parts
+
+    @staticmethod
+    def _add_coordinators(rows: dict[Table, pa.Table], first: DataFrame) -> None:
+        """Add the coordinators of a first answer, as the fold does not see its partitions."""
+        began = as_stored(first.where(F.col("topic") == OFFSETS_TOPIC), PARTITION_SNAPSHOTS)
+        led = pa.Table.from_pylist(coordinators(began.to_pylist(), ()), arrow_schema(COORDINATORS))
+        if len(led):
+            rows[COORDINATORS] = pa.concat_tables([led, *filter(None, [rows.get(COORDINATORS)])])
 
 
-def summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, Mapping[str, Times]]:
+def _summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, dict[str, Times]]:
     """Rows of partitions that gold has not had yet, of these clusters one for all that are the same
     to gold; and of how many, by alias.
 
@@ -195,7 +267,7 @@ def summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, Mapping
     return rows.join(named, ["cluster", *_KEY], "left").where(~is_quiet | F.col("_is_one")), times
 
 
-def part_of_partitions(cuts: Mapping[str, int]) -> Column:
+def _part_of_partition(cuts: Mapping[str, int]) -> Column:
     """Where live rows of partitions lie: those of a large cluster by topic. `cuts`: cluster id ->
     into how many parts topics are cut.
     """
@@ -209,35 +281,54 @@ def part_of_partitions(cuts: Mapping[str, int]) -> Column:
     return part
 
 
-def _parts(
-    clusters: Iterable[Take], looks: Mapping[str, _Look], cuts: Mapping[str, int]
-) -> set[int]:
-    """The parts in which the live rows lie that have to be looked at; those of partitions as in
-    part_of_partitions.
-    """
-    parts: set[int] = set()
-    for each in clusters:
-        look, cut = looks.get(each.cluster), cuts.get(each.cluster, 1)
-        if each.claimed_id is None:
-            continue
-        if look is None:
-            parts.add(part_of(each.claimed_id))
-            continue
-        for topic in (*look.topics, *look.min_isr):
-            of_topic = PARTS + zlib.crc32(f"{each.claimed_id}/{topic}".encode()) % cut
-            parts.add(of_topic if cut > 1 else part_of(each.claimed_id))
-    return parts
+def _counted(fold: Fold, times: Mapping[str, Times]) -> Fold:
+    """A fold whose partitions say for how many they stand (gold.news.TIMES)."""
+    name = PARTITION_SNAPSHOTS.full_name
+
+    def counting(
+        cluster: str, news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]
+    ) -> Mapping[str, Sequence[Row]]:
+        if counted := times.get(cluster):
+            keys = zip(*(live[name][each].to_pylist() for each in _KEY), strict=True)
+            numbers = pa.array([counted.get(key, 1) for key in keys], pa.int64())
+            live = {**live, name: live[name].append_column(TIMES, numbers)}
+        return fold(cluster, news, live)
+
+    return counting if times else fold
 
 
-# --- what has to be looked at: by rows that are few, or small ---
+def _partitions_of_log(
+    spark: SparkSession,
+    partitions: DataFrame,
+    takes_: Sequence[Take],
+    live: Mapping[Table, pa.Table],
+) -> list[Rows]:
+    """Live rows of partitions of large clusters that records of the log need."""
+    large = [each for each in takes_ if each.log and each.is_large]
+    if not large:
+        return []
+    aliases = [each.cluster for each in large]
+    registered = live[PARTITION_REGISTRATIONS]
+    keys = registered.filter(pc.is_in(registered["cluster"], pa.array(aliases)))
+    rows = partitions.where(F.col("cluster").isin(aliases))
+    if not any(each.whole for each in large):
+        wanted = frame_of(spark, keys.select(["cluster", "topic", "partition"]))
+        rows = rows.join(F.broadcast(wanted), ["cluster", "topic", "partition"], "left_semi")
+    return [(PARTITION_SNAPSHOTS, rows)]
 
 
-def _looks(
-    said: DataFrame, live: DataFrame, large: Mapping[str, Take], states: Mapping[str, State]
-) -> dict[str, _Look]:
+# --- which topics are opened: by rows that are few, or small ---
+
+
+def _opened(
+    said: DataFrame,
+    live: Mapping[Table, pa.Table],
+    large: Mapping[str, Take],
+    states: Mapping[str, State],
+) -> dict[str, _Opened]:
     headers = said.where("record = 'poll'").select(*_HEADER).toArrow()
     rows = said.where("record = 'topic' AND chunk = 0").select(*_DIGESTS).toArrow()
-    topics = unpacked(live, TOPIC_SNAPSHOTS).select("cluster", "topic").toArrow()
+    topics = live[TOPIC_SNAPSHOTS].select(["cluster", "topic"])
     settings, known = [], []
     if any("configs" in each.records for each in large.values()):
         settings = (
@@ -245,8 +336,8 @@ def _looks(
             .select("cluster", "poll_id", "topic", "configs")
             .toArrow()
         )
-        settings, known = rows_of(settings), rows_of(unpacked(live, TOPIC_CONFIGS).toArrow())
-    looks = {}
+        settings, known = rows_of(settings), rows_of(live[TOPIC_CONFIGS])
+    opened = {}
     for alias, take in large.items():
         read = [
             poll
@@ -256,7 +347,7 @@ def _looks(
         of_poll = pc.is_in(headers["poll_id"], pa.array(read, pa.string()))
         own = headers.filter(pc.and_(pc.equal(headers["cluster"], alias), of_poll))
         if take.first_poll:
-            looks[alias] = _Look(take, states[alias], own, [], 0, {})
+            opened[alias] = _Opened(take, states[alias], own, [], 0, {})
             continue
         told, there = (each.filter(pc.equal(each["cluster"], alias)) for each in (rows, topics))
         names = to_look_at(states[alias], own, told, there, take.kind)
@@ -266,44 +357,43 @@ def _looks(
             [row for row in settings if row["cluster"] == alias],
             [row for row in known if row["cluster"] == alias],
         )
-        looks[alias] = _Look(take, states[alias], own, names.to_pylist(), listed, min_isr)
-    return looks
+        opened[alias] = _Opened(take, states[alias], own, names.to_pylist(), listed, min_isr)
+    return opened
 
 
-def _topics_of(looks: Mapping[str, _Look]) -> pa.Table:
-    """cluster, topic, whether it is looked at, and min.insync.replicas where that may have
-    changed.
-    """
-    rows: list[Row] = []
-    for alias, look in looks.items():
-        looked_at = set(look.topics)
-        rows += [
-            {
-                "cluster": alias,
-                "topic": topic,
-                _LOOKED_AT: topic in looked_at,
-                _MIN_ISR: look.min_isr.get(topic),
-            }
-            for topic in looked_at.union(look.min_isr)
-        ]
-    names = [
-        ("cluster", pa.string()),
-        ("topic", pa.string()),
-        (_LOOKED_AT, pa.bool_()),
-        (_MIN_ISR, pa.int32()),
+def _topics_of(opened: Mapping[str, _Opened]) -> pa.Table:
+    """cluster, topic, whether it is opened, and min.insync.replicas if that may have changed."""
+    rows = [
+        (alias, topic, topic in names, each.min_isr.get(topic))
+        for alias, each in opened.items()
+        for names in [set(each.topics)]
+        for topic in names.union(each.min_isr)
     ]
-    return pa.Table.from_pylist(rows, pa.schema(names))
+    columns = {"cluster": pa.string(), "topic": pa.string(), _IS_OPENED: pa.bool_()}
+    schema = pa.schema(columns | {_MIN_ISR: pa.int32()})
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+
+
+def _known_topics(topics: pa.Table, opened: Mapping[str, _Opened]) -> pa.Table:
+    """Live rows of topics, of large clusters those that are opened."""
+    kept = [topics.filter(pc.invert(pc.is_in(topics["cluster"], pa.array(opened, pa.string()))))]
+    for alias, each in opened.items():
+        of_cluster = topics.filter(pc.equal(topics["cluster"], alias))
+        names = pa.array(each.topics, pa.string())
+        kept.append(of_cluster.filter(pc.is_in(of_cluster["topic"], names)))
+    return pa.concat_tables(kept)
 
 
 # --- the first answer ---
 
 
-def _first(said: DataFrame, look: _Look) -> DataFrame:
+def _first(said: DataFrame, opened: _Opened) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
-    alias, schema = look.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
-    [header] = look.headers.to_pylist()
-    place, version, kind = Place(poll_of(header), None), header["api_version"], look.take.kind
-    cluster = {"cluster_id": look.take.claimed_id, "cluster": alias}
+    alias, schema = opened.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
+    [header] = opened.headers.to_pylist()
+    place, version = Observation(poll_of(header), None), header["api_version"]
+    kind = opened.take.kind
+    cluster = {"cluster_id": opened.take.claimed_id, "cluster": alias}
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -311,7 +401,7 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
                 rows = first_rows(place, version, batch, cluster, schema, kind=kind)
             yield rows
 
-    is_said = (F.col("poll_id") == look.take.first_poll) & (F.col("record") == "topic")
+    is_said = (F.col("poll_id") == opened.take.first_poll) & (F.col("record") == "topic")
     topics = said.where((F.col("cluster") == alias) & is_said)
     topics = topics.select("topic", "present", "topic_id", "error_code", "partitions")
     return topics.mapInArrow(of_batches, ddl(PARTITION_SNAPSHOTS))
@@ -321,30 +411,30 @@ def _first(said: DataFrame, look: _Look) -> DataFrame:
 
 
 def _compared(
-    said: DataFrame, live: DataFrame, partitions: DataFrame, looks: Mapping[str, _Look]
+    said: DataFrame, topics: pa.Table, partitions: DataFrame, opened: Mapping[str, _Opened]
 ) -> DataFrame:
-    """Rows of bronze about topics, and keys of live partitions, that the fold has to see; packed,
-    with `cluster`.
-    """
+    """Rows of bronze about topics, and keys of partitions, that the fold has to see; packed."""
     cut = F.lit(1)
-    for alias, look in looks.items():
-        cut = F.when(F.col("cluster") == alias, look.take.parts).otherwise(cut)
+    for alias, each in opened.items():
+        cut = F.when(F.col("cluster") == alias, each.take.parts).otherwise(cut)
     slot = F.pmod(F.crc32("topic"), cut)
 
     def slotted(rows: DataFrame, table: Table) -> DataFrame:
-        of_clusters = rows.where(F.col("cluster").isin(list(looks))).withColumn("_slot", slot)
+        of_clusters = rows.where(F.col("cluster").isin(list(opened))).withColumn("_slot", slot)
         return packed(of_clusters, table, ("cluster", "_slot"), _COMPARED[table])
 
-    topics = slotted(unpacked(live, TOPIC_SNAPSHOTS), TOPIC_SNAPSHOTS)
-    known = side_by_side([topics, slotted(partitions, PARTITION_SNAPSHOTS)])
+    of_topics = as_frame(session_for(said.sparkSession, len(topics)), topics)
+    known = side_by_side(
+        [slotted(of_topics, TOPIC_SNAPSHOTS), slotted(partitions, PARTITION_SNAPSHOTS)]
+    )
     told = slotted(said.where("record = 'topic'"), METADATA_POLLS)
-    headers, states, kinds = {}, {}, {alias: look.take.kind for alias, look in looks.items()}
-    for alias, look in looks.items():
+    headers, states, kinds = {}, {}, {alias: each.take.kind for alias, each in opened.items()}
+    for alias, each in opened.items():
         digests = {
-            topic: of for topic in look.topics if (of := look.state.topic_digests.get(topic))
+            topic: of for topic in each.topics if (of := each.state.topic_digests.get(topic))
         }
-        headers[alias], states[alias] = look.headers, replace(look.state, topic_digests=digests)
-    made = {METADATA_POLLS: SAID, PARTITION_SNAPSHOTS: _KEY}
+        headers[alias], states[alias] = each.headers, replace(each.state, topic_digests=digests)
+    made = {METADATA_POLLS: TOPIC_RECORD, PARTITION_SNAPSHOTS: _KEY}
     types = {column_of(table): struct_of(table, names) for table, names in made.items()}
     columns = ", ".join(packed_ddl(table, names) for table, names in made.items())
 

@@ -1,6 +1,4 @@
-"""Live rows, those that a later round may still replace: kept in memory from round to round, since
-only rounds change them.
-"""
+"""Live rows, which a later round may replace: kept in memory, since only rounds change them."""
 
 import zlib
 from collections.abc import Iterable
@@ -8,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.rounds.commit import newest_version, version_of
 from jobs.rounds.stage import arrow_schema, as_stored
@@ -16,9 +15,7 @@ from schemas.lake import Lake
 from schemas.table import PART, Table
 
 PARTS = 16
-"""Into how many parts the live rows of a table are cut, by the hash of an id. A round rewrites
-those with news.
-"""
+"""Live rows of a table are cut into so many parts, by the hash of an id."""
 
 KEPT_BYTES = 256 * 1024 * 1024
 """If more live rows than this are in memory after a round, the next round reads them again."""
@@ -27,6 +24,11 @@ KEPT_BYTES = 256 * 1024 * 1024
 def part_of(id_: str) -> int:
     """The part in which live rows with this id lie."""
     return zlib.crc32(id_.encode()) % PARTS
+
+
+def part_column(id_: str) -> Column:
+    """The same of a column of a frame."""
+    return F.expr(f"CAST(crc32({id_}) % {PARTS} AS INT)")
 
 
 def in_parts(parts: Iterable[int]) -> str:
@@ -61,9 +63,7 @@ class LiveRows:
         return self._lake.read_version(fixed_in or self._spark, table, version)
 
     def of(self, tables: Iterable[Table], parts: Iterable[int]) -> dict[Table, pa.Table]:
-        """The live rows of these parts. Parts that no round has asked for are read, table beside
-        table.
-        """
+        """The live rows of these parts. Parts not asked for before are read, side by side."""
         parts, tables = set(parts), list(tables)
         missing = [
             (table, more) for table in tables if (more := parts - self._parts.get(table, set()))
@@ -124,14 +124,9 @@ def replaced(table: Table, live: pa.Table, changed: pa.Table, by: str) -> pa.Tab
         if table.none_without is None
         else changed.filter(pc.is_valid(changed[table.none_without]))
     )
-    place = there.schema.get_field_index(PART)
+    column = there.schema.get_field_index(PART)
     part = pc.if_else(is_live(table, there), parts_of(there[by]), pa.scalar(None, pa.int32()))
-    return pa.concat_tables([live.take(kept.sort()), there.set_column(place, PART, part)])
-
-
-def places_of(_: Table, rows: pa.Table) -> pa.ChunkedArray:
-    """The cluster and the part of each live row, as one text."""
-    return pc.binary_join_element_wise(rows["cluster"], rows[PART].cast(pa.string()), "/")
+    return pa.concat_tables([live.take(kept.sort()), there.set_column(column, PART, part)])
 
 
 def parts_of(ids: pa.ChunkedArray) -> pa.Array:

@@ -17,9 +17,7 @@ from schemas.lost_commits import commits_of
 from schemas.table import Table
 
 _NEWEST = 40
-"""Among so many commits of a table are those that a power cut hits: Linux keeps a file in memory
-for half a minute.
-"""
+"""The newest commits, which a power cut hits: Linux keeps a file in memory for half a minute."""
 
 _OF_ROUND = re.compile(r"round ([0-9]+)(?: wrote (.*))?")
 _MERGED = re.compile(MARK)

@@ -24,13 +24,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.rounds.commit import CONFLICTS, append_rows, replace_rows
+from jobs.rounds.commit import CONFLICTS, append_rows, newest_version, replace_rows, version_of
 from jobs.rounds.lost_rounds import done_metadata, lost_rounds
+from jobs.rules.memory import dumps
 from schemas.internal import ROUNDS, STATE, retention_of
-from schemas.lake import Lake, LakeError
+from schemas.lake import TABLES, Lake, LakeError
 from schemas.table import Table
 
-Takes = dict[str, Any]
+PlanJson = dict[str, Any]
 """The polls, offsets and thresholds that a round takes, fit for JSON."""
 
 State = dict[str, Any]
@@ -60,7 +61,7 @@ class Step:
     step: str
     histories: frozenset[str]
     writer: str
-    takes: Takes = field(default_factory=dict)
+    takes: PlanJson = field(default_factory=dict)
 
 
 def unfinished(
@@ -102,9 +103,7 @@ def steps_of(
 
 
 def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str]) -> Step | None:
-    """The step by which another writer has taken over one of `histories`, among those after the
-    writer's own last.
-    """
+    """The step after a writer's own last by which another one has taken over a history."""
     started = (each for each in steps if each.step == "started" and each.writer != writer)
     return next((each for each in started if each.histories.intersection(histories)), None)
 
@@ -145,11 +144,9 @@ class Rounds:
         self.to_finish = unfinished(steps, done, self.histories)
         self.lost = [(step, lost[step.round]) for step in steps_of(steps, lost, self.histories)]
 
-    def plan(self, takes: Takes, now: datetime) -> Step:
-        """Say what a new round takes. Raises OvertakenError where another job makes one of the
-        histories now.
-        """
-        step, before = self._add("planned", takes, now)
+    def plan(self, plan: PlanJson, now: datetime) -> Step:
+        """Say what a round takes. Raises OvertakenError where another job makes a history now."""
+        step, before = self._add("planned", plan, now)
         if (other := overtaken_by(before, self.writer, self.histories)) is not None:
             raise OvertakenError(
                 f"another run ({other.writer}) makes {', '.join(sorted(other.histories))} of "
@@ -179,16 +176,20 @@ class Rounds:
                 self._spark, self._lake, STATE, rows, where, number=step.round, metadata=metadata
             )
 
-    def _add(self, kind: str, takes: Takes, at: datetime) -> tuple[Step, list[Step]]:
-        """Append a step under the next number that nobody has; returns it, and the steps since this
-        job's last.
-        """
+    def is_begun(self, step: Step) -> bool:
+        """Whether a table has the commit of a planned round."""
+        made = (each for each in TABLES if each.schema != "bronze" and each not in (ROUNDS, STATE))
+        found = (version_of(self._spark, self._lake, table, step.round) for table in made)
+        return any(version is not None for version in found)
+
+    def _add(self, kind: str, plan: PlanJson, at: datetime) -> tuple[Step, list[Step]]:
+        """Append a step under the next free number; returns it, and the steps since the last."""
         number = self._last + 1
         while True:
-            step = Step(number, kind, self.histories, self.writer, takes)
+            step = Step(number, kind, self.histories, self.writer, plan)
             with suppress(*CONFLICTS):  # Somebody else was first.
                 row = vars(step) | {"histories": sorted(self.histories), "at": at}
-                row["takes"] = json.dumps(takes, separators=(",", ":")) if takes else None
+                row["takes"] = json.dumps(plan, separators=(",", ":")) if plan else None
                 append_rows(self._spark, self._lake, ROUNDS, [row], number)
             steps = _steps(self._read().where(F.col("round") > self._last))
             if any((each.round, each.writer) == (number, self.writer) for each in steps):
@@ -223,6 +224,30 @@ def states_of(
         rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
     )
     return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}
+
+
+def state_of(history: str, cluster: str, memory: object, **columns: object) -> State:
+    """The row of internal.states that a round is about to write; its `round` is not known yet."""
+    row = dict.fromkeys(STATE.column_names) | {"history": history, "cluster": cluster}
+    return row | {"memory": dumps(memory)} | columns
+
+
+class NewestStates:
+    """The rows of internal.states of all histories, read again where there are more."""
+
+    def __init__(self) -> None:
+        self._version, self._states = -1, States()
+
+    def read(self, spark: SparkSession, lake: Lake) -> States:
+        """By history and alias."""
+        if (version := newest_version(spark, lake, STATE)) != self._version:
+            self._states, self._version = states_of(spark, lake), version
+        return self._states
+
+
+def with_rows(states: States, rows: Iterable[State]) -> States:
+    """States with these rows in the place of those of the same history and alias."""
+    return states | {(row["history"], row["cluster"]): row for row in rows}
 
 
 def kept_since(states: States, schema: str) -> datetime | None:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, reduce
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from jobs.rules.arrow import rows_of
 from jobs.run.driver import java_text
 from jobs.run.session import session_for
 from metadata_source.errors import KafkaMetadataHistoryError
@@ -37,9 +36,7 @@ BATCH = 10_000
 """Rows that are handed back at a time."""
 
 SENT_BYTES = 16 * 1024 * 1024
-"""Rows of up to so many bytes are sent to a task as a part of it. Spark serializes tasks in
-memory.
-"""
+"""Up to so many bytes of rows are sent as a part of a task, which Spark serializes in memory."""
 
 
 def ddl(table: Table, names: Iterable[str] = ()) -> str:
@@ -62,9 +59,7 @@ def struct_of(table: Table, names: tuple[str, ...] = ()) -> pa.StructType:
 
 
 def column_of(table: Table) -> str:
-    """The column in which packed rows of a table travel. A dot in its name would have to be quoted
-    everywhere.
-    """
+    """The column in which packed rows of a table travel. A dot in it would have to be quoted."""
     return table.full_name.replace(".", "__")
 
 
@@ -82,9 +77,7 @@ def packed(
     key: Sequence[str] = ("cluster",),
     names: Sequence[str] | None = None,
 ) -> DataFrame:
-    """`rows` of a table as one column beside the key: the columns that writers give values for, or
-    `names`.
-    """
+    """`rows` of a table as one column beside the key: those of its columns, or of `names`."""
     return rows.select(
         *key, F.array(F.struct(*(names or table.column_names))).alias(column_of(table))
     )
@@ -96,9 +89,7 @@ def side_by_side(parts: Iterable[DataFrame]) -> DataFrame:
 
 
 def unpacked(rows: DataFrame, table: Table, *key: str) -> DataFrame:
-    """The rows of one table out of rows that lie side by side, beside columns of the key that they
-    do not have.
-    """
+    """The rows of one table out of rows that lie side by side, beside columns of the key."""
     if column_of(table) not in rows.columns:
         return rows.sparkSession.createDataFrame([], ddl(table))
     of_table = rows.where(F.col(column_of(table)).isNotNull())
@@ -179,12 +170,6 @@ def tables_of(rows: pa.Table) -> dict[str, pa.Table]:
     return found
 
 
-def rows_in(tables: Mapping[str, pa.Table], table: Table) -> list[dict[str, Any]]:
-    """The rows of a table among those that `tables_of` has found; none where it has none."""
-    found = tables.get(table.full_name)
-    return [] if found is None else rows_of(found)
-
-
 # --- the stage ---
 
 _MARK = "[KAFKA_METADATA_FOLD]"
@@ -192,9 +177,7 @@ _BROKEN = re.compile(rf"{re.escape(_MARK)} cluster ([\w.-]+): (.+)")
 
 
 class FoldError(KafkaMetadataHistoryError, RuntimeError):
-    """Raised where the fold of one cluster fails. One line, which names it: text alone comes from a
-    worker to Spark.
-    """
+    """Raised where a cluster's fold fails. One line, which names it: Spark keeps text alone."""
 
 
 @contextmanager
@@ -215,18 +198,14 @@ def failing_as(cluster: str) -> Iterator[None]:
 
 
 def broken_cluster(error: Exception) -> tuple[str, str] | None:
-    """The alias of the cluster whose fold has failed, and why, by the error of a round; None where
-    none has.
-    """
+    """The alias of the cluster whose fold has failed, and why, by the error of a round, or None."""
     found = _BROKEN.search(java_text(error))
     return None if found is None else (found[1], found[2].strip())
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Fold many rows without Python's collector: it would look through all again and again, and
-    finds nothing.
-    """
+    """Fold many rows without Python's collector: it would look through all, and finds nothing."""
     gc.disable()
     try:
         yield
@@ -268,7 +247,7 @@ def folded(
 
     def of_group(values: tuple[pa.Scalar, ...], news: pa.Table, live: pa.Table) -> pa.Table:
         name = values[0].as_py()
-        with failing_as(name.partition("/")[0]):
+        with failing_as(name.partition("/")[0]), uncollected():
             made = pa.concat_tables([empty, *parts_of_group(name, news, live)])
         if len(made) > BATCH:
             give_back_memory()

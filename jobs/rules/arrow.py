@@ -1,9 +1,13 @@
 """Rows of Arrow for rules in Python."""
 
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
+
+from schemas.table import Table
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
@@ -16,6 +20,20 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     names = table.column_names
     columns = [_values(column.combine_chunks()) for column in table.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def rows_in(tables: Mapping[str, pa.Table], table: Table) -> list[dict[str, Any]]:
+    """The rows of a table among tables by their full names; none where it is not there."""
+    found = tables.get(table.full_name)
+    return [] if found is None else rows_of(found)
+
+
+def by_value(rows: Iterable[dict[str, Any]], *names: str) -> dict[Any, list[dict[str, Any]]]:
+    """Rows by what they have in a column (in several: by the tuple), in their order."""
+    key, found = itemgetter(*names), dict[Any, list[dict[str, Any]]]()
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
 
 
 def _values(array: pa.Array) -> list[Any]:

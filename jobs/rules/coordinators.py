@@ -5,17 +5,17 @@ A move writes no record of a group and makes none rebalance more than any pause 
 """
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from jobs.rules.gold.bounds import Bounds
 from jobs.rules.gold.causes import due_at
 from jobs.rules.gold.elections import has_moved, hides_leader
-from metadata_source.facts import OFFSETS_TOPIC
+from jobs.rules.silver.rows import Coordinator, PartitionSnapshot
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 
-Row = dict[str, Any]
 
-
-def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) -> list[Row]:
+def coordinators(
+    partitions: Iterable[PartitionSnapshot], known: Collection[tuple[int, str]]
+) -> list[Coordinator]:
     """Rows of silver.coordinators: changes of leaders, first ones, and those that an answer may
     hide; and ends, unless the topic was made again.
 
@@ -32,21 +32,29 @@ def coordinators(partitions: Iterable[Row], known: Collection[tuple[int, str]]) 
                 row, Bounds.of_begin(row), is_move=has_moved(row)
             )
         if row["end_reason"] is not None:
-            last = {"prev_leader": row["leader"], "prev_leader_epoch": row["leader_epoch"]}
-            gone = row | last | {"leader": None, "leader_epoch": None}
+            gone: PartitionSnapshot = {
+                **row,
+                "leader": None,
+                "leader_epoch": None,
+                "prev_leader": row["leader"],
+                "prev_leader_epoch": row["leader_epoch"],
+            }
             ended[row["cluster_id"], row["partition"], row["superseded_poll"]] = _row(
                 gone, Bounds.of_end(row), is_move=False
             )
     return list((ended | began).values())
 
 
-def _row(row: Row, bounds: Bounds, *, is_move: bool) -> Row:
-    names = ("cluster_id", "cluster", "leader", "leader_epoch", "prev_leader", "prev_leader_epoch")
-    until = due_at(bounds.before, row["interval_ms"])
-    told = {
+def _row(row: PartitionSnapshot, bounds: Bounds, *, is_move: bool) -> Coordinator:
+    return {
+        "cluster_id": row["cluster_id"],
+        "cluster": row["cluster"],
+        "leader": row["leader"],
+        "leader_epoch": row["leader_epoch"],
+        "prev_leader": row["prev_leader"],
+        "prev_leader_epoch": row["prev_leader_epoch"],
         "log_partition": row["partition"],
         "is_move": is_move,
-        "followed_until": until,
+        "followed_until": due_at(bounds.before, row["interval_ms"]),
         **bounds.began,
     }
-    return {name: row[name] for name in names} | told

@@ -1,4 +1,8 @@
-"""The memory of folds from round to round, as JSON: dataclasses, by the types of their fields."""
+"""The memory of folds from round to round, as JSON: dataclasses, by the types of their fields.
+
+A dataclass says the version of its JSON as `VERSION`; the first one need not be said, and is not
+written. Another version is refused: a step of an upgrade of the lake writes it again.
+"""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +10,14 @@ from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
+
+from metadata_source.errors import KafkaMetadataHistoryError
+
+_VERSION = "memory_version"
+
+
+class MemoryVersionError(KafkaMetadataHistoryError, ValueError):
+    """Raised where a memory was written by another version of the program. One line."""
 
 
 def dumps(value: Any) -> str:
@@ -29,7 +41,8 @@ def to_json(value: Any) -> Any:
         told = (
             (name, getattr(value, name), default) for name, (_, default) in _fields(kind).items()
         )
-        return {name: to_json(item) for name, item, default in told if item != default}
+        of_version = {} if _version(kind) == 1 else {_VERSION: _version(kind)}
+        return of_version | {name: to_json(item) for name, item, default in told if item != default}
     match value:
         case bytes():
             return value.hex()
@@ -47,12 +60,19 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: Any, value: Any) -> Any:
-    """The value of type `kind` that `to_json` was called with."""
+    """The value of type `kind` that `to_json` was called with. Raises MemoryVersionError."""
     if value is None:
         return None
     if isinstance(kind, type) and is_dataclass(kind):
-        types = _fields(kind)
-        return kind(**{name: from_json(types[name][0], item) for name, item in value.items()})
+        types, written, known = _fields(kind), value.get(_VERSION, 1), _version(kind)
+        items = {name: item for name, item in value.items() if name != _VERSION}
+        if written != known or not items.keys() <= types.keys():
+            raise MemoryVersionError(
+                f"the lake has a {kind.__module__}.{kind.__qualname__} in version {written} of "
+                f"{', '.join(items)}; this program knows version {known} of {', '.join(types)}: "
+                "run the program that has written it, or a newer one"
+            )
+        return kind(**{name: from_json(types[name][0], item) for name, item in items.items()})
     if kind is bytes:
         return bytes.fromhex(value)
     if kind is datetime:
@@ -69,6 +89,11 @@ def from_json(kind: Any, value: Any) -> Any:
         return {from_json(of[0], key): from_json(of[1], of_key) for key, of_key in pairs}
     # Of `X | None`: X.
     return from_json(of[0], value) if type(None) in of else value
+
+
+def _version(kind: Any) -> int:
+    version: int = getattr(kind, "VERSION", 1)
+    return version
 
 
 @cache

@@ -9,20 +9,22 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from jobs.rules.coordinators import coordinators
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import BROKERS, Folded, News, Row
+from jobs.rules.gold.news import BROKERS, GoldInput, GoldResult, Row
 from jobs.rules.ids import LOG, POLLS
-from jobs.rules.log import State as LogState
-from jobs.rules.log import fold as log_fold
 from jobs.rules.log.evidence import with_evidence
+from jobs.rules.log.fold import fold as log_fold
 from jobs.rules.log.registrations import listed
-from jobs.rules.silver import fold as silver_fold
+from jobs.rules.log.state import State as LogState
+from jobs.rules.silver.cluster import fold as silver_fold
 from jobs.rules.silver.enrichments import headers_of
-from jobs.rules.silver.state import State
-from metadata_source.facts import OFFSETS_TOPIC
+from jobs.rules.silver.rows import PartitionSnapshot
+from jobs.rules.silver.state import Header, State
+from jobs.rules.teller import POLLS_ALONE, Teller, handed_over, is_by_log, settled, taken_over
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from metadata_source.kinds import KAFKA
 from schemas import gold, internal
 from schemas.silver import (
@@ -53,19 +55,17 @@ _MADE = (
 )
 """The tables whose rows the folds of polls and of the log make."""
 
-GOLD: Mapping[str, Callable[[Row | None, Rows, News, Any], Folded]] = {
+GOLD: Mapping[str, Callable[[Row | None, Rows, GoldInput, Any], GoldResult]] = {
     "isr_shrink": isr_shrink.fold,
     "leader_churn": leaders.fold,
 }
-"""History of gold -> its fold, from what it remembers, its live rows, the news and the
-thresholds.
-"""
+"""History of gold -> its fold, by what it remembers, live rows, the news and thresholds."""
 
 _STAMPED = {table.full_name for table in gold.TABLES if "updated_at" in table.column_names}
 
 
 @dataclass(frozen=True)
-class Taken:
+class ClusterInput:
     """The input of one cluster's round.
 
     `said`: rows of bronze, headers among them. `live`: rows by table that may change, and rows of
@@ -73,7 +73,7 @@ class Taken:
     cluster id that the alias stands for. `parts`: into how many the cluster's topics are cut.
     `is_first`: the partitions of a large cluster's first answer are not brought
     (silver/compare.py); the next round makes gold of them. `kind`: of the cluster, as declared.
-    `log`: rows of bronze.cluster_log, in order. `by_log`, `told_from`, `believe`: see takes.Take.
+    `log`: rows of bronze.cluster_log, in order. `teller`, `believe`: see takes.Take.
     """
 
     cluster: str
@@ -85,8 +85,7 @@ class Taken:
     is_first: bool = False
     kind: str = KAFKA
     log: Sequence[Row] = ()
-    by_log: bool = False
-    told_from: str | None = None
+    teller: Teller = POLLS_ALONE
     believe: bool = False
 
 
@@ -104,22 +103,22 @@ class Plan:
     topic_filter: str | None = None
 
 
-def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
+def fold(given: ClusterInput, plan: Plan) -> dict[str, list[Row]]:
     """The rows that a round makes of one cluster, by table; those of internal.state among them."""
     rows: dict[str, list[Row]] = {}
     states: list[Row] = []
-    silver = taken.states.get(SILVER)
+    silver = given.states.get(SILVER)
     if SILVER in plan.histories:
-        rows, states = _silver(taken, plan.topic_filter)
+        rows, states = _silver(given, plan.topic_filter)
         silver = states[0]
-    if silver is None or silver["done_poll"] is None or taken.is_first:
+    if silver is None or silver["done_poll"] is None or given.is_first:
         return rows | {STATE: states}
     of_silver = {}
     for table in (*SNAPSHOTS, *OF_LOG):
-        of_silver[table.full_name] = _replaced(table, taken.live, rows)
+        of_silver[table.full_name] = _replaced(table, given.live, rows)
     since = min(
         (
-            taken.states.get(history, {}).get("done_poll") or ""
+            given.states.get(history, {}).get("done_poll") or ""
             for history in GOLD.keys() & plan.histories
         ),
         default="",
@@ -129,120 +128,109 @@ def fold(taken: Taken, plan: Plan) -> dict[str, list[Row]]:
     for table in OF_LOG:
         del of_silver[table.full_name]
     for history in GOLD.keys() & plan.histories:
-        before = taken.states.get(history, {"done_poll": None, "memory": "null"})
-        news = News.of(
+        before = given.states.get(history, {"done_poll": None, "memory": "null"})
+        news = GoldInput.of(
             of_silver,
             before["done_poll"],
             silver["done_poll"],
             silver["done_at"],
-            is_migrating=taken.cluster in plan.migrating,
+            is_migrating=given.cluster in plan.migrating,
         )
-        folded = GOLD[history](json.loads(before["memory"]), taken.live, news, plan.thresholds)
-        for table_name, made in folded.rows.items():
+        result = GOLD[history](json.loads(before["memory"]), given.live, news, plan.thresholds)
+        for table_name, made in result.rows.items():
             stamp = {"updated_at": plan.at} if table_name in _STAMPED else {}
-            rows[table_name] = [row | stamp for row in made]
+            rows[table_name] = [{**row, **stamp} for row in made]
         told = {
             "done_poll": silver["done_poll"],
             "done_at": silver["done_at"],
-            "deadline": folded.deadline,
+            "deadline": result.deadline,
         }
-        states.append(_state(history, taken, silver["cluster_id"], folded.memory, **told))
+        states.append(_state(history, given, silver["cluster_id"], result.memory, **told))
     return rows | {STATE: states}
 
 
-def _silver(taken: Taken, topic_filter: str | None) -> tuple[dict[str, list[Row]], list[Row]]:
+def _silver(
+    given: ClusterInput, topic_filter: str | None
+) -> tuple[dict[str, list[Row]], list[Row]]:
     """Rows of silver, and its rows of internal.state, that of silver first.
 
     If the log tells when the round begins, its records come first, and then the polls from which on
     polls tell; else the log may take over after the polls that were answered before it was read.
     """
-    making = _Making(taken, topic_filter)
-    headers = headers_of(taken.said)
-    if taken.by_log:
-        turn = _count_before(headers, lambda header: header["poll_id"] == taken.told_from)
+    making = _Making(given, topic_filter)
+    read_at = max((row["read_at"] for row in given.log), default=None)
+    first, then = given.teller.halves(headers_of(given.said), read_at)
+    if given.teller.by_log:
         making.take_records()
-        making.take_polls(headers[:turn], by_log=True)
-        if taken.told_from is not None:
+        making.take_polls(first)
+        if given.teller.polls_from is not None:
             making.hand_over()
-        making.take_polls(headers[turn:], by_log=False)
     else:
-        read_at = max((row["read_at"] for row in taken.log), default=None)
-        turn = _count_before(headers, lambda header: read_at is not None and _at(header) > read_at)
-        making.take_polls(headers[:turn], by_log=False)
+        making.take_polls(first)
         making.take_records()
-        making.take_polls(headers[turn:], by_log=making.is_by_log)
+    making.take_polls(then)
     rows = making.rows
     rows[COORDINATORS.full_name] = _coordinators(
-        taken.live.get(PARTITIONS, ()), rows.get(PARTITIONS, ())
+        given.live.get(PARTITIONS, ()), cast("Any", rows.get(PARTITIONS, ()))
     )
     # Of polls that bronze has not kept nobody can say more.
-    state = replace(making.state, waiting=()) if taken.believe else making.state
-    return rows, _states(taken, state, making.log, rows)
+    state = replace(making.state, waiting=()) if given.believe else making.state
+    return rows, _states(given, state, making.log, rows)
 
 
 class _Making:
-    """Silver of a cluster while polls and records become rows: the memories of both folds, and the
-    rows so far.
-    """
+    """Silver of a cluster while it is made: the memories of both folds, and the rows so far."""
 
-    def __init__(self, taken: Taken, topic_filter: str | None) -> None:
-        before, log = taken.states.get(SILVER), taken.states.get(CLUSTER_LOG)
+    def __init__(self, given: ClusterInput, topic_filter: str | None) -> None:
+        before, log = given.states.get(SILVER), given.states.get(CLUSTER_LOG)
         self.state = State() if before is None else State.from_json(json.loads(before["memory"]))
         self.log = None if log is None else LogState.from_json(json.loads(log["memory"]))
         self.rows: dict[str, list[Row]] = {}
-        self._taken, self._topic_filter = taken, topic_filter
+        self._given, self._topic_filter = given, topic_filter
 
-    @property
-    def is_by_log(self) -> bool:
-        """Whether the log tells."""
-        return self.log is not None and self.log.tells
-
-    def take_polls(self, headers: Sequence[Row], *, by_log: bool) -> None:
+    def take_polls(self, headers: Sequence[Header]) -> None:
         if not headers:
             return
-        taken, live = self._taken, _open(self._taken.live, self.rows)
-        others = (row for row in taken.said if row["record"] not in ("poll", "answer"))
-        folded = silver_fold(
+        given, live = self._given, _open(self._given.live, self.rows)
+        others = (row for row in given.said if row["record"] not in ("poll", "answer"))
+        result = silver_fold(
             self.state,
             live,
             headers,
             others,
-            taken.claimed_id,
-            kind=taken.kind,
-            by_log=by_log,
-            believe=taken.believe,
+            given.claimed_id,
+            kind=given.kind,
+            by_log=is_by_log(self.log),
+            believe=given.believe,
         )
-        self.state = folded.state
-        self._keep(folded.rows)
+        self.state = result.state
+        self._keep(result.rows)
 
     def take_records(self) -> None:
-        taken, was_by_log = self._taken, self.is_by_log
-        if not taken.log:
+        given, was_by_log = self._given, is_by_log(self.log)
+        if not given.log:
             return
-        live = _open(taken.live, self.rows)
+        live = _open(given.live, self.rows)
         state = self.state
-        folded = log_fold(
+        result = log_fold(
             self.log,
             live,
-            taken.log,
+            given.log,
             state.last,
             self._topic_filter,
             answered=state.enriched,
             static_configs=state.static_configs,
         )
-        self.log = folded.state
-        self.state = replace(self.state, cluster_id=self.state.cluster_id or taken.claimed_id)
-        if self.is_by_log and not was_by_log:
-            self.state = self.state.told_by_log()
-        self._keep(folded.rows)
+        self.log = result.state
+        self.state = replace(self.state, cluster_id=self.state.cluster_id or given.claimed_id)
+        if is_by_log(self.log) and not was_by_log:
+            self.state = taken_over(self.state)
+        self._keep(result.rows)
 
     def hand_over(self) -> None:
         """Let polls tell what the log told."""
-        if self.log is None:
-            return
-        self.log = replace(self.log, tells=False)
-        if self.log.last is not None:
-            self.state = self.state.after_log(self.log.last)
+        if self.log is not None:
+            self.state, self.log = handed_over(self.state, self.log)
 
     def _keep(self, changed: Mapping[str, Sequence[Row]]) -> None:
         for table in _MADE:
@@ -252,25 +240,16 @@ class _Making:
                 )
 
 
-def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> list[Row]:
+def _states(given: ClusterInput, state: State, log: LogState | None, rows: Rows) -> list[Row]:
     """The rows of internal.state of silver, and of the log where there is one."""
-    before, last, settled = taken.states.get(SILVER), state.last, state.settled
+    before, last = given.states.get(SILVER), state.last
     changed = [row for of_table in rows.values() for row in of_table if "first_poll" in row]
     observed = [row[name] for row in changed for name in ("first_poll", "superseded_poll")]
-    done_poll, done_at = (settled.id, settled.at) if settled else (None, None)
-    by_log = log is not None and log.tells
-    if log is not None and log.tells and log.last is not None:
-        done_poll, done_at = max(filter(None, (done_poll, log.last.id))), log.told_at
-    elif (
-        before is not None
-        and before["done_poll"] is not None
-        and before["done_poll"] > (done_poll or "")
-    ):
-        # The log was known further than the poll that the first one to tell again follows.
-        done_poll, done_at = before["done_poll"], before["done_at"]
+    was_done = (None, None) if before is None else (before["done_poll"], before["done_at"])
+    done_poll, done_at = settled(state, log, was_done)
     of_silver = _state(
         SILVER,
-        taken,
+        given,
         state.cluster_id,
         state.to_json(),
         done_poll=done_poll,
@@ -283,19 +262,19 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
         interval_ms=last and last.interval_ms,
         before_seen_at=state.before and state.before.at,
         missing=sorted(state.missing),
-        told_by=LOG if by_log else POLLS,
-        parts=taken.parts,
+        told_by=LOG if is_by_log(log) else POLLS,
+        parts=given.parts,
         last_due_at=state.last_poll_at,
         refused_polls=state.refused_polls,
         stale_polls=len(state.waiting),
     )
     if log is None:
         return [of_silver]
-    read_at = max((row["read_at"] for row in taken.log), default=None)
-    known = taken.states.get(CLUSTER_LOG)
+    read_at = max((row["read_at"] for row in given.log), default=None)
+    known = given.states.get(CLUSTER_LOG)
     of_log = _state(
         CLUSTER_LOG,
-        taken,
+        given,
         state.cluster_id,
         log.to_json(),
         done_poll=log.last and log.last.id,
@@ -305,27 +284,15 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
     return [of_silver, of_log]
 
 
-def _coordinators(live: Iterable[Row], changed: Sequence[Row]) -> list[Row]:
+def _coordinators(live: Iterable[Row], changed: Iterable[PartitionSnapshot]) -> list[Row]:
     """Rows of silver.coordinators, by live rows of partitions and those that changed."""
     known = (row for row in live if row["topic"] == OFFSETS_TOPIC and row["valid_to"] is None)
-    return coordinators(changed, {(row["partition"], row["first_poll"]) for row in known})
-
-
-def _count_before(headers: Sequence[Row], is_turn: Callable[[Row], bool]) -> int:
-    """How many polls there are before the first at which others tell; all where there is none."""
-    return next((number for number, header in enumerate(headers) if is_turn(header)), len(headers))
-
-
-def _at(header: Row) -> datetime:
-    """When a poll was answered, or was due."""
-    at: datetime = header["received_at"] or header["scheduled_at"]
-    return at
+    began = {(row["partition"], row["first_poll"]) for row in known}
+    return [dict(row) for row in coordinators(changed, began)]
 
 
 def _open(live: Rows, changed: Rows) -> dict[str, list[Row]]:
-    """The rows of silver that are open, and live ones of gold.stale_brokers, once some have
-    changed.
-    """
+    """Open rows of silver, and live ones of gold.stale_brokers, once some have changed."""
     rows = {
         table.full_name: _replaced(table, live, changed)
         if table.full_name in changed
@@ -349,8 +316,10 @@ def _by_key(table: Table, rows: Iterable[Row]) -> list[Row]:
     return list({tuple(row[name] for name in table.key): row for row in rows}.values())
 
 
-def _state(history: str, taken: Taken, cluster_id: str | None, memory: Row, **told: Any) -> Row:
+def _state(
+    history: str, given: ClusterInput, cluster_id: str | None, memory: Row, **told: Any
+) -> Row:
     """A row of internal.state."""
-    of_history = {"history": history, "cluster": taken.cluster, "cluster_id": cluster_id}
+    of_history = {"history": history, "cluster": given.cluster, "cluster_id": cluster_id}
     text = json.dumps(memory, separators=(",", ":"))
     return {**dict.fromkeys(internal.STATE.column_names), **of_history, "memory": text, **told}

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from jobs.rules.log.state import State as LogState
 from jobs.rules.silver.acceptance import ANSWERED, outcome
 from jobs.rules.silver.cluster import records_to_read
 from jobs.rules.silver.state import Header, State
+from jobs.rules.teller import POLLS_ALONE, Teller
 from metadata_source.kinds import KAFKA
 
 NOTED_AFTER = timedelta(minutes=1)
@@ -19,9 +19,7 @@ NOTED_AFTER = timedelta(minutes=1)
 
 PARTITIONS_A_PART = 20_000
 PARTITIONS_A_ROUND = 3_000_000
-"""Partitions that the answers which a round opens may list in all, of one cluster, where more than
-one poll waits.
-"""
+"""Partitions of one cluster that a round may open in all, where more than one poll waits."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,9 @@ class Take:
     `parts`: into how many its topics are cut. `first_poll`: the first answer of a large cluster,
     the last of the polls. `kind`: of the cluster, as declared.
 
-    `by_log`: the controllers' log tells topics and partitions when the round begins. `told_from`:
-    the poll from which on polls tell them then. `log`: the round takes records of the log, too;
-    `whole`: and needs all live rows for that. `believe`: a person says that the answers are right
-    that wait after these polls.
+    `teller`: who tells topics and partitions. `log`: the round takes records of the controllers'
+    log, too; `whole`: and needs all live rows for that. `believe`: a person says that the answers
+    are right that wait after these polls.
     """
 
     cluster: str
@@ -45,8 +42,7 @@ class Take:
     parts: int
     first_poll: str | None = None
     kind: str = KAFKA
-    by_log: bool = False
-    told_from: str | None = None
+    teller: Teller = POLLS_ALONE
     log: bool = False
     whole: bool = False
     believe: bool = False
@@ -71,14 +67,11 @@ def take(
     claimed_id: str | None,
     most_polls: int,
     kind: str = KAFKA,
-    by_log: bool = False,
-    told_from: str | None = None,
+    teller: Teller = POLLS_ALONE,
 ) -> Take:
-    """Take the first of the polls. `headers`: in order, those that no round has taken or that wait
-    in `state`.
-    """
-    wanted = records_to_read(state, headers, claimed_id, kind, told_from if by_log else "")
-    told = headers if not by_log or told_from is not None else ()
+    """Take the first of the polls. `headers`: in order, not taken yet or waiting in `state`."""
+    wanted = records_to_read(state, headers, claimed_id, kind, teller)
+    told = () if teller.is_log_alone else headers
     largest = max((header["partition_count"] or 0 for header in told), default=0)
     while largest > parts * PARTITIONS_A_PART:
         parts *= 2  # so that it changes seldom
@@ -96,56 +89,12 @@ def take(
             fresh += 1
         polls[poll_id] = records
         days.add(str(header["day"]))
-        is_first = state.last is None and not by_log
+        is_first = state.last is None and not teller.by_log
         if parts > 1 and is_first and outcome(header, state.cluster_id or claimed_id) == ANSWERED:
             first_poll = poll_id
             break
-    told_from = told_from if told_from in polls else None
-    return Take(
-        cluster, claimed_id, polls, sorted(days), parts, first_poll, kind, by_log, told_from
-    )
-
-
-def turn(
-    state: State,
-    log: LogState | None,
-    headers: Iterable[Header],
-    claimed_id: str | None,
-    *,
-    read_at: datetime | None,
-    has_snapshot: bool,
-    hand_over: timedelta | None,
-    since: datetime | None = None,
-) -> tuple[bool, str | None]:
-    """Whether the controllers' log tells topics and partitions when a round begins, and the poll
-    from which on polls tell them then: the first good one that shows all topics, and was answered
-    when the log had been silent for `hand_over`. None: the log tells on.
-
-    `log`: None before any of it was taken; if no poll was either, the log tells. `read_at`: when
-    records that the round takes were read, None where it takes none; `has_snapshot`: there is one
-    among them. `hand_over`: None where nobody reads the log any more. `since`: when a run began
-    that reads it all the time; its silence before was nobody's.
-    """
-    is_new = log is None and state.last is None and read_at is not None
-    if not (is_new or (log is not None and log.tells)):
-        return False, None
-    heard_at = None if log is None else log.heard_at
-    if read_at is not None and (has_snapshot or log is None or log.is_whole):
-        heard_at = max(read_at, heard_at or read_at)
-    silent_since = heard_at and max(heard_at, since or heard_at)
-    for header in headers:
-        if (
-            not header["is_key_frame"]
-            or outcome(header, state.cluster_id or claimed_id) != ANSWERED
-        ):
-            continue
-        if (
-            silent_since is None
-            or hand_over is None
-            or header["received_at"] - silent_since > hand_over
-        ):
-            return True, str(header["poll_id"])
-    return True, None
+    of_round = teller.among(polls)
+    return Take(cluster, claimed_id, polls, sorted(days), parts, first_poll, kind, of_round)
 
 
 def is_due(

@@ -105,7 +105,7 @@ def held(states: Mapping[tuple[str, str], State], table: Table, cutoff: datetime
     Times of a cluster do not fall in the order of its polls, so what was over before the last poll
     that a history has had, it has had.
     """
-    makers = [name for history in HISTORIES for name in history.reads.get(table, ())]
+    makers = [name for history in HISTORIES for name in history.needs_silver.get(table, ())]
     if not makers:
         return {}
     found: dict[str, datetime | None] = {}

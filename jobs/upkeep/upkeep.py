@@ -123,7 +123,7 @@ def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: da
     """
     needed: dict[Table, list[str]] = {}
     for history in HISTORIES:
-        for table, query in history.needed.items():
+        for table, query in history.needs.items():
             needed.setdefault(table, []).append(query)
     for table, queries in needed.items():
         if not table_exists(spark, lake, table):

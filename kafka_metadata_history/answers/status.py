@@ -11,7 +11,7 @@ from itertools import chain, takewhile
 from typing import Any
 
 from jobs.configuration.limits import Limits
-from jobs.rounds.aside import ASIDE_OF
+from jobs.rounds.left_out import ASIDE_OF
 from jobs.rules.ids import POLLS
 from jobs.run.unanswered import Asked, asked_of
 from metadata_source.outcomes import TO_DO, reason

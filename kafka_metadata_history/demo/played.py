@@ -32,6 +32,7 @@ from kafka_metadata_history.demo.pipeline import (
     configuration,
 )
 from kafka_metadata_history.demo.traffic import Traffic
+from kafka_metadata_history.jars.errors import JarsError
 from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.members import Members
 from metadata_source.errors import KafkaMetadataHistoryError
@@ -89,7 +90,7 @@ def demo(folder: Path) -> None:
 
     try:
         since = f"{record(folder, say) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
-    except (LocalClusterError, IncidentError, PipelineError) as error:
+    except (LocalClusterError, JarsError, IncidentError, PipelineError) as error:
         raise DemoError(str(error)) from error
     config, page = str(folder / CONFIG), str(folder / "incident.html")
     for name in ANSWERS:

@@ -7,12 +7,9 @@ and pyarrow are imported where they are used, since Spark imports these modules 
 
 from __future__ import annotations
 
-import logging
-import threading
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -22,117 +19,22 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from metadata_source.errors import LogError, OptionsError
+from metadata_source.errors import OptionsError
+from metadata_source.logs.format import Task
 from metadata_source.logs.pace import Begins
 from metadata_source.logs.tasks import grouped, spans
 from metadata_source.logs.watches import Watches
-from metadata_source.threads import in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
+    from metadata_source.logs.format import LogFormat
     from metadata_source.logs.tasks import Span
-    from metadata_source.options import Cluster, Mode
-
-
-@dataclass(frozen=True)
-class LogFormat:
-    """What one log brings to the frame, and the options of a read."""
-
-    error: ClassVar[type[LogError]]
-    schema: ClassVar[pa.Schema]
-    """The columns of its table in bronze."""
-    place: ClassVar[Any]
-    """A class, whose objects say how far a stream has come with a cluster's log: `to_json` and
-    `from_json` are what Spark's offset carries, `since` yields the spans between two of a cluster.
-    """
-
-    options: Any
-    """With `clusters`, `request_timeout_ms`, `commit_interval_ms` and `min_commit_interval_ms`."""
-
-    @classmethod
-    def of(cls, source: Any, mode: Mode) -> Self:
-        """Return the log with the options of its source, checked. Raises OptionsError."""
-        raise NotImplementedError
-
-    def watcher(self, cluster: Cluster) -> Any:
-        """Return who watches a cluster's log, in one thread at a time. `look(place)` says what it
-        is now, with `first`, the place to begin at (None: not known yet), and `problem`, the error
-        of a log that cannot be read. `wait(place, seconds)`, after a look, says what it is as soon
-        as news comes after a place (a long fetch), None once something else came or the time is
-        over; it raises where the log is to be looked at again. `interrupt`, from another thread,
-        ends a wait. `close` closes the connections.
-        """
-        raise NotImplementedError
-
-    def advance(self, place: Any, seen: Any) -> Any:
-        """Return the place at the end of the batch that begins at a place, in a log as it was
-        seen.
-        """
-        raise NotImplementedError
-
-    def rows(
-        self,
-        cluster: Cluster,
-        spans: Sequence[Any],
-        read_at: datetime,
-        wait: Callable[[float], object],
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a cluster's spans, none of which is truncated. Raises LogError. `wait`:
-        lets seconds pass, or fewer if nobody takes any more.
-        """
-        raise NotImplementedError
-
-    def unread(
-        self, span: Any, went: Literal["lost", "truncated"], read_at: datetime
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the row that says why nothing of a span was read."""
-        raise NotImplementedError
-
-    @property
-    def logger(self) -> logging.Logger:
-        """The logger that says what is wrong with a cluster."""
-        return logging.getLogger(f"kafka_metadata_history.{self.error.name.lower()}")
-
-    def of_spans(
-        self, alias: str, spans: Sequence[Span], read_at: datetime, wait: Callable[[float], object]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a cluster's spans: what was truncated is not read, nor what nothing
-        names any more. Raises LogError.
-        """
-        cluster = next((each for each in self.options.clusters if each.alias == alias), None)
-        there = []
-        for span in spans:
-            if cluster is None or span.truncated:
-                yield from self.unread(span, "truncated" if span.truncated else "lost", read_at)
-            else:
-                there.append(span)
-        if cluster is not None and there:
-            yield from self.rows(cluster, there, read_at, wait)
-
-    def read(self, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task, its clusters side by side. Spark asks for None where a batch
-        has no task. Raises the log's error.
-        """
-        if not isinstance(task, Task):
-            return
-        stopped, spans, read_at = threading.Event(), task.spans, task.read_at
-
-        def of_cluster(alias: str) -> Iterator[pa.RecordBatch]:
-            try:
-                yield from self.of_spans(alias, spans[alias], read_at, stopped.wait)
-            except OptionsError:
-                raise
-            except Exception as error:  # noqa: BLE001 - raised as one that names the cluster
-                raise self.error.of(alias, error) from (
-                    None if isinstance(error, LogError) else error
-                )
-
-        yield from in_threads(list(spans), of_cluster, stopped)
+    from metadata_source.options import Mode
 
 
 class LogSource(DataSource):
@@ -176,14 +78,6 @@ class LogSource(DataSource):
         return log
 
 
-@dataclass(frozen=True)
-class Task(InputPartition):
-    """Spans by alias, and when they were asked for."""
-
-    spans: Mapping[str, Sequence[Any]]
-    read_at: datetime
-
-
 def tasks(between: Iterable[Span]) -> list[Task]:
     """Return the tasks that read spans."""
     # One clock for all executors: it separates rows that are read after a truncation from those
@@ -214,8 +108,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the logs. On the driver it says how far each batch goes; its pickled copies, in
     workers, read.
 
-    An offset maps a cluster's alias to its place. What is wrong with a cluster is logged, and its
-    place stays; so does the place of a cluster that is no longer asked for.
+    An offset maps a cluster's alias to its position. What is wrong with a cluster is logged, and
+    its position stays; so does the position of a cluster that is no longer asked for.
     """
 
     def __init__(self, log: LogFormat) -> None:
@@ -247,25 +141,27 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if self._watches is None:
             self._watches = Watches(self._log, self._log.options.commit_interval_ms / 1000)
-        places = self._places(start)
+        positions = self._positions(start)
         if not self._available_now:
-            logs = self._watches.moved(places, self._begins.next_at())
+            logs = self._watches.moved(positions, self._begins.next_at())
         elif self._available is None:
-            logs = self._available = self._watches.finished(places)
+            logs = self._available = self._watches.finished(positions)
         else:
             logs = self._available
-        end = dict(places)
+        end = dict(positions)
         for alias, seen in logs.items():
-            place = seen.first if alias not in places else self._log.advance(places[alias], seen)
-            if place is not None:
-                end[alias] = place
-        if end != places:
+            position = (
+                seen.first if alias not in positions else self._log.advance(positions[alias], seen)
+            )
+            if position is not None:
+                end[alias] = position
+        if end != positions:
             self._begins.note()
-        return {alias: place.to_json() for alias, place in end.items()}
+        return {alias: position.to_json() for alias, position in end.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         """Return a batch's tasks."""
-        return tasks(spans(self._places(start), self._places(end)))
+        return tasks(spans(self._positions(start), self._positions(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._log.read(partition)
@@ -275,5 +171,5 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._watches is not None:
             self._watches.close()
 
-    def _places(self, offset: dict[str, Any]) -> dict[str, Any]:
-        return {alias: self._log.place.from_json(value) for alias, value in offset.items()}
+    def _positions(self, offset: dict[str, Any]) -> dict[str, Any]:
+        return {alias: self._log.position.from_json(value) for alias, value in offset.items()}

@@ -1,5 +1,5 @@
-"""What lies between places in logs, and which spans of it one task reads: a task for each of some
-15,000 partitions would cost more than reading them.
+"""What lies between positions in logs, and which spans of it one task reads: a task for each of
+some 15,000 partitions would cost more than reading them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def grouped(between: Iterable[_Span]) -> Iterator[dict[str, list[_Span]]]:
 
 
 def spans(start: Mapping[str, Any], end: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield what lies between two places of each cluster. Of a log that was found with the end
+    """Yield what lies between two positions of each cluster. Of a log that was found with the end
     nothing is read yet.
     """
     for cluster, until in end.items():

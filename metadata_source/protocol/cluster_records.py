@@ -20,16 +20,16 @@ import pyarrow.compute as pc
 
 from metadata_source.columns import OF_RECORDS, TEXT
 from metadata_source.columns.cluster_log import LEADER_VOTERS, RECORDS, VOTER
-from metadata_source.protocol.batches import read_batch, scattered
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
-from metadata_source.protocol.rows import Rows
-from metadata_source.protocol.shapes import each_entry, fields_of, filled, without
+from metadata_source.protocol.columnar import read_batch, scattered
+from metadata_source.protocol.nested_casts import each_entry, fields_of, filled, without
+from metadata_source.protocol.row_builder import RowBuilder
 from metadata_source.protocol.vectors import contents, leading_int16s, varints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from metadata_source.protocol.shapes import Fields
+    from metadata_source.protocol.nested_casts import Fields
     from metadata_source.protocol.spec import Message
     from metadata_source.protocol.vectors import Positions
 
@@ -97,7 +97,7 @@ class _Decoding:
     def __init__(self, records: pa.RecordBatch) -> None:
         self._records = records
         self._values: pa.BinaryArray = records["value"]
-        self._rows = Rows(RECORDS)
+        self._rows = RowBuilder(RECORDS)
 
     def rows(self) -> pa.RecordBatch:
         """Return all of them."""

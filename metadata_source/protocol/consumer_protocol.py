@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 
 from metadata_source.columns.group_log import ASSIGNMENTS, SUBSCRIPTIONS
 from metadata_source.errors import ProtocolError
-from metadata_source.protocol.batches import arrow_type, read_batch, scattered
+from metadata_source.protocol.columnar import arrow_type, read_batch, scattered
+from metadata_source.protocol.dicts import read_values
+from metadata_source.protocol.encoding import NULL
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
-from metadata_source.protocol.shapes import fields_of, shaped
-from metadata_source.protocol.values import read_values
+from metadata_source.protocol.nested_casts import cast_nested, fields_of
 from metadata_source.protocol.vectors import leading_int16s
-from metadata_source.protocol.wire import NULL
 
 if TYPE_CHECKING:
     from metadata_source.protocol.spec import Message
@@ -49,7 +49,7 @@ def read_subscriptions(data: pa.BinaryArray) -> pa.StructArray:
         "generation": pc.if_else(pc.equal(generation, NULL), None, generation),
         "rack": fields["rack_id"],
     }
-    return pc.if_else(found.is_valid(), shaped(fields | known, SUBSCRIPTIONS), None)
+    return pc.if_else(found.is_valid(), cast_nested(fields | known, SUBSCRIPTIONS), None)
 
 
 def read_assignments(data: pa.BinaryArray) -> pa.StructArray:
@@ -57,7 +57,7 @@ def read_assignments(data: pa.BinaryArray) -> pa.StructArray:
     versions, found = _read(ASSIGNMENT, data)
     fields = fields_of(found)
     known = {"version": versions, "partitions": fields["assigned_partitions"]}
-    return pc.if_else(found.is_valid(), shaped(fields | known, ASSIGNMENTS), None)
+    return pc.if_else(found.is_valid(), cast_nested(fields | known, ASSIGNMENTS), None)
 
 
 def read_one(message: Message, data: bytes) -> dict[str, Any] | None:

@@ -27,23 +27,23 @@ from metadata_source.columns.group_log import (
     TOPIC_METADATA,
     TOPOLOGY_TOPICS,
 )
-from metadata_source.facts import LAST_MS
-from metadata_source.protocol.batches import read_batch
+from metadata_source.kafka_constants import LAST_MS
+from metadata_source.protocol.columnar import read_batch
 from metadata_source.protocol.consumer_protocol import (
     PROTOCOL_TYPE,
     read_assignments,
     read_subscriptions,
 )
+from metadata_source.protocol.encoding import NULL
 from metadata_source.protocol.group_specs import COMMIT_TYPES, OFFSET_COMMIT, RECORD_TYPES
-from metadata_source.protocol.rows import Rows
-from metadata_source.protocol.shapes import each_entry, fields_of, filled, without
+from metadata_source.protocol.nested_casts import each_entry, fields_of, filled, without
+from metadata_source.protocol.row_builder import RowBuilder
 from metadata_source.protocol.vectors import leading_int16s
-from metadata_source.protocol.wire import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metadata_source.protocol.shapes import Fields
+    from metadata_source.protocol.nested_casts import Fields
     from metadata_source.protocol.spec import Message
     from metadata_source.protocol.vectors import Positions
 
@@ -84,7 +84,7 @@ class _Decoding:
         self._keys = keys
         self._values = values
         self._live = values.is_valid().to_numpy(zero_copy_only=False)
-        self._rows = Rows(RECORDS)
+        self._rows = RowBuilder(RECORDS)
         self._commits: list[int] = []
 
     def records(self) -> pa.RecordBatch:

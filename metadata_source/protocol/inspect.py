@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metadata_source.errors import ProtocolError
+from metadata_source.protocol.exact import Reader
 from metadata_source.protocol.spec import METADATA_RESPONSE, Array, Field, Length, Message, Struct
-from metadata_source.protocol.wire import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from metadata_source.protocol.runs import read_topics
+from metadata_source.protocol.encoding import check_version
+from metadata_source.protocol.exact import Columns, Reader
+from metadata_source.protocol.metadata_fast import read_topics
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.vectors import uuid_texts
-from metadata_source.protocol.wire import Columns, Reader, check_version, write_message
+from metadata_source.protocol.writing import write_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

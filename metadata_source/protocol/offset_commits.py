@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from metadata_source.protocol.batches import read_batch
+from metadata_source.protocol.columnar import read_batch
 from metadata_source.protocol.group_specs import COMMIT_TYPES, OFFSET_COMMIT
 from metadata_source.protocol.vectors import leading_int16s
 

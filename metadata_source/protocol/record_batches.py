@@ -21,8 +21,8 @@ import pyarrow as pa
 from metadata_source.columns import OF_RECORDS
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress
+from metadata_source.protocol.encoding import NULL
 from metadata_source.protocol.vectors import slices, varints, view
-from metadata_source.protocol.wire import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,7 @@ nullability stand.
 
 The tables follow Kafka's own message definitions
 (``clients/src/main/resources/common/message/Metadata*.json`` for those here), field names in snake
-case. How a type is written on the wire is in `wire`.
+case. How a type is written on the wire is in `encoding`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.columns import TIME
-from metadata_source.facts import LAST_MS
+from metadata_source.kafka_constants import LAST_MS
 
 Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]

@@ -1,3 +1,1 @@
-"""The recorder: a process that polls clusters, and the spool through which Spark's streams get the
-polls.
-"""
+"""The recorder: a process that polls clusters, and the spool from which Spark's streams read."""

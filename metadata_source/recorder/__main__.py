@@ -1,6 +1,4 @@
-"""``python -m metadata_source.recorder``: poll clusters into a spool, as the JSON on standard input
-says.
-"""
+"""``python -m metadata_source.recorder``: poll clusters into a spool, as JSON on stdin says."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from metadata_source.recorder.process import Order, record
 from metadata_source.recorder.start import REFUSED
 
 _INTERRUPTED: Final = 75
-"""The exit status of a recorder that was to poll each cluster once, and was asked to end before
-(EX_TEMPFAIL).
-"""
+"""The exit status of a recorder that ended before it polled each cluster once (EX_TEMPFAIL)."""
 
 
 def main() -> int:

@@ -1,6 +1,4 @@
-"""A spool as the stream has it that commits what is in it: it sees to the recorder, and lets the
-recorder know.
-"""
+"""The spool of a stream that commits its entries: keeps its recorder running and attended."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from metadata_source.options import Options
 
 _CHECKED_EVERY_S: Final = 1.0
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 _GONE: Final = "the Spark driver is gone"
 _TRIES: Final = 3
 """How often a recorder that is to poll once is started, where it dies."""
@@ -86,9 +84,7 @@ class Attended:
 
     @property
     def spooled(self) -> Spooled | None:
-        """The spool of now, which may have replaced an earlier one; None if no recorder has made
-        one yet.
-        """
+        """The spool, which may have replaced an earlier one; None if no recorder made one yet."""
         if (
             self._spooled is None
             or self._spooled.id is None
@@ -113,9 +109,7 @@ class Attended:
         self._hold.attach()
 
     def record_once(self) -> None:
-        """Wait until each cluster was polled once, by a recorder of this run. Raises SpoolError
-        where that dies.
-        """
+        """Poll each cluster once, by a recorder of this run. Raises SpoolError if that dies."""
         while (owner := owner_of(self.folder)) is not None and owner.token == self.token:
             self._wait()  # it was started by a reader that has died since
         status: int | None = None
@@ -131,7 +125,7 @@ class Attended:
 
     def _wait(self) -> None:
         self._check_driver()
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
     def _check_driver(self) -> None:
         if os.getppid() != self._driver[0]:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from metadata_source.facts import KEY_FRAME_EVERY
+from metadata_source.kafka_constants import KEY_FRAME_EVERY
 from metadata_source.schedule import day_of
 
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from datetime import date
 
 _MOST_MISSED: Final = 60
-"""So many ticks in a row have entries of their own that they were missed: the last ones, after the
-process was held.
-"""
+"""So many missed ticks in a row have entries: the last ones, after the process was held."""
 _APART_MS: Final = 97
 """A prime number: where intervals are whole, no two of many clusters are due at one moment."""
 _ROUNDING: Final = 1e-6
@@ -29,14 +27,14 @@ _ANSWERS_WAIT_S: Final = 1.0
 """The longest that an entry waits for answers beside it."""
 
 
-def begins_after_ms(place: int) -> int:
-    """Return how long after the first cluster the one at a place is polled first.
+def begins_after_ms(index: int) -> int:
+    """Return how long after the first cluster the one at an index is polled first.
 
     A first poll makes connections, asks a second broker, and is recorded whole: it takes the
     processor four times as long as a later one. If many were due at one moment, nearly all of them
     would be too late.
     """
-    return place * _APART_MS
+    return index * _APART_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,7 @@ class Beat:
         return max(-1, math.floor((now_s - self.begin_s) * 1000 / self.interval_ms + _ROUNDING))
 
     def missed(self, tick: int, now_s: float) -> range:
-        """Return the ticks that came due while the poll of one ran, up to now; of very many the
-        last ones.
-        """
+        """Return the ticks that came due while one was polled, up to now; of very many the last."""
         last = self.passed(now_s)
         return range(max(tick, last - _MOST_MISSED) + 1, last + 1)
 

@@ -17,41 +17,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metadata_source.options import Options
-    from metadata_source.recorder.cluster import Keeps
+    from metadata_source.recorder.entries import Sink
 
 _LOG: Final = logging.getLogger(__name__)
 _DECODERS: Final = 4
-"""So many clusters at once hold a large decoded answer and its rows: tables are several times the
-answer's bytes.
-"""
+"""So many clusters at once hold a large decoded answer, whose tables are several times as large."""
 _ENDS_S: Final = 4.0
 """The longest that the end waits for what runs."""
 
 
 class ThreadsError(KafkaMetadataHistoryError, RuntimeError):
-    """The machine has no thread for a cluster. One line, without a code: another recorder may find
-    enough.
-    """
+    """The machine has no thread for a cluster. One line, no code: another recorder may find one."""
 
 
 class Fleet:
     """The clusters that one process records."""
 
-    def __init__(self, options: Options, keeps: Keeps, *, is_once: bool = False) -> None:
-        """Ask nobody yet. Raises OptionsError for a key of pseudonyms that is not on this
-        machine.
-        """
+    def __init__(self, options: Options, spool: Sink, *, is_once: bool = False) -> None:
+        """Ask nobody yet. Raises OptionsError where this machine lacks the key of pseudonyms."""
         key = options.client_hash_key
         self._is_over = threading.Event()
         pseudonyms = None if key is None else Pseudonyms.of_reference(key)
         shared = Shared(
-            options, keeps, self._is_over, threading.Semaphore(_DECODERS), pseudonyms, is_once
+            options, spool, self._is_over, threading.Semaphore(_DECODERS), pseudonyms, is_once
         )
         begin_s = time.monotonic()
         self.clusters = []
-        for place, cluster in enumerate(options.clusters):
+        for index, cluster in enumerate(options.clusters):
             polling = options.polling[cluster.alias]
-            due_s = begin_s + begins_after_ms(place) / 1000
+            due_s = begin_s + begins_after_ms(index) / 1000
             self.clusters.append(ClusterRecorder(cluster, polling, shared, begin_s=due_s))
         self._threads = [
             threading.Thread(target=each.run, name=each.alias, daemon=True)
@@ -75,9 +69,7 @@ class Fleet:
                 ) from None
 
     def expect(self, facts: Mapping[str, Any]) -> None:
-        """From the next polls on believe only answers, and a clock, that do not contradict these
-        facts.
-        """
+        """From the next polls on believe no answer and no clock that contradicts these facts."""
         doubted = facts.get("doubted_clock")
         for each in self.clusters:
             each.expect(

@@ -1,6 +1,4 @@
-"""The folder of a spool: who records into it, which spool it is, and files that are put there in
-one step.
-"""
+"""The folder of a spool: who records into it, which spool it is, and files written in one step."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ _OWN: Final = re.compile(
     r"\d{8}\.(arrows|index)(\.new)?|lock|attended|temporary|(owner|spool|facts|committed|pipeline|broken)\.json(\.new)?"
 )
 SAME_WITHIN_S: Final = 2.0
-"""How far two readings of when a process began may be apart: the system gives whole seconds of its
-own begin.
-"""
+"""How far two readings of a process's begin may differ: the system rounds its own to seconds."""
 _TEMPORARY: Final = "temporary"
 ATTENDED: Final = "attended"
 """The file that is touched as long as somebody commits what is recorded."""
@@ -216,17 +212,13 @@ def last_owner(folder: Path) -> Owner | None:
 
 
 def replaced_in(folder: Path) -> list[str]:
-    """Return the runs, by their tokens, whose recorder another run's has replaced; the last
-    ones.
-    """
+    """Return the tokens of runs whose recorder another run's has replaced; the last ones."""
     found = (read_json(folder / "owner.json") or {}).get("replaced")
     return found if isinstance(found, list) else []
 
 
 def write_owner(folder: Path, owner: Owner) -> None:
-    """Say who writes a spool from now on, and which runs it replaces. The lock is held. Raises
-    OSError.
-    """
+    """Note who writes a spool now, and which runs it replaces. The lock is held. Raises OSError."""
     before = last_owner(folder)
     replaced = [*replaced_in(folder), *([] if before is None else [before.token])]
     others = dict.fromkeys(token for token in replaced if token != owner.token)
@@ -268,9 +260,7 @@ def hold_lock(folder: Path) -> int:
 
 
 def is_lock_of(held: int, folder: Path) -> bool:
-    """Whether an open lock is the one that the folder has: not once somebody has removed the
-    folder, or the lock.
-    """
+    """Whether an open lock is the folder's: not once somebody removed the folder, or the lock."""
     try:
         return os.path.samestat(os.fstat(held), (folder / "lock").stat())
     except FileNotFoundError:
@@ -330,9 +320,7 @@ def sync_file(path: Path) -> None:
 
 
 def unusable(folder: Path, error: OSError) -> SpoolError:
-    """Return the error of a folder in which the system refuses something, with what helps against
-    it.
-    """
+    """Return the error of a folder in which the system refuses something, with its remedy."""
     remedy = _REMEDIES.get(
         error.errno or 0, "name another folder (spool), or give this user the right to write there"
     )

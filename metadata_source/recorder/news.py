@@ -25,9 +25,7 @@ _UNSENT: Final = "overlapped"
 
 
 class News(IntEnum):
-    """How soon an entry of the spool is to be read: with the next commit of a quiet fleet; in some
-    seconds; at once.
-    """
+    """How soon an entry is to be read: with a quiet fleet's next commit; in seconds; at once."""
 
     QUIET, FOLLOWS, NEWS = 0, 1, 2
 
@@ -58,9 +56,7 @@ def seen(
     digest: bytes | None,
     beside: Mapping[str, tuple[str, bytes | None]],
 ) -> Seen:
-    """Return what is known with an entry. `digest`: of the poll's answer; `beside`: of what was
-    answered with it.
-    """
+    """Return what is known with an entry. `digest`: of the poll; `beside`: of answers with it."""
     before = before or Seen(at_s)
     found = {broker: is_behind for broker, is_behind in _judged(poll) if broker is not None}
     asked = {kind: answer for kind, answer in beside.items() if not answer[0].startswith(PUT_OFF)}
@@ -76,9 +72,7 @@ def seen(
 
 
 def _judged(poll: Poll) -> list[tuple[str | None, bool]]:
-    """Return of which brokers a poll says whether they are behind; the one whose answer it has is
-    not.
-    """
+    """Return of which brokers a poll says whether they are behind; who answered it is not."""
     answered = [(poll.broker, False)] if poll.error_kind is None else []
     return answered + [
         (each.broker, each.is_behind) for each in poll.witnesses if each.is_behind is not None
@@ -86,9 +80,7 @@ def _judged(poll: Poll) -> list[tuple[str | None, bool]]:
 
 
 def news(before: Seen | None, now: Seen) -> News:
-    """Return whether an entry is news. `before`: as of the cluster's entry before; None for the
-    first of a run.
-    """
+    """Return whether an entry is news. `before`: of the cluster's entry before, if there is one."""
     since_s = (
         math.inf if before is None or before.news_at_s is None else now.at_s - before.news_at_s
     )
@@ -112,8 +104,6 @@ def _differ(before: Seen, now: Seen) -> bool:
 
 
 def _in_short(answer: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
-    """Return an answer beside metadata without its line, which may have numbers that are others
-    each time.
-    """
+    """Return an answer beside metadata without its line, whose numbers may differ each time."""
     outcome, digest = answer
     return outcome.partition(":")[0], digest

@@ -95,7 +95,7 @@ class Driver:
 
 
 class _File:
-    """A file that another process writes, and when it did last: seen by looking now and then."""
+    """A file that another process writes, and when it did last: checked now and then."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -103,7 +103,7 @@ class _File:
         self.changed_s = time.monotonic()
 
     def has_changed(self) -> bool:
-        """Whether it was written since the last look."""
+        """Whether it was written since the last check."""
         seen = None
         with suppress(OSError):
             seen = self.path.stat().st_mtime_ns
@@ -114,9 +114,7 @@ class _File:
 
 
 def record(order: Order) -> bool:
-    """Record until the end; return whether all was polled that was to be polled. Raises SpoolError,
-    OptionsError.
-    """
+    """Record until the end; return whether all was polled. Raises SpoolError, OptionsError."""
     _allow_open_files()
     # Arrow's own keeps memory for each thread that ever made a table, and each cluster has one.
     pa.set_memory_pool(pa.system_memory_pool())
@@ -125,7 +123,7 @@ def record(order: Order) -> bool:
     try:
         fleet = Fleet(order.options, spool, is_once=order.is_once)
         facts = _File(order.spool / FACTS)
-        _heed(fleet, facts)
+        _pass_on(fleet, facts)
         fleet.begin()
         _LOG.info("ends: %s", _watch(fleet, order, facts, spool, is_asked_to_end))
         is_complete = not order.is_once or fleet.has_ended
@@ -151,11 +149,11 @@ def _watch(
             return "somebody has removed the spool, or made it again"
         if not attended.has_changed() and time.monotonic() - attended.changed_s > UNATTENDED_S:
             return f"no query has read the spool for {UNATTENDED_S / 60:.0f} minutes"
-        _heed(fleet, facts)
+        _pass_on(fleet, facts)
     return "it was asked to"
 
 
-def _heed(fleet: Fleet, facts: _File) -> None:
+def _pass_on(fleet: Fleet, facts: _File) -> None:
     """Note the facts of a file, if they are new. It is written by our own reader: one that cannot
     be read is a line in the log.
     """

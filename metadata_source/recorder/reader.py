@@ -38,16 +38,12 @@ if TYPE_CHECKING:
     from metadata_source.recorder.spool import Entry
 
 _LOOK_S: Final = 0.07
-"""How often the spool is looked at: returning "nothing new" instead would make Spark ask again 67
-times a second.
-"""
+"""How often the spool is read: Spark would ask 67 times a second if told "nothing new"."""
 
 
 @dataclass(frozen=True)
 class Recorded(InputPartition):
-    """Polls of one batch: an IPC stream of their rows, and the number of each poll with how many
-    batches it has.
-    """
+    """Polls of one batch: an IPC stream of their rows, each poll's number and count of batches."""
 
     stream: str
     polls: tuple[tuple[int, int], ...]
@@ -61,9 +57,7 @@ class Recorded(InputPartition):
 
 @dataclass(frozen=True)
 class _Waiting:
-    """The entries of the spool that no offset names yet, and the entry after which they count
-    (`Offset.after`).
-    """
+    """Entries of the spool that no offset names yet, and after which one they count (`after`)."""
 
     entries: Sequence[Entry]
     after: int | None = None
@@ -73,9 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Batches of polls from a spool."""
 
     def __init__(self, options: Options, given: Mapping[str, str]) -> None:
-        """Start nothing, and make no folder: Spark makes readers also to plan tasks. `given`: the
-        options as texts.
-        """
+        """Start nothing, make no folder: Spark plans with readers, too. `given`: all as texts."""
         self._options, self._given = options, dict(given)
         self._pace = Pace(options.commit_interval_ms / 1000, options.min_commit_interval_ms / 1000)
         self._available_now = False
@@ -96,9 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
-        """Wait until a batch is due, and return where it ends. Under AvailableNow, `start` once
-        nothing is left.
-        """
+        """Wait for a batch to be due; return its end. AvailableNow: `start` if none is left."""
         offset = Offset.from_json(start)
         self._check_stream(offset)
         if self._attended is None:
@@ -124,9 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of a batch: what its offset names, of what the spool has, and a row for
-        what it has not.
-        """
+        """Return the tasks of a batch: entries that its offset names, and a row for those lost."""
         if start == end:
             return []
         before, offset = Offset.from_json(start), Offset.from_json(end)
@@ -191,9 +179,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _spooled(self) -> Spooled | None:
-        """Return the spool, also where no batch was asked for yet: a batch that was cut off is run
-        again first.
-        """
+        """Return the spool, also before a first batch: one that was cut off is run again."""
         if self._attended is not None:
             return self._attended.spooled
         return None if self._options.spool is None else Spooled(Path(self._options.spool))
@@ -215,9 +201,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(_LOOK_S)
 
     def _available(self, offset: Offset) -> _Waiting | None:
-        """Return what waits, up to the last entry of the one more poll of each cluster; None:
-        nothing does.
-        """
+        """Return the waiting entries up to the one more poll of each cluster; None if none wait."""
         assert self._attended is not None  # noqa: S101 - made by `latestOffset`
         if self._last_seq is None:
             self._attended.record_once()
@@ -256,8 +240,10 @@ def _bytes_of(stream: str, gaps: Sequence[Gap]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, POLLS) as writer:
         for gap in gaps:
-            place = Planned(stream, gap.n, gap.cluster, day_of(gap.at_ms), scheduled_ms=gap.at_ms)
-            for rows in gap_rows(place, gap.kind, gap.error):
+            planned_poll = Planned(
+                stream, gap.n, gap.cluster, day_of(gap.at_ms), scheduled_ms=gap.at_ms
+            )
+            for rows in gap_rows(planned_poll, gap.error_kind, gap.error):
                 writer.write_batch(rows)
     found: bytes = sink.getvalue().to_pybytes()
     return found

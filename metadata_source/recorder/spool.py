@@ -93,9 +93,7 @@ class Spool:
 
     @classmethod
     def open(cls, folder: Path, owner: Owner) -> Self:
-        """Hold the lock of the folder, and make a spool there or continue the one that is there.
-        Raises SpoolError.
-        """
+        """Hold the folder's lock, and make its spool, or continue it. Raises SpoolError."""
         prepare(folder)
         try:
             lock = hold_lock(folder)
@@ -177,9 +175,7 @@ class Spool:
         return self._before + self._end + size <= SPOOL_BYTES
 
     def _begun(self) -> tuple[int, int]:
-        """Begin a segment; return its files. Raises OSError; also where another one may write there
-        by now.
-        """
+        """Begin a segment; return its files. Raises OSError, also where another may write there."""
         if self.is_removed:
             raise FileNotFoundError(errno.ENOENT, "the spool was removed", str(self.folder))
         segment = Segment(
@@ -274,9 +270,7 @@ class Spooled:
         return (read_json(self.folder / "broken.json") or {}).get("seq")
 
     def note_broken(self, seq: int) -> None:
-        """Note the last entry of such a batch. Raises SpoolError: without it the next batch would
-        say too much.
-        """
+        """Note the last entry of such a batch. Raises SpoolError: the next batch needs it."""
         try:
             write_json(self.folder / "broken.json", {"seq": seq}, is_lasting=True)
         except OSError as error:

@@ -38,9 +38,7 @@ _AGAIN_AFTER_S: Final = 1.0
 _AGAIN_AT_MOST_S: Final = 30.0
 """How long after a recorder has died another one is started; longer each time."""
 REFUSED: Final = 78
-"""The exit status of a recorder whose options cannot be meant here: another one would end in the
-same way.
-"""
+"""The exit status of a recorder with options that are wrong here: another one would end, too."""
 _LOCKS_WITHIN_S: Final = 30.0
 """A recorder that runs for so long without the lock never gets it."""
 _STEADY_S: Final = 60.0
@@ -111,9 +109,7 @@ class Hold:
         self._options, self._spool, self._token, self._driver = options, spool, token, driver
         self._process: subprocess.Popen[bytes] | None = None
         self._has_held = self._has_locked = False
-        """Whether a recorder of this run has had the lock; whether the one that was started last
-        has.
-        """
+        """Whether a recorder of this run has had the lock; whether the one started last has."""
         self._tried, self._started_at, self._next_at = 0, 0.0, 0.0
 
     def attach(self) -> None:

@@ -47,7 +47,7 @@ from tests.support.dumped import printed_record
 from tests.support.stored import rows_of
 from tests.support.streams import Stream
 from tests.support.topics import until
-from truth.log import dump
+from truth.dump import dump
 
 SERVERS = "kafka.controller.bootstrap.servers"
 OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "6000"}
@@ -78,7 +78,7 @@ def make_topic(cluster: LocalCluster, name: str, partitions: int = 2) -> None:
 def folder_of(cluster: LocalCluster) -> Path:
     """The log of the active controller."""
     _, active = active_controller(cluster)
-    return cluster.data_folder(active) / "__cluster_metadata-0"
+    return cluster.files(active).data / "__cluster_metadata-0"
 
 
 def read(**options: str) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from metadata_source.protocol.record_batches import RecordBatches, read_batches
 from tests.cluster_records import SECRET, kept
 from tests.group_messages import without_nulls
 from tests.support.dumped import printed_record
-from truth.log import dump
+from truth.dump import dump
 
 CONTROLLER = 3
 BATCH = re.compile(
@@ -45,7 +45,7 @@ def files() -> Iterator[dict[Path, str]]:
     often = {"metadata.log.max.record.bytes.between.snapshots": "3000"}
     with LocalCluster(brokers=2, controllers=1, properties=often) as cluster:
         do_things(cluster)
-        folder = cluster.data_folder(CONTROLLER) / "__cluster_metadata-0"
+        folder = cluster.files(CONTROLLER).data / "__cluster_metadata-0"
         deadline = time.monotonic() + 30
         while not list(folder.glob("*.checkpoint")):
             assert time.monotonic() < deadline, "no snapshot"

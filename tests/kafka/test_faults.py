@@ -1,5 +1,5 @@
 """What may happen to a pipeline in a year, done to one that runs: the table is in
-ARCHITECTURE.md.
+docs/design/faults.md.
 """
 
 import time

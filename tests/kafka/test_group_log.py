@@ -35,10 +35,10 @@ from jobs.run.reading import Reading
 from jobs.upkeep.upkeep import expire_bronze
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError
-from metadata_source.facts import OFFSETS_TOPIC as TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC as TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.tasks import spans
-from metadata_source.logs.topic.places import Place, Span, advance, found
+from metadata_source.logs.topic.positions import LogPosition, Span, advance, found
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
@@ -67,11 +67,11 @@ def reach(servers: str, **options: str) -> Cluster:
 
 def look(cluster: Cluster, topic: str = RAW, timeout_ms: int = 10_000):
     with closing(LogWatcher(cluster, topic, timeout_ms)) as watcher:
-        return watcher.look()
+        return watcher.ask_extent()
 
 
-def place(seen, **offsets: int) -> Place:
-    return Place(
+def position(seen, **offsets: int) -> LogPosition:
+    return LogPosition(
         seen.cluster_id, seen.topic_id, {int(name[1:]): offset for name, offset in offsets.items()}
     )
 
@@ -204,7 +204,7 @@ def plainly_read(servers: str, partition: int, end: int) -> dict[int, int]:
 def test_the_log_of_real_groups_is_read_whole(groups):
     cluster = reach(groups)
     seen = look(cluster, TOPIC)
-    start = place(seen, **dict.fromkeys((f"p{partition}" for partition in seen.partitions), 0))
+    start = position(seen, **dict.fromkeys((f"p{partition}" for partition in seen.partitions), 0))
     kinds: dict[str, Counter] = {
         "group-log-test-classic": Counter(),
         "group-log-test-consumer": Counter(),
@@ -367,7 +367,7 @@ def test_a_time_to_start_at(raw, cluster):
     time.sleep(0.05)
     produce(servers, [COMMIT] * 2)
     with closing(LogWatcher(reach(servers), RAW, 10_000)) as watcher:
-        seen = watcher.look()
+        seen = watcher.ask_extent()
         assert watcher.starting(seen, since) == {0: 3, 1: 0}
         assert (
             watcher.starting(seen, since + 60_000)
@@ -446,7 +446,7 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             # truncation.
             without = look(one, alone)
             assert (without.partitions, without.ends) == ({0, 1}, {1: 3})
-            assert advance(place(whole, p0=3, p1=3), without).next == {0: 3, 1: 3}
+            assert advance(position(whole, p0=3, p1=3), without).next == {0: 3, 1: 3}
             # All there is, for one trigger: of the other, and nothing of a cluster where it is not
             # known where to begin.
             source = type("Source", (KafkaGroupLogSource,), {"topic": alone})(
@@ -454,9 +454,9 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
             )
             reader = source.streamReader(source.schema())
             reader.prepareForTriggerAvailableNow()
-            behind, ahead = (place(whole, p0=2, p1=end) for end in (2, 3))
+            behind, ahead = (position(whole, p0=2, p1=end) for end in (2, 3))
             following = reader.latestOffset({"default": behind.to_json()}, None)["default"]
-            assert Place.from_json(following).next == ahead.next
+            assert LogPosition.from_json(following).next == ahead.next
             assert reader.latestOffset({}, None) == {}
             reader.stop()
             with pytest.raises(
@@ -474,7 +474,7 @@ def test_a_leader_that_goes_while_it_is_read(cluster, made_topic):
 
 
 def test_a_log_that_an_unclean_election_cut_off_and_that_has_grown_again(cluster, made_topic):
-    """Its end says nothing: before the next look it is beyond the place again."""
+    """Its end says nothing: before the next look it is beyond the position again."""
     servers = cluster.bootstrap_servers
     one = reach(servers)
     unclean = {"unclean.leader.election.enable": "true"}
@@ -486,7 +486,7 @@ def test_a_log_that_an_unclean_election_cut_off_and_that_has_grown_again(cluster
         cluster.stop(2)
         try:
             produce(servers, [GROUP] * 5)
-            begun = watcher.look()
+            begun = watcher.ask_extent()
             done = advance(found(begun, {0: 0}), begun)
             assert done.next == {0: 10}
         finally:
@@ -496,7 +496,7 @@ def test_a_log_that_an_unclean_election_cut_off_and_that_has_grown_again(cluster
             produce(servers, [GROUP] * 7)
         finally:
             cluster.start(1)
-        seen = watcher.look(done)
+        seen = watcher.ask_extent(done)
         assert seen.ends == {0: 12}
         following = advance(done, seen)
         (cut,) = spans({"c": done}, {"c": following})
@@ -511,7 +511,7 @@ def test_a_topic_that_is_made_again(cluster, made_topic):
     with made_topic(servers, RAW, 1, replication_factor=3):
         produce(servers, [GROUP] * 3)
         seen = look(one)
-        done = place(seen, p0=3)
+        done = position(seen, p0=3)
     with made_topic(servers, RAW, 1, replication_factor=3):
         produce(servers, [GROUP] * 5)
         again = look(one)

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from local_cluster import LocalCluster
-from metadata_source import poller as poller_module
+from metadata_source import witnesses as witnesses_module
 from metadata_source.options import TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.records import BatchRecords, Planned
@@ -100,7 +100,7 @@ def states(lake: Lake, partition: int) -> list[tuple[int, int, tuple[int, ...]]]
 def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
     isolatable: LocalCluster, broker: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(poller_module, "BEHIND_S", 1.0)
+    monkeypatch.setattr(witnesses_module, "BEHIND_S", 1.0)
     with Recorded(isolatable.bootstrap_servers) as recorded:
         time.sleep(3)
         cut_at = datetime.now(UTC)

@@ -193,7 +193,7 @@ import time
 from local_cluster import LocalCluster
 with LocalCluster(brokers=1, controllers=1) as cluster:
     cluster.pause(1)
-    print(cluster.pid(1), cluster.pid(2), cluster.log_file(1).parent.parent, flush=True)
+    print(cluster.pid(1), cluster.pid(2), cluster.files(1).folder.parent, flush=True)
     time.sleep(600)
 """
     with subprocess.Popen(
@@ -257,7 +257,7 @@ def test_the_command_line_leaves_a_cluster_that_it_can_end(tmp_path):
     "killed_in",
     [
         pytest.param(
-            "cluster.LocalCluster._write_configuration",
+            "cluster.write_configuration",
             marks=pytest.mark.soak,
             id="with the folder made",
         ),

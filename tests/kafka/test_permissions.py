@@ -33,7 +33,7 @@ from pyspark.sql.datasource import DataSource
 from local_cluster import LocalCluster
 from metadata_source.datasource import KafkaMetadataSource
 from metadata_source.errors import GroupLogError
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.outcomes import NOT_ALLOWED, OK

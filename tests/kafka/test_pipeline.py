@@ -32,8 +32,7 @@ from tests.support.lake_checks import check_lake, check_polls
 from tests.support.pipelines import config_file, running, stopped, wait_for
 from tests.support.verdicts import check_verdict
 from truth.administration import Administration
-from truth.chaos import PROPERTIES as FAULTS
-from truth.chaos import plan, play, topics
+from truth.chaos import play
 from truth.groups import play as of_groups
 from truth.groups.compare import Score, compare
 from truth.groups.run import read_history
@@ -41,6 +40,8 @@ from truth.groups.script import CONSUMER, RANGE, beginning, write
 from truth.log import WHOLE_LOG, read_truth
 from truth.report import Verdict, judge
 from truth.run import NEWEST, Run
+from truth.scenarios import PROPERTIES as FAULTS
+from truth.scenarios import plan, topics
 from truth.traffic import Traffic
 
 FIRST_DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)

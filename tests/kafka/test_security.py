@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, Producer
 from metadata_source import tokens
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError, PollError
-from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.positions import LogExtent, Span
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
@@ -166,10 +166,10 @@ def poll(given: Given) -> None:
     assert made.metadata.brokers["broker_id"].to_pylist() == [1]
 
 
-def look(given: Given, timeout_ms: int = 1_500) -> Log:
+def look(given: Given, timeout_ms: int = 1_500) -> LogExtent:
     """Ask where the log is, and close."""
     with closing(LogWatcher(cluster_of(given), LOG, timeout_ms)) as watcher:
-        return watcher.look()
+        return watcher.ask_extent()
 
 
 def read_log(given: Given) -> None:
@@ -409,12 +409,12 @@ def test_sessions_are_renewed_with_what_the_references_stand_for_by_then(secured
         ]
         assert [poller.poll().error for poller in pollers] == [None, None]
         connections = [over(poller) for poller in pollers]
-        begun = [watcher.look() for watcher in watchers]
+        begun = [watcher.ask_extent() for watcher in watchers]
         time.sleep(3.2)
         assert [(made.error, made.attempts) for made in (poller.poll() for poller in pollers)] == [
             (None, 1)
         ] * 2
-        assert [watcher.look() for watcher in watchers] == begun
+        assert [watcher.ask_extent() for watcher in watchers] == begun
         assert len(secured.tokens.asked) > 1
         secured.set_password("carol", "second")
         monkeypatch.setenv("CAROL_PASSWORD", "second")

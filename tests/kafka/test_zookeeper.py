@@ -2,10 +2,10 @@
 
 import pytest
 
+from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
 from local_cluster.probe import brokers_known_to
 from metadata_source.enrichment import Rows, subject
-from metadata_source.look import look
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from tests.support.beside import ask_beside
@@ -29,7 +29,7 @@ def test_each_broker_leads_to_the_controller_with_zookeeper(capsys):
                 {"reassignments": Rows([], [])},
             )
         assert controllers in ([1, 1], [2, 2])
-        assert look(cluster.bootstrap_servers, None) == 0
+        assert exit_status(["check", "--bootstrap", cluster.bootstrap_servers]) == 0
         assert (
             "counts of leader changes: upper bounds: metadata.version is unknown"
             in capsys.readouterr().out

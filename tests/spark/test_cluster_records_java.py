@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from metadata_source.protocol.batches import FEWEST
 from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.record_batches import read_batches
 from metadata_source.protocol.spec import Message
 from tests import cluster_records

@@ -14,8 +14,8 @@ from kafka.protocol.schemas import load_json
 from compat.definitions import compare, definitions, different, fields_of, versions_of
 from compat.versions import VERSIONS
 from local_cluster.cluster import KAFKA_VERSION
-from local_cluster.ivy import kafka_jars
-from metadata_source import groups, messages, probes, questions, transport
+from local_cluster.jars import kafka_jars
+from metadata_source import features, group_descriptions, groups, messages, probes, questions
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic import watcher
 
@@ -59,7 +59,8 @@ def test_the_definitions_that_come_with_the_product_are_kafkas_own_files(name: s
 
 
 @pytest.mark.parametrize(
-    "name", of_kafka_python(questions, watcher, controllers, groups, probes, transport)
+    "name",
+    of_kafka_python(questions, watcher, controllers, group_descriptions, groups, probes, features),
 )
 def test_the_classes_of_kafka_python_are_kafkas(kafka: dict[str, Any], name: str) -> None:
     ours, theirs = (

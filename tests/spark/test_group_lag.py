@@ -250,10 +250,10 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
         for part in (batches[:7], batches[7:]):
             stored.append(lake, bronze.METADATA_POLLS, [row for batch in part for row in batch])
             lag.catch_up()
-        assert list(lag.aside) == ["alpha"]
+        assert list(lag.left_out) == ["alpha"]
         assert len(of_group(lake, "beta", "orders")) == 7
         assert {row["cluster"] for row in stored.rows_of(lake, consumption.GROUP_LAG)} == {"beta"}
-    lag.aside.clock = lambda: time.monotonic() + 3_600
+    lag.left_out.clock = lambda: time.monotonic() + 3_600
     lag.catch_up(whole=True)
     assert in_order(spark, lake) == in_order(spark, whole)
 
@@ -301,7 +301,7 @@ def test_numbers_of_one_cluster_say_nothing_of_another(spark: SparkSession, tmp_
     stored.append(
         lake, bronze.METADATA_POLLS, [*polled("beta", 3, said), *polled("alpha", 1_001, None)]
     )
-    news = lag.history.look(lag.context(), datetime.now(UTC))
+    news = lag.history.due(lag.context(), datetime.now(UTC))
     assert {
         place: [each.poll[-4:] for each in visits] for place, visits in news.visits.items()
     } == {("beta", "id-beta"): ["0003"]}

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compat.definitions import LATER
-from metadata_source.protocol.batches import FEWEST
+from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.consumer_protocol import (
     read_assignments,
     read_one,

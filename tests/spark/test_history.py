@@ -18,9 +18,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.configuration.config import Config, Thresholds
-from jobs.histories import poll_rounds
-from jobs.histories.poll_rounds import OF_POLLS
-from jobs.histories.polls import Polls, believe
+from jobs.histories import poll_inputs
+from jobs.histories.believe import believe
+from jobs.histories.poll_plan import OF_POLLS
+from jobs.histories.polls import Polls
 from jobs.rounds import commit, engine
 from jobs.rounds import plan as rounds
 from jobs.rounds.commit import delete_rows, version_of
@@ -372,14 +373,15 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
 ) -> None:
     lake, now = copied(polled, tmp_path), [0.0]
     history = history_of(spark, lake)
-    history.aside.clock = lambda: now[0]
+    history.left_out.clock = lambda: now[0]
 
     def catch_up(maker: Engine) -> None:
-        maker._try_again()
+        if maker.left_out.take_back():
+            maker._go_back()
         while maker._timed_round(LATER):
             pass
 
-    with broken_for(poll_rounds, "c1"):
+    with broken_for(poll_inputs, "c1"):
         catch_up(history)
         assert states(lake).keys() == {"c0"}
         for table in (silver.PARTITION_SNAPSHOTS, gold.ISR_EPISODES):
@@ -406,10 +408,10 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
         "120 s",
         "120 s",
     ]
-    history.aside.clock = lambda: time.monotonic() + 3_600
+    history.left_out.clock = lambda: time.monotonic() + 3_600
     catch_up(history)
     assert_same(lake, whole)
-    assert list(history.aside) == []
+    assert list(history.left_out) == []
 
 
 def written_since(before: dict[str, int], lake: Lake) -> list[Table]:

@@ -20,7 +20,7 @@ from metadata_source.options import TopicFilter
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from metadata_source.records import BatchRecords, Planned
 from schemas import bronze, silver, views
 from schemas.in_spark import attach, check_tables, ensure_lake, ensure_tables, read_view

@@ -515,13 +515,13 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
             stored.append(lake, bronze.GROUP_LOG, [*rows[since:end], *gamma[since:end]])
             settle(spark, lake, 400)
             history.catch_up(whole=True)
-        assert list(history.aside) == ["alpha"]
+        assert list(history.left_out) == ["alpha"]
         told = stored.rows_of(lake, groups.REBALANCES)
         assert {row["cluster"] for row in told} == {"beta", "gamma"}
     if another_run:
         history = history_of(spark, lake)
     else:
-        history.aside.clock = lambda: time.monotonic() + 3_600
+        history.left_out.clock = lambda: time.monotonic() + 3_600
     history.catch_up(whole=True)
     for table in RebalanceHistory.tables:
         expected = stored.rows_of(whole, table)

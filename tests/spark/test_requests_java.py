@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from metadata_source.transport import error_name
+from metadata_source.broker_errors import error_name
 from tests.support.requests import ASKED, CLIENT, CORRELATION, Asked
 
 REQUESTS = [

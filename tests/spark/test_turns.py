@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.configuration.config import Config
-from jobs.histories.poll_rounds import OF_POLLS
+from jobs.histories.poll_plan import OF_POLLS
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.rules import takes

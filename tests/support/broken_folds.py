@@ -23,12 +23,12 @@ class BrokenFold:
         key = next(each for each in args if isinstance(each, str))
         if key.partition("/")[0] == self._cluster:
             raise KeyError("leader_epoch")
-        return import_module(self._module)._fold(*args, **more)
+        return import_module(self._module).fold(*args, **more)
 
 
 @contextmanager
 def broken_for(module: ModuleType, cluster: str) -> Iterator[None]:
     """For a while, let the fold of a module fail for a cluster."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_fold", BrokenFold(module.__name__, cluster))
+        patch.setattr(module, "fold", BrokenFold(module.__name__, cluster))
         yield

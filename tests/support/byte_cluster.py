@@ -35,7 +35,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 
 HOST = "127.0.0.1"
 OFFSETS = "__consumer_offsets"

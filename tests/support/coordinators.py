@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from metadata_source.messages.reading import response_of
+from metadata_source.protocol.dicts import read_values
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
-from metadata_source.protocol.values import read_values
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from metadata_source.questions import Question
 from tests.support.messages import REQUESTS, read_request, written
 

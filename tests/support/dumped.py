@@ -6,7 +6,7 @@ from typing import Any
 
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from tests.cluster_records import expected, expected_control, from_json, number_of
-from truth.log import CONTROLS
+from truth.dump import CONTROLS
 
 RECORD = re.compile(
     r"^\| offset: (\d+) CreateTime: (\d+) keySize: -?\d+ valueSize: (\d+) .*? headerKeys: \[\] "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.rules.groups.group import Group
-from jobs.rules.groups.lag import Commit, Told, Visit, fold
+from jobs.rules.groups.lag import Commit, GroupAnswer, Visit, fold
 from jobs.rules.groups.state import to_micros
 from schemas import groups, silver
 from schemas.consumption import GROUP_LAG, REBALANCE_COST
@@ -445,7 +445,7 @@ def lag_rows() -> list[dict[str, Any]]:
             visit = Visit(f"{STREAM}/{minute:012}", micros, micros + 100_000, micros + 300_000)
             commit = offsets(minute)
             said = (
-                {visit.poll: Told(micros + 200_000, False, [Commit("clicks", 0, *commit)])}
+                {visit.poll: GroupAnswer(micros + 200_000, False, [Commit("clicks", 0, *commit)])}
                 if commit
                 else {}
             )

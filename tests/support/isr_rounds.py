@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.configuration.config import Thresholds
 from jobs.rules.gold.isr_shrink import fold
-from jobs.rules.gold.news import Folded, Memory, News, as_of
+from jobs.rules.gold.news import GoldInput, GoldResult, Memory, as_of
 from tests.support.gold_oracle import FLAP_WINDOW, FLAPS
 from tests.support.rounds import fold_in_rounds
 from tests.support.silver_rows import CONFIGS, PARTITIONS, History, Row
@@ -28,8 +28,8 @@ def folded(history: History, *ends: int, narrow: bool = False) -> tuple[Rows, Me
     """
 
     def with_context(
-        memory: Any, live: Mapping[str, Sequence[Row]], news: News, thresholds: Any
-    ) -> Folded:
+        memory: Any, live: Mapping[str, Sequence[Row]], news: GoldInput, thresholds: Any
+    ) -> GoldResult:
         news = replace(news, context=context(history, news))
         return fold(memory, narrowed(live, news) if narrow else live, news, thresholds)
 
@@ -43,7 +43,7 @@ def folded(history: History, *ends: int, narrow: bool = False) -> tuple[Rows, Me
     )
 
 
-def context(history: History, news: News) -> list[Row]:
+def context(history: History, news: GoldInput) -> list[Row]:
     """The partitions, as they are, of topics whose settings changed."""
     topics = {row["topic"] for row in news.rows.get(CONFIGS, ())}
     rows = [
@@ -54,7 +54,7 @@ def context(history: History, news: News) -> list[Row]:
     return [row for row in rows if row["topic"] in topics and row["superseded_poll"] is None]
 
 
-def narrowed(live: Mapping[str, Sequence[Row]], news: News) -> Rows:
+def narrowed(live: Mapping[str, Sequence[Row]], news: GoldInput) -> Rows:
     touched = {
         (row["topic"], row["partition"]) for row in [*news.rows.get(PARTITIONS, ()), *news.context]
     }
@@ -81,7 +81,7 @@ def wait(
     """
     last = history.polls[-1].poll_id
     live = {table: [row for row in rows[table] if row["is_live"]] for table in TABLES}
-    made = fold(memory, live, News({}, last, last, at), THRESHOLDS)
+    made = fold(memory, live, GoldInput({}, last, last, at), THRESHOLDS)
     assert made.memory == memory
     return {table: list(made.rows[table]) for table in TABLES}, made.deadline
 

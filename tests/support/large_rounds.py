@@ -14,11 +14,11 @@ import pyarrow as pa
 from jobs.configuration.config import Thresholds
 from jobs.rules import round as rules
 from jobs.rules.gold.news import TIMES
-from jobs.rules.round import GOLD, SILVER, Plan, Taken
+from jobs.rules.round import GOLD, SILVER, ClusterInput, Plan
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
-from jobs.rules.silver.state import Place, State
+from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import Take, take
 from schemas import gold, silver
 from schemas.internal import STATE
@@ -133,7 +133,7 @@ class Rounds:
         elif each.is_large:
             live, said, first = self._narrowed(each, live, said)
         self.seen.append(len(live.get(PARTITIONS, ())))
-        taken = Taken(
+        taken = ClusterInput(
             self.alias,
             self.claimed_id,
             each.parts,
@@ -186,7 +186,7 @@ class Rounds:
             header = self.headers[each.first_poll]
             of_cluster = {"cluster_id": self.claimed_id, "cluster": self.alias}
             batches = pa.Table.from_pylist(topics, schema=SAID).to_batches(max_chunksize=2)
-            place = Place(poll_of(header), None)
+            place = Observation(poll_of(header), None)
             first = [
                 first_rows(
                     place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind
@@ -259,7 +259,7 @@ def _min_isr(settings: Any) -> dict[str, int]:
 
 
 def _summed(rows: list[Row], settings: list[Row]) -> list[Row]:
-    """As jobs.rounds.large.summed."""
+    """As jobs.rounds.large sums them."""
     min_isr = _min_isr(settings)
     same: dict[tuple, Row] = {}
     kept = []

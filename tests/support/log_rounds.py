@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.rules.log import State, fold, needed
+from jobs.rules.log.fold import fold
+from jobs.rules.log.needed import needed
 from jobs.rules.log.silver import TABLES
+from jobs.rules.log.state import State
 from jobs.rules.silver.state import Poll
 from schemas import gold, silver
 

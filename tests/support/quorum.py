@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from metadata_source.errors import PollError
-from metadata_source.logs.cluster.places import SnapshotId
+from metadata_source.logs.cluster.positions import SnapshotId
 from metadata_source.messages.reading import response_of
 from metadata_source.transport import Answer
 from tests.cluster_records import control_key, control_value, frame

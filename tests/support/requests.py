@@ -15,14 +15,16 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 import metadata_source
-from metadata_source import groups, questions
+from metadata_source import group_descriptions, groups, questions
+from metadata_source.attempts import Attempts
 from metadata_source.errors import PollError
+from metadata_source.features import features_request
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic.watcher import Led, LogWatcher
-from metadata_source.poller import Poller
 from metadata_source.probes import Prober
 from metadata_source.questions import FetchFrom, Question, TopicQuestion
-from metadata_source.transport import Connection, _RawRequest
+from metadata_source.raw_requests import RawRequest
+from metadata_source.visits import Broker, Time
 
 CLIENT = "kafka-metadata-history"
 CORRELATION = 7
@@ -71,7 +73,7 @@ class _Wire:
         deadline: float,
         with_features: bool = False,
     ) -> Any:
-        self.ask(_RawRequest(api_key, version, body, flexible), deadline)
+        self.ask(RawRequest(api_key, version, body, flexible), deadline)
 
     def ask(self, request: Any, deadline: float) -> Any:
         request.with_header(CORRELATION, CLIENT)
@@ -87,11 +89,11 @@ class _Questions:
     def __init__(self) -> None:
         self.asked: list[Question] = []
 
-    def visit(self, _address: Any, question: Question, _deadline: float) -> Any:
+    def ask_broker(self, _address: Any, question: Question, _deadline: float) -> Any:
         self.asked.append(question)
         raise PollError("timeout", "never sent")
 
-    ask = visit
+    ask = ask_broker
 
 
 def _by_question(question: Question, **fields: Any) -> Asked:
@@ -110,8 +112,8 @@ def _named(*names: str) -> list[dict[str, Any]]:
 def _polls() -> Iterator[Asked]:
     def send(names: tuple[str, ...] | None) -> Callable[[_Wire, int], Any]:
         cluster = SimpleNamespace(metadata_version=None)
-        poller = SimpleNamespace(_cluster=cluster, _filter=SimpleNamespace(topics=names))
-        return lambda wire, _: Poller._ask(poller, wire, 0.0, None)
+        attempts = SimpleNamespace(_cluster=cluster, _filter=SimpleNamespace(topics=names))
+        return lambda wire, _: Attempts._request(attempts, wire, 0.0, None)
 
     # Version 0 asks for all topics by naming none.
     yield Asked((3, 0, 0), send(None), _metadata(topics=[]))
@@ -272,9 +274,9 @@ def _admin() -> dict[str, list[Asked]]:
 
 
 def _of_groups() -> dict[str, list[Asked]]:
-    visits, broker, ids = _Questions(), groups.Broker(1, _ADDRESS), ["g", "grüppe"]
+    visits, broker, ids = _Questions(), Broker(1, _ADDRESS), ["g", "grüppe"]
     for type_ in ("classic", "consumer", "share", "streams"):
-        list(groups._describe(visits, broker, type_, ids, groups.Time(60.0, float("inf"))))
+        list(group_descriptions.describe(visits, broker, type_, ids, Time(60.0, float("inf"))))
     asked = {"includeAuthorizedOperations": False, "includeTopologyDescription": False}
     described = [
         _by_question(each, **asked, **({"groups": ids} if not place else {"groupIds": ids}))
@@ -288,14 +290,14 @@ def _of_groups() -> dict[str, list[Asked]]:
                 return SimpleNamespace(
                     partitions=pa.table({"partition": [0], "leader": [1], "leader_epoch": [0]})
                 )
-            return self.visit(_address, question, _deadline)
+            return self.ask_broker(_address, question, _deadline)
 
     lists = Lists()
     with contextlib.suppress(PollError):
-        groups._account(lists, broker, groups.Time(60.0, float("inf")), None)
+        groups._account(lists, broker, Time(60.0, float("inf")), None)
     (listed,) = lists.asked
     return {
-        "groups._describe": described,
+        "group_descriptions.describe": described,
         "groups._account": [_by_question(listed, statesFilter=[], typesFilter=[])],
     }
 
@@ -336,17 +338,13 @@ def _of_connections() -> list[Asked]:
     (kafka/net/connection.py).
     """
 
-    class Features(Connection):
-        def __init__(self, version: int) -> None:
-            self.api_versions = {ApiVersionsRequest.API_KEY: (0, version)}
-
     software = {
         "clientSoftwareName": CLIENT,
         "clientSoftwareVersion": "0",
         "clusterId": None,
         "nodeId": -1,
     }
-    last = ApiVersionsRequest.max_version
+    key, last = ApiVersionsRequest.API_KEY, ApiVersionsRequest.max_version
     library = {"client_software_name": "kafka-python", "client_software_version": "3"}
     its_own = {
         "clientSoftwareName": "kafka-python",
@@ -364,8 +362,8 @@ def _of_connections() -> list[Asked]:
     }
     return [
         Asked(
-            (ApiVersionsRequest.API_KEY, 0, last),
-            lambda wire, version: wire.ask(Features(version)._features_request(), 0.0),
+            (key, 0, last),
+            lambda wire, version: wire.ask(features_request({key: (0, version)}), 0.0),
             software,
         ),
         *(
@@ -382,7 +380,7 @@ def _of_connections() -> list[Asked]:
 
 
 ASKED: dict[str, list[Asked]] = {
-    "poller._ask": list(_polls()),
+    "attempts._request": list(_polls()),
     "groups._led": list(_topics()),
     "watcher._find": list(_topics()),
     "questions.fetch": list(_fetches()),
@@ -394,11 +392,11 @@ ASKED: dict[str, list[Asked]] = {
     **_of_groups(),
     "watcher._ends_of_epochs": [_of_watcher()],
     "probes._groups": _of_probes(),
-    "transport._features_request": _of_connections(),
+    "features.features_request": _of_connections(),
 }
 """By the function of the product that makes them, `module.function`."""
 
-_MAKERS = frozenset({"Question", "TopicQuestion", "_RawRequest"})
+_MAKERS = frozenset({"Question", "TopicQuestion", "RawRequest"})
 _NOT_ASKED = frozenset(
     {"questions.body", "transport.begin", "transport.request", "tokens._granted"}
 )

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from jobs.rules.gold.news import Folded, News, Row
+from jobs.rules.gold.news import GoldInput, GoldResult, Row
 from tests.support.silver_rows import History
 
 Stored = dict[str, dict[tuple[Any, ...], Row]]
 
 
 def fold_in_rounds(
-    fold: Callable[..., Folded],
+    fold: Callable[..., GoldResult],
     history: History,
     ends: Iterable[int],
     *,
@@ -35,7 +35,7 @@ def fold_in_rounds(
             table: [row for row in rows.values() if is_live(table, row)]
             for table, rows in stored.items()
         }
-        news = News.of(history.rows, done, poll.poll_id, poll.at)
+        news = GoldInput.of(history.rows, done, poll.poll_id, poll.at)
         folded = fold(memory, live, news, thresholds)
         assert fold(memory, live, news, thresholds) == folded
         for table, rows in folded.rows.items():

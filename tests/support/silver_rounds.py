@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.rules.silver import Poll, State, fold, records_to_read
-from jobs.rules.silver.cluster import WITNESSES
+from jobs.rules.silver.cluster import WITNESSES, fold, records_to_read
 from jobs.rules.silver.compare import narrow
 from jobs.rules.silver.enrichments import headers_of
+from jobs.rules.silver.state import Poll, State
 from schemas import gold, silver
 
 TOPICS, PARTITIONS = silver.TOPIC_SNAPSHOTS.full_name, silver.PARTITION_SNAPSHOTS.full_name

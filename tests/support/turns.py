@@ -14,10 +14,11 @@ from jobs.configuration.config import Thresholds
 from jobs.rules.log.image import Image
 from jobs.rules.log.registrations import offline_replicas
 from jobs.rules.log.state import State as LogState
-from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, STATE, Plan, Row, Taken, fold
+from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, STATE, ClusterInput, Plan, Row, fold
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
-from jobs.rules.takes import take, turn
+from jobs.rules.takes import take
+from jobs.rules.teller import teller
 from schemas import gold, silver
 from tests.cluster_logs import CLUSTER, START, RandomLog, in_effect, rows_of, span
 from tests.support.bronze_rows import bronze_rows
@@ -176,7 +177,7 @@ class Lake:
             if row["scheduled_at"] <= now
             and (row["n"] > state.seen.get(STREAM, -1) or row["poll_id"] in state.waiting)
         ]
-        by_log, told_from = turn(
+        who_tells = teller(
             state, log, headers, CLUSTER_ID,
             read_at=max((row["read_at"] for row in records), default=None),
             has_snapshot=False, hand_over=HAND_OVER,
@@ -188,8 +189,7 @@ class Lake:
             headers,
             claimed_id=CLUSTER_ID,
             most_polls=1_000,
-            by_log=by_log,
-            told_from=told_from,
+            teller=who_tells,
         )
         said = [
             row
@@ -205,7 +205,7 @@ class Lake:
             table: [row for row in rows.values() if is_live(row) or is_since(row, done)]
             for table, rows in self.tables.items()
         }
-        brought = Taken(
+        brought = ClusterInput(
             ALIAS,
             CLUSTER_ID,
             1,
@@ -213,8 +213,7 @@ class Lake:
             live,
             self.states,
             log=records,
-            by_log=by_log,
-            told_from=taken.told_from,
+            teller=taken.teller,
         )
         made = fold(brought, self.plan)
         assert fold(brought, self.plan) == made

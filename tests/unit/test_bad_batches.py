@@ -18,7 +18,7 @@ from metadata_source.errors import LogError, PollError
 from metadata_source.logs.group.commits import Commits
 from metadata_source.logs.topic import batches, reader
 from metadata_source.logs.topic.batches import Answered, Unreadable, read_answers
-from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.positions import LogExtent, Span
 from metadata_source.logs.topic.watcher import Led
 from metadata_source.protocol import record_batches
 from tests.record_batches import Batch, Record, batch_bytes
@@ -67,9 +67,9 @@ class Leader:
         self.asked.append({each.partition: offset for each, offset in offsets.items()})
         return [self.answer(each.partition, offset) for each, offset in offsets.items()]
 
-    def look(self) -> Log:
+    def ask_extent(self) -> LogExtent:
         ends = {partition: log[-1][0] + 1 for partition, log in self.log.items()}
-        return Log("id", None, frozenset(ends), dict.fromkeys(ends, 0), ends)
+        return LogExtent("id", None, frozenset(ends), dict.fromkeys(ends, 0), ends)
 
     def answer(self, partition: int, offset: int) -> dict[str, Any]:
         there = [data for last, data in self.log[partition] if last >= offset]

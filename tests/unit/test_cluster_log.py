@@ -25,10 +25,10 @@ from metadata_source import connections
 from metadata_source.columns.cluster_log import SCHEMA
 from metadata_source.errors import ClusterLogError, OptionsError
 from metadata_source.logs import watches
-from metadata_source.logs.cluster import places, reader
+from metadata_source.logs.cluster import positions, reader
 from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
 from metadata_source.logs.cluster.log import ClusterLog
-from metadata_source.logs.cluster.places import Place, SnapshotId, Span
+from metadata_source.logs.cluster.positions import LogPosition, SnapshotId, Span
 from metadata_source.logs.cluster.watcher import LogWatcher
 from metadata_source.logs.pace import Pace
 from metadata_source.logs.tasks import spans
@@ -130,13 +130,13 @@ class Stream:
 
     def __init__(self, starting: Any = "earliest") -> None:
         self.watcher = LogWatcher(cluster_of(), starting, 1_000)
-        self.place: Place | None = None
+        self.position: LogPosition | None = None
 
     def plan(self) -> list[Span]:
-        before, seen = self.place, self.watcher.look(self.place)
-        self.place = seen.first if before is None else places.following(before, seen)
-        self.place = Place.from_json(json.loads(json.dumps(self.place.to_json())))
-        return [] if before is None else list(spans({"c": before}, {"c": self.place}))
+        before, seen = self.position, self.watcher.ask_extent(self.position)
+        self.position = seen.first if before is None else positions.following(before, seen)
+        self.position = LogPosition.from_json(json.loads(json.dumps(self.position.to_json())))
+        return [] if before is None else list(spans({"c": before}, {"c": self.position}))
 
     def read(self, planned: list[Span]) -> list[dict[str, Any]]:
         return [row for span in planned for row in shown(read_span(span))]
@@ -415,8 +415,8 @@ def test_a_snapshot_that_the_next_active_controller_does_not_have(
     made = quorum.snapshot(topic("t"))
     stream = Stream("snapshot")
     stream.plan()
-    assert stream.place is not None
-    assert stream.place.snapshot == made
+    assert stream.position is not None
+    assert stream.position.snapshot == made
     quorum.elect(2)
     quorum.write(topic("d"))
     quorum.snapshots = {older: quorum.snapshots[older]}
@@ -520,7 +520,7 @@ def test_a_log_that_is_cut_off_twice_before_its_snapshot_was_read(quorum: Quorum
 def test_a_log_that_was_made_again_is_no_other_log_s_though_they_have_no_epoch_in_common(
     quorum: Quorum, covered: int, trimmed: bool
 ) -> None:
-    """Of epochs before its oldest snapshot's a leader tells nothing: the record before the place
+    """Of epochs before its oldest snapshot's a leader tells nothing: the record before the position
     has another epoch, or the snapshot that the log begins with.
     """
     quorum.write(*map(topic, "abc"))
@@ -556,7 +556,7 @@ def test_a_log_whose_oldest_snapshot_is_newer_than_the_place_is_read_on(
     stream = Stream()
     stream.plan()
     stream.batch()
-    if covered == 3:  # The record that a snapshot ends with has the epoch of the place.
+    if covered == 3:  # The record that a snapshot ends with has the epoch of the position.
         quorum.snapshots[SnapshotId(3, 1)] = b""
     quorum.elect(2, epochs=5)
     quorum.write(*map(topic, "def"))
@@ -598,7 +598,7 @@ def test_history_knows_a_log_that_comes_back_after_a_part_of_it_was_lost(quorum:
     quorum.write(topic("a"), topic("b"))
     start = run({}, 2)
     quorum.write(topic("gone"))
-    end = {"default": Place.from_json(start["default"]).to_json() | {"next": 4}}
+    end = {"default": LogPosition.from_json(start["default"]).to_json() | {"next": 4}}
     others = KafkaClusterLogSource(
         {"clusters": json.dumps({"other": {SERVERS: "host:1", "clusterId": "x"}})}
     )
@@ -672,10 +672,12 @@ def test_a_log_that_is_cut_off_is_not_read_from_where_bronze_ends(quorum: Quorum
     """`resumeAt` says where a lost checkpoint stood, and nothing about the log of today."""
     quorum.write(*map(topic, "abc"))
     watcher = LogWatcher(cluster_of(), "earliest", 1_000, resume_at=4)
-    place = watcher.look(None).first
-    assert place == Place(CLUSTER_ID, 4)
+    position = watcher.ask_extent(None).first
+    assert position == LogPosition(CLUSTER_ID, 4)
     del quorum.log[2:]
-    assert places.following(place, watcher.look(place)) == Place(CLUSTER_ID, 0, cut=2)
+    assert positions.following(position, watcher.ask_extent(position)) == LogPosition(
+        CLUSTER_ID, 0, cut=2
+    )
 
 
 def test_what_a_log_has_lost_since_it_was_planned_is_lost(quorum: Quorum) -> None:
@@ -843,7 +845,8 @@ def test_after_each_truncation_the_log_is_read_as_one_that_was_just_found(
         rows += stream.batch()
     assert stream.plan() == []
     since = max(
-        (place for place, row in enumerate(rows) if row.get("went") == "truncated"), default=None
+        (position for position, row in enumerate(rows) if row.get("went") == "truncated"),
+        default=None,
     )
     if since is not None:
         known = -1
@@ -909,12 +912,12 @@ def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
             cluster, address
         ),
     )
-    place = Place(CLUSTER_ID, 1)
+    position = LogPosition(CLUSTER_ID, 1)
     with closing(watcher):
         watcher._controllers._active = ("host", 1)
-        assert watcher.look(place).end == 1
+        assert watcher.ask_extent(position).end == 1
         quorum.elect(2)
-        ends = [watcher.look(place).end for _ in range(5)]
+        ends = [watcher.ask_extent(position).end for _ in range(5)]
     assert 2 in ends
 
 
@@ -930,17 +933,17 @@ def test_where_nothing_comes_another_controller_is_asked(
             cluster, address
         ),
     )
-    place = Place(CLUSTER_ID, 1)
+    position = LogPosition(CLUSTER_ID, 1)
     with closing(watcher):
         watcher._controllers._active = ("host", 1)
-        watcher.look(place)
+        watcher.ask_extent(position)
         quorum.elect(2)
-        assert watcher.wait(place, 0.2) is None
+        assert watcher.wait(position, 0.2) is None
         with pytest.raises(
             ClusterLogError, match="no_leader: the log has moved on under another leader epoch"
         ):
-            watcher.wait(place, 0.2)
-        assert watcher.look(place).end == 2
+            watcher.wait(position, 0.2)
+        assert watcher.ask_extent(position).end == 2
 
 
 def test_a_controller_that_was_active_before_takes_nothing_back(
@@ -957,7 +960,7 @@ def test_a_controller_that_was_active_before_takes_nothing_back(
     planned = stream.plan()
     monkeypatch.setattr(connections, "Connection", held.connect)
     for again in (
-        lambda: LogWatcher(cluster_of(), "earliest", 500).look(stream.place),
+        lambda: LogWatcher(cluster_of(), "earliest", 500).ask_extent(stream.position),
         lambda: stream.read(planned),
     ):
         with pytest.raises(
@@ -991,7 +994,7 @@ def test_a_bad_batch_is_lost_once_a_snapshot_has_what_it_said(quorum: Quorum, a_
     stream.plan()
     stream.batch()
     quorum.write(topic("b"), topic("bad"), topic("c"))
-    quorum.bad, before = {3}, stream.place
+    quorum.bad, before = {3}, stream.position
     planned = stream.plan()
     with pytest.raises(
         ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"
@@ -1000,7 +1003,7 @@ def test_a_bad_batch_is_lost_once_a_snapshot_has_what_it_said(quorum: Quorum, a_
     quorum.snapshot(topic("bad"))
     quorum.write(topic("d"))
     # The job plans the batch again.
-    stream.place = before
+    stream.position = before
     rows = stream.batch()
     assert told(rows) == [
         ("record", 2, "b"),
@@ -1096,7 +1099,7 @@ def test_another_cluster_is_not_read(quorum: Quorum) -> None:
     with pytest.raises(
         ClusterLogError, match="wrong_cluster: its place is in the log of cluster other"
     ):
-        watcher.look(Place("other", 5))
+        watcher.ask_extent(LogPosition("other", 5))
 
 
 def test_one_address_that_is_no_controller_s_does_no_harm(quorum: Quorum) -> None:
@@ -1139,7 +1142,7 @@ def test_one_cluster_s_trouble_is_not_another_s(
 def test_what_a_cluster_that_is_no_longer_configured_had_to_come_is_lost() -> None:
     source = KafkaClusterLogSource(GIVEN)
     stream = source.streamReader(source.schema())
-    start, end = ({"gone": Place(CLUSTER_ID, offset).to_json()} for offset in (3, 9))
+    start, end = ({"gone": LogPosition(CLUSTER_ID, offset).to_json()} for offset in (3, 9))
     for since, until, went in ((start, end, ("lost", 3, 9)), (end, start, ("truncated", 9, 3))):
         assert told(
             shown(batch for task in stream.partitions(since, until) for batch in stream.read(task))
@@ -1235,5 +1238,5 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
 
 
 def test_a_place_survives_its_json() -> None:
-    place = Place(CLUSTER_ID, 7, ((1, 3), (4, 7)), SnapshotId(7, 4), 5)
-    assert Place.from_json(json.loads(json.dumps(place.to_json()))) == place
+    position = LogPosition(CLUSTER_ID, 7, ((1, 3), (4, 7)), SnapshotId(7, 4), 5)
+    assert LogPosition.from_json(json.loads(json.dumps(position.to_json()))) == position

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 
 from metadata_source.columns.cluster_log import RECORDS
 from metadata_source.protocol import record_batches
-from metadata_source.protocol.batches import FEWEST
 from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests import cluster_records
 from tests.cluster_records import (
     COLUMNS,

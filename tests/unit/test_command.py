@@ -16,7 +16,7 @@ from jobs.run.session import SessionError
 from kafka_metadata_history import check, command, spark
 from kafka_metadata_history.answers.questions import names
 from kafka_metadata_history.command import FAILED, NAME, USAGE, app, exit_status
-from local_cluster import ivy
+from kafka_metadata_history.jars import delta
 from metadata_source.errors import PollError
 from metadata_source.options import Cluster, parse
 from metadata_source.probes import Permission
@@ -270,7 +270,7 @@ def found_by(
 ) -> None:
     """Let a cluster be polled by what follows, or not at all."""
 
-    def look(cluster: Cluster, *_: object) -> tuple[object, list[Permission]]:
+    def checked(cluster: Cluster, *_: object) -> tuple[object, list[Permission]]:
         if problem is not None:
             raise PollError("authentication", problem)
         topics = SimpleNamespace(num_rows=3)
@@ -279,7 +279,7 @@ def found_by(
         )
         return state, list(missing)
 
-    monkeypatch.setattr(check, "look", look)
+    monkeypatch.setattr(check, "check", checked)
 
 
 INIT = ("init", "--alias", "orders", "--bootstrap", "b1:9092,b2:9092", "--lake", "lake")
@@ -531,7 +531,7 @@ def test_a_folder_for_jars_that_cannot_be(
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(spark, "JARS", Path(place))
-    monkeypatch.setattr(ivy, "JARS", Path(place))
+    monkeypatch.setattr(delta, "JARS", Path(place))
     with pytest.raises(SessionError) as caught:
         spark.prepare("1g")
     assert str(caught.value) == says

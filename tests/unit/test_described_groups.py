@@ -8,13 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from metadata_source import group_descriptions
 from metadata_source import groups as groups_module
 from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
-from metadata_source.groups import Broker
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
+from metadata_source.visits import Broker, Time
 from tests.support.beside import answered
 from tests.support.coordinators import Cluster, Node, listed
 
@@ -159,8 +160,8 @@ def test_a_streams_group_is_described_without_its_topology() -> None:
             return SimpleNamespace(groups=[])
 
     list(
-        groups_module._describe(
-            Visits(), Broker(0, ("host", 0)), "streams", ["g"], groups_module.Time(60.0, 1e12)
+        group_descriptions.describe(
+            Visits(), Broker(0, ("host", 0)), "streams", ["g"], Time(60.0, 1e12)
         )
     )
     (question,) = asked

@@ -18,7 +18,7 @@ from metadata_source.protocol.digest import (
 )
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests.metadata_messages import cluster, decoded, error_codes, node_ids, node_lists, responses
 from tests.support.examples import examples
 

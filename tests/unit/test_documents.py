@@ -19,13 +19,23 @@ from kafka_metadata_history.command import app
 from local_cluster import __main__ as local_cluster
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS
 from schemas.lake import TABLES, VIEWS
-from tests.support.documents import FILES, ROOT, TEXT, blocks, commands, section
+from tests.support.documents import ROOT, TEXT, blocks, commands, section
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tools import reference
 
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    ROOT / "benchmarks" / "RESULTS.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *DESIGN,
+]
+IN_PLAIN_ENGLISH = [
+    each for each in DOCUMENTS if each.name not in ("CHANGELOG.md", "THIRD-PARTY.md")
+]
 EVERY_OPTION = (*OPTIONS, *GROUP_LOG_OPTIONS, *CLUSTER_LOG_OPTIONS)
 README = (ROOT / "README.md").read_text()
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
 
 
 def found(pattern: str, text: str) -> list[str]:
@@ -45,6 +55,7 @@ def test_the_documents_are_there() -> None:
         "CONTRIBUTING.md",
         "README.md",
         "THIRD-PARTY.md",
+        "benchmarks/RESULTS.md",
         "docs/README.md",
         "docs/configuration.md",
         "docs/data-source.md",
@@ -62,6 +73,16 @@ def test_the_documents_are_there() -> None:
         "docs/tables.md",
         "docs/validation.md",
         "docs/versions.md",
+        "docs/design/answers.md",
+        "docs/design/faults.md",
+        "docs/design/gold.md",
+        "docs/design/groups.md",
+        "docs/design/logs.md",
+        "docs/design/polls.md",
+        "docs/design/recorder.md",
+        "docs/design/rounds.md",
+        "docs/design/silver.md",
+        "docs/design/truth.md",
     ]
 
 
@@ -70,6 +91,9 @@ def test_each_page_can_be_found() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     assert set(found(r"^\| \[[\w-]+\.md\]\(([\w-]+\.md)\)", index)) == pages
     assert set(found(r"\(docs/([\w-]+\.md)\)", README)) == pages
+    design = [path.name for path in DESIGN]
+    assert sorted(found(r"^\| \[design/[\w-]+\.md\]\(design/([\w-]+\.md)\)", index)) == design
+    assert sorted(found(r"\(docs/design/([\w-]+\.md)\) \|", ARCHITECTURE)) == design
 
 
 @pytest.mark.parametrize("file", sorted({file for file, _ in reference.PARTS}))
@@ -142,7 +166,9 @@ def test_what_is_named_exists(document: Path) -> None:
         ),
         *(
             name
-            for name in re.findall(r"\b((?:bronze|silver|gold|internal)\.[a-z]\w*)", text)
+            for name in re.findall(
+                r"\b((?:bronze|silver|gold|internal)\.(?!(?:md|py)\b)[a-z]\w*)", text
+            )
             if name not in tables
         ),
         *(link for link in links(text) if not leads_somewhere(document, link)),
@@ -180,18 +206,26 @@ def test_messages_and_comments_lead_to_a_page() -> None:
     ]
     pages = {
         (path.name, page)
-        for path in (*files, *(ROOT / "conf").iterdir())
-        for page in re.findall(r"\bdocs/[\w-]+\.md", path.read_text())
+        for path in (*files, *(ROOT / "conf").iterdir(), ROOT / "jobs/validation/validity.yaml")
+        for page in re.findall(r"\bdocs/(?:design/)?[\w-]+\.md", path.read_text())
     }
     assert pages
     assert [(name, page) for name, page in pages if not (ROOT / page).is_file()] == []
 
 
-def test_the_tests_that_are_named_exist_and_each_thing_that_may_happen_has_one() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    named = found(r"`(tests/[\w/]+\.py)::(\w+)`", text)
-    missing = [test for file, test in named if f"\ndef {test}(" not in (ROOT / file).read_text()]
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_functions_and_classes_that_are_named_are_in_their_files(document: Path) -> None:
+    missing = [
+        f"{file}::{name}"
+        for file, name in re.findall(r"`([\w/]+\.py)::([\w.]+)`", document.read_text())
+        for part in name.split(".")
+        if not re.search(rf"^ *(?:def|class) {part}\b", (ROOT / file).read_text(), re.MULTILINE)
+    ]
     assert not missing
+
+
+def test_each_thing_that_may_happen_has_a_test() -> None:
+    text = (ROOT / "docs" / "design" / "faults.md").read_text()
     table = text.split("\n## When something happens\n")[1].split("\n## ")[0]
     for row in found(r"^\| (.*) \|$", table)[1:]:
         assert "`tests/" in row.split(" | ")[2], row
@@ -235,7 +269,7 @@ def comments() -> Iterator[tuple[str, str]]:
         yield name, " ".join(about(name))
 
 
-@pytest.mark.parametrize("document", FILES, ids=named)
+@pytest.mark.parametrize("document", IN_PLAIN_ENGLISH, ids=named)
 def test_the_documents_are_in_plain_english(document: Path) -> None:
     assert not faults(prose(document.read_text()))
 
@@ -304,5 +338,19 @@ def test_lines_are_short(document: Path) -> None:
     ] == []
 
 
-def test_the_readme_is_a_short_page() -> None:
-    assert len(README.splitlines()) <= 250
+def test_some_pages_are_short() -> None:
+    long = [
+        named(document)
+        for document in (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *DESIGN)
+        if len(document.read_text().splitlines()) > 250
+    ]
+    assert not long
+
+
+@pytest.mark.parametrize("document", DESIGN, ids=named)
+def test_a_page_of_the_design_begins_with_its_question_and_the_files_that_decide(
+    document: Path,
+) -> None:
+    _, question, table = document.read_text().split("\n\n")[:3]
+    assert question
+    assert table.startswith("| file | decides |\n")

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkRuntimeError
 from jobs.run import driver
 from jobs.run.session import COMPILED_FROM, session_for, setting
 from kafka_metadata_history.answers.markers import with_values
-from kafka_metadata_history.delta_jars import DELTA, JARS
+from kafka_metadata_history.jars.delta import DELTA, MODULES
 from kafka_metadata_history.spark import settings
 from truth.session import settings_of
 
@@ -198,7 +198,7 @@ def test_no_value_ends_its_literal() -> None:
 def test_settings_of_a_cluster() -> None:
     """They bring the Delta that was tried, and turn on what is off on one machine."""
     of_cluster, of_machine = settings_of("spark-cluster.conf"), settings_of("spark-defaults.conf")
-    main = JARS[0]
+    main = MODULES[0]
     assert of_cluster["spark.jars.packages"] == ":".join(main)
     assert main[2] == DELTA
     assert "extraClassPath" not in "".join(of_cluster)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from jobs.rounds.engine import Engine
-from jobs.rounds.history import Made, News
+from jobs.rounds.history import News, Output
 
 
 class Idle(Engine):
@@ -40,7 +40,7 @@ def test_no_commit_is_under_way_when_a_round_has_failed() -> None:
         Idle()._write(
             SimpleNamespace(round=1),
             None,
-            News(takes=None),
-            Made({}, [commit(fail), commit(write)]),
+            News(plan=None),
+            Output({}, [commit(fail), commit(write)]),
         )
     assert written.is_set()

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from jobs.configuration.config import Thresholds
-from jobs.histories.rebalances import ClusterInput, forgets_before
-from jobs.histories.rebalances import _fold as fold_part
 from jobs.rounds.live import replaced
+from jobs.rules.groups.fold_rebalances import ClusterInput, forgets_before
+from jobs.rules.groups.fold_rebalances import fold as fold_part
 from jobs.rules.groups.group import Group
 from jobs.upkeep.expiry import TABLES, cutoff_of, held, over_before
 from schemas import consumption, gold, groups, silver, views
@@ -262,12 +262,12 @@ def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept()
     }
 
     def folded(since: datetime) -> dict[str, list]:
-        takes, at = {"prod": ClusterInput("id-prod")}, group_records.at(99)
+        clusters, at = {"prod": ClusterInput("id-prod")}, group_records.at(99)
         made = fold_part(
             "prod/3",
             {},
             live,
-            takes=takes,
+            clusters=clusters,
             ends={},
             limits=Thresholds(),
             at=at,

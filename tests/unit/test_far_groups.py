@@ -11,12 +11,13 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.far_cluster import HOST, FarCluster
+from metadata_source.addresses import Address
 from metadata_source.asking import Asking
 from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.threads import side_by_side
-from metadata_source.transport import Address, Connection
+from metadata_source.transport import Connection
 from tests.support.beside import Beside, beside
 
 FAR_S = 0.04

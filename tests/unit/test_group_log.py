@@ -1,4 +1,4 @@
-"""The source `kafka_group_log` without Kafka: its options, and what lies between two places in
+"""The source `kafka_group_log` without Kafka: its options, and what lies between two positions in
 logs.
 """
 
@@ -17,7 +17,7 @@ from metadata_source.errors import GroupLogError, OptionsError
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.source import tasks
 from metadata_source.logs.tasks import CLUSTERS_A_TASK, OFFSETS_A_TASK, grouped, spans
-from metadata_source.logs.topic.places import Log, Place, Span, advance
+from metadata_source.logs.topic.positions import LogExtent, LogPosition, Span, advance
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from metadata_source.options.table import GROUP_LOG_OPTIONS
@@ -168,76 +168,78 @@ OFFSETS = st.integers(0, 1_000)
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> Log:
+def logs(draw: st.DrawFn) -> LogExtent:
     begins = draw(st.dictionaries(st.integers(0, 5), OFFSETS, min_size=1))
     ends = {partition: begin + draw(OFFSETS) for partition, begin in begins.items()}
-    return Log("cluster", "topic", frozenset(begins), begins, ends)
+    return LogExtent("cluster", "topic", frozenset(begins), begins, ends)
 
 
 @given(logs(), st.data(), st.integers(1, 500))
 def test_bounded_batches_go_through_every_offset_once_and_come_to_the_end(seen, data, limit):
-    """From places before, in and at the end of the log: what comes between two places, joined, is
-    all there was to come.
+    """From positions before, in and at the end of the log: what comes between two positions,
+    joined, is all there was to come.
     """
     known = data.draw(st.sets(st.sampled_from(sorted(seen.partitions))))
     start = {partition: data.draw(st.integers(0, seen.ends[partition])) for partition in known}
-    place = Place("cluster", "topic", start)
+    position = LogPosition("cluster", "topic", start)
     at = dict(start)
     for _ in range(2_100):
-        following = advance(place, seen, limit)
-        between = list(spans({"c": place}, {"c": following}))
+        following = advance(position, seen, limit)
+        between = list(spans({"c": position}, {"c": following}))
         assert not any(span.truncated for span in between)
         readable = [span.end - max(span.start, seen.begins[span.partition]) for span in between]
         assert sum(readable) <= limit + len(seen.partitions)
         for span in between:
             assert span.start == at[span.partition]
             at[span.partition] = span.end
-        assert Place.from_json(json.loads(json.dumps(following.to_json()))) == following
-        if following == place:
+        assert LogPosition.from_json(json.loads(json.dumps(following.to_json()))) == following
+        if following == position:
             break
         at = {
             partition: at.get(partition, following.next[partition]) for partition in following.next
         }
-        place = following
-    assert place.next == seen.ends == at
+        position = following
+    assert position.next == seen.ends == at
 
 
 def test_a_partition_that_is_new_begins_with_its_first_record():
-    place = Place("cluster", "topic", {0: 10})
-    seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 3}, {0: 12, 1: 9})
-    following = advance(place, seen)
+    position = LogPosition("cluster", "topic", {0: 10})
+    seen = LogExtent("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 3}, {0: 12, 1: 9})
+    following = advance(position, seen)
     assert following.next == {0: 12, 1: 3}
-    assert list(spans({"c": place}, {"c": following})) == [Span("c", "cluster", "topic", 0, 10, 12)]
+    assert list(spans({"c": position}, {"c": following})) == [
+        Span("c", "cluster", "topic", 0, 10, 12)
+    ]
     assert advance(following, seen).next == {0: 12, 1: 9}
 
 
 def test_without_a_leader_a_partition_keeps_its_place():
-    place = Place("cluster", "topic", {0: 10, 1: 4})
-    seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0}, {0: 12})
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
+    seen = LogExtent("cluster", "topic", frozenset({0, 1}), {0: 0}, {0: 12})
     assert not seen.whole
-    assert advance(place, seen).next == {0: 12, 1: 4}
-    gone = Log("cluster")
-    assert advance(place, gone) == place
+    assert advance(position, seen).next == {0: 12, 1: 4}
+    gone = LogExtent("cluster")
+    assert advance(position, gone) == position
 
 
 def test_a_log_that_ends_before_its_place_was_truncated():
-    place = Place("cluster", "topic", {0: 10, 1: 4})
-    seen = Log("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 0}, {0: 7, 1: 4})
-    following = advance(place, seen, 1)
-    (span,) = spans({"c": place}, {"c": following})
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
+    seen = LogExtent("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 0}, {0: 7, 1: 4})
+    following = advance(position, seen, 1)
+    (span,) = spans({"c": position}, {"c": following})
     assert (span.start, span.end, span.truncated) == (10, 7, True)
     assert advance(following, seen, 1) == following
 
 
 def test_a_topic_that_was_made_again_is_read_from_its_beginning():
-    place = Place("cluster", "topic", {0: 10, 1: 4})
-    again = Log("cluster", "another", frozenset({0, 1}), {0: 0, 1: 0}, {0: 300, 1: 4})
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
+    again = LogExtent("cluster", "another", frozenset({0, 1}), {0: 0, 1: 0}, {0: 300, 1: 4})
     leaderless = replace(again, begins={0: 0}, ends={0: 300})
-    assert advance(place, leaderless) == place
-    following = advance(place, again)
-    assert following == Place("cluster", "another", {0: 0, 1: 0})
+    assert advance(position, leaderless) == position
+    following = advance(position, again)
+    assert following == LogPosition("cluster", "another", {0: 0, 1: 0})
     assert [
-        (span.start, span.end, span.truncated) for span in spans({"c": place}, {"c": following})
+        (span.start, span.end, span.truncated) for span in spans({"c": position}, {"c": following})
     ] == [
         (10, 0, True),
         (4, 0, True),
@@ -246,23 +248,23 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning():
 
 
 def test_a_cluster_that_is_found_has_a_batch_without_rows():
-    place = Place("cluster", "topic", {0: 10})
-    assert list(spans({}, {"c": place})) == []
-    assert list(spans({"c": Place("cluster", None, {})}, {"c": place})) == []
+    position = LogPosition("cluster", "topic", {0: 10})
+    assert list(spans({}, {"c": position})) == []
+    assert list(spans({"c": LogPosition("cluster", None, {})}, {"c": position})) == []
 
 
 def test_a_log_whose_place_was_lost_is_read_from_where_it_was_read_up_to(monkeypatch):
     """Though it is to begin at its end, and some of it is gone by now: that is a span, whose rows
     say so.
     """
-    seen = Log(
+    seen = LogExtent(
         "cluster",
         "topic",
         frozenset(range(4)),
         {0: 7, 1: 0, 2: 0, 3: 0},
         {0: 90, 1: 90, 2: 90, 3: 90},
     )
-    monkeypatch.setattr(LogWatcher, "look", lambda *_: seen)
+    monkeypatch.setattr(LogWatcher, "ask_extent", lambda *_: seen)
     options = {
         "resumeAt": json.dumps({"default": {"0": 3, "1": 40, "2": 95}}),
         "startingOffsets": "latest",
@@ -280,9 +282,9 @@ def test_a_log_whose_place_was_lost_is_read_from_where_it_was_read_up_to(monkeyp
 
 
 def test_a_topic_that_is_not_there_is_said_once_and_once_when_it_is(monkeypatch, caplog):
-    first = Log("cluster", "t", frozenset({0}), {0: 0}, {0: 5})
-    looks = iter([Log("cluster"), Log("cluster"), first, first])
-    monkeypatch.setattr(LogWatcher, "look", lambda *_: next(looks))
+    first = LogExtent("cluster", "t", frozenset({0}), {0: 0}, {0: 5})
+    looks = iter([LogExtent("cluster"), LogExtent("cluster"), first, first])
+    monkeypatch.setattr(LogWatcher, "ask_extent", lambda *_: next(looks))
     source = KafkaGroupLogSource(BOOTSTRAP)
     reader = source.streamReader(source.schema())
     reader.prepareForTriggerAvailableNow()
@@ -301,12 +303,12 @@ def test_a_topic_that_is_not_there_is_said_once_and_once_when_it_is(monkeypatch,
 
 
 def test_what_one_log_stumbles_over_costs_no_other(monkeypatch, caplog):
-    def look(watcher, _):
+    def ask_extent(watcher, _):
         if watcher._poller._cluster.alias == "odd":
             raise KeyError("partition\n7")
-        return Log("cluster", "t", frozenset({0}), {0: 0}, {0: 5})
+        return LogExtent("cluster", "t", frozenset({0}), {0: 0}, {0: 5})
 
-    monkeypatch.setattr(LogWatcher, "look", look)
+    monkeypatch.setattr(LogWatcher, "ask_extent", ask_extent)
     clusters = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in ("odd", "well")}
     source = KafkaGroupLogSource({"clusters": json.dumps(clusters)})
     reader = source.streamReader(source.schema())

@@ -12,7 +12,7 @@ import pytest
 
 from metadata_source.errors import LogError
 from metadata_source.lineage import OPEN
-from metadata_source.logs.topic.places import Log, Place
+from metadata_source.logs.topic.positions import LogExtent, LogPosition
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import parse_group_log
 from tests.support.group_log import log_of
@@ -60,10 +60,12 @@ def watcher(brokers: Brokers) -> Iterator[Make]:
 
 def test_a_look_at_a_log(brokers: Brokers, watcher: Make) -> None:
     lineage = ((5, 60), (7, OPEN))
-    seen = watcher().look(
-        Place("id", None, {0: 50, 1: 70, 2: 80}, {0: ((5, 50),), 1: ((7, 70),), 2: ((5, 80),)})
+    seen = watcher().ask_extent(
+        LogPosition(
+            "id", None, {0: 50, 1: 70, 2: 80}, {0: ((5, 50),), 1: ((7, 70),), 2: ((5, 80),)}
+        )
     )
-    assert seen == Log(
+    assert seen == LogExtent(
         "id",
         "AAAAAAAAAAAAAAAAAAAAAQ",
         frozenset({0, 1, 2}),
@@ -75,8 +77,8 @@ def test_a_look_at_a_log(brokers: Brokers, watcher: Make) -> None:
 
 
 def test_a_leader_says_once_what_was_before_it(brokers: Brokers, watcher: Make) -> None:
-    one, place = watcher(), Place("id", None, {0: 50}, {0: ((5, 50),)})
-    assert one.look(place).epochs[0] == one.look(place).epochs[0]
+    one, position = watcher(), LogPosition("id", None, {0: 50}, {0: ((5, 50),)})
+    assert one.ask_extent(position).epochs[0] == one.ask_extent(position).epochs[0]
     assert brokers.asked.count("epoch 6 of 0") == 1
 
 
@@ -84,14 +86,14 @@ def test_brokers_before_2_8_are_not_asked_by_name_and_tell_no_ids(
     brokers: Brokers, watcher: Make
 ) -> None:
     brokers.newest = KAFKA_2_7
-    seen = watcher().look()
+    seen = watcher().ask_extent()
     assert (seen.topic_id, seen.whole) == (None, True)
     assert brokers.asked[:3] == [*FIRST_POLL, "all topics"]
 
 
 def test_before_2_4_no_epoch_is_believed(brokers: Brokers, watcher: Make) -> None:
     brokers.newest = 8
-    seen = watcher().look(Place("id", None, {0: 50}, {0: ((5, 50),)}))
+    seen = watcher().ask_extent(LogPosition("id", None, {0: 50}, {0: ((5, 50),)}))
     assert set(seen.epochs.values()) == {()}
     assert brokers.asked == [*FIRST_POLL, "all topics"]
 
@@ -109,17 +111,17 @@ def test_where_nothing_says_what_is_allowed_a_fetch_does(
 ) -> None:
     brokers.allowed, brokers.newest, brokers.fetch_error = allowed, newest, fetch_error
     if is_allowed:
-        assert watcher().look().whole
+        assert watcher().ask_extent().whole
     else:
         with pytest.raises(LogError, match=f"not_allowed: READ on topic {TOPIC} is missing"):
-            watcher().look()
+            watcher().ask_extent()
     assert "fetch" in brokers.asked
 
 
 def test_what_is_allowed_is_believed_where_it_is_told(brokers: Brokers, watcher: Make) -> None:
     brokers.allowed = DESCRIBE
     with pytest.raises(LogError, match="not_allowed: READ on topic"):
-        watcher().look()
+        watcher().ask_extent()
     assert "fetch" not in brokers.asked
 
 
@@ -128,54 +130,54 @@ def test_a_topic_that_is_not_listed_is_not_there_or_may_not_be_seen(
     brokers: Brokers, watcher: Make, newest: int
 ) -> None:
     brokers.newest, brokers.is_told, brokers.fetch_error = newest, False, UNKNOWN_TOPIC
-    assert watcher().look() == Log("id")
+    assert watcher().ask_extent() == LogExtent("id")
     brokers.fetch_error = DENIED
     with pytest.raises(LogError, match="not_allowed"):
-        watcher().look()
+        watcher().ask_extent()
 
 
 def test_beside_an_error_operations_mean_nothing(brokers: Brokers, watcher: Make) -> None:
     """A topic that is not there has none (Sarama's MockBroker answers 0)."""
     brokers.topic_error = brokers.fetch_error = UNKNOWN_TOPIC
     brokers.allowed = brokers.partitions = 0
-    assert watcher().look().partitions == frozenset()
+    assert watcher().ask_extent().partitions == frozenset()
     brokers.fetch_error = DENIED
     with pytest.raises(LogError, match="not_allowed: READ on topic"):
-        watcher().look()
+        watcher().ask_extent()
 
 
 def test_a_leader_that_does_not_answer_hides_its_own_partitions_alone(
     brokers: Brokers, watcher: Make
 ) -> None:
     brokers.nodes.kill(1)
-    seen = watcher().look()
+    seen = watcher().ask_extent()
     assert (seen.whole, seen.begins, seen.ends) == (False, {0: 0, 2: 0}, {0: 100, 2: 102})
     brokers.partitions = 0
-    assert watcher().look().partitions == frozenset()
+    assert watcher().ask_extent().partitions == frozenset()
     brokers.partitions, brokers.fenced = 3, {2}
-    assert watcher().look().ends == {0: 100}
+    assert watcher().ask_extent().ends == {0: 100}
 
 
 def test_without_any_leader_it_is_said_why(brokers: Brokers, watcher: Make) -> None:
     brokers.advertised = dict.fromkeys((0, 1), ("127.0.0.1", 1))
     with pytest.raises(LogError, match=r"unreachable: 127.0.0.1:1: connection refused"):
-        watcher().look()
+        watcher().ask_extent()
 
 
 def test_a_connection_that_was_closed_meanwhile_is_made_again(
     brokers: Brokers, watcher: Make
 ) -> None:
     one = watcher()
-    assert one.look().whole
+    assert one.ask_extent().whole
     before = len(brokers.nodes.connected)
     brokers.nodes.hang_up(1)
-    assert one.look().whole
+    assert one.ask_extent().whole
     assert brokers.nodes.connected[before:] == [1]
 
 
 def test_a_time_to_start_at_that_a_leader_does_not_answer(brokers: Brokers, watcher: Make) -> None:
     one = watcher()
-    seen = one.look()
+    seen = one.ask_extent()
     assert one.starting(seen, 1_763_802_000_000) == seen.ends
     brokers.fenced = {1}
     with pytest.raises(LogError, match="no_leader"):
@@ -184,14 +186,14 @@ def test_a_time_to_start_at_that_a_leader_does_not_answer(brokers: Brokers, watc
 
 # --- waiting for what comes ---
 
-AT_END = Place("id", "AAAAAAAAAAAAAAAAAAAAAQ", {0: 100, 1: 101, 2: 102})
+AT_END = LogPosition("id", "AAAAAAAAAAAAAAAAAAAAAQ", {0: 100, 1: 101, 2: 102})
 
 
 def later(seconds: float, call: Callable[..., object], *args: object) -> None:
     threading.Timer(seconds, call, args).start()
 
 
-def news(one: LogWatcher) -> Log:
+def news(one: LogWatcher) -> LogExtent:
     """What comes within five seconds, whatever comes before it."""
     deadline = time.monotonic() + 5
     while (found := one.wait(AT_END, 1.0)) is None:
@@ -199,7 +201,7 @@ def news(one: LogWatcher) -> Log:
     return found
 
 
-def timed(wait: Callable[[], Log | None]) -> tuple[Log | None, float]:
+def timed(wait: Callable[[], LogExtent | None]) -> tuple[LogExtent | None, float]:
     began = time.monotonic()
     return wait(), time.monotonic() - began
 
@@ -208,7 +210,7 @@ def test_a_quiet_log_costs_one_fetch_of_each_leader_while_it_is_waited_for(
     brokers: Brokers, watcher: Make
 ) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     brokers.nodes.asked.clear()
     found, took_s = timed(lambda: one.wait(AT_END, 0.5))
     assert (found, brokers.held_ms) == (None, {500})
@@ -222,7 +224,7 @@ def test_a_record_of_a_group_ends_the_waiting(
     brokers: Brokers, watcher: Make, partition: int
 ) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     later(0.3, brokers.append, partition, group_of("g"))
     found, took_s = timed(lambda: one.wait(AT_END, 5.0))
     assert found is not None
@@ -238,7 +240,7 @@ def test_commits_and_markers_are_no_news_and_come_with_what_is(
     brokers: Brokers, watcher: Make
 ) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     brokers.append(0, commit_of("g"), commit_of("h"))
     brokers.append(0, (b"\0\2\0\1", bytes(6)), control=True)
     assert one.wait(AT_END, 0.5) is None
@@ -253,7 +255,7 @@ def test_an_end_that_falls_back_is_no_end_before_another_look(
 ) -> None:
     """A leader that is new may not know yet all that is committed (KIP-207)."""
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     brokers.behind[2] = 3
     brokers.append(0, group_of("g"))
     assert news(one).ends == {0: 101, 1: 101, 2: 102}
@@ -261,7 +263,7 @@ def test_an_end_that_falls_back_is_no_end_before_another_look(
 
 def test_a_leader_that_hangs_keeps_nobody_s_news(brokers: Brokers, watcher: Make) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     brokers.silent = {0}
     later(0.2, brokers.append, 1, group_of("g"))
     found, took_s = timed(lambda: one.wait(AT_END, 5.0))
@@ -273,7 +275,7 @@ def test_more_than_an_answer_is_worth_a_batch_whatever_it_is(
     brokers: Brokers, watcher: Make
 ) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     brokers.append(2, *[(commit_of("g")[0], bytes(100_000))] * 5)
     found = one.wait(AT_END, 5.0)
     assert found is not None
@@ -282,7 +284,7 @@ def test_more_than_an_answer_is_worth_a_batch_whatever_it_is(
 
 def test_a_batch_that_cannot_be_read_is_news(brokers: Brokers, watcher: Make) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     brokers.append(2, commit_of("g"))
     brokers.logs[2][0] = brokers.logs[2][0][:-1] + b"?"
     assert one.wait(AT_END, 5.0) is not None
@@ -293,11 +295,11 @@ def test_a_log_is_looked_at_again_where_another_broker_leads(
     brokers: Brokers, watcher: Make, moved: int
 ) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     later(0.2, brokers.lead, moved, 1 - moved)
     with pytest.raises(LogError, match=r"broker_error: 127.0.0.1:\d+: error (6|74)"):
         one.wait(AT_END, 5.0)
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     brokers.append(moved, group_of("g"))
     assert news(one).ends[moved] == 101 + moved
 
@@ -306,11 +308,11 @@ def test_a_leader_that_is_gone_makes_for_a_look_and_keeps_nobody_s_news(
     brokers: Brokers, watcher: Make
 ) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     later(0.2, brokers.nodes.kill, 1)
     with pytest.raises(LogError, match="unreachable"):
         one.wait(AT_END, 5.0)
-    assert one.look(AT_END).problem is not None
+    assert one.ask_extent(AT_END).problem is not None
     brokers.append(0, group_of("g"))
     assert news(one).ends == {0: 101, 2: 102}
 
@@ -322,7 +324,7 @@ def test_nothing_is_waited_for_before_a_look(watcher: Make) -> None:
 
 def test_a_leader_that_throttles_is_left_alone_for_as_long(brokers: Brokers, watcher: Make) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     brokers.throttle_ms = 700
     assert one.wait(AT_END, 5.0) is None
     assert one.wait(AT_END, 5.0) is None
@@ -336,7 +338,7 @@ def test_a_leader_that_throttles_is_left_alone_for_as_long(brokers: Brokers, wat
 
 def test_waiting_ends_when_it_is_interrupted(brokers: Brokers, watcher: Make) -> None:
     one = watcher()
-    one.look(AT_END)
+    one.ask_extent(AT_END)
     later(0.3, one.interrupt)
     found, took_s = timed(lambda: one.wait(AT_END, 5.0))
     assert found is None

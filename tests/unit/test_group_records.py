@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from metadata_source.columns.group_log import RECORDS
-from metadata_source.protocol.batches import FEWEST
+from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.consumer_protocol import (
     read_assignments,
     read_one,
     read_subscriptions,
 )
+from metadata_source.protocol.dicts import read_values
 from metadata_source.protocol.group_records import decode_records
 from metadata_source.protocol.group_specs import (
     ASSIGNMENT,
@@ -26,8 +27,7 @@ from metadata_source.protocol.group_specs import (
     REDPANDA_GROUP,
     SUBSCRIPTION,
 )
-from metadata_source.protocol.values import read_values
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from schemas.bronze import GROUP_LOG, GROUP_LOG_DECODED, GROUP_LOG_RECORD
 from tests import group_messages
 from tests.group_messages import decoded, expected, key_bytes, records, redpanda_member, value_bytes

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from jobs.rules.groups.fold import fold
-from jobs.rules.groups.rows import Told
+from jobs.rules.groups.rows import GroupOutput
 from jobs.rules.groups.state import (
     Gone,
     Member,
@@ -943,7 +943,7 @@ def test_rows_that_come_again_change_nothing(span):
         log.span(span, log.next_offset, log.next_offset + (9 if span == "lost" else -9), seconds=20)
     log.batch(21, cooperative(9, classic_member("a", has=ALONE)))
     once, _ = fold(State(), log.rows)
-    assert fold(once, log.rows) == (once, Told())
+    assert fold(once, log.rows) == (once, GroupOutput())
 
 
 def test_an_undecoded_record_is_told_and_the_group_unknown_until_the_next():

@@ -34,4 +34,4 @@ def test_each_table_of_a_round_has_one_history() -> None:
 def test_histories_have_names_of_their_own_and_follow_some_that_are_there() -> None:
     names = [name for history in HISTORIES for name in history().names]
     assert len(names) == len(set(names))
-    assert {name for history in HISTORIES for name in history.follows} <= set(names)
+    assert {name for history in HISTORIES for name in history.after} <= set(names)

@@ -96,7 +96,7 @@ def test_of_a_users_name_scrams_own_signs_are_escaped(
     assert begun[0].count(b",") == 3
 
 
-@pytest.mark.parametrize("what", ["NetworkSelector", "socket.create_connection"])
+@pytest.mark.parametrize("what", ["transport.NetworkSelector", "sockets.socket.create_connection"])
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
 def test_a_process_that_may_open_no_more_files_says_so(
     what: str, code: int, monkeypatch: pytest.MonkeyPatch
@@ -104,7 +104,7 @@ def test_a_process_that_may_open_no_more_files_says_so(
     def full(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(f"metadata_source.transport.{what}", full)
+    monkeypatch.setattr(f"metadata_source.{what}", full)
     (cluster,) = parse({"kafka.bootstrap.servers": "127.0.0.1:1"}).clusters
     with pytest.raises(PollError) as caught:
         Connection(cluster, cluster.bootstrap_servers[0], time.monotonic() + 10)

@@ -12,7 +12,7 @@ import pytest
 from metadata_source.__main__ import main
 from metadata_source.protocol.inspect import _mistakes, explanations_of
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests.metadata_messages import cluster
 
 

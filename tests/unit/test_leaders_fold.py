@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import schemas
 from jobs.rules.gold.elections import failed_leaders
 from jobs.rules.gold.leaders import fold
-from jobs.rules.gold.news import Levels, News
+from jobs.rules.gold.news import GoldInput, Levels
 from schemas.gold import LEADER_CHANGES
 from schemas.internal import STATE_NOW
 from schemas.views import OBSERVED
@@ -123,9 +123,9 @@ def test_rounds_cut_anywhere_make_the_same_rows(seed: int, cuts: set[int]) -> No
 def test_leaders_that_failed_are_as_the_rules_say(seed: int) -> None:
     history, levels = random_history(seed, POLLS), Levels()
     end = history.polls[-1]
-    for poll in News.of(history.rows, None, end.poll_id, end.at).polls():
+    for poll in GoldInput.of(history.rows, None, end.poll_id, end.at).polls():
         levels = levels.at(poll)
-        rows = poll.began[PARTITIONS]
+        rows = poll.began.partitions
         assert failed_leaders(rows, levels) == {
             row["prev_leader"]
             for row in rows
@@ -163,7 +163,7 @@ def state(
 def migrated(history: History) -> dict[str, list[Row]]:
     """Rows of gold of a cluster that migrates from ZooKeeper."""
     last = history.polls[-1]
-    news = replace(News.of(history.rows, None, last.poll_id, last.at), is_migrating=True)
+    news = replace(GoldInput.of(history.rows, None, last.poll_id, last.at), is_migrating=True)
     return {table: list(rows) for table, rows in fold(None, {}, news).rows.items()}
 
 
@@ -606,18 +606,18 @@ def test_a_leader_that_lost_to_an_election_did_not_fail() -> None:
     history = history_of({"t": end[0]}, {"t": end[1]})
     (poll,) = (
         poll
-        for poll in News.of(history.rows, None, "s/000000000001", BEGIN).polls()
-        if poll.over[PARTITIONS]
+        for poll in GoldInput.of(history.rows, None, "s/000000000001", BEGIN).polls()
+        if poll.over.partitions
     )
     levels = Levels(25, 0, 25)
-    assert failed_leaders(poll.began[PARTITIONS], levels) == set()
+    assert failed_leaders(poll.began.partitions, levels) == set()
     once = history_of({"t": end[0]}, {"t": state(3, 6, isr="3")})
     (poll,) = (
         poll
-        for poll in News.of(once.rows, None, "s/000000000001", BEGIN).polls()
-        if poll.over[PARTITIONS]
+        for poll in GoldInput.of(once.rows, None, "s/000000000001", BEGIN).polls()
+        if poll.over.partitions
     )
-    assert failed_leaders(poll.began[PARTITIONS], levels) == {2}
+    assert failed_leaders(poll.began.partitions, levels) == {2}
 
 
 def test_time_without_a_leader_is_bounded_by_the_states_around() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from local_cluster import LocalCluster, LocalClusterError, ivy, ports, zookeeper
-from local_cluster.java import java_command
+from local_cluster import LocalCluster, LocalClusterError, ports, zookeeper
 from local_cluster.listeners import SASL_SSL, Listener, scram_over_tls
 from local_cluster.nodes import (
     CONTROLLER,
@@ -221,55 +220,6 @@ def test_a_process_is_found_by_what_it_runs():
         finally:
             node.kill()
             other.kill()
-
-
-def test_ivy_is_asked_for_jars_and_bundles_in_the_maven_layout():
-    arguments = ivy.ivy_arguments(
-        "org.apache.kafka",
-        "kafka_2.13",
-        "4.3.1",
-        cache=Path("/c"),
-        target=Path("/t"),
-        transitive=False,
-    )
-    assert arguments == [
-        *("-m2compatible", "-cache", "/c", "-types", "jar", "bundle", "-notransitive"),
-        *("-dependency", "org.apache.kafka", "kafka_2.13", "4.3.1"),
-        *("-retrieve", "/t/[artifact]-[revision](-[classifier]).[ext]"),
-    ]
-
-
-def test_what_ivy_could_not_get_is_found_in_its_log():
-    log = """
-:: resolving dependencies :: org.apache.kafka#kafka_2.13-caller;working
-	found org.apache.kafka#kafka_2.13;4.3.1 in public
-:: problems summary ::
-:::: ERRORS
-	Server access error at url https://a.org/a.pom (java.net.UnknownHostException: a.org)
-	Server access error at url https://a.org/a.jar (java.net.UnknownHostException: a.org)
-		::          UNRESOLVED DEPENDENCIES         ::
-		:: org.apache.kafka#kafka_2.13;9.9.9: not found
-		::              FAILED DOWNLOADS            ::
-		:: ^ see resolution messages for details  ^ ::
-		:: org.scala-lang#scala-library;2.13.18!scala-library.jar
-"""
-    assert ivy.failures(log) == [
-        "java.net.UnknownHostException: a.org",
-        "org.apache.kafka#kafka_2.13;9.9.9: not found",
-        "org.scala-lang#scala-library;2.13.18!scala-library.jar",
-    ]
-
-
-def test_a_missing_java_is_one_clear_line(monkeypatch, tmp_path):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(
-        LocalClusterError, match=f"no java under JAVA_HOME={tmp_path}: install Java 17 or newer"
-    ):
-        java_command()
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LocalClusterError, match="no java on the PATH: install Java 17"):
-        java_command()
 
 
 def is_alive(pid):

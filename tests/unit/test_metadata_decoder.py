@@ -14,9 +14,10 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from metadata_source.errors import ProtocolError
 from metadata_source.protocol import metadata
+from metadata_source.protocol.exact import Columns, Reader
 from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import Columns, Reader, write_message
+from metadata_source.protocol.writing import write_message
 from tests.metadata_messages import cluster, decoded, expected, responses, with_unknown_tags
 from tests.support.examples import examples
 

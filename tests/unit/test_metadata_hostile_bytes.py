@@ -15,10 +15,11 @@ import pytest
 
 from benchmarks.bodies import metadata_response
 from metadata_source.errors import ProtocolError, TooSlowError
-from metadata_source.protocol import wire
+from metadata_source.protocol import exact
+from metadata_source.protocol.exact import Reader
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import Reader, write_message
+from metadata_source.protocol.writing import write_message
 from tests.metadata_messages import cluster, with_unknown_tags
 
 VERSIONS = range(14)
@@ -190,7 +191,7 @@ def test_the_exact_reader_ends_when_its_time_is_over(
     body = made()
     decode_response(body, 12)
     looks = count()  # at a clock that goes on by a second each time
-    monkeypatch.setattr(wire, "time", SimpleNamespace(monotonic=lambda: next(looks)))
+    monkeypatch.setattr(exact, "time", SimpleNamespace(monotonic=lambda: next(looks)))
     with pytest.raises(TooSlowError, match=r"bytes are left when its time is over") as error:
         decode_response(body, 12, deadline=8)
     assert next(looks) == 10

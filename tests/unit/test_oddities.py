@@ -14,7 +14,7 @@ from metadata_source.errors import ProtocolError
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.oddities import are_odd, have_negatives, have_repeats, oddity
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests.metadata_messages import cluster, responses
 
 USUAL = cluster(3, 4, shrunk=0.5)

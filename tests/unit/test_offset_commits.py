@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from metadata_source.logs.group import commits as commits_module
 from metadata_source.logs.group.commits import Commits
 from metadata_source.logs.topic import log as topic_log
-from metadata_source.logs.topic.places import Log, Span
+from metadata_source.logs.topic.positions import LogExtent, Span
 from metadata_source.logs.topic.reader import Reading
 from metadata_source.logs.topic.watcher import Led
 from metadata_source.options import parse_group_log
 from metadata_source.protocol.group_specs import OFFSET_COMMIT
 from metadata_source.protocol.offset_commits import read_values
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests.group_messages import key_bytes, redpanda_member, value_bytes
 from tests.record_batches import CODECS, Batch, Record, batch_bytes
 from tests.support.examples import examples
@@ -628,8 +628,8 @@ def test_commits_before_and_after_lost_offsets_are_not_one_stretch() -> None:
                 ]
             return super().fetch(address, offsets, deadline)
 
-        def look(self) -> Log:
-            return Log("id", None, frozenset({0}), {0: 5}, {0: 6})
+        def ask_extent(self) -> LogExtent:
+            return LogExtent("id", None, frozenset({0}), {0: 5}, {0: 6})
 
     leader = Loses(batches(log, together=1), 6, 1)
     reading = Reading(leader, [Span("c", "id", None, 0, 0, 6)], "topic", Commits())  # type: ignore[arg-type]

@@ -537,7 +537,7 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
 
     class Made:
         def __init__(self, _: object, __: object, history: Polls, run: Run) -> None:
-            self.history, self.run, self.aside = history, run, left_out
+            self.history, self.run, self.left_out = history, run, left_out
 
         def catch_up(self, *, whole: bool) -> None:
             if whole and isinstance(self.history, Polls):
@@ -578,7 +578,7 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(
 
     def engine(_: object, __: object, history: Any, ___: object) -> SimpleNamespace:
         catch_up = lambda *, whole: done.append(f"{history.job}, {whole}")  # noqa: E731
-        return SimpleNamespace(catch_up=catch_up, aside=[], history=history)
+        return SimpleNamespace(catch_up=catch_up, left_out=[], history=history)
 
     monkeypatch.setattr(poll_metadata, "run", lambda *_: done.append("polls"))
     monkeypatch.setattr(pipeline, "follow", read)
@@ -620,7 +620,7 @@ def test_what_is_left_for_a_history_that_nobody_wants_any_more_is_taken_before_t
     class Left(GroupLag):
         wanted = staticmethod(lambda _: is_wanted)
 
-        def is_left(self, *_: object) -> bool:
+        def waits(self, *_: object) -> bool:
             return is_left
 
     did: list[str] = []

@@ -13,9 +13,11 @@ from typing import Self
 
 import pytest
 
+from metadata_source import attempts as attempts_module
 from metadata_source import brokers as brokers_module
 from metadata_source import connections
 from metadata_source import poller as poller_module
+from metadata_source import witnesses as witnesses_module
 from metadata_source.errors import PollError
 from metadata_source.images import Image
 from metadata_source.options import parse
@@ -106,7 +108,7 @@ class Changing(ByteCluster):
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Changing]:
     monkeypatch.setattr(brokers_module.random, "randint", lambda _, last: last)
-    monkeypatch.setattr(poller_module, "_SPREAD_S", 0.02)
+    monkeypatch.setattr(witnesses_module, "_SPREAD_S", 0.02)
     with Changing(3) as found:
         yield found
 
@@ -276,7 +278,7 @@ def test_an_answer_of_a_moment_too_early_is_not_the_polls(brokers):
         ((first, _),) = polls(each, 1)
         late = (first + 1) % 3
         brokers.set(brokers.moved, *({0, 1, 2} - {late}))
-        each._known = replace(each._known, image=seen(brokers.moved))
+        each._witnesses._known = replace(each._witnesses._known, image=seen(brokers.moved))
         brokers.then(2, lambda: brokers.set(brokers.moved))
         second = each.poll()
     assert (second.broker_id, second.image) == (first, seen(brokers.moved))
@@ -313,7 +315,7 @@ def test_an_answer_in_the_place_of_an_old_one_is_of_all_topics(brokers):
         answered_by(each, 0)
         polls(each, 1)
         brokers.set(brokers.moved, 1, 0)  # broker 2, which is next, is cut off
-        each._known = replace(each._known, image=seen(brokers.moved))
+        each._witnesses._known = replace(each._witnesses._known, image=seen(brokers.moved))
         brokers.asked.clear()
         poll = each.poll()
     assert brokers.polled[0] == (2, None)
@@ -324,7 +326,7 @@ def test_an_answer_in_the_place_of_an_old_one_is_of_all_topics(brokers):
 
 def test_no_more_than_three_others_are_asked(monkeypatch):
     monkeypatch.setattr(brokers_module.random, "randint", lambda _, last: last)
-    monkeypatch.setattr(poller_module, "_SPREAD_S", 0.02)
+    monkeypatch.setattr(witnesses_module, "_SPREAD_S", 0.02)
     with (
         ByteCluster(6, orders=[ORDERS], payments=[PAYMENTS]) as brokers,
         poller(brokers.servers(), "5s") as each,
@@ -464,7 +466,7 @@ def test_who_was_put_aside_once_is_so_again_where_nobody_else_can_tell(brokers):
     with of_cluster(brokers) as each:
         answered_by(each, 1)
         brokers.set(brokers.shrunk, 0, 1)  # broker 2, which is next, is cut off
-        each._known = replace(each._known, image=seen(brokers.shrunk))
+        each._witnesses._known = replace(each._witnesses._known, image=seen(brokers.shrunk))
         poll = each.poll()
         assert (poll.broker_id in {0, 1}, behind(poll)[-1]) == (True, (2, True))
         brokers.stop(0)
@@ -573,7 +575,7 @@ def test_an_isolated_broker_is_looked_at_again_though_its_answer_stays_the_same(
     """Nothing changes any more, and polls ask the others alone: its image gets older, which silver
     has to know.
     """
-    monkeypatch.setattr(poller_module, "BEHIND_S", 0.2)
+    monkeypatch.setattr(witnesses_module, "BEHIND_S", 0.2)
     found = []
     with of_cluster(brokers) as each:
         polls(each, 3)
@@ -635,7 +637,7 @@ def test_the_end_of_a_polls_time_says_less_than_the_failure_before(monkeypatch):
     """Both brokers are starting. Asked again one shows an old image, and the other, which shows it,
     hangs then.
     """
-    monkeypatch.setattr(poller_module, "_SPREAD_S", 0.02)
+    monkeypatch.setattr(witnesses_module, "_SPREAD_S", 0.02)
     with (
         ByteCluster(2, orders=[ORDERS], payments=[PAYMENTS]) as brokers,
         poller(brokers.servers(), "700ms") as each,
@@ -756,7 +758,7 @@ def test_a_server_without_a_cluster_id_is_told_apart_from_another_cluster(told):
         poll = Poll(
             metadata=replace(whole, cluster_id=answered), broker="one:9092", cluster_id=answered
         )
-        return poller_module._good(
+        return attempts_module._good(
             options.clusters[0], options.topic_filter, poll, needs_id=needs_id
         )
 
@@ -764,7 +766,7 @@ def test_a_server_without_a_cluster_id_is_told_apart_from_another_cluster(told):
         good(told)
     assert (raised.value.kind, raised.value.problem) == (
         "no_cluster_id",
-        f"one:9092: {poller_module.NO_ID}",
+        f"one:9092: {attempts_module.NO_ID}",
     )
     assert good(told, needs_id=False).cluster_id is None
     assert good(told, clusterId="mine").cluster_id == "mine"
@@ -786,7 +788,7 @@ def test_a_server_without_a_cluster_id_is_told_apart_from_another_cluster(told):
 )
 def test_versions_that_cannot_be_asked_in(versions, pinned, said):
     with pytest.raises(PollError) as raised:
-        poller_module._version(
+        attempts_module._version(
             SimpleNamespace(address=("one", 9092), api_versions=versions), pinned
         )
     assert (raised.value.kind, raised.value.problem) == ("unsupported_version", said)

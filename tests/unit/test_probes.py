@@ -13,7 +13,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchResponse
 
-from metadata_source.facts import UNKNOWN_TOPIC_OR_PARTITION
+from metadata_source.kafka_constants import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.options import parse
 from metadata_source.probes import NO_LOG, MinIsr, Prober
 

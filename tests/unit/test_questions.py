@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from metadata_source.errors import PollError
+from metadata_source.protocol.dicts import read_values
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
-from metadata_source.protocol.values import read_values
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from metadata_source.questions import TopicQuestion, check
 
 TOPIC = "__consumer_offsets"

@@ -76,7 +76,7 @@ STREAM = "20261121T000000Z-0a1b2c"
 
 def first_needed(lake):
     """The day of the oldest poll that some history has not had."""
-    queries = [history.needed[bronze.METADATA_POLLS] for history in (Polls, GroupLag)]
+    queries = [history.needs[bronze.METADATA_POLLS] for history in (Polls, GroupLag)]
     found = [
         ask(lake, query.format(rows="bronze.metadata_polls", states="internal.state"))
         for query in queries

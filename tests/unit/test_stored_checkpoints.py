@@ -8,11 +8,11 @@ import pytest
 
 from metadata_source.datasource import KafkaMetadataSource
 from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
-from metadata_source.logs.cluster.places import Place as ClusterPlace
-from metadata_source.logs.cluster.places import SnapshotId
-from metadata_source.logs.cluster.places import Span as ClusterSpan
+from metadata_source.logs.cluster.positions import LogPosition as ClusterPosition
+from metadata_source.logs.cluster.positions import SnapshotId
+from metadata_source.logs.cluster.positions import Span as ClusterSpan
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
-from metadata_source.logs.topic.places import Place, Span
+from metadata_source.logs.topic.positions import LogPosition, Span
 from metadata_source.recorder.spool import SpoolError
 
 POLLS = """
@@ -72,17 +72,24 @@ def test_batches_of_the_controllers_log_that_an_older_commit_planned() -> None:
     source = KafkaClusterLogSource({"clusters": json.dumps(clusters)})
     stream = source.streamReader(source.schema())
     found, read, cut = (
-        json.loads(CONTROLLERS % (end, end, snapshot, place))
-        for end, snapshot, place in ((5, "[5, 2]", "null"), (9, "null", "null"), (0, "null", "7"))
+        json.loads(CONTROLLERS % (end, end, snapshot, position))
+        for end, snapshot, position in (
+            (5, "[5, 2]", "null"),
+            (9, "null", "null"),
+            (0, "null", "7"),
+        )
     )
     (first,), (second,) = stream.partitions(found, read), stream.partitions(read, cut)
     assert first.spans == {"orders": [ClusterSpan("orders", "c-1", 5, 9, SnapshotId(5, 2), 2)]}
     assert second.spans == {"orders": [ClusterSpan("orders", "c-1", 9, 7, None, 2)]}
     without_cut = {name: value for name, value in read["orders"].items() if name != "cut"}
-    assert ClusterPlace.from_json(without_cut) == ClusterPlace.from_json(read["orders"])
+    assert ClusterPosition.from_json(without_cut) == ClusterPosition.from_json(read["orders"])
 
 
 def test_offsets_are_written_as_they_were() -> None:
-    for place, text in ((Place, LOG % (5, 5)), (ClusterPlace, CONTROLLERS % (9, 9, "[5, 2]", "7"))):
+    for position, text in (
+        (LogPosition, LOG % (5, 5)),
+        (ClusterPosition, CONTROLLERS % (9, 9, "[5, 2]", "7")),
+    ):
         stored = json.loads(text)["orders"]
-        assert json.loads(json.dumps(place.from_json(stored).to_json())) == stored
+        assert json.loads(json.dumps(position.from_json(stored).to_json())) == stored

@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from compat.versions import VERSIONS
-from kafka_metadata_history import delta_jars
-from local_cluster import LocalClusterError, ivy
+from kafka_metadata_history.jars import delta, fetch
+from kafka_metadata_history.jars.errors import JarsError
 from tools import licences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,9 +87,9 @@ def jars_of(version: str) -> list[str]:
 
 
 def test_the_jars_of_every_version_that_is_tried_have_checksums():
-    names = {line.split("  ")[1] for line in ivy.CHECKSUMS.read_text().splitlines()}
+    names = {line.split("  ")[1] for line in fetch.CHECKSUMS.read_text().splitlines()}
     wanted = [name for version in VERSIONS for name in jars_of(version.kafka_version)]
-    wanted += [f"{module}-{revision}.jar" for _, module, revision in delta_jars.JARS]
+    wanted += [f"{module}-{revision}.jar" for _, module, revision in delta.MODULES]
     assert [name for name in wanted if name not in names] == []
 
 
@@ -100,7 +100,7 @@ def checksums(tmp_path, monkeypatch) -> Path:
     file.write_text(
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  known-1.jar\n"
     )
-    monkeypatch.setattr(ivy, "CHECKSUMS", file)
+    monkeypatch.setattr(fetch, "CHECKSUMS", file)
     return file
 
 
@@ -110,27 +110,28 @@ def jar(folder: Path, name: str, content: bytes = b"") -> Path:
 
 
 def test_a_jar_of_other_bytes_is_refused(tmp_path, checksums):
-    ivy.check([jar(tmp_path, "known-1.jar")], "")
+    fetch.check([jar(tmp_path, "known-1.jar")], "")
     for record in (False, True):
         with pytest.raises(
-            LocalClusterError,
+            JarsError,
             match=rf"^known-1\.jar: its SHA-256 is \w+, and e3b0c\w+ in {checksums}$",
         ):
-            ivy.check([jar(tmp_path, "known-1.jar", b"x")], "", record=record)
+            fetch.check([jar(tmp_path, "known-1.jar", b"x")], "", record=record)
 
 
 def test_a_jar_that_nobody_wrote_down_is_refused_until_somebody_does(tmp_path, checksums):
     jars = [jar(tmp_path, name, name.encode()) for name in ("b-2.jar", "a-1.jar")]
     before = checksums.read_text()
-    with pytest.raises(LocalClusterError) as refused:
-        ivy.check(jars, "org b 2 folder")
+    with pytest.raises(JarsError) as refused:
+        fetch.check(jars, "org b 2 folder")
     assert str(refused.value) == (
-        f"a-1.jar and 1 more: not in {checksums}. If these jars are to be trusted, write down what "
-        "they are: `python -m local_cluster.ivy org b 2 folder --record`"
+        f"a-1.jar and 1 more: not in {checksums}. If these jars are to be trusted, write down "
+        "what they are: "
+        "`python -m kafka_metadata_history.jars org b 2 folder --record`"
     )
     assert checksums.read_text() == before
-    ivy.check(jars, "", record=True)
-    ivy.check(jars, "")
+    fetch.check(jars, "", record=True)
+    fetch.check(jars, "")
     assert [line.split("  ")[1] for line in checksums.read_text().splitlines()] == [
         "a-1.jar",
         "b-2.jar",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_metadata_history import delta_jars
-from local_cluster import LocalClusterError
+from kafka_metadata_history.jars import delta
+from kafka_metadata_history.jars.errors import JarsError
 from tools import check_machine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,26 +102,26 @@ def test_jars_of_another_version_are_replaced_whole(tmp_path, monkeypatch):
         organisation: str, module: str, revision: str, folder: Path, *, transitive: bool
     ) -> list[Path]:
         if module in refused:
-            raise LocalClusterError(f"{module}: of other bytes")
+            raise JarsError(f"{module}: of other bytes")
         asked.append(module)
         folder.mkdir()
         jar = folder / f"{module}-{revision}.jar"
         jar.touch()
         return [jar]
 
-    monkeypatch.setattr(delta_jars.ivy, "JARS", tmp_path / ".jars")
-    monkeypatch.setattr(delta_jars, "fetch_jars", fetch_jars)
+    monkeypatch.setattr(delta, "JARS", tmp_path / ".jars")
+    monkeypatch.setattr(delta, "fetch_jars", fetch_jars)
     folder = tmp_path / ".jars" / "delta"
     folder.mkdir(parents=True)
     (folder / "delta-storage-3.0.0.jar").touch()
-    with pytest.raises(LocalClusterError, match="of other bytes"):
-        delta_jars.main()
+    with pytest.raises(JarsError, match="of other bytes"):
+        delta.main()
     assert [jar.name for jar in folder.iterdir()] == ["delta-storage-3.0.0.jar"]
     asked.clear()
     refused.clear()
     for _ in range(2):
-        delta_jars.main()
+        delta.main()
         assert sorted(jar.name for jar in folder.iterdir()) == sorted(
-            f"{module}-{revision}.jar" for _, module, revision in delta_jars.JARS
+            f"{module}-{revision}.jar" for _, module, revision in delta.MODULES
         )
-        assert len(asked) == len(delta_jars.JARS)
+        assert len(asked) == len(delta.MODULES)

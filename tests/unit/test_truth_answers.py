@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from truth.compare_answers import Reassigned, compare_reassignments
-from truth.log import Record, truth_of
+from truth.dump import Record
+from truth.log import truth_of
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from truth.chaos import plan, topics
+from truth.scenarios import plan, topics
 
 BROKERS = (1, 2, 3, 4)
 SEEDS = range(3)

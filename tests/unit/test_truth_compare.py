@@ -4,6 +4,7 @@ place.
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,13 +18,18 @@ from truth.compare import (
     compare_states,
     tolerance,
 )
-from truth.compare_events import IsrChange, compare_isr_changes, compare_leader_changes
+from truth.compare_isrs import compare_isr_changes
+from truth.compare_leaders import compare_leader_changes
 from truth.compare_log import LogScore
+from truth.dump import Record
 from truth.events import isr_departures, leader_transitions
-from truth.log import Record, Truth, at_time, truth_of
+from truth.log import Truth, at_time, truth_of
 from truth.observed import Poll, Seen, SeenBroker, Watch, polls_of
 from truth.plain import isr_changes, leader_changes
 from truth.report import Verdict, failed_on_nodes, failed_steps
+
+if TYPE_CHECKING:
+    from truth.compare_events import IsrChange
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAA"

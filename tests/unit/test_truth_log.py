@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from truth.log import Record, Term, TruthError, at_time, during, records, truth_of
+from truth.dump import Record, TruthError, records
+from truth.log import Term, at_time, during, truth_of
 
 DATA = Path(__file__).parent / "data"
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)

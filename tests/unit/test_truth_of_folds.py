@@ -11,7 +11,7 @@ import pytest
 
 from jobs.configuration.config import Thresholds
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import News
+from jobs.rules.gold.news import GoldInput
 from schemas import gold, silver
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
@@ -29,7 +29,8 @@ from truth.compare_spells import (
     compare_incidents,
 )
 from truth.compare_stale import Heard, Stale, compare_stale
-from truth.log import Record, Truth, at_time, truth_of
+from truth.dump import Record
+from truth.log import Truth, at_time, truth_of
 from truth.observed import Poll, Watch
 from truth.spells import Views, cuts
 
@@ -202,7 +203,7 @@ def made(truth: Truth) -> History:
         for table in silver.SNAPSHOTS
         if table.full_name in rows
     }
-    news = News.of(states, None, lake.polls[-1].id, lake.polls[-1].at)
+    news = GoldInput.of(states, None, lake.polls[-1].id, lake.polls[-1].at)
     for fold in (isr_shrink.fold, leaders.fold):
         rows |= {
             table: list(each) for table, each in fold(None, {}, news, Thresholds()).rows.items()

@@ -1,6 +1,4 @@
-"""Rows of gold.group_lag held against what workers did and committed, and when records were
-appended.
-"""
+"""Rows of gold.group_lag held against workers' commits and the times of appends."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -13,9 +11,7 @@ from truth.costs.score import Score
 Row = Mapping[str, Any]
 
 AT_REST_AFTER: Final = timedelta(seconds=3)
-"""The visit before, whose ends are those of the least lag, was at rest too by then. Groups are
-asked each second.
-"""
+"""The visit before, whose ends give the least lag, was at rest by then: one a second."""
 
 
 def compare(
@@ -25,8 +21,9 @@ def compare(
     rests_from: datetime,
     score: Score,
 ) -> None:
-    """Hold the rows of a group against its workers. `asked`: the entries of bronze about its
-    partitions, by poll.
+    """Hold the rows of a group against its workers.
+
+    `asked`: the entries of bronze about its partitions, by poll.
     """
     done = _ends_done(work)
     for row in rows:
@@ -88,9 +85,7 @@ def _last(commits: Sequence[Committed], begin: datetime, end: datetime) -> list[
 
 
 def _ends_done(work: Work) -> Mapping[int, Mapping[str, Sequence[Any]]]:
-    """By partition, the times at which records were done, and the end that the log had by each at
-    least.
-    """
+    """By partition, the times at which records were done, and the log's least end by each."""
     found: dict[int, dict[str, list[Any]]] = {n: {"at": [], "ends": [0]} for n in work.appended}
     for each in work.done:
         of_partition = found[each.partition]

@@ -1,5 +1,6 @@
-"""Groups of workers to which things are done, while records keep coming: what each worker did is
-kept. At the end producers rest while the groups are behind.
+"""Groups of workers to which things are done while records come; what each did is kept.
+
+At the end producers rest while the groups are behind.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from local_cluster import LocalCluster
 from local_cluster.process import NodeProcess
 from local_cluster.traffic import Traffic
 from truth.costs import worker
-from truth.log import TruthError
+from truth.dump import TruthError
 
 PARTITIONS: Final = 4
 CADENCE_SECONDS: Final = 1.0
@@ -33,9 +34,7 @@ STEADY_SECONDS: Final = 8.0
 LEFT: Final = 50
 """Records of each partition that nobody does, at the end."""
 _COMMITTED_SECONDS: Final = 4.0
-"""Once no record comes, all were committed by then, also where each third transaction is
-aborted.
-"""
+"""Once no record comes, all were committed by then, with a third of transactions aborted too."""
 
 Say = Callable[[str], None]
 

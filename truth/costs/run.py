@@ -28,8 +28,9 @@ Row = Mapping[str, Any]
 def run(
     spark: SparkSession, kinds: Sequence[Kind], script: Script, folder: Path, *, say: Say
 ) -> dict[str, Score]:
-    """Start a cluster, poll it while things are done to groups of these kinds, and make history;
-    the score of each group. Everything that was started has ended when this returns or raises.
+    """Poll a cluster while things are done to groups of these kinds; the score of each group.
+
+    Everything that was started has ended when this returns or raises.
     """
     replicas = {
         "transaction.state.log.replication.factor": str(script.brokers),

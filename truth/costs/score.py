@@ -6,8 +6,9 @@ from typing import Final
 
 @dataclass
 class Score:
-    """Counts of what was held against the workers, and what was wrong. `lags`: rows of lag,
-    `at_rest` those of them that have one exact value.
+    """Counts of what was held against the workers, and what was wrong.
+
+    `lags`: rows of lag, `at_rest` those of them that have one exact value.
     """
 
     rows: int = 0

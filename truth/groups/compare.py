@@ -16,9 +16,7 @@ from truth.groups.script import CLASSIC_REASONS, CRASHES, REASONS, WITHOUT_REBAL
 from truth.groups.storms import compare_loops, compare_storms
 
 TOLERANCE: Final = timedelta(milliseconds=50)
-"""Between the clocks of members and brokers, all of one machine: times of records are cut to the
-millisecond.
-"""
+"""Between clocks of members and brokers, all of one machine, cut to the millisecond."""
 LOOK_AHEAD: Final = timedelta(seconds=15)
 """A rebalance that begins so soon after the first poll that showed a move followed it; two of the
 intervals of these polls are less.
@@ -62,8 +60,9 @@ class Round:
 def compare(
     happened: Sequence[Happened], history: History, moves: Sequence[Move] | None = None
 ) -> Score:
-    """One group's steps against the rows of that group. `moves` of coordinators are compared where
-    they are given.
+    """One group's steps against the rows of that group.
+
+    `moves` of coordinators are compared where they are given.
     """
     group = happened[0].group
     rows = [row for row in history.rebalances if row.group_id == group]
@@ -277,9 +276,7 @@ def _times(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
 
 
 def _chain(rows: Sequence[Rebalance]) -> Iterator[str]:
-    """The order of rows: each generation after the one before it, and each begin after the end
-    before it.
-    """
+    """The order of rows: each generation, and each begin, after the row before it."""
     for before, after in pairwise(rows):
         if after.prev_generation != before.generation:
             yield f"{after} does not follow {before}"

@@ -1,6 +1,4 @@
-"""Steps done to a group, with what its members and its coordinator said of them: history is held
-against these.
-"""
+"""Steps done to a group, with what its members and its coordinator said of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,9 +46,7 @@ class Happened:
     calls: tuple[Call, ...] = ()
     """In order of time."""
     passed: frozenset[str] = frozenset()
-    """Member ids that were seen to have joined meanwhile, those that had gone again by the end
-    among them.
-    """
+    """Member ids that were seen to have joined meanwhile, also if they are gone again."""
 
     @property
     def restarted(self) -> Mapping[str, str]:

@@ -1,10 +1,7 @@
-"""The script is done to a group of real members, step by step; each time the group is left alone
-until it is quiet.
-"""
+"""Does a script to a group of real members, and waits after each step until it is quiet."""
 
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -17,22 +14,20 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from local_cluster import LocalCluster
 from local_cluster.members import Member, Members, TopicPartition
-from truth.groups.described import EMPTY, STABLE, Describer, Description, describer
-from truth.groups.happened import Call, Happened, Holder, Holders, Move
+from truth.dump import TruthError
+from truth.groups.actors import SESSION_SECONDS, Actors, agrees
+from truth.groups.described import STABLE, Describer, Description, describer
+from truth.groups.happened import Call, Happened, Holders, Move
 from truth.groups.script import (
     CRASHES,
     GROWS_TO,
-    PARTITIONS,
     WITHOUT_REBALANCE,
     Deed,
     Kind,
     Script,
     Step,
-    is_static,
 )
-from truth.log import TruthError
 
-SESSION_SECONDS: Final = 5
 _SESSION = str(SESSION_SECONDS * 1000)
 PROPERTIES: Final = {
     # Who dies is missed sooner than by default, and what the coordinator waits for by default it
@@ -84,20 +79,16 @@ class Group:
         self.kind = kind
         self.name = f"truth-{kind.name}"
         self.happened: list[Happened] = []
-        self._topic, self._other = f"{self.name}-a", f"{self.name}-b"
-        self._partitions = {self._topic: PARTITIONS, self._other: 2}
-        self._members = members
+        self._actors = Actors(self.name, kind, members)
         self._admin = admin
         self._describe = describe
         self._say = say
-        self._live: dict[str, Member] = {}
-        self._wide: set[str] = set()
-        self._paused: set[str] = set()
-        self._started: list[Member] = []
 
     def create_topics(self) -> None:
         """Create the two topics of the group."""
-        asked = [NewTopic(topic, partitions) for topic, partitions in self._partitions.items()]
+        asked = [
+            NewTopic(topic, partitions) for topic, partitions in self._actors.partitions.items()
+        ]
         for created in self._admin.create_topics(asked).values():
             created.result(_LATEST_SECONDS)
 
@@ -111,11 +102,9 @@ class Group:
 
     @contextlib.contextmanager
     def doing(self, step: Step) -> Iterator[None]:
-        """Something is done to the group, by the step's name; afterwards the group is waited
-        for.
-        """
+        """Something is done to the group, by the step's name; then the group is waited for."""
         before: Holders = self.happened[-1].after if self.happened else {}
-        known = {member: len(member.told) for member in self._started}
+        known = {member: len(member.told) for member in self._actors.started}
         self._passed: frozenset[str] = frozenset()
         began_at = datetime.now(UTC)
         yield
@@ -124,7 +113,7 @@ class Group:
         )
         calls = [
             Call(member.client_id, told)
-            for member in self._started
+            for member in self._actors.started
             for told in member.told[known.get(member, 0) :]
         ]
         happened = Happened(
@@ -152,74 +141,31 @@ class Group:
 
     def _do(self, deed: Deed) -> frozenset[str]:
         """Do one thing; the ids of members that joined and are gone again."""
-        member = self._live.get(deed.member)
         if deed.action == "join":
-            self._start(deed.member)
+            self._actors.start(deed.member)
         elif deed.action == "crash_loop":
             return self._crash_loop(deed.member)
         elif deed.action == "grow":
-            self._partitions[self._topic] = GROWS_TO
-            asked = [NewPartitions(self._topic, GROWS_TO)]
-            self._admin.create_partitions(asked)[self._topic].result(_LATEST_SECONDS)
-        elif member is not None:
-            self._do_to(member, deed)
+            topic = self._actors.topic
+            self._actors.partitions[topic] = GROWS_TO
+            asked = [NewPartitions(topic, GROWS_TO)]
+            self._admin.create_partitions(asked)[topic].result(_LATEST_SECONDS)
+        else:
+            self._actors.act(deed)
         return frozenset()
-
-    def _do_to(self, member: Member, deed: Deed) -> None:
-        if deed.action in ("leave", "expire"):
-            del self._live[deed.member]
-            self._wide.discard(deed.member)
-            member.stop()
-        elif deed.action == "crash":
-            del self._live[deed.member]
-            self._wide.discard(deed.member)
-            member.crash()
-        elif deed.action == "restart":
-            member.stop()
-            self._start(deed.member)
-        elif deed.action == "pause":
-            self._paused.add(deed.member)
-            member.pause()
-        elif deed.action == "resume":
-            self._paused.remove(deed.member)
-            member.resume()
-        elif deed.action == "widen":
-            self._wide.add(deed.member)
-            member.subscribe(self._topic, self._other)
-        elif deed.action == "narrow":
-            self._wide.remove(deed.member)
-            member.subscribe(self._topic)
-
-    def _start(self, client_id: str) -> Member:
-        member = self._members.start(
-            group=self.name,
-            topics=[self._topic, self._other] if client_id in self._wide else [self._topic],
-            client_id=client_id,
-            protocol=self.kind.protocol,
-            assignor=self.kind.assignor,
-            instance_id=f"{client_id}-instance" if is_static(client_id) else None,
-            config={"session.timeout.ms": SESSION_SECONDS * 1000}
-            if self.kind.protocol == "classic"
-            else None,
-        )
-        self._started.append(member)
-        self._live[client_id] = member
-        return member
 
     def _crash_loop(self, client_id: str) -> frozenset[str]:
         """A member joins, and dies once the group is stable with it; the last one stays."""
         passed: set[str] = set()
         for _ in range(CRASHES):
-            member = self._start(client_id)
+            member = self._actors.start(client_id)
             passed.add(self._await_joined(member, passed))
             member.crash()
-        self._start(client_id)
+        self._actors.start(client_id)
         return frozenset(passed)
 
     def _await_joined(self, member: Member, passed: AbstractSet[str]) -> str:
-        """The member id of a process; not of those before it under the same client id, which have
-        passed.
-        """
+        """The member id of a process; `passed` are those before it under its client id."""
 
         def ids(found: Description) -> list[str]:
             mine = [
@@ -227,22 +173,20 @@ class Group:
                 for each in found.holders
                 if each.client_id == member.client_id and each.member_id not in passed
             ]
-            return [each.member_id for each in mine if _agrees(member, self.kind, each)]
+            return [each.member_id for each in mine if agrees(member, self.kind, each)]
 
         (member_id,) = ids(self._await(lambda found: found.state == STABLE and bool(ids(found))))
         return member_id
 
     def _await_quiet(self, *, patient: bool) -> tuple[Description, datetime]:
-        """The group as it stays, and when it was first seen so; `patient` where nothing is to be
-        seen at all.
-        """
+        """The group as it stays, and since when; `patient` where nothing is to be seen."""
         quiet = timedelta(seconds=_QUIET_SECONDS * (2 if patient else 1))
         deadline = time.monotonic() + _LATEST_SECONDS
         since, held = datetime.now(UTC), None
         while time.monotonic() < deadline:
             found = self._describe(self.name)
             now = datetime.now(UTC)
-            if found is None or not self._fits(found):
+            if found is None or not self._actors.fit(found):
                 since, held = now, None
             elif held is None or _held(found) != held:
                 since, held = now, _held(found)
@@ -250,32 +194,6 @@ class Group:
                 return found, since
             time.sleep(_LOOK_SECONDS)
         raise TruthError(f"{self.name} is not quiet after {_LATEST_SECONDS:.0f} s: {self._why()}")
-
-    def _fits(self, found: Description) -> bool:
-        """Whether the group is as the script wants it, and the members have what the coordinator
-        says.
-        """
-        live = {name: member for name, member in self._live.items() if name not in self._paused}
-        if sorted(holder.client_id for holder in found.holders) != sorted(live):
-            return False
-        if found.state != (STABLE if live else EMPTY):
-            return False
-        if live and not self._covers(found):
-            return False
-        return all(_agrees(live[holder.client_id], self.kind, holder) for holder in found.holders)
-
-    def _covers(self, found: Description) -> bool:
-        """Whether each partition that is subscribed to has its member, and nobody anything else."""
-        held = Counter(partition for holder in found.holders for partition in holder.partitions)
-        topics = [self._topic, *([self._other] if self._wide - self._paused else [])]
-        wanted = {(topic, number) for topic in topics for number in range(self._partitions[topic])}
-        if self.kind.protocol == "streams":  # by subtopology, of which there is one
-            return sorted(number for _, number in held.elements()) == sorted(
-                number for _, number in wanted
-            )
-        return held.keys() == wanted and (
-            self.kind.protocol == "share" or held.total() == len(wanted)
-        )
 
     def _await(self, wanted: Callable[[Description], bool]) -> Description:
         deadline = time.monotonic() + _LATEST_SECONDS
@@ -290,27 +208,11 @@ class Group:
         )
 
     def _why(self) -> str:
-        logs = "".join(
-            f"\n{member}, {member.state}, has {len(member.owned)}: {member.log_end}"
-            for member in self._live.values()
-        )
-        return f"{self._describe(self.name)}{logs}"
+        return f"{self._describe(self.name)}{self._actors.log_ends()}"
 
 
 def _held(found: Description) -> Mapping[str, frozenset[TopicPartition]]:
     return {holder.member_id: holder.partitions for holder in found.holders}
-
-
-def _agrees(member: Member, kind: Kind, holder: Holder) -> bool:
-    """Whether a member says of itself what its coordinator says; who is told nothing says nothing
-    else.
-    """
-    told = member.told
-    if kind.protocol == "share":
-        return True
-    if not told or told[-1].owned != holder.partitions:
-        return False
-    return kind.java or told[-1].member_id == holder.member_id
 
 
 def play(cluster: LocalCluster, scripts: Sequence[Script], say: Say) -> Played:

@@ -60,8 +60,9 @@ class _Step:
 def compare_polled(
     happened: Sequence[Happened], history: History, logged: History, polls: Sequence[Shown]
 ) -> Score:
-    """One group's steps against what polls told of it. `logged`: what its coordinators' log
-    told.
+    """One group's steps against what polls told of it.
+
+    `logged`: what its coordinators' log told.
     """
     group = happened[0].group
     rows = [row for row in history.rebalances if row.group_id == group]
@@ -102,8 +103,9 @@ def _steps(happened: Sequence[Happened]) -> Iterator[_Step]:
 
 
 def _between_polls(steps: Sequence[_Step], polls: Sequence[Shown]) -> list[_Step]:
-    """The steps, those as one between which no poll told the group. After the last one polls were
-    waited for.
+    """The steps, those as one between which no poll told the group.
+
+    After the last one polls were waited for.
     """
     found = [steps[0]]
     for step in steps[1:]:
@@ -116,9 +118,7 @@ def _between_polls(steps: Sequence[_Step], polls: Sequence[Shown]) -> list[_Step
 
 
 def _step_of(row: Rebalance, happened: Sequence[Happened]) -> Happened | None:
-    """The step in which it began: of several within its bounds one that makes a group rebalance,
-    the first of them.
-    """
+    """The step in which it began: the first within its bounds that makes a group rebalance."""
     found = [one for one in happened if _meet(row.began_after, row.began_before, one)]
     making = [
         one for one in found if not WITHOUT_REBALANCE.issuperset(deed.action for deed in one.step)

@@ -3,7 +3,7 @@ the kind of group alone.
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -84,9 +84,7 @@ CLASSIC_REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "grow": ("same_members",),
     "widen": ("partitions_changed", "same_members"),
 }
-"""The further reasons that history may give for an action on a classic group, whose leader assigns
-what it knows.
-"""
+"""More reasons that history may give for an action on a classic group, assigned by its leader."""
 
 WITHOUT_REBALANCE: Final = frozenset({"restart", "move"})
 
@@ -98,9 +96,7 @@ def is_static(member: str) -> bool:
 
 @dataclass(frozen=True)
 class Script:
-    """The steps done to one group, before and after the coordinator's broker is stopped; in the end
-    nobody is left.
-    """
+    """The steps done to one group, before and after its coordinator's broker stops."""
 
     kind: Kind
     before: tuple[Step, ...]
@@ -108,155 +104,168 @@ class Script:
 
 
 @dataclass
-class _Writer:
+class _Cast:
+    """The members that live, as far as the script knows."""
+
     kind: Kind
     chance: random.Random
     live: list[str] = field(default_factory=list)
     named: int = 0
 
-    def join(self) -> Iterator[Step]:
-        """A member more."""
-        yield (Deed("join", self.new()),)
-
-    def two_join(self) -> Iterator[Step]:
-        """Two at once."""
-        yield (Deed("join", self.new()), Deed("join", self.new()))
-
-    def leave(self) -> Iterator[Step]:
-        """A dynamic member closes its client."""
-        yield (Deed("leave", self.gone()),)
-
-    def swap(self) -> Iterator[Step]:
-        """One leaves while another joins."""
-        yield (Deed("leave", self.gone()), Deed("join", self.new()))
-
-    def crash(self) -> Iterator[Step]:
-        """A dynamic member dies."""
-        yield (Deed("crash", self.gone()),)
-
-    def pause(self) -> Iterator[Step]:
-        """A dynamic member hangs until it is thrown out, and comes back."""
-        member = self.chance.choice(self.dynamic())
-        yield (Deed("pause", member),)
-        yield (Deed("resume", member),)
-
-    def subscribe(self) -> Iterator[Step]:
-        """A member subscribes to a second topic, and gives it up."""
-        member = self.chance.choice(self.live)
-        yield (Deed("widen", member),)
-        yield (Deed("narrow", member),)
-
-    def grow(self) -> Iterator[Step]:
-        """The topic gets partitions."""
-        yield (Deed("grow"),)
-
-    def crash_loop(self) -> Iterator[Step]:
-        """A member that joins and dies, again and again."""
-        yield (Deed("crash_loop", self.new()),)
-
-    def restart(self) -> Iterator[Step]:
-        """A static member goes and comes back in time."""
-        name = yield from self.static()
-        yield (Deed("restart", name),)
-
-    def expire(self) -> Iterator[Step]:
-        """A static member goes and does not come back."""
-        name = yield from self.static()
-        self.live.remove(name)
-        yield (Deed("expire", name),)
-
-    def static(self) -> Iterator[Step]:
-        """One that lives already, or joins first. Returns its name."""
-        found = [member for member in self.live if is_static(member)]
-        if found:
-            return self.chance.choice(found)
-        name = self.new(static=True)
-        yield (Deed("join", name),)
-        return name
-
     def dynamic(self) -> list[str]:
-        """The dynamic members that live."""
+        """Return the dynamic members that live."""
         return [member for member in self.live if not is_static(member)]
 
     def new(self, *, static: bool | None = None) -> str:
-        """A member that lives from now on."""
+        """Return a member that lives from now on."""
         self.named += 1
         static = self.kind.only_static if static is None else static
         self.live.append(f"{'static' if static else 'member'}-{self.named}")
         return self.live[-1]
 
     def gone(self) -> str:
-        """A dynamic member that lives no more."""
+        """Return a dynamic member that lives no more."""
         member = self.chance.choice(self.dynamic())
         self.live.remove(member)
         return member
 
-    def ended(self) -> Iterator[Step]:
-        """All but one go at once, then the last."""
-        *first, last = self.chance.sample(self.live, len(self.live))
-        self.live.clear()
-        for members in (first, [last]):
-            yield tuple(
-                Deed("expire" if is_static(member) else "leave", member) for member in members
-            )
 
-    def possible(self, scenario: Callable[[], Iterator[Step]]) -> bool:
-        """Whether there are members enough for it, and not too many."""
-        name = scenario.__name__
-        if name in ("join", "crash_loop", "two_join", "restart"):
-            return len(self.live) + (2 if name == "two_join" else 1) <= _MOST_MEMBERS
-        if name in ("leave", "swap", "crash", "pause"):
-            return len(self.live) > 1 and bool(self.dynamic())
-        return len(self.live) > 1
+_Scenario = Callable[[_Cast], Iterator[Step]]
 
-    def played(self, scenarios: list[Callable[[], Iterator[Step]]]) -> Iterator[Step]:
-        """All of them in random order; members join or go in between, so that each is possible."""
-        for scenario in self.chance.sample(scenarios, len(scenarios)):
-            while not self.possible(scenario):
-                if len(self.live) < 3:
-                    yield from self.join()
-                else:
-                    yield from self.expire() if self.kind.only_static else self.leave()
-            yield from scenario()
+
+def _join(cast: _Cast) -> Iterator[Step]:
+    """A member more."""
+    yield (Deed("join", cast.new()),)
+
+
+def _two_join(cast: _Cast) -> Iterator[Step]:
+    """Two at once."""
+    yield (Deed("join", cast.new()), Deed("join", cast.new()))
+
+
+def _leave(cast: _Cast) -> Iterator[Step]:
+    """A dynamic member closes its client."""
+    yield (Deed("leave", cast.gone()),)
+
+
+def _swap(cast: _Cast) -> Iterator[Step]:
+    """One leaves while another joins."""
+    yield (Deed("leave", cast.gone()), Deed("join", cast.new()))
+
+
+def _crash(cast: _Cast) -> Iterator[Step]:
+    """A dynamic member dies."""
+    yield (Deed("crash", cast.gone()),)
+
+
+def _pause(cast: _Cast) -> Iterator[Step]:
+    """A dynamic member hangs until it is thrown out, and comes back."""
+    member = cast.chance.choice(cast.dynamic())
+    yield (Deed("pause", member),)
+    yield (Deed("resume", member),)
+
+
+def _subscribe(cast: _Cast) -> Iterator[Step]:
+    """A member subscribes to a second topic, and gives it up."""
+    member = cast.chance.choice(cast.live)
+    yield (Deed("widen", member),)
+    yield (Deed("narrow", member),)
+
+
+def _grow(_cast: _Cast) -> Iterator[Step]:
+    """The topic gets partitions."""
+    yield (Deed("grow"),)
+
+
+def _crash_loop(cast: _Cast) -> Iterator[Step]:
+    """A member that joins and dies, again and again."""
+    yield (Deed("crash_loop", cast.new()),)
+
+
+def _restart(cast: _Cast) -> Iterator[Step]:
+    """A static member goes and comes back in time."""
+    name = yield from _static(cast)
+    yield (Deed("restart", name),)
+
+
+def _expire(cast: _Cast) -> Iterator[Step]:
+    """A static member goes and does not come back."""
+    name = yield from _static(cast)
+    cast.live.remove(name)
+    yield (Deed("expire", name),)
+
+
+def _static(cast: _Cast) -> Generator[Step, None, str]:
+    """Return a static member, which lives already, or joins first."""
+    found = [member for member in cast.live if is_static(member)]
+    if found:
+        return cast.chance.choice(found)
+    name = cast.new(static=True)
+    yield (Deed("join", name),)
+    return name
+
+
+def _one_goes(cast: _Cast) -> Iterator[Step]:
+    return _expire(cast) if cast.kind.only_static else _leave(cast)
+
+
+def _all_go(cast: _Cast) -> Iterator[Step]:
+    """All but one go at once, then the last."""
+    *first, last = cast.chance.sample(cast.live, len(cast.live))
+    cast.live.clear()
+    for members in (first, [last]):
+        yield tuple(Deed("expire" if is_static(member) else "leave", member) for member in members)
+
+
+def _is_possible(scenario: _Scenario, cast: _Cast) -> bool:
+    """Return whether there are members enough for it, and not too many."""
+    if scenario in (_join, _crash_loop, _two_join, _restart):
+        return len(cast.live) + (2 if scenario is _two_join else 1) <= _MOST_MEMBERS
+    if scenario in (_leave, _swap, _crash, _pause):
+        return len(cast.live) > 1 and bool(cast.dynamic())
+    return len(cast.live) > 1
+
+
+def _all_of(scenarios: list[_Scenario], cast: _Cast) -> Iterator[Step]:
+    """All in random order; members join or go in between, so that each is possible."""
+    for scenario in cast.chance.sample(scenarios, len(scenarios)):
+        while not _is_possible(scenario, cast):
+            yield from _join(cast) if len(cast.live) < 3 else _one_goes(cast)
+        yield from scenario(cast)
 
 
 def beginning(script: Script, before: int, after: int) -> Script:
     """The first steps of a script alone, and all leave."""
-    writer = _Writer(script.kind, random.Random(0))  # noqa: S311 - not a secret
+    cast = _Cast(script.kind, random.Random(0))  # noqa: S311 - not a secret
     steps = (*script.before[:before], *script.after[:after])
     for deed in (deed for step in steps for deed in step):
         if deed.action in ("join", "crash_loop"):
-            writer.live.append(deed.member)
+            cast.live.append(deed.member)
         elif deed.action in ("leave", "crash", "expire"):
-            writer.live.remove(deed.member)
-    return replace(script, before=steps[:before], after=(*steps[before:], *writer.ended()))
+            cast.live.remove(deed.member)
+    return replace(script, before=steps[:before], after=(*steps[before:], *_all_go(cast)))
 
 
 def write(seed: int, kind: Kind) -> Script:
-    """The script of a kind of group: each thing that its clients can do, at least once; the same
-    for the same seed.
-    """
-    writer = _Writer(kind, random.Random(f"{seed} {kind.name}"))  # noqa: S311 - not a secret
-    before = [writer.join, writer.two_join, writer.grow]
-    after = [writer.crash_loop] if not kind.only_static else [writer.restart]
+    """Return the script of a kind of group: all that its clients can do, the same for one seed."""
+    cast = _Cast(kind, random.Random(f"{seed} {kind.name}"))  # noqa: S311 - not a secret
+    before: list[_Scenario] = [_join, _two_join, _grow]
+    after: list[_Scenario] = [_crash_loop] if not kind.only_static else [_restart]
     if not kind.only_static:
-        before += [writer.leave, writer.crash, writer.pause]
-        after += [writer.swap]
+        before += [_leave, _crash, _pause]
+        after += [_swap]
     if kind.static:
-        before += [writer.restart, writer.expire]
+        before += [_restart, _expire]
     if kind.protocol != "streams":  # whose topics are of its topology
-        before.append(writer.subscribe)
-    first = next(writer.join())
+        before.append(_subscribe)
+    first = next(_join(cast))
     return Script(
         kind,
-        before=(first, *writer.played(before)),
+        before=(first, *_all_of(before, cast)),
         # Soon after the coordinator has moved somebody joins; and there is room for those to come.
-        after=(*_room(writer), *writer.played(after), *writer.ended()),
+        after=(*_room(cast), *_all_of(after, cast), *_all_go(cast)),
     )
 
 
-def _room(writer: _Writer) -> Iterator[Step]:
-    if len(writer.live) >= _MOST_MEMBERS:
-        yield from writer.expire() if writer.kind.only_static else writer.leave()
-    else:
-        yield from writer.join()
+def _room(cast: _Cast) -> Iterator[Step]:
+    return _one_goes(cast) if len(cast.live) >= _MOST_MEMBERS else _join(cast)

@@ -1,6 +1,4 @@
-"""Storms and crash loops, counted in the plainest way: whatever lies in a window that holds enough
-hangs together.
-"""
+"""Storms and crash loops, counted in the plainest way: windows that hold enough."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -47,9 +45,7 @@ def compare_storms(happened: Sequence[Happened], history: History) -> Iterator[s
 
 
 def compare_loops(happened: Sequence[Happened], history: History) -> Iterator[str]:
-    """Crash loops of one group against the script: each of those that died joined, and so did the
-    one that stayed.
-    """
+    """Crash loops of one group against the script: all that died joined, and one stayed."""
     loops = [
         each
         for each in history.storms

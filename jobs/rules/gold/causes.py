@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end
-from jobs.rules.gold.news import Row, place
+from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, reopen
+from jobs.rules.gold.news import partition_key
+from jobs.rules.gold.rows import BrokerIncident, IsrChange
 from jobs.rules.ids import row_id
 from schemas.gold import LEVELS
 
@@ -24,13 +25,6 @@ LOOK_AHEAD = timedelta(seconds=15)
 LOOK_AHEAD_POLLS = 2
 MERGED_WITHIN = timedelta(seconds=60)
 _INSTANT = timedelta(microseconds=1)
-_INCIDENT = NOT_ENDED | {
-    "partitions": 0,
-    "partitions_out": 0,
-    "causes": [],
-    "worst_level": LEVELS[0],
-    "is_live": True,
-}
 
 LEFT, INITIALLY_OUT = "left", "initially_out"
 """How absences begin."""
@@ -51,15 +45,14 @@ def due_at(began_before: datetime, interval_ms: int | None) -> datetime:
     )
 
 
-def give_sign(absence: Row, sign: str, at: datetime) -> None:
-    """Note in an absence what a poll that was answered `at` showed, unless its cause is known or
-    due by then.
-    """
-    if absence["cause"] is None and at <= absence["cause_due_at"]:
-        absence["signs"] = sorted({*absence["signs"], sign})
+def give_sign(absence: IsrChange, sign: str, at: datetime) -> None:
+    """Note what a poll showed that was answered `at`, unless the cause is known or due by then."""
+    due_at = absence["cause_due_at"]
+    if absence["cause"] is None and due_at is not None and at <= due_at:
+        absence["signs"] = sorted({*(absence["signs"] or ()), sign})
 
 
-def cause(absence: Row) -> str:
+def cause(absence: IsrChange) -> str:
     """The cause by all signs: broker_down | log_dir_failed | leader_stalled | lagging.
 
     A replica is offline if its broker is fenced, and so not listed, or if its log directory failed
@@ -68,7 +61,7 @@ def cause(absence: Row) -> str:
     were of two images. A leader that was hung blames followers that did nothing: they leave at
     once, and are back.
     """
-    signs = set(absence["signs"])
+    signs = set(absence["signs"] or ())
     if OFFLINE in signs and not signs & {GONE, BACK}:
         return "log_dir_failed"
     if signs & {GONE, OFFLINE, FAILED}:
@@ -77,11 +70,9 @@ def cause(absence: Row) -> str:
     return "leader_stalled" if is_alone and signs >= {TOGETHER, BACK} else "lagging"
 
 
-def is_replica(absence: Row) -> bool:
-    """Whether the broker is a replica still. One that a reassignment took off the list is lacking
-    nowhere.
-    """
-    return absence["broker_id"] in absence["replicas"]
+def is_replica(absence: IsrChange) -> bool:
+    """Whether the broker is a replica still. One that a reassignment took off lacks nowhere."""
+    return absence["broker_id"] in (absence["replicas"] or ())
 
 
 @dataclass
@@ -93,18 +84,18 @@ class Broker:
     is the same; one of another id is another.
     """
 
-    absences: list[Row] = field(default_factory=list)
-    incidents: list[Row] = field(default_factory=list)
-    counted: dict[Any, Row] = field(default_factory=dict)
+    absences: list[IsrChange] = field(default_factory=list)
+    incidents: list[BrokerIncident] = field(default_factory=list)
+    counted: dict[Any, IsrChange] = field(default_factory=dict)
     _signed: dict[str, int] = field(default_factory=dict)
 
-    def load(self, absence: Row) -> None:
+    def load(self, absence: IsrChange) -> None:
         """Take in an absence that the incidents count already."""
         self.absences.append(absence)
         if is_replica(absence) and self.incidents and absence["poll"] >= self.incidents[-1]["poll"]:
-            known = self.counted.get(place(absence))
+            known = self.counted.get(partition_key(absence))
             if known is None or known["topic_id"] != absence["topic_id"]:
-                self.counted[place(absence)] = absence
+                self.counted[partition_key(absence)] = absence
 
     def sign(self, sign: str, at: datetime) -> None:
         """Give all absences a sign. Those that were given it before, or were due by then, are
@@ -114,33 +105,29 @@ class Broker:
             give_sign(self.absences[number], sign, at)
         self._signed[sign] = len(self.absences)
 
-    def leave(self, absence: Row) -> None:
-        """Add an absence that begins, and count it in the last incident, or in one that begins with
-        it.
-        """
+    def leave(self, absence: IsrChange) -> None:
+        """Add an absence that begins; count it in the last incident, or begin one with it."""
         if is_replica(absence):
             if not self.incidents or not _may_continue(self.incidents[-1], absence["began_before"]):
                 self.incidents.append(_incident(absence))
                 self.counted = {}
             incident = self.incidents[-1]
-            known = self.counted.get(place(absence))
+            known = self.counted.get(partition_key(absence))
             incident["partitions"] += known is None or known["topic_id"] not in (
                 None,
                 absence["topic_id"],
             )
             incident["partitions_out"] += 1
-            incident |= {"last_out_before": absence["began_before"], **NOT_ENDED}
+            incident["last_out_before"] = absence["began_before"]
+            reopen(incident)
         self.load(absence)
 
-    def come_back(self, absence: Row) -> None:
+    def come_back(self, absence: IsrChange) -> None:
         """Take an absence that ended off the last incident: with the last of them it ends."""
         incident = self.incidents[-1]
         incident["partitions_out"] -= 1
         if incident["partitions_out"] == 0:
-            end(
-                incident,
-                Bounds(absence["ended_poll"], absence["ended_after"], absence["ended_before"]),
-            )
+            end(incident, Bounds.of_ended(absence))
 
     def keep(self, at: datetime, flaps: int, flap_window: timedelta) -> Iterator[datetime]:
         """Decide the causes that are due at a time, and which rows are live; tells when to look at
@@ -155,18 +142,19 @@ class Broker:
             if incident["is_live"] and incident["ended_before"] is not None:
                 yield incident["ended_before"] + MERGED_WITHIN
         for absence in reversed(self.absences):
-            if absence["cause"] is None:
+            due_at = absence["cause_due_at"]
+            if absence["cause"] is None and due_at is not None:
                 incident = next(
                     each for each in reversed(self.incidents) if each["poll"] <= absence["poll"]
                 )
-                if absence["cause_due_at"] < at:
-                    absence["cause"] = cause(absence)
-                    incident["causes"] = sorted({*incident["causes"], absence["cause"]})
+                if due_at < at:
+                    decided = absence["cause"] = cause(absence)
+                    incident["causes"] = sorted({*incident["causes"], decided})
                 else:
                     incident["is_live"] = True
-                    yield absence["cause_due_at"] + _INSTANT
+                    yield due_at + _INSTANT
             # An incident counts a partition once, so a later round has to know by which absence.
-            is_counted = self.counted.get(place(absence)) is absence and _may_continue(
+            is_counted = self.counted.get(partition_key(absence)) is absence and _may_continue(
                 self.incidents[-1], at
             )
             absence["is_live"] = (
@@ -183,27 +171,29 @@ class Broker:
                     yield flaps_until
 
 
-def _may_continue(incident: Row, at: datetime) -> bool:
+def _may_continue(incident: BrokerIncident, at: datetime) -> bool:
     """Whether an absence that a poll shows, answered at `at` or later, may belong to it."""
     return incident["ended_before"] is None or at < incident["ended_before"] + MERGED_WITHIN
 
 
-def _incident(first: Row) -> Row:
+def _incident(first: IsrChange) -> BrokerIncident:
     """The incident that begins with an absence, before that is counted."""
-    names = (
-        "cluster_id",
-        "cluster",
-        "broker_id",
-        "rack",
-        "poll",
-        "source",
-        "began_after",
-        "began_before",
-    )
-    id_ = row_id(first["cluster_id"], first["broker_id"], first["poll"])
     return {
-        "id": id_,
-        **{name: first[name] for name in names},
-        **_INCIDENT,
+        "id": row_id(first["cluster_id"], first["broker_id"], first["poll"]),
+        "cluster_id": first["cluster_id"],
+        "cluster": first["cluster"],
+        "broker_id": first["broker_id"],
+        "rack": first["rack"],
+        "poll": first["poll"],
+        "source": first["source"],
+        "began_after": first["began_after"],
+        "began_before": first["began_before"],
+        **NOT_ENDED,
+        "partitions": 0,
+        "partitions_out": 0,
         "first_out_before": first["began_before"],
+        "last_out_before": first["began_before"],
+        "causes": [],
+        "worst_level": LEVELS[0],
+        "is_live": True,
     }

@@ -19,8 +19,9 @@ from typing import Protocol
 from jobs.rules.gold.bounds import NOT_ENDED, Bounds, end, event
 from jobs.rules.gold.causes import BACK, INITIALLY_OUT, LEFT, OFFLINE, due_at, give_sign, is_replica
 from jobs.rules.gold.elections import NO_LEADER
-from jobs.rules.gold.news import Known, Levels, Row, place
-from metadata_source.facts import LISTENER_NOT_FOUND
+from jobs.rules.gold.news import Known, Levels, partition_key
+from jobs.rules.gold.rows import IsrChange, IsrEpisode, PartitionState
+from metadata_source.kafka_constants import LISTENER_NOT_FOUND
 from metadata_source.kinds import KINDS, UNDER_REPLICATED
 
 BOUNDED_BY_REPLICAS_FROM_LEVEL = 15
@@ -29,15 +30,10 @@ only as far as replicas exist (``Partition.effectiveMinIsr``, KIP-966).
 """
 
 _OF_MIN_ISR = ("at_min_isr", "under_min_isr")
-_OF_STATE = ("leader", "prev_leader", "isr", "prev_isr", "replicas")
-_CHANGE = NOT_ENDED | dict.fromkeys(("cause", "cause_due_at", "signs", "is_flapping", "end_reason"))
-_EPISODE = NOT_ENDED | {"end_reason": None, "brokers_out": [], "min_isr": None, "is_live": True}
 
 
 class Thresholds(Protocol):
-    """A broker that leaves an ISR `flaps` times within `flap_window` is flapping (Thresholds of a
-    configuration).
-    """
+    """A broker that leaves an ISR `flaps` times within `flap_window` is flapping."""
 
     flaps: int
     flap_window: timedelta
@@ -56,7 +52,9 @@ def effective_min_isr(setting: int | None, replicas: int, levels: Levels) -> int
     return None if levels.highest is None else setting
 
 
-def levels(state: Row, min_isr: int | None, *, is_any_out: bool) -> dict[str, bool | None]:
+def levels(
+    state: PartitionState, min_isr: int | None, *, is_any_out: bool
+) -> dict[str, bool | None]:
     """Whether a partition is at each level; None where the effective min ISR decides, and is not
     known, and where the ISR, or the leader, means nothing.
     """
@@ -86,25 +84,30 @@ class Partition:
     news and in their context.
     """
 
-    absences: list[Row] = field(default_factory=list)
-    episodes: dict[str, Row] = field(default_factory=dict)
-    state: Row | None = None
+    absences: list[IsrChange] = field(default_factory=list)
+    episodes: dict[str, IsrEpisode] = field(default_factory=dict)
+    state: PartitionState | None = None
 
-    def out(self) -> dict[int, Row]:
+    def out(self) -> dict[int, IsrChange]:
         """The brokers that are out now, each with its absence."""
         return {row["broker_id"]: row for row in self.absences if row["ended_poll"] is None}
 
-    def end(self, row: Row) -> list[Row]:
+    def end(self, row: PartitionState) -> list[IsrChange]:
         """End what lasts, for the partition ended with this row of silver; returns the absences."""
         bounds, ended = Bounds.of_end(row), list(self.out().values())
         for each in (*ended, *self.episodes.values()):
-            end(each, bounds, end_reason=row["end_reason"], is_live=False)
+            end(each, bounds)
+            each |= {"end_reason": row["end_reason"], "is_live": False}
         self.episodes, self.state = {}, None
         return ended
 
     def follow(
-        self, state: Row, known: Known, racks: Mapping[int, str | None], thresholds: Thresholds
-    ) -> tuple[list[Row], list[Row], list[Row]]:
+        self,
+        state: PartitionState,
+        known: Known,
+        racks: Mapping[int, str | None],
+        thresholds: Thresholds,
+    ) -> tuple[list[IsrChange], list[IsrChange], list[IsrChange]]:
         """The changes by a row of silver that began: brokers that came, absences that ended, and
         that began.
 
@@ -118,17 +121,17 @@ class Partition:
         )
         if state["isr"] is None:
             for absence in out.values():
-                end(absence, bounds, end_reason="unknown")
+                end(absence, bounds)
+                absence["end_reason"] = "unknown"
             return [], list(out.values()), []
-        isr, replicas = set(state["isr"]), set(state["replicas"])
-        prev_isr = _supposed_isr(state, known) if is_first else set(state["prev_isr"])
+        isr, replicas = set(state["isr"]), set(state["replicas"] or ())
+        prev_isr = _supposed_isr(state, known) if is_first else set(state["prev_isr"] or ())
         ended = [
             absence for broker, absence in out.items() if broker in isr or broker not in replicas
         ]
         for absence in ended:
-            end(
-                absence, bounds, end_reason="rejoined" if absence["broker_id"] in isr else "removed"
-            )
+            end(absence, bounds)
+            absence["end_reason"] = "rejoined" if absence["broker_id"] in isr else "removed"
         joined = [] if is_first else sorted(isr - prev_isr)
         came = [
             _change(state, broker, "rejoined" if broker in out else "joined", racks)
@@ -150,7 +153,8 @@ class Partition:
                 since = bounds.before - thresholds.flap_window
                 absence["is_flapping"] = sum(time > since for time in times) >= thresholds.flaps
             if not is_replica(absence):
-                end(absence, bounds, cause="reassignment", end_reason="removed")
+                end(absence, bounds)
+                absence |= {"cause": "reassignment", "end_reason": "removed"}
         for absence in self.absences:
             if absence["broker_id"] in (state["offline_replicas"] or ()):
                 give_sign(absence, OFFLINE, bounds.before)
@@ -160,14 +164,15 @@ class Partition:
 
     def follow_levels(
         self, known: Known, bounds: Bounds, settings: Bounds | None = None
-    ) -> list[Row]:
+    ) -> list[IsrEpisode]:
         """Begin, continue and end episodes by the state, new or not; returns those that begin.
 
         `settings`: when these changed, where the same poll showed it.
         """
         if self.state is None:
             return []
-        isr, out, begun = self.state["isr"], sorted(self.out()), []
+        isr, out = self.state["isr"], sorted(self.out())
+        begun: list[IsrEpisode] = []
         size = None if isr is None else len(isr)
         setting = known.min_isr.get(self.state["topic"])
         min_isr = effective_min_isr(setting, len(self.state["replicas"] or ()), known.levels)
@@ -177,29 +182,31 @@ class Partition:
             if is_at and episode is None:
                 episode = {
                     **event(self.state, since, level),
-                    **_EPISODE,
+                    **NOT_ENDED,
                     "level": level,
+                    "end_reason": None,
+                    "brokers_out": [],
                     "smallest_isr": size,
+                    "min_isr": None,
+                    "is_live": True,
                 }
                 self.episodes[level] = episode
                 begun.append(episode)
             if is_at and episode:
                 episode["brokers_out"] = sorted({*episode["brokers_out"], *out})
-                if None not in (size, episode["smallest_isr"]):
-                    episode["smallest_isr"] = min(episode["smallest_isr"], size)
+                smallest = episode["smallest_isr"]
+                if size is not None and smallest is not None:
+                    episode["smallest_isr"] = min(smallest, size)
                 if level in _OF_MIN_ISR and min_isr is not None:
                     episode["min_isr"] = max(min_isr, episode["min_isr"] or 0)
             elif episode:
-                end(
-                    self.episodes.pop(level),
-                    since,
-                    end_reason="unknown" if is_at is None else None,
-                    is_live=False,
-                )
+                end(episode, since)
+                episode |= {"end_reason": "unknown" if is_at is None else None, "is_live": False}
+                del self.episodes[level]
         return begun
 
 
-def _supposed_isr(state: Row, known: Known) -> set[int]:
+def _supposed_isr(state: PartitionState, known: Known) -> set[int]:
     """The ISR before a partition was first seen: all replicas, but for those that may never have
     been in it.
 
@@ -207,11 +214,11 @@ def _supposed_isr(state: Row, known: Known) -> set[int]:
     observers.
     """
     if UNDER_REPLICATED in KINDS[known.levels.kind].not_meaningful:
-        return set(state["isr"])
-    return set(state["replicas"]) - set(known.adding.get(place(state), ()))
+        return set(state["isr"] or ())
+    return set(state["replicas"] or ()) - set(known.adding.get(partition_key(state), ()))
 
 
-def _in_between(state: Row, known: Known, been: set[int]) -> set[int]:
+def _in_between(state: PartitionState, known: Known, been: set[int]) -> set[int]:
     """The replicas that were in the ISR between two polls: those that a reassignment added which is
     over.
 
@@ -220,20 +227,31 @@ def _in_between(state: Row, known: Known, been: set[int]) -> set[int]:
     (PartitionReassignmentReplicas.maybeCompleteReassignment). If one is cancelled, or another one
     takes its place, what it has added goes instead.
     """
-    replicas = set(state["replicas"])
-    is_over = bool((set(state["prev_replicas"]) - replicas) & been)
+    replicas = set(state["replicas"] or ())
+    is_over = bool((set(state["prev_replicas"] or ()) - replicas) & been)
     if not is_over or UNDER_REPLICATED in KINDS[known.levels.kind].not_meaningful:
         return set()
-    return replicas - been - set(known.adding.get(place(state), ()))
+    return replicas - been - set(known.adding.get(partition_key(state), ()))
 
 
-def _change(state: Row, broker: int, change: str, racks: Mapping[int, str | None]) -> Row:
-    first = event(state, Bounds.of_begin(state), broker, change)
-    of_broker = {"broker_id": broker, "rack": racks.get(broker), "change": change}
+def _change(
+    state: PartitionState, broker: int, change: str, racks: Mapping[int, str | None]
+) -> IsrChange:
     return {
-        **first,
-        **of_broker,
-        **{name: state[name] for name in _OF_STATE},
-        **_CHANGE,
+        **event(state, Bounds.of_begin(state), broker, change),
+        **NOT_ENDED,
+        "broker_id": broker,
+        "rack": racks.get(broker),
+        "change": change,
+        "leader": state["leader"],
+        "prev_leader": state["prev_leader"],
+        "isr": state["isr"],
+        "prev_isr": state["prev_isr"],
+        "replicas": state["replicas"],
+        "cause": None,
+        "signs": None,
+        "cause_due_at": None,
+        "is_flapping": None,
+        "end_reason": None,
         "is_live": False,
     }

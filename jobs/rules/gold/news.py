@@ -4,13 +4,20 @@ at a time.
 A row is a dict by column names: lists for arrays, aware UTC datetimes, None for null.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
+from jobs.rules.gold.rows import PartitionState
+from jobs.rules.silver.rows import (
+    BrokerSnapshot,
+    ClusterSnapshot,
+    PartitionElr,
+    Reassignment,
+    TopicConfig,
+)
 from metadata_source.kinds import KAFKA
 from schemas import silver
 
@@ -29,18 +36,37 @@ _BESIDE = frozenset(table.full_name for table in silver.ENRICHMENTS.values())
 """The tables that tell of answers beside polls, which have times of their own."""
 
 TIMES = "times"
-"""Not a column: for how many partitions a row of silver.partition_snapshots stands, without 1. They
-were first seen by the same poll, with all replicas in sync, and have the same leader and preferred
-leader; nothing else of them matters to gold.
-"""
+"""See rows.PartitionState."""
 
-EVIDENCE = "evidence"
-"""Not a column: of a row of silver.partition_snapshots that began with one record of the
-controllers' log, what the log says about that record (jobs/rules/log/evidence.py).
-"""
-
-place = itemgetter("topic", "partition")
+partition_key = itemgetter("topic", "partition")
 """Topic and number of a partition, of any row about one."""
+
+
+@dataclass(frozen=True)
+class SilverRows:
+    """Rows of the tables of silver that gold follows."""
+
+    clusters: list[ClusterSnapshot] = field(default_factory=list)
+    brokers: list[BrokerSnapshot] = field(default_factory=list)
+    settings: list[TopicConfig] = field(default_factory=list)
+    reassignments: list[Reassignment] = field(default_factory=list)
+    partitions: list[PartitionState] = field(default_factory=list)
+    elr: list[PartitionElr] = field(default_factory=list)
+
+    def add(self, table: str, row: Row) -> None:
+        """Take a row of any table."""
+        if table in _FOLLOWED:
+            getattr(self, _FOLLOWED[table]).append(row)
+
+
+_FOLLOWED = {
+    CLUSTERS: "clusters",
+    BROKERS: "brokers",
+    SETTINGS: "settings",
+    REASSIGNMENTS: "reassignments",
+    PARTITIONS: "partitions",
+    PARTITION_ELR: "elr",
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +82,12 @@ class Poll:
     poll_id: str
     at: datetime
     is_migrating: bool = False
-    began: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    over: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    began: SilverRows = field(default_factory=SilverRows)
+    over: SilverRows = field(default_factory=SilverRows)
 
 
 @dataclass(frozen=True)
-class News:
+class GoldInput:
     """Rows of silver, by table, that began or ended in (done_poll, settled_poll], as they were at
     settled_poll.
 
@@ -73,7 +99,7 @@ class News:
     done_poll: str
     settled_poll: str
     settled_at: datetime
-    context: Sequence[Row] = ()
+    context: Sequence[PartitionState] = ()
     is_migrating: bool = False
 
     @classmethod
@@ -85,10 +111,8 @@ class News:
         at: datetime,
         *,
         is_migrating: bool = False,
-    ) -> "News":
-        """The news up to the settled `poll` among `rows` of silver, by table; any history that has
-        them.
-        """
+    ) -> "GoldInput":
+        """The news up to the settled `poll` among `rows` of silver, by table, of any history."""
         done = done_poll or ""
         then = {
             table: [as_of(row, poll) for row in each if row["first_poll"] <= poll]
@@ -99,14 +123,20 @@ class News:
             for table, each in then.items()
         }
         topics = {row["topic"] for row in new.get(SETTINGS, ())}
-        held = (
+        held = [
             row
-            for row in then.get(PARTITIONS, ())
-            if row["first_poll"] <= done and row["superseded_poll"] is None
-        )
-        return cls(
-            new, done, poll, at, [row for row in held if row["topic"] in topics], is_migrating
-        )
+            for row in cast("list[PartitionState]", then.get(PARTITIONS, []))
+            if row["first_poll"] <= done
+            and row["superseded_poll"] is None
+            and row["topic"] in topics
+        ]
+        return cls(new, done, poll, at, held, is_migrating)
+
+    @property
+    def known(self) -> list[PartitionState]:
+        """The states of partitions that had begun by `done_poll`."""
+        rows = cast("Sequence[PartitionState]", self.rows.get(PARTITIONS, ()))
+        return [row for row in (*rows, *self.context) if row["first_poll"] <= self.done_poll]
 
     def polls(self) -> list[Poll]:
         """The polls by which something began or was over, in order."""
@@ -120,9 +150,9 @@ class News:
             for row in rows:
                 first, last = row["first_poll"], row["superseded_poll"]
                 if first > self.done_poll:
-                    poll(first, row["valid_from"]).began[table].append(row)
+                    poll(first, row["valid_from"]).began.add(table, row)
                 if last is not None:
-                    poll(last, row["valid_to"]).over[table].append(row)
+                    poll(last, row["valid_to"]).over.add(table, row)
         return [found[poll_id] for poll_id in sorted(found)]
 
 
@@ -153,7 +183,7 @@ class Levels:
         """The levels at `poll`, by those at the poll before."""
         before, now, elr_version = self.metadata_version, self.metadata_version, self.elr_version
         kind, highest = self.kind, self.highest
-        for row in poll.began[CLUSTERS]:
+        for row in poll.began.clusters:
             now, elr_version, kind = (
                 row["metadata_version_level"],
                 row["elr_version_level"],
@@ -166,9 +196,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Elr:
-    """Eligible and last known leaders of a partition (KIP-966), as answers have told since the one
-    that came at `since`.
-    """
+    """Eligible and last known leaders (KIP-966), as told since the answer that came at `since`."""
 
     elr: Sequence[int]
     last_known_elr: Sequence[int]
@@ -192,21 +220,21 @@ class Known:
     def follow(self, poll: Poll, *tables: str) -> None:
         """Take in what a poll told in these tables."""
         for table in tables:
-            name, key, value = _TOLD[table]
-            known = getattr(self, name)
-            for row in poll.over[table]:
+            name, key, value = _KNOWN[table]
+            known, rows = getattr(self, name), _FOLLOWED[table]
+            for row in getattr(poll.over, rows):
                 known.pop(key(row), None)
-            for row in poll.began[table]:
+            for row in getattr(poll.began, rows):
                 known[key(row)] = value(row)
 
 
-_TOLD: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
+_KNOWN: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
     BROKERS: ("racks", itemgetter("broker_id"), itemgetter("rack")),
     SETTINGS: ("min_isr", itemgetter("topic"), itemgetter("min_insync_replicas")),
-    REASSIGNMENTS: ("adding", place, itemgetter("adding_replicas")),
+    REASSIGNMENTS: ("adding", partition_key, itemgetter("adding_replicas")),
     PARTITION_ELR: (
         "elr",
-        place,
+        partition_key,
         lambda row: Elr(row["elr"], row["last_known_elr"], row["valid_from"]),
     ),
 }
@@ -214,11 +242,9 @@ _TOLD: Mapping[str, tuple[str, Callable[[Row], Any], Callable[[Row], Any]]] = {
 
 
 @dataclass(frozen=True)
-class Folded:
-    """The memory of a fold, its new and changed rows by table, and when to call it again though
-    nothing is new.
-    """
+class GoldResult:
+    """The memory, new and changed rows by table, and when to fold again though nothing is new."""
 
     memory: Memory
-    rows: Mapping[str, Sequence[Row]]
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
     deadline: datetime | None = None

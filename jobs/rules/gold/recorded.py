@@ -2,12 +2,11 @@
 Nothing is inferred from what came before or after.
 """
 
-from jobs.rules.gold.elections import NO_LEADER, is_last_known, preferred
-from jobs.rules.gold.news import Row
-from jobs.rules.log.evidence import Evidence
+from jobs.rules.gold.elections import NO_LEADER, is_last_known, left_isr, preferred
+from jobs.rules.gold.rows import Evidence, PartitionState, Why
 
 
-def told(row: Row, evidence: Evidence) -> Row:
+def why(row: PartitionState, evidence: Evidence) -> Why:
     """The columns of gold.leader_changes that a record decides. `row`: the state that it began."""
     return {
         "reason": reason(row, evidence),
@@ -18,7 +17,7 @@ def told(row: Row, evidence: Evidence) -> Row:
     }
 
 
-def reason(row: Row, evidence: Evidence) -> str:
+def reason(row: PartitionState, evidence: Evidence) -> str:
     """Why the leader, or its epoch, changed, as gold.leader_changes has it.
 
     A record names the same leader again where a replica is no more or, below 3.6-IV0, where the ISR
@@ -26,21 +25,21 @@ def reason(row: Row, evidence: Evidence) -> str:
     """
     leader, prev_leader = row["leader"], row["prev_leader"]
     if leader == prev_leader:
-        if set(row["prev_replicas"]) - set(row["replicas"]):
+        if set(row["prev_replicas"] or ()) - set(row["replicas"] or ()):
             return "reassignment"
-        return "isr_shrink" if set(row["prev_isr"]) - set(row["isr"]) else "unknown"
+        return "isr_shrink" if left_isr(row) else "unknown"
     if leader == NO_LEADER:
         return "offline"
     if prev_leader == NO_LEADER:
         return "recovery"
-    if prev_leader not in row["replicas"]:
+    if prev_leader not in (row["replicas"] or ()):
         return "reassignment"
     if evidence.lost_leader:
         return "failover"
     return "preferred" if leader == preferred(row["replicas"]) else "unknown"
 
 
-def unclean(row: Row, evidence: Evidence) -> str:
+def unclean(row: PartitionState, evidence: Evidence) -> str:
     """Whether the new leader was out of sync: no | proven.
 
     A record that completes a reassignment may bring a leader that the ISR had not before: it has
@@ -50,6 +49,6 @@ def unclean(row: Row, evidence: Evidence) -> str:
     leader = row["leader"]
     if evidence.began_recovery:
         return "proven"
-    if leader in (NO_LEADER, row["prev_leader"], *row["prev_isr"], *evidence.elr["elr"]):
+    if leader in (NO_LEADER, row["prev_leader"], *(row["prev_isr"] or ()), *evidence.elr["elr"]):
         return "no"
     return "no" if evidence.completes_reassignment else "proven"

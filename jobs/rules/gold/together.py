@@ -11,7 +11,7 @@ from collections import Counter, defaultdict, deque
 from datetime import timedelta
 
 from jobs.rules.gold.causes import LEFT, TOGETHER, give_sign
-from jobs.rules.gold.news import Row
+from jobs.rules.gold.rows import IsrChange
 from jobs.rules.ids import offset_of
 
 ONE_PASS = timedelta(milliseconds=500)
@@ -25,11 +25,11 @@ class _Pass:
     """The departures of one leader's pass so far: the oldest first."""
 
     def __init__(self) -> None:
-        self._absences: deque[Row] = deque()
+        self._absences: deque[IsrChange] = deque()
         self._brokers: Counter[int] = Counter()
-        self._unsigned: deque[Row] = deque()
+        self._unsigned: deque[IsrChange] = deque()
 
-    def leave(self, absence: Row) -> None:
+    def leave(self, absence: IsrChange) -> None:
         while self._absences and not _are_of_one_pass(self._absences[0], absence):
             gone = self._absences.popleft()
             self._brokers -= Counter(_leavers(gone))
@@ -50,23 +50,19 @@ class Passes:
     def __init__(self) -> None:
         self._passes: defaultdict[int | None, _Pass] = defaultdict(_Pass)
 
-    def leave(self, absence: Row) -> None:
-        """Take in an absence that begins; those before came in order. Gives `TOGETHER` to those of
-        its pass.
-        """
+    def leave(self, absence: IsrChange) -> None:
+        """Take in an absence that begins, in order. Gives `TOGETHER` to those of its pass."""
         self._passes[absence["leader"]].leave(absence)
 
 
-def _are_of_one_pass(one: Row, other: Row) -> bool:
-    """Whether two departures were shown by one poll, or by records of the log that one pass may
-    have made.
-    """
+def _are_of_one_pass(one: IsrChange, other: IsrChange) -> bool:
+    """Whether one poll showed two departures, or records of the log that one pass may have made."""
     if one["poll"] == other["poll"]:
         return True
     are_of_log = None not in (offset_of(one["poll"]), offset_of(other["poll"]))
     return are_of_log and bool(other["began_before"] - one["began_before"] <= ONE_PASS)
 
 
-def _leavers(absence: Row) -> list[int]:
+def _leavers(absence: IsrChange) -> list[int]:
     """Its broker; none where the partition was first seen so."""
     return [absence["broker_id"]] if absence["change"] == LEFT else []

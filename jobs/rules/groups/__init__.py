@@ -1,3 +1,1 @@
-"""Rebalances of one group, its members and events: `fold` of its coordinator's log, `polls` of how
-it was described.
-"""
+"""Rebalances of a group, its members and events: `fold` of its log, `polls` of descriptions."""

@@ -1,12 +1,10 @@
-"""Classic groups (record type 2): each record is the whole group, after a generation or a static
-restart within one.
-"""
+"""Classic groups (record type 2): a record is the whole group, after a generation or restart."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from jobs.rules.groups.compare import by_identity, changes, identity
-from jobs.rules.groups.rows import COMPLETED, EMPTIED, Told, begun, ended, overtaken, skipped
+from jobs.rules.groups.rows import COMPLETED, EMPTIED, GroupOutput, begun, ended, overtaken, skipped
 from jobs.rules.groups.state import (
     CLASSIC,
     Member,
@@ -29,7 +27,7 @@ NOBODY = Standing(CLASSIC, 0)
 """A group that is made, before its first rebalance."""
 
 
-def classic_group(state: State, row: Row, told: Told) -> State:
+def classic_group(state: State, row: Row, output: GroupOutput) -> State:
     """A group's value of type 2."""
     after, at = _standing(row["classic"], state.now), Moment.of(row)
     generation = after.generation or 0
@@ -39,19 +37,19 @@ def classic_group(state: State, row: Row, told: Told) -> State:
     )
     if generation == 0 and not after.members:
         if not state.known or state.now.generation != 0 or state.now.members:
-            told.event("created", at, after)
-            state = replace(_known(_phase_closed(state, told), after), last_end=None)
+            output.event("created", at, after)
+            state = replace(_known(_phase_closed(state, output), after), last_end=None)
         return state
     if not state.known or before.generation is None or generation < before.generation:
         if not _is_first(state, after):
-            return _generation(state, row, None, after, told)
-        state = replace(_phase_closed(state, told), last_end=None)
-        told.event("created", _joined(state, row), NOBODY)
-        return _generation(state, row, NOBODY, after, told)
-    told.restarts(at, before.members, after)
+            return _generation(state, row, None, after, output)
+        state = replace(_phase_closed(state, output), last_end=None)
+        output.event("created", _joined(state, row), NOBODY)
+        return _generation(state, row, NOBODY, after, output)
+    output.restarts(at, before.members, after)
     if generation > before.generation:
         return _generation(
-            state, row, replace(before, members=state.leavers | before.members), after, told
+            state, row, replace(before, members=state.leavers | before.members), after, output
         )
     stayed = by_identity(after.members)
     leavers = {
@@ -60,7 +58,7 @@ def classic_group(state: State, row: Row, told: Told) -> State:
         if identity(each, member) not in stayed
     }
     return replace(
-        _after_static_restart(state, after, told), now=after, leavers=leavers or state.leavers
+        _after_static_restart(state, after, output), now=after, leavers=leavers or state.leavers
     )
 
 
@@ -93,7 +91,7 @@ def _joined(state: State, row: Row) -> Moment:
 
 
 def _generation(
-    state: State, row: Row, before: Standing | None, after: Standing, told: Told
+    state: State, row: Row, before: Standing | None, after: Standing, output: GroupOutput
 ) -> State:
     at, rebalance = Moment.of(row), state.rebalance
     if before and rebalance and after.members:
@@ -104,7 +102,7 @@ def _generation(
             rebalance, phases=rebalance.phases + 1, passed=rebalance.passed | passed
         )
     else:
-        state = _phase_closed(state, told)
+        state = _phase_closed(state, output)
         began = _joined(state, row)
         rebalance = begun(state, before, after, began if before else replace(began, after=None))
     may_repeat = before is None or (not state.known and _has_static(after))
@@ -117,25 +115,23 @@ def _generation(
         # after its end.
         since = at.after if row["classic"]["state_timestamp"] is None else rebalance.began.by
         at = replace(at, after=None if _has_static(after) else since, leader_epoch=None)
-    return ended(state, rebalance, COMPLETED if after.members else EMPTIED, at, told)
+    return ended(state, rebalance, COMPLETED if after.members else EMPTIED, at, output)
 
 
 def _known(state: State, now: Standing) -> State:
     return replace(state, known=True, now=now, converted_from=None, leavers={})
 
 
-def _phase_closed(state: State, told: Told) -> State:
-    """The group where the phase that would have assigned what was given up did not come: its
-    rebalance completed.
-    """
+def _phase_closed(state: State, output: GroupOutput) -> State:
+    """The group where the phase that would assign what was given up did not come: it completed."""
     rebalance = state.rebalance
     if rebalance is None or rebalance.reached is None:
         return state
     reached = Moment(rebalance.reached, rebalance.reached, offset=state.last_offset)
-    return ended(state, rebalance, COMPLETED, reached, told)
+    return ended(state, rebalance, COMPLETED, reached, output)
 
 
-def _after_static_restart(state: State, after: Standing, told: Told) -> State:
+def _after_static_restart(state: State, after: Standing, output: GroupOutput) -> State:
     """The group after a static member's restart, by which it lets go of all that it had: it does
     not join again.
     """
@@ -145,7 +141,7 @@ def _after_static_restart(state: State, after: Standing, told: Told) -> State:
         each: had for each, had in state.rebalance.given_up.items() if each in after.members
     }
     if not given_up:
-        return _phase_closed(state, told)
+        return _phase_closed(state, output)
     return replace(state, rebalance=replace(state.rebalance, given_up=given_up))
 
 
@@ -159,14 +155,14 @@ def _given_up(row: Row, before: Standing, after: Standing) -> dict[str, Partitio
     """
     if after.mode != COOPERATIVE:
         return {}
-    told = {
+    output = {
         each["member_id"]: (each["subscription"] or {}).get("owned_partitions")
         for each in _members(row)
     }
     found = {}
     for each in changes(before.members, after.members):
         if each.member_id is not None and each.after is not None and each.after.has is not None:
-            owned = told[each.member_id]
+            owned = output[each.member_id]
             had = _kept(each.before, each.after) if owned is None else gathered(owned)
             left = {
                 topic: sorted({*numbers} - {*each.after.has.get(topic, ())})
@@ -223,9 +219,7 @@ def _member(member: Row, protocol_type: str | None) -> Member:
 def _mode(
     protocol_type: str | None, assignor: str | None, members: Sequence[Row], before: Standing
 ) -> str | None:
-    """Eager or cooperative: Kafka's own assignors by name, others by whether members joined with
-    what they had.
-    """
+    """Eager or cooperative: Kafka's assignors by name, others by whether who joined had some."""
     if protocol_type != CONSUMER_PROTOCOL or assignor is None:
         return None
     if assignor in MODES:

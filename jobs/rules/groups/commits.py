@@ -1,6 +1,4 @@
-"""Offset commits of one group as its coordinator's log has them: aggregates, in the order of the
-log.
-"""
+"""Offset commits of one group in its coordinator's log: aggregates, in the order of the log."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -15,9 +13,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: the offset of the topic that it committed, its offset in the log, and its time
-    there.
-    """
+    """One commit: the offset of the topic, and its own offset and time in the log."""
 
     committed: int
     offset: int
@@ -77,13 +73,13 @@ def commit_log(rows: Iterable[Row]) -> CommitLog:
     for row in sorted(
         rows, key=lambda row: (bisect_right(truncated, row["read_at"]), *_place(row))
     ):
-        kind, producer = row["record"], row["producer_id"]
-        if kind in ("lost", "truncated"):
+        record, producer = row["record"], row["producer_id"]
+        if record in ("lost", "truncated"):
             pending.clear()
             found.of.clear()
             found.removals.clear()
-            found.breaks.append(row["next_offset"] - 1 if kind == "lost" else row["next_offset"])
-        elif kind == "marker":
+            found.breaks.append(row["next_offset"] - 1 if record == "lost" else row["next_offset"])
+        elif record == "marker":
             for entry in pending.pop(producer, ()):
                 if row["is_committed"]:
                     _add(found, entry, row)
@@ -107,7 +103,7 @@ def _place(row: Row) -> tuple[int, int, int]:
 
 def _add(found: CommitLog, entry: Row, marker: Row | None) -> None:
     """Add an aggregate of bronze; of a transaction as if all of it were written at the `marker`."""
-    place = entry["topic"], entry["partition"]
+    partition = entry["topic"], entry["partition"]
     if entry["commits"]:
         at = {end: (entry[f"{end}_offset"], entry[f"{end}_timestamp"]) for end in ("from", "to")}
         if marker is not None:
@@ -121,9 +117,9 @@ def _add(found: CommitLog, entry: Row, marker: Row | None) -> None:
             if marker is not None or entry["gap_from"] is None
             else (entry["gap_from"], entry["gap_to"])
         )
-        found.of.setdefault(place, []).append(Commits(first, last, gap, entry["fallen"]))
+        found.of.setdefault(partition, []).append(Commits(first, last, gap, entry["fallen"]))
     if entry["removed_offset"] is not None:
         of = Removal(entry["removed_offset"], entry["removed_timestamp"])
-        found.removals.setdefault(place, []).append(
+        found.removals.setdefault(partition, []).append(
             of if marker is None else Removal(marker["offset"], marker["timestamp"])
         )

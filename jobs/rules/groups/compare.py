@@ -1,6 +1,4 @@
-"""How two moments of a group differ: its members, who has which partitions, and why it
-rebalanced.
-"""
+"""How two moments of a group differ: members, who has which partitions, why it rebalanced."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +14,7 @@ MOVED = ("partitions_kept", "partitions_moved", "partitions_added", "partitions_
 
 
 def identity(member_id: str, member: Member) -> Identity:
-    """Who a member is: static members by instance id, which outlives a restart (KIP-345), others by
-    member id.
-    """
+    """Who a member is: by instance id, which outlives a restart (KIP-345), else by member id."""
     return ("member", member_id) if member.instance_id is None else ("instance", member.instance_id)
 
 
@@ -65,9 +61,7 @@ def owners(members: Members) -> Owners | None:
 
 
 def moves(before: Members, after: Members) -> dict[str, Any]:
-    """The columns of MOVED. A partition with several owners (share groups) is kept where one of
-    them stayed.
-    """
+    """Columns of MOVED. A partition of several owners (share groups) is kept where one stayed."""
     had, have = owners(before), owners(after)
     # In a conversion one side names topics by name, the other by id.
     namings = {member.by_id for member in (*before.values(), *after.values()) if member.has}
@@ -86,9 +80,7 @@ def reasons(
     went: list[Change],
     moved: Mapping[str, Any],
 ) -> list[str]:
-    """The reasons that hold, inferred: Kafka's own one (KIP-800) is only in coordinators' logs.
-    `moved`: see moves.
-    """
+    """Reasons, inferred: Kafka's own (KIP-800) is only in coordinators' logs. `moved`: of moves."""
     stayed = [
         (each.before, each.after)
         for each in went
@@ -146,9 +138,7 @@ def reasons(
 
 
 def tells_subscriptions(group: Standing) -> bool:
-    """Whether it is known what each member subscribes to; streams groups have a topology
-    instead.
-    """
+    """Whether each member's subscription is known; streams groups have a topology instead."""
     members = group.members.values()
     return group.group_type == STREAMS or all(
         each.topics is not None or each.pattern is not None for each in members
@@ -173,8 +163,6 @@ def _is_rewritten(before: Standing, after: Standing) -> bool:
 
 
 def _subscribed(group: Standing) -> tuple[Any, ...]:
-    """The input of what is known of topics: those named, those that patterns matched, and the
-    topology.
-    """
+    """What is known of topics: those named, those that patterns matched, and the topology."""
     matched = {group.patterns.get(each.pattern) for each in group.members.values() if each.pattern}
     return group.topics, matched, group.topology_epoch

@@ -13,7 +13,7 @@ from typing import Any
 from jobs.rules.groups.rows import (
     COMPLETED,
     EMPTIED,
-    Told,
+    GroupOutput,
     begun,
     ended,
     interrupted,
@@ -38,7 +38,7 @@ FIRST_EPOCH = 2
 """Of the groups that Kafka 4.4 makes. Before, it was 1."""
 
 
-def epoch_record(state: State, row: Row, told: Told) -> State:
+def epoch_record(state: State, row: Row, output: GroupOutput) -> State:
     """A group's epoch (types 3, 11, 17): a rebalance begins, or has a later epoch to reach."""
     epoch, now, before = row["group_epoch"]["epoch"], state.now, None
     after = replace(
@@ -51,7 +51,7 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
         first = 2 if now.group_type == STREAMS else 1
         is_first = epoch == 0 or (epoch <= first and bool(now.members))
         if state.known or (state.fresh and not state.gap and is_first):
-            told.event("created", Moment.of(row), after)
+            output.event("created", Moment.of(row), after)
             state = replace(state, known=True, last_end=None)
             if not after.members:
                 return replace(state, now=after)
@@ -60,7 +60,7 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
         return replace(state, now=after)
     elif epoch < now.generation:
         # Deleted and made again, and that is compacted away.
-        state = interrupted(state, row["timestamp"], told)
+        state = interrupted(state, row["timestamp"], output)
     elif state.known or state.began.converged:
         # Where records were missed the group is known once all that was seen of it converged.
         before = state.began
@@ -75,10 +75,10 @@ def epoch_record(state: State, row: Row, told: Told) -> State:
         is_completed = began.converged and began.generation == now.generation
         rebalance = overtaken(rebalance, epoch - (now.generation or 0) - (1 if is_completed else 0))
     state = replace(state, now=after, known=before is not None or state.known, rebalance=rebalance)
-    return state if after.members else _end(state, row, EMPTIED, told)
+    return state if after.members else _end(state, row, EMPTIED, output)
 
 
-def member_record(state: State, row: Row, told: Told) -> State:
+def member_record(state: State, row: Row, output: GroupOutput) -> State:
     """A member, as it asked to be, or gone (types 5, 10, 19); it passed, if it came after the
     rebalance began.
     """
@@ -105,7 +105,7 @@ def member_record(state: State, row: Row, told: Told) -> State:
     elif id_ not in before:
         # A static member that is back under another id: the tombstones of the other are in the same
         # batch.
-        told.restarts(
+        output.restarts(
             Moment.of(row),
             state.began.members | others,
             replace(state.now, members={id_: state.now.members[id_]}),
@@ -113,22 +113,20 @@ def member_record(state: State, row: Row, told: Told) -> State:
     return state
 
 
-def target_epoch_record(state: State, row: Row, _: Told) -> State:
+def target_epoch_record(state: State, row: Row, _: GroupOutput) -> State:
     """The epoch of the target assignment (types 6, 12, 20)."""
     return _with_now(state, target_epoch=row["target_epoch"]["epoch"])
 
 
-def target_record(state: State, row: Row, _: Told) -> State:
+def target_record(state: State, row: Row, _: GroupOutput) -> State:
     """The partitions that a member is to have (types 7, 13, 21)."""
     return _with_member(
         state, row, to_have=gathered(row["target"]["partitions"], row["target"]["active_tasks"])
     )
 
 
-def current_record(state: State, row: Row, told: Told) -> State:
-    """The partitions that a member has (types 8, 14, 22): with the last of them a rebalance
-    ends.
-    """
+def current_record(state: State, row: Row, output: GroupOutput) -> State:
+    """The partitions of a member (types 8, 14, 22): with the last of them a rebalance ends."""
     current, began = row["current"], state.began
     names = ("assigned", "pending_revocation", "active_tasks", "active_tasks_pending_revocation")
     has, was = gathered(*(current[name] for name in names)), began.members.get(row["member_id"])
@@ -137,13 +135,15 @@ def current_record(state: State, row: Row, told: Told) -> State:
         # follows.
         restated = began.members | {row["member_id"]: replace(was, has=has, by_id=True)}
         state = replace(state, began=replace(began, members=restated))
-    state = _created_at_epoch_2(state, row, told)
+    state = _created_at_epoch_2(state, row, output)
     return _end_if_reached(
-        _with_member(state, row, has=has, epoch=current["epoch"], state=current["state"]), row, told
+        _with_member(state, row, has=has, epoch=current["epoch"], state=current["state"]),
+        row,
+        output,
     )
 
 
-def _created_at_epoch_2(state: State, row: Row, told: Told) -> State:
+def _created_at_epoch_2(state: State, row: Row, output: GroupOutput) -> State:
     """The state where a group was made with epoch 2, as by Kafka 4.4: its only member comes from no
     epoch.
 
@@ -159,13 +159,13 @@ def _created_at_epoch_2(state: State, row: Row, told: Told) -> State:
         or row["current"]["prev_epoch"] != 0
     ):
         return state
-    told.event("created", Moment.of(row), now)
+    output.event("created", Moment.of(row), now)
     before = Standing(group_type=now.group_type, generation=FIRST_EPOCH - 1)
     rebalance = replace(rebalance, before=before, skipped_generations=skipped(before, now))
     return replace(state, known=True, last_end=None, rebalance=rebalance)
 
 
-def pattern_record(state: State, row: Row, _: Told) -> State:
+def pattern_record(state: State, row: Row, _: GroupOutput) -> State:
     """The topics that a subscribed pattern matched (type 16)."""
     value = row["regular_expression"]
     patterns = {
@@ -176,7 +176,7 @@ def pattern_record(state: State, row: Row, _: Told) -> State:
     return _with_now(state, patterns=patterns)
 
 
-def partition_metadata_record(state: State, row: Row, _: Told) -> State:
+def partition_metadata_record(state: State, row: Row, _: GroupOutput) -> State:
     """The metadata of the topics that are subscribed to (type 4), before the epoch that a change of
     it begins.
 
@@ -186,7 +186,7 @@ def partition_metadata_record(state: State, row: Row, _: Told) -> State:
     return _with_now(state, partition_metadata=_digest(map(repr, row["partition_metadata"])))
 
 
-def share_state_record(state: State, row: Row, told: Told) -> State:
+def share_state_record(state: State, row: Row, output: GroupOutput) -> State:
     """The partitions that a share group has state of, or will have (type 15): an epoch follows that
     assigns the latter.
 
@@ -208,10 +208,10 @@ def share_state_record(state: State, row: Row, told: Told) -> State:
     state = _with_now(state, making=making, names=names)
     if state.rebalance is not None and state.now.awaits_epoch:
         return replace(state, rebalance=replace(state.rebalance, ended=False))
-    return _end_if_reached(state, row, told)
+    return _end_if_reached(state, row, output)
 
 
-def topology_record(state: State, row: Row, _: Told) -> State:
+def topology_record(state: State, row: Row, _: GroupOutput) -> State:
     """The topology of a streams group (type 23)."""
     return _with_now(state, topology_epoch=row["topology"]["epoch"])
 
@@ -261,7 +261,7 @@ def _with_instance(state: State, member_id: str, instance_id: str | None) -> Sta
     return replace(state, began=named(state.began), rebalance=rebalance)
 
 
-def _end_if_reached(state: State, row: Row, told: Told) -> State:
+def _end_if_reached(state: State, row: Row, output: GroupOutput) -> State:
     """The state where a rebalance ended, if every member is where it is to be and nothing more is
     to come.
     """
@@ -273,14 +273,14 @@ def _end_if_reached(state: State, row: Row, told: Told) -> State:
         or (rebalance.ended and state.known)
     ):
         return state
-    return _end(state, row, COMPLETED, told)
+    return _end(state, row, COMPLETED, output)
 
 
-def _end(state: State, row: Row, end_reason: str, told: Told) -> State:
+def _end(state: State, row: Row, end_reason: str, output: GroupOutput) -> State:
     if state.rebalance is None:
         return state
     rebalance = replace(state.rebalance, ended=True)
-    state = ended(state, rebalance, end_reason, Moment.of(row), told)
+    state = ended(state, rebalance, end_reason, Moment.of(row), output)
     # The rest of a share group's batch may say that an epoch is to follow; and where not every
     # member is known, one may yet show up.
     may_reopen = state.now.group_type == SHARE or not state.known

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from jobs.rules.groups import epochs
 from jobs.rules.groups.classic import classic_group
-from jobs.rules.groups.rows import CONVERTED, DELETED, Told, interrupted
+from jobs.rules.groups.rows import CONVERTED, DELETED, GroupOutput, interrupted
 from jobs.rules.groups.state import (
     CLASSIC,
     CONSUMER,
@@ -21,7 +21,7 @@ from jobs.rules.groups.state import (
     written_by,
 )
 
-STEPS: dict[str, dict[int, Callable[[State, Row, Told], State]]] = {
+STEPS: dict[str, dict[int, Callable[[State, Row, GroupOutput], State]]] = {
     CLASSIC: {2: classic_group},
     CONSUMER: dict(zip((3, 5, 6, 7, 8, 4, 16), (*epochs.STEPS, *epochs.OF_CONSUMERS), strict=True)),
     SHARE: dict(
@@ -33,12 +33,12 @@ STEPS: dict[str, dict[int, Callable[[State, Row, Told], State]]] = {
 }
 """Type of group -> record type -> what it changes."""
 
-TYPES = {kind: group_type for group_type, steps in STEPS.items() for kind in steps}
+TYPES = {record_type: group_type for group_type, steps in STEPS.items() for record_type in steps}
 GROUPS = (2, 3, 11, 17)
 """Records whose tombstone says that the group is gone."""
 
 
-def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
+def fold(state: State, rows: Iterable[Row]) -> tuple[State, GroupOutput]:
     """The state after some rows, and what they tell.
 
     `rows`: of bronze.group_log, of one group and in offset order, timestamps as aware datetimes;
@@ -46,7 +46,7 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
     that the state has seen change nothing. A record without a time was written after the group's
     record before, and by when it was read.
     """
-    told, now, rows = Told(), state, list(rows)
+    output, now, rows = GroupOutput(), state, list(rows)
     # Offsets tell rows apart only from the last truncation on.
     known = [
         n
@@ -54,31 +54,31 @@ def fold(state: State, rows: Iterable[Row]) -> tuple[State, Told]:
         if row["record"] == "truncated" and _span(row) == state.truncated
     ]
     for row in rows[max(known, default=0) :]:
-        now = _step(now, row, told)
+        now = _step(now, row, output)
     if now is not state and now.open_rebalance:
-        told.rebalance(now.open_rebalance, now.now)["last_offset"] = now.last_offset
-    return now, told
+        output.rebalance(now.open_rebalance, now.now)["last_offset"] = now.last_offset
+    return now, output
 
 
-def _step(state: State, row: Row, told: Told) -> State:
-    kind, last, offset, next_offset = (
+def _step(state: State, row: Row, output: GroupOutput) -> State:
+    record, last, offset, next_offset = (
         row["record"],
         state.last_offset,
         row["offset"],
         row["next_offset"],
     )
-    if kind == "truncated":
+    if record == "truncated":
         detail = f"the log ended {offset - next_offset} offsets before what had been read"
-        return replace(_broken(state, row, detail, told), truncated=_span(row))
-    if last is not None and (next_offset - 1 if kind == "lost" else offset) <= last:
+        return replace(_broken(state, row, detail, output), truncated=_span(row))
+    if last is not None and (next_offset - 1 if record == "lost" else offset) <= last:
         return state
-    if kind == "lost":
+    if record == "lost":
         why = (
             "were gone before they could be read"
             if row["error"] is None
             else f"cannot be read: {row['error']}"
         )
-        return _broken(state, row, f"{next_offset - offset} offsets {why}", told)
+        return _broken(state, row, f"{next_offset - offset} offsets {why}", output)
     is_next = (row["timestamp"], offset - 1) == (state.at, last)
     if row["timestamp"] is None:
         by = written_by(row)
@@ -88,62 +88,62 @@ def _step(state: State, row: Row, told: Told) -> State:
     )
     if not is_next:
         # Another batch: records of one change have one time, and lie side by side.
-        told.recent.clear()
+        output.recent.clear()
         rebalance = state.open_rebalance if state.known else state.rebalance
         state = replace(state, began=state.now, fresh=False, gone=None, rebalance=rebalance)
-    return replace(_record(state, row, told), last_offset=offset, at=row["timestamp"])
+    return replace(_record(state, row, output), last_offset=offset, at=row["timestamp"])
 
 
 def _span(row: Row) -> list[int]:
     return [row["offset"], row["next_offset"], to_micros(row["read_at"])]
 
 
-def _broken(state: State, row: Row, detail: str, told: Told) -> State:
+def _broken(state: State, row: Row, detail: str, output: GroupOutput) -> State:
     """The state where records of the partition are missing."""
     if state.known_since is None or state.at is None:
         state = replace(state, gap=True)
     else:
         by = max(row["read_at"], state.at)
         if state.now.group_type is not None or not state.known:
-            told.event(
+            output.event(
                 "records_lost",
                 Moment(by, state.at, row["log_partition"], row["offset"]),
                 detail=detail,
             )
-        state = interrupted(state, by, told)
-    told.recent.clear()
+        state = interrupted(state, by, output)
+    output.recent.clear()
     return replace(state, last_offset=row["next_offset"] - 1)
 
 
-def _record(state: State, row: Row, told: Told) -> State:
-    kind, known_type = row["type"], state.now.group_type
-    group_type = TYPES.get(kind)
+def _record(state: State, row: Row, output: GroupOutput) -> State:
+    record_type, known_type = row["type"], state.now.group_type
+    group_type = TYPES.get(record_type)
     if row["error"] is not None:
-        told.event("undecoded", Moment.of(row), Standing(known_type), detail=row["error"])
+        output.event("undecoded", Moment.of(row), Standing(known_type), detail=row["error"])
         # A record of a type that is known would have changed the group, one does not know how.
-        return state if group_type is None else interrupted(state, row["timestamp"], told)
+        return state if group_type is None else interrupted(state, row["timestamp"], output)
     if group_type is None:
         return state
-    step = STEPS[group_type][kind]
-    if row["is_tombstone"] and kind in GROUPS:
-        return _gone(state, row, group_type, told)
+    step = STEPS[group_type][record_type]
+    if row["is_tombstone"] and record_type in GROUPS:
+        return _gone(state, row, group_type, output)
     if row["is_tombstone"]:
         return (
-            step(state, row, told)
+            step(state, row, output)
             if known_type == group_type and step in epochs.WITH_TOMBSTONE
             else state
         )
     if known_type != group_type:
-        state = _converted(state, row, group_type, told)
+        state = _converted(state, row, group_type, output)
     if state.now.group_type != group_type:
         # The first record of a group.
         if state.now.group_type is not None:
-            state = interrupted(state, row["timestamp"], told)
+            state = interrupted(state, row["timestamp"], output)
         state = replace(state, fresh=True, now=Standing(group_type=group_type), gone=None)
-    return step(state, row, told)
+    return step(state, row, output)
 
 
-def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
+def _gone(state: State, row: Row, group_type: str, output: GroupOutput) -> State:
     """The state at a group's tombstone: it is deleted, unless the batch has it as another type."""
     at, rebalance = Moment.of(row), state.open_rebalance
     # Members of groups that are not classic have tombstones of their own, which come first in the
@@ -154,8 +154,8 @@ def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
     elif state.now.group_type != group_type:
         return state
     if rebalance is not None:
-        told.rebalance(rebalance, was, DELETED, at)
-    told.event("deleted", at, replace(was, group_type=group_type))
+        output.rebalance(rebalance, was, DELETED, at)
+    output.event("deleted", at, replace(was, group_type=group_type))
     state = replace(
         state,
         gone=Gone(at, was, state.known, rebalance),
@@ -166,7 +166,7 @@ def _gone(state: State, row: Row, group_type: str, told: Told) -> State:
     return replace(state, last_end=None, converted_from=None, leavers={})
 
 
-def _converted(state: State, row: Row, group_type: str, told: Told) -> State:
+def _converted(state: State, row: Row, group_type: str, output: GroupOutput) -> State:
     """The state where a batch that took a group away has it as another type: converted (KIP-848),
     if it had members.
 
@@ -186,9 +186,9 @@ def _converted(state: State, row: Row, group_type: str, told: Told) -> State:
         return state
     # Both take the place of the deletion that it looked like.
     if gone.rebalance is not None:
-        told.rebalance(gone.rebalance, was, CONVERTED, gone.at)
+        output.rebalance(gone.rebalance, was, CONVERTED, gone.at)
     now = Standing(group_type=group_type, generation=was.generation)
-    told.event("converted", gone.at, now, prev_group_type=was.group_type)
+    output.event("converted", gone.at, now, prev_group_type=was.group_type)
     return replace(
         state,
         known=gone.known,

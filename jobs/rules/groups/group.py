@@ -17,7 +17,7 @@ from typing import Any
 
 from jobs.rules.groups import polls, state
 from jobs.rules.groups.fold import fold as fold_log
-from jobs.rules.groups.rows import MEMBER_ROWS, UNKNOWN, Row, Told, end_columns, key_of
+from jobs.rules.groups.rows import MEMBER_ROWS, UNKNOWN, GroupOutput, Row, end_columns, key_of
 from jobs.rules.groups.state import Moment, from_micros, to_micros, written_by
 from jobs.rules.groups.storms import Chain, Who, stormed
 from jobs.rules.ids import row_id
@@ -116,8 +116,8 @@ def fold(
     if of_logs:
         remembered |= {LOG: {str(partition): each.memory for partition, each in of_logs.items()}}
         remembered["logged_from"] = logged_from
-    told = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
-    return remembered, {table.full_name: _changed(table, told, live) for table in groups.TABLES}
+    made = {name: [vars(group) | row for row in of_table] for name, of_table in rows.items()}
+    return remembered, {table.full_name: _changed(table, made, live) for table in groups.TABLES}
 
 
 def is_over(memory: Mapping[str, Any], before: datetime) -> bool:
@@ -129,9 +129,7 @@ def is_over(memory: Mapping[str, Any], before: datetime) -> bool:
 
 
 def settled(live: Live) -> dict[str, list[Row]]:
-    """Live rows of a group that is over, as rows that no round changes any more: its log may end
-    with its own end.
-    """
+    """Live rows of a group that is over, settled: its log may end with its own end."""
     return {
         table.full_name: [row | {"is_live": False} for row in live.get(table.full_name, ())]
         for table in groups.TABLES
@@ -156,11 +154,11 @@ def _by_partition(records: Iterable[Row], known: Collection[int]) -> dict[int, l
     return dict(sorted(found.items(), key=lambda each: written_by(each[1][0])))
 
 
-def _changed(table: Table, told: Live, live: Live) -> list[Row]:
+def _changed(table: Table, made: Live, live: Live) -> list[Row]:
     """The rows of a table that say other things than the live ones do."""
     names = [name for name in table.column_names if name not in ("updated_at", PART)]
     before, after = defaultdict[Any, dict[str, Row]](dict), defaultdict[Any, dict[str, Row]](dict)
-    for side, found in ((live, before), (told, after)):
+    for side, found in ((live, before), (made, after)):
         for row in side.get(table.full_name, ()):
             whole = {name: row.get(name) for name in names}
             found[tuple(row[name] for name in table.replaced_by or table.key)][repr(whole)] = whole
@@ -199,13 +197,13 @@ class _Source:
         members = defaultdict[str, list[Row]](list)
         for row in live.get(MEMBERS, ()):
             members[row["rebalance_id"]].append(row)
-        told = [
+        rows = [
             row
             for table in (REBALANCES, EVENTS)
             for row in live.get(table, ())
             if row["source"] == name
         ]
-        of_partition = [row for row in told if log_partition in (None, row["log_partition"])]
+        of_partition = [row for row in rows if log_partition in (None, row["log_partition"])]
         self._live = {row["id"]: row | {MEMBER_ROWS: members[row["id"]]} for row in of_partition}
 
     def take_records(
@@ -217,11 +215,11 @@ class _Source:
         `since`: when the group was first known to be there, where that was before the first record.
         """
         before, last = state.from_json(self.memory.get("state")), records[-1]
-        now, told = fold_log(before, records)
+        now, output = fold_log(before, records)
         is_whole = (
             last["record"] != "record" or read_to.get(last["log_partition"], 0) > last["offset"] + 1
         )
-        recent = set() if is_whole else {self._id(*key) for key in told.recent}
+        recent = set() if is_whole else {self._id(*key) for key in output.recent}
         # Whether these rows all belong to the batch that the ones before ended with.
         places = (
             (row["record"], row.get("timestamp"), row["offset"] - n)
@@ -236,7 +234,7 @@ class _Source:
             recent.add(
                 self._id(*key_of(now.rebalance))
             )  # A member that was not read of yet may prolong it.
-        settled, unsettled = self._split(told, recent)
+        settled, unsettled = self._split(output, recent)
         first = (
             Life(since or written_by(records[0]))
             if not self.memory
@@ -250,7 +248,7 @@ class _Source:
         elif group_type is not None:
             # No record said that the group was made, so its first one did.
             gone = max(
-                (row["offset"] for row in told.rows.values() if row.get("event") == "deleted"),
+                (row["offset"] for row in output.rows.values() if row.get("event") == "deleted"),
                 default=-1,
             )
             own = [row for row in records if row["record"] == "record"]
@@ -266,10 +264,10 @@ class _Source:
 
     def take_states(self, states: Sequence[Row], log_partition: int | None) -> None:
         """Fold states that polls showed."""
-        open_, told = polls.polled(states, from_json(polls.Open, self.memory.get("open")))
-        for row in told.rows.values():
+        open_, output = polls.polled(states, from_json(polls.Open, self.memory.get("open")))
+        for row in output.rows.values():
             row["log_partition"] = log_partition
-        settled, unsettled = self._split(told)
+        settled, unsettled = self._split(output)
         first = Life(states[0]["valid_from"], group_type=polls.type_of(states[0]))
         ended, life = _lived(
             from_json(Life, self.memory["life"]) if self.memory else first, settled
@@ -306,11 +304,11 @@ class _Source:
             self.memory = {}
         return at
 
-    def _split(self, told: Told, recent: Collection[str] = ()) -> tuple[list[Row], list[Row]]:
-        """Rows that are settled, and those that may change: those with `recent` ids, and rebalances
-        that are open.
-        """
-        new = [row | {"id": self._id(*key)} for key, row in told.rows.items()]
+    def _split(
+        self, output: GroupOutput, recent: Collection[str] = ()
+    ) -> tuple[list[Row], list[Row]]:
+        """Settled rows, and those that may change: open rebalances, and rows with `recent` ids."""
+        new = [row | {"id": self._id(*key)} for key, row in output.rows.items()]
         rows = (self._live | {row["id"]: row for row in new}).values()
         live = {row["id"] for row in rows if row["id"] in recent or _is_open(row)}
         return [row for row in rows if row["id"] not in live], [
@@ -334,12 +332,12 @@ class _Source:
         _, more, longer = stormed(self.memory["storms"], unsettled, self._limits)
         sides = (False, settled, ended, over), (True, unsettled, there, more + longer)
         for is_live, rows, lives, chains in sides:
-            told = [row for row in rows if "event" not in row]
+            rebalances = [row for row in rows if "event" not in row]
             made = {
-                REBALANCES: told,
+                REBALANCES: rebalances,
                 MEMBERS: [
                     each | {"rebalance_id": row["id"]}
-                    for row in told
+                    for row in rebalances
                     for each in row[MEMBER_ROWS] or [{}]
                 ],
                 EVENTS: [row for row in rows if "event" in row],

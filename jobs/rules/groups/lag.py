@@ -6,19 +6,11 @@
   visit before
 - a commit was removed: it was there at the visit before, and the group's coordinator tells it no
   more
-- status: Burrow's rules, in the order of `calculatePartitionStatus`
-  (core/internal/evaluator/caching.go, ced55ba)
+- status: Burrow's rules (burrow.py)
 
 A lag is the end of the log less the committed offset, as Kafka's own tools have it
 (ConsumerGroupCommand.getLag): it is negative where a commit lies beyond the end. In sums of a group
-such a partition counts as one without lag, so that it hides no other's. Burrow takes a negative lag
-for zero.
-
-Burrow sees each commit. A visit sees the last one, and no commit that repeats the offset. So a
-window is of the last ten visits that told of the group, and a commit has the time of the visit that
-showed it first. STOP and STALL look alike then, but for how long: if no other offset was committed
-within all of the window it is STALL, else it may be STOP. A window that is not whole has no status,
-unless the partition has no lag.
+such a partition counts as one without lag, so that it hides no other's.
 
 A visit that could not tell of a group says nothing of it. If its answer is whole and lacks the
 group, the group is gone, and its commits are removed. A row begins with a visit that shows another
@@ -31,11 +23,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.rules.groups.burrow import WINDOW, group_status, partition_status
 from jobs.rules.groups.state import from_micros
 from jobs.rules.silver.topic_lives import asked_for
 from metadata_source.options.readers import whole_name
@@ -45,17 +38,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs.rules.groups.group import Group
+    from jobs.rules.groups.lag_rows import GroupLag, LagState, RemovedCommit
 
 Row = dict[str, Any]
 
-WINDOW: Final = 10
-"""Observations by which Burrow judges a partition, unless its `intervals` says another number."""
 A_ROW_EACH: Final = 60_000_000
 """Between the polls with which two rows of a group begin, µs."""
 LISTED: Final = 100
 """Partitions that a row names at most."""
-
-_ERRORS: Final = frozenset({"STOP", "STALL", "REWIND"})
 
 
 class Visit(NamedTuple):
@@ -72,9 +62,7 @@ class Visit(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The answer of a visit about a partition: the committed offset, and the end of its log; None
-    if not known.
-    """
+    """A partition in a visit: the committed offset, and the end of its log; None if not known."""
 
     topic: str
     partition: int
@@ -82,10 +70,8 @@ class Commit(NamedTuple):
     end: int | None
 
 
-class Told(NamedTuple):
-    """The answer of a visit about a group. `read`: when its commits had been read. `commits`: None
-    if not known.
-    """
+class GroupAnswer(NamedTuple):
+    """A group in a visit. `read`: when its commits had been read. `commits`: None if not known."""
 
     read: int
     is_simple: bool | None
@@ -110,6 +96,12 @@ class _Partition(NamedTuple):
     def offset(self) -> int:
         """The committed offset."""
         return self.offsets[-1]
+
+    def status(self, at: int) -> str | None:
+        """Burrow's status, as of the commits that were read `at`."""
+        return partition_status(
+            self.offsets, self.lags, oldest=self.oldest, newest=self.before, at=at
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +134,7 @@ class Memory:
     times: list[int]
     partitions: dict[tuple[str, int], _Partition]
 
-    def to_json(self) -> Row:
+    def to_json(self) -> dict[str, Any]:
         """As json.dumps takes it."""
         topics: dict[str, dict[int, _Partition]] = {}
         for (topic, partition), kept in self.partitions.items():
@@ -188,7 +180,7 @@ def fold(
     live: Row | None,
     visits: Sequence[Visit],
     *,
-    told: Mapping[str, Told],
+    told: Mapping[str, GroupAnswer],
     before: Visit | None,
 ) -> tuple[Memory | None, Made]:
     """Return what is remembered of a group after these visits, None once it is gone, and the rows
@@ -197,8 +189,9 @@ def fold(
     `live`: its live row of gold.group_lag. `told`: what the visits say of it, by poll; nothing
     where it was not listed. `before`: the visit before them.
     """
-    rows: dict[str, Row] = {}
-    removed: list[Row] = []
+    current = cast("GroupLag | None", live)
+    rows: dict[str, GroupLag] = {}
+    removed: list[RemovedCommit] = []
     for visit in visits:
         said, last = told.get(visit.poll), _last(memory, before)
         seen = last and last[1]
@@ -206,14 +199,14 @@ def fold(
             is_asked = visit.groups_pattern is None or _matches(
                 visit.groups_pattern, group.group_id
             )
-            if memory is not None and live is not None:
+            if memory is not None and current is not None:
                 reason = "gone" if is_asked else "not_polled"
-                rows[live["first_poll"]] = _ended(
-                    live, visit.read, _last_shown(memory, last), reason
+                rows[current["first_poll"]] = _ended(
+                    current, visit.read, _last_shown(memory, last), reason
                 )
                 gone = memory.partitions if is_asked else {}
                 removed += _removed(group, gone, visit, visit.read, seen, is_group_gone=True)
-            memory = live = None
+            memory = current = None
         elif said.commits is not None:
             if memory is None:
                 memory, seen = Memory(visit.due, visit.seen, None, [], {}), None
@@ -222,32 +215,34 @@ def fold(
             shown = _shown(
                 memory, said.commits, said.read, seen if _covers_the_same(visit, before) else None
             )
-            state = _state(shown, len(said.commits) - len(shown)) | {"is_simple": said.is_simple}
+            state = _state(shown, len(said.commits) - len(shown))
             memory.missed = None
-            if live is not None and not _differs(live, state):
+            if current is not None and not _differs(current, state, is_simple=said.is_simple):
                 memory.agreed = memory.agreed if _is_later(memory, visit.due) else visit.seen
-            elif live is None or _is_later(memory, visit.due):
+            elif current is None or _is_later(memory, visit.due):
                 valid_from = from_micros(said.read)
-                if live is not None:
-                    rows[live["first_poll"]] = ended = _ended(
-                        live, said.read, _last_shown(memory, last), None
-                    )
-                    valid_from = ended["valid_to"]
-                live = vars(group) | {
+                if current is not None:
+                    ended = _ended(current, said.read, _last_shown(memory, last), None)
+                    rows[current["first_poll"]] = ended
+                    valid_from = ended["valid_to"] or valid_from
+                current = {
+                    "cluster_id": group.cluster_id,
+                    "cluster": group.cluster,
+                    "group_id": group.group_id,
                     "first_poll": visit.poll,
                     "valid_from": valid_from,
-                    **_OPEN,
+                    "valid_to": None,
+                    "last_seen_at": None,
+                    "end_reason": None,
+                    "is_simple": said.is_simple,
                     **state,
                 }
-                rows[visit.poll] = live
+                rows[visit.poll] = current
                 memory.due, memory.agreed = visit.due, visit.seen
         elif memory is not None:
             memory.missed = last
         before = visit
-    return memory, Made(list(rows.values()), removed)
-
-
-_OPEN: Final = {"valid_to": None, "last_seen_at": None, "end_reason": None}
+    return memory, Made(cast("list[Row]", list(rows.values())), cast("list[Row]", removed))
 
 
 def _last(memory: Memory | None, before: Visit | None) -> tuple[int, int] | None:
@@ -258,16 +253,12 @@ def _last(memory: Memory | None, before: Visit | None) -> tuple[int, int] | None
 
 
 def _is_later(memory: Memory, due: int) -> bool:
-    """Whether a row may begin with a visit, as for the time since the row before. A clock may be
-    set back.
-    """
+    """Whether a row may begin so long after the row before. A clock may be set back."""
     return not 0 <= due - memory.due < A_ROW_EACH
 
 
 def _last_shown(memory: Memory, last: tuple[int, int] | None) -> int:
-    """When the last visit was answered that showed the live row. `last`: the last one that told of
-    the group.
-    """
+    """When the last visit that showed the live row was answered. `last`: the last of the group."""
     if last is None:
         return memory.agreed
     return last[1] if _is_later(memory, last[0]) else memory.agreed
@@ -278,9 +269,14 @@ def _matches(pattern: str, group_id: str) -> bool:
     return bool(pc.match_substring_regex(pa.scalar(group_id), whole_name(pattern)).as_py())
 
 
-def _ended(live: Row, at: int, shown: int, reason: str | None) -> Row:
+def _ended(live: GroupLag, at: int, shown: int, reason: str | None) -> GroupLag:
     valid_to = max(from_micros(at), live["valid_from"])  # A clock may be set.
-    return live | {"valid_to": valid_to, "last_seen_at": from_micros(shown), "end_reason": reason}
+    return {
+        **live,
+        "valid_to": valid_to,
+        "last_seen_at": from_micros(shown),
+        "end_reason": reason,
+    }
 
 
 def _covers_the_same(visit: Visit, before: Visit | None) -> bool:
@@ -290,9 +286,7 @@ def _covers_the_same(visit: Visit, before: Visit | None) -> bool:
 def _without(
     memory: Memory, commits: Iterable[Commit], topic_filter: str | None
 ) -> dict[tuple[str, int], _Partition]:
-    """Forget the partitions of which there is no commit any more, and return those that the filter
-    covers.
-    """
+    """Forget partitions without a commit any more, and return those that the filter covers."""
     there = {(each.topic, each.partition) for each in commits}
     gone = {key: kept for key, kept in memory.partitions.items() if key not in there}
     for key in gone:
@@ -309,21 +303,21 @@ def _removed(
     seen: int | None,
     *,
     is_group_gone: bool,
-) -> list[Row]:
-    bounds = {
-        "removed_after": from_micros(at if seen is None else min(seen, at)),
-        "removed_before": from_micros(at),
-    }
+) -> list[RemovedCommit]:
+    after, before = from_micros(at if seen is None else min(seen, at)), from_micros(at)
     return [
-        vars(group)
-        | {
+        {
+            "cluster_id": group.cluster_id,
+            "cluster": group.cluster,
+            "group_id": group.group_id,
             "topic": topic,
             "partition": partition,
             "committed_offset": kept.offset,
             "poll": visit.poll,
+            "removed_after": after,
+            "removed_before": before,
+            "is_group_gone": is_group_gone,
         }
-        | bounds
-        | {"is_group_gone": is_group_gone}
         for (topic, partition), kept in partitions.items()
     ]
 
@@ -363,7 +357,7 @@ def _seen_now(
         if offset is None:
             return None
         kept = _Partition(seen, at, end, at, [offset], [lag])
-        return _Now(commit.topic, commit.partition, kept, None, lag, False, _status(kept, at))
+        return _Now(commit.topic, commit.partition, kept, None, lag, False, kept.status(at))
     is_full = len(known.offsets) == WINDOW
     oldest = left if is_full and known.offsets[1] != known.offsets[0] else known.oldest
     told = known.offset if offset is None else offset
@@ -379,7 +373,7 @@ def _seen_now(
     least = _least(known.end, end, told) if lag is not None else None
     is_without_progress = least is not None and least > 0 and not moved
     return _Now(
-        commit.topic, commit.partition, kept, least, lag, is_without_progress, _status(kept, at)
+        commit.topic, commit.partition, kept, least, lag, is_without_progress, kept.status(at)
     )
 
 
@@ -395,79 +389,12 @@ def _least(before: int | None, end: int | None, committed: int) -> int | None:
     return least if end < committed else max(0, least)
 
 
-# --- the status of a partition, rule by rule as Burrow has them ---
-
-
-def _status(kept: _Partition, at: int) -> str | None:
-    """Burrow's status of a partition; None if it cannot be told."""
-    lag = kept.lags[-1]
-    if lag is None or (lag > 0 and len(kept.offsets) < WINDOW):
-        return None
-    if lag <= 0:
-        return "OK"
-    if _has_stopped(kept, at) and not _was_lag_zero_recently(kept):
-        return "STOP"
-    if _is_rewound(kept.offsets):
-        return "REWIND"
-    if _was_lag_ever_zero(kept.lags):
-        return "OK"
-    if _is_stalled(kept.offsets):
-        return "STALL"
-    return "WARNING" if _is_lag_not_decreasing(kept.lags) else "OK"
-
-
-def _has_stopped(kept: _Partition, at: int) -> bool:
-    """The last commit is older than the commits of the window took. Where no other offset was
-    committed in all of it, the group may commit that one again and again: then it has not.
-    """
-    return at - kept.before > kept.before - kept.oldest and not _is_stalled(kept.offsets)
-
-
-def _was_lag_zero_recently(kept: _Partition) -> bool:
-    """At one visit of the window the log ended no later than what is committed now."""
-    each = zip(kept.offsets, kept.lags, strict=True)
-    return any(lag is not None and offset + lag <= kept.offset for offset, lag in each)
-
-
-def _is_rewound(offsets: Sequence[int]) -> bool:
-    """The committed offset fell, and did not come back to where it was by the first fall of the
-    window.
-    """
-    if list(offsets) == sorted(offsets):
-        return False  # As most are, and quick to tell.
-    fell = next(n for n in range(1, len(offsets)) if offsets[n] < offsets[n - 1])
-    return max(offsets[fell:]) < offsets[fell - 1]
-
-
-def _was_lag_ever_zero(lags: Iterable[int | None]) -> bool:
-    return any(lag is not None and lag <= 0 for lag in lags)
-
-
-def _is_stalled(offsets: Sequence[int]) -> bool:
-    """No other offset was committed in all of the window."""
-    return offsets[0] == offsets[-1] and len(set(offsets)) == 1
-
-
-def _is_lag_not_decreasing(lags: Iterable[int | None]) -> bool:
-    """The lag never shrank; of visits that could tell it."""
-    known = [lag for lag in lags if lag is not None]
-    return all(one <= other for one, other in pairwise(known))
-
-
-def _state(shown: Sequence[_Now], untold: int) -> Row:
-    """The columns of gold.group_lag that make a state. `untold`: partitions of whose commits
-    nothing is known.
-    """
+def _state(shown: Sequence[_Now], untold: int) -> LagState:
+    """Columns that make a state. `untold`: partitions of whose commits nothing is known."""
     least = [each.least for each in shown if each.least is not None]
     most = [each.most for each in shown if each.most is not None]
     unknown = len(shown) - len(most) + untold
     is_whole = bool(most) and not unknown
-    statuses = {each.status for each in shown}
-    group = (
-        "ERROR"
-        if statuses & _ERRORS
-        else next((each for each in ("WARNING", "OK") if each in statuses), None)
-    )
     not_well = [
         each
         for each in shown
@@ -489,7 +416,7 @@ def _state(shown: Sequence[_Now], untold: int) -> Row:
         "partitions_unknown": unknown,
         "oldest_commit_after": oldest and _time(oldest.after),
         "oldest_commit_before": oldest and from_micros(oldest.before),
-        "burrow_status": group,
+        "burrow_status": group_status({each.status for each in shown}),
         "partitions_not_well": len(not_well),
         "not_well": [
             {
@@ -516,8 +443,8 @@ def _sum(numbers: Iterable[int]) -> int | None:
     return found if found < 1 << 63 else None
 
 
-def _differs(live: Row, state: Row) -> bool:
-    return any(live[name] != value for name, value in state.items())
+def _differs(live: GroupLag, state: LagState, *, is_simple: bool | None) -> bool:
+    return live["is_simple"] != is_simple or {**live, **state} != live
 
 
 def _time(micros: int | None) -> datetime | None:

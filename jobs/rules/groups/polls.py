@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs.rules.groups import classic
 from jobs.rules.groups.compare import by_identity, tells_subscriptions
-from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, Told, skipped
+from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, GroupOutput, skipped
 from jobs.rules.groups.state import (
     CLASSIC,
     MODES,
@@ -42,30 +42,30 @@ class Open:
     now: Standing
 
 
-def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None, Told]:
+def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None, GroupOutput]:
     """The rebalance that is open after some polls, and what they tell; of an open one as far as it
     is known.
 
     `rows`: of silver.group_snapshots, in order, times as aware datetimes, that began (`is_new`) or
     ended.
     """
-    told = Told()
+    output = GroupOutput()
     for row in rows:
         if row["is_new"]:
-            open_ = _follow(row, open_, told)
+            open_ = _follow(row, open_, output)
         if row["end_reason"] == GONE:
-            _tell_deleted(row, open_, told)
+            _tell_deleted(row, open_, output)
             open_ = None
     if open_ is not None:
-        _tell(open_, told)
-    return open_, told
+        _tell(open_, output)
+    return open_, output
 
 
 def begins(rows: Iterable[Row], open_: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Rows of internal.rebalance_begins: stretches in which a classic group rebalances, the last
     one open if it has no end, and changes from one state at rest to another between two polls.
     """
-    told = []
+    stretches: list[dict[str, Any]] = []
     for row in rows:
         end = row["valid_to"] if row["end_reason"] == GONE else None
         if row["is_new"]:
@@ -82,9 +82,9 @@ def begins(rows: Iterable[Row], open_: dict[str, Any] | None) -> list[dict[str, 
                 }
             end = end if rebalances else row["valid_from"]
         if open_ is not None and end is not None:
-            told.append(open_ | {"ended_before": end})
+            stretches.append(open_ | {"ended_before": end})
             open_ = None
-    return told if open_ is None else [*told, open_]
+    return stretches if open_ is None else [*stretches, open_]
 
 
 def type_of(row: Row) -> str:
@@ -92,7 +92,7 @@ def type_of(row: Row) -> str:
     return row["group_type"] or CLASSIC
 
 
-def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
+def _follow(row: Row, open_: Open | None, output: GroupOutput) -> Open | None:
     """The rebalance that is open after a state, if any."""
     at = Moment(row["valid_from"], row["prev_sent_at"], poll=row["first_poll"])
     prev = {
@@ -107,11 +107,11 @@ def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
         Standing(type_of(row), row["group_epoch"]),
     )
     if is_first and was_seen:
-        told.event("created", at, group)
+        output.event("created", at, group)
     if is_converted:
-        told.event("converted", at, group, prev_group_type=type_of(prev))
+        output.event("converted", at, group, prev_group_type=type_of(prev))
         if open_ is not None:
-            _tell(open_, told, CONVERTED, at)
+            _tell(open_, output, CONVERTED, at)
             open_ = None
     now = _standing(row)
     if now is None:
@@ -123,7 +123,7 @@ def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
         before = (Standing() if was_seen else None) if is_first else _standing(prev)
         if not _begins(before, now, is_settled=is_settled):
             if before is not None:
-                told.restarts(at, before.members, now)
+                output.restarts(at, before.members, now)
             return None
         # A static member that has just come back has what it is to have.
         rebalance = (
@@ -135,7 +135,7 @@ def _follow(row: Row, open_: Open | None, told: Told) -> Open | None:
     open_ = Open(replace(rebalance, topics=rebalance.topics | _topics(row)), now)
     if not is_settled:
         return open_
-    _tell(open_, told, COMPLETED if now.members else EMPTIED, at)
+    _tell(open_, output, COMPLETED if now.members else EMPTIED, at)
     return None
 
 
@@ -176,31 +176,29 @@ def _is_settled(group: Standing, state: str | None) -> bool:
     return state == "Stable" or (is_other and all(member.has == member.to_have for member in there))
 
 
-def _tell_deleted(row: Row, open_: Open | None, told: Told) -> None:
-    """A group that is gone. Only one without members can be deleted, so those that were seen last
-    had left before.
-    """
+def _tell_deleted(row: Row, open_: Open | None, output: GroupOutput) -> None:
+    """A group that is gone. Only one without members can be deleted, so all of them had left."""
     at, last = (
         Moment(row["valid_to"], row["last_seen_sent_at"], poll=row["superseded_poll"]),
         _standing(row),
     )
-    told.event("deleted", at, Standing(type_of(row)))
+    output.event("deleted", at, Standing(type_of(row)))
     if open_ is None and last is not None and last.members:
         open_ = Open(Rebalance(at, last.at_target, topics=_topics(row)), last)
     if open_ is not None:
         nobody = Standing(group_type=open_.now.group_type, protocol_type=open_.now.protocol_type)
-        _tell(replace(open_, now=nobody), told, DELETED, at)
+        _tell(replace(open_, now=nobody), output, DELETED, at)
 
 
 def _tell(
-    open_: Open, told: Told, end_reason: str | None = None, end: Moment | None = None
+    open_: Open, output: GroupOutput, end_reason: str | None = None, end: Moment | None = None
 ) -> None:
     between = skipped(open_.rebalance.before, open_.now)
     # Epochs that fell were not counted on.
     rebalance = replace(
         open_.rebalance, skipped_generations=None if (between or 0) < 0 else between
     )
-    row, before = told.rebalance(rebalance, open_.now, end_reason, end), rebalance.before
+    row, before = output.rebalance(rebalance, open_.now, end_reason, end), rebalance.before
     if row["reasons"] != ["same_members"] or before is None or open_.now.group_type == CLASSIC:
         return
     grew = row["partitions_added"] or row["partitions_lost"]

@@ -1,6 +1,4 @@
-"""How rebalances of groups begin and end, and the rows that tell of them, their members, and other
-events.
-"""
+"""How rebalances begin and end, and the rows of them, their members, and other events."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -55,7 +53,7 @@ Key = Any
 
 
 @dataclass(frozen=True)
-class Told:
+class GroupOutput:
     """Rows of rebalances, each with its MEMBER_ROWS, and of events, by their keys; a later row
     replaces an earlier.
 
@@ -127,9 +125,7 @@ class Told:
 
 
 def key_of(rebalance: Rebalance) -> Key:
-    """The key of its row. Offsets go back where the log was truncated, so an offset alone is
-    none.
-    """
+    """The key of its row. A log that was truncated has an offset twice, so that alone is none."""
     began = rebalance.began
     return (began.poll,) if began.poll else (began.log_partition, began.offset, to_micros(began.by))
 
@@ -161,18 +157,18 @@ def overtaken(rebalance: Rebalance, more: int | None) -> Rebalance:
     )
 
 
-def ended(state: State, rebalance: Rebalance, end_reason: str, end: Moment, told: Told) -> State:
+def ended(
+    state: State, rebalance: Rebalance, end_reason: str, end: Moment, output: GroupOutput
+) -> State:
     """The state after a rebalance that ended."""
-    told.rebalance(replace(rebalance, given_up={}), state.now, end_reason, end)
+    output.rebalance(replace(rebalance, given_up={}), state.now, end_reason, end)
     return replace(state, rebalance=None, last_end=max(end.by, rebalance.began.by))
 
 
-def interrupted(state: State, by: datetime, told: Told) -> State:
-    """The state where records are missing: nothing is known; a rebalance that was open ended, or
-    not, by then.
-    """
+def interrupted(state: State, by: datetime, output: GroupOutput) -> State:
+    """The state where records are missing: nothing is known; an open rebalance may have ended."""
     if rebalance := state.open_rebalance:
-        told.rebalance(
+        output.rebalance(
             rebalance, state.now, UNKNOWN, Moment(by, state.at, offset=state.last_offset)
         )
     return State(
@@ -183,9 +179,7 @@ def interrupted(state: State, by: datetime, told: Told) -> State:
 def end_columns(
     began_after: Any, began_before: Any, end_reason: str | None, end: Moment | None
 ) -> Row:
-    """When and how a rebalance ended. A coordinator's clock may step back: nothing ends before it
-    began.
-    """
+    """When and how a rebalance ended. A clock may step back: nothing ends before it began."""
     if end is None:
         return dict.fromkeys(ENDED)
     by, after = max(end.by, began_before), end.after
@@ -234,9 +228,7 @@ def _rebalance_row(rebalance: Rebalance, after: Standing, went: list[Change], mo
 
 
 def _silent_ms_max(went: list[Change]) -> int | None:
-    """The longest session time-out of those that left: had one of them died, the coordinator
-    noticed so much later.
-    """
+    """The longest session time-out of those that left: a death would show so much later."""
     left = (each.before for each in went if each.before is not None and each.after is None)
     return max(
         (member.session_timeout_ms for member in left if member.session_timeout_ms is not None),
@@ -288,9 +280,7 @@ def _member_rows(rebalance: Rebalance, after: Standing, went: list[Change]) -> l
 
 
 def _has(rebalance: Rebalance, member: Member | None) -> list[Row] | None:
-    """The partitions of a member by topic; none where it is not there, None where they are not
-    known.
-    """
+    """A member's partitions by topic; none where it is not there, None where they are not known."""
     if member is None or member.has is None:
         return [] if member is None else None
     topics = ((topic, sorted(numbers)) for topic, numbers in sorted(member.has.items()) if numbers)

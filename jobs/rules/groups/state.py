@@ -1,6 +1,4 @@
-"""The state of one group between two of its records, or two of its polls, as its memory keeps
-it.
-"""
+"""The state of one group between two of its records, or two polls, as its memory keeps it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -41,9 +39,7 @@ def numbered(partitions: Partitions | None) -> set[tuple[str, int]]:
 
 
 def gathered(*parts: Iterable[Row] | None) -> Partitions:
-    """Lists of topics and partitions as one: by topic id, by topic where there is no id, or by
-    subtopology.
-    """
+    """Lists of topics and partitions as one: by topic id, else by topic, or by subtopology."""
     every: dict[str, set[int]] = {}
     # librdkafka's cooperative-sticky assignor writes a topic as often as it gave away some of it.
     for part in parts:
@@ -75,9 +71,7 @@ def from_micros(micros: int) -> datetime:
 
 @dataclass(frozen=True)
 class Moment:
-    """When something happened, after `after` (None: nothing bounds it) and by `by`; and what shows
-    it.
-    """
+    """When it happened, after `after` (None: not bounded) and by `by`; and what shows it."""
 
     by: datetime
     after: datetime | None = None
@@ -97,9 +91,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Member:
-    """One member. `has` and `to_have` are None where they are not known; of classic groups only
-    `has` is used.
-    """
+    """One member. `has`, `to_have`: None where not known; of classic groups only `has` is used."""
 
     instance_id: str | None = None
     client_id: str | None = None
@@ -152,9 +144,7 @@ class Standing:
 
     @property
     def subscribed(self) -> list[str] | None:
-        """Topics that the members name, sorted; None where a pattern, a topology or another
-        protocol may add some.
-        """
+        """Topics of members, sorted; None where a pattern, topology or protocol may add some."""
         members = self.members.values()
         if self.group_type == STREAMS or any(
             each.topics is None or each.pattern is not None for each in members
@@ -198,9 +188,7 @@ class Standing:
         )
 
     def with_members(self, members: dict[str, Member]) -> "Standing":
-        """The group with these members, and the server-side assignor that most of them ask for, if
-        any.
-        """
+        """The group with these members, and the assignor on the server that most ask for."""
         asked = Counter(
             member.assignor for member in members.values() if member.assignor is not None
         ).most_common(2)
@@ -238,9 +226,7 @@ class Rebalance:
 
 @dataclass(frozen=True)
 class Gone:
-    """A group whose tombstone was read last: deleted, unless the same batch has it as another type,
-    too.
-    """
+    """A group after its tombstone: deleted, unless the same batch has it as another type, too."""
 
     at: Moment
     standing: Standing

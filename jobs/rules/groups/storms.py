@@ -33,9 +33,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Chains:
-    """The memory of begins: the last least - 1, the chain that may become longer, and how many came
-    `since` then.
-    """
+    """The memory: the last least - 1 begins, the chain that may grow, and begins `since` then."""
 
     recent: Sequence[Time] = ()
     chain: Chain | None = None
@@ -46,9 +44,7 @@ Stormed = list[tuple[Who, Chain]]
 
 
 def chained(chains: Chains, time: Time, least: int, window: int) -> tuple[Chains, Chain | None]:
-    """Add the next begin; returns also the chain that is over with it, if any. `window`:
-    microseconds.
-    """
+    """Add the next begin; returns also the chain that is over with it. `window`: microseconds."""
     recent, chain, since, over = chains.recent[-(least - 1) :], chains.chain, chains.since, None
     if len(recent) == least - 1 and time[0] - recent[0][0] < window:
         if chain is None:
@@ -66,9 +62,7 @@ def chained(chains: Chains, time: Time, least: int, window: int) -> tuple[Chains
 def stormed(
     kept: Iterable[Any], rows: Iterable[Row], limits: Any
 ) -> tuple[list[Any], Stormed, Stormed]:
-    """The memory after more rebalances, as JSON; the chains that are over; and those that may
-    become longer.
-    """
+    """The memory after more rebalances, as JSON; chains that are over; and those that may grow."""
     chains: dict[Who, Chains] = {tuple(who): from_json(Chains, made) for who, made in kept}
     least = {STORM: limits.storm, CRASH_LOOP: limits.crash_loop}
     window = {
@@ -89,9 +83,7 @@ def stormed(
 
 
 def _begins(rebalances: Iterable[Row]) -> Iterator[tuple[Who, Time]]:
-    """The begins of rebalances, and of those in which a client joined, once for all its members, in
-    order.
-    """
+    """Begins of rebalances, and of those in which a client joined, once for all its members."""
     for row in sorted(rebalances, key=lambda row: (row["began_before"], row["first_offset"] or 0)):
         time = to_micros(row["began_before"]), row["id"]
         yield (STORM, None, None), time

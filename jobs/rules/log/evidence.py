@@ -10,11 +10,11 @@ began with a record that follows the one before it.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from jobs.rules.gold.news import EVIDENCE, PARTITION_ELR, PARTITIONS, REASSIGNMENTS, Row, place
+from jobs.rules.gold.news import PARTITION_ELR, PARTITIONS, REASSIGNMENTS, Row, partition_key
+from jobs.rules.gold.rows import Evidence
 from jobs.rules.ids import offset_of
 from schemas import silver
 
@@ -22,36 +22,19 @@ BROKERS = silver.BROKER_REGISTRATIONS.full_name
 REGISTRATIONS = silver.PARTITION_REGISTRATIONS.full_name
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Facts about one record.
-
-    `lost_leader`: the leader before could not lead any more. Its broker was fenced, not registered
-    or in controlled shutdown, or the replica's log directory was offline. `completes_reassignment`:
-    it completed one. `elr`: eligible and last known leaders of the state before, by column of
-    silver.partition_elr. `began_recovery`: it set the leader recovery state, as an unclean election
-    does from 3.2-IV0 on where it was not set (``PartitionChangeBuilder``).
-    """
-
-    lost_leader: bool
-    completes_reassignment: bool
-    elr: Mapping[str, Sequence[int]]
-    began_recovery: bool
-
-
 def with_evidence(rows: Mapping[str, Sequence[Row]], since: str = "") -> list[Row]:
     """The rows of silver.partition_snapshots among `rows`, by table, those that began with one
-    record after `since` with its `Evidence` under EVIDENCE.
+    record after `since` with its `Evidence`.
 
     `rows`: of partitions, and the rows of the other tables that the log tells that held when these
     began, or began or ended with them.
     """
     brokers = _by(rows, BROKERS, itemgetter("broker_id"))
     tables = (REASSIGNMENTS, PARTITION_ELR, REGISTRATIONS)
-    reassigned, eligible, registered = (_by(rows, table, place) for table in tables)
+    reassigned, eligible, registered = (_by(rows, table, partition_key) for table in tables)
 
     def evidence(row: Row) -> Evidence:
-        key, poll = place(row), row["first_poll"]
+        key, poll = partition_key(row), row["first_poll"]
         elr = _before(eligible.get(key, ()), poll) or _NO_ELR
         return Evidence(
             _has_lost_leader(row, brokers),
@@ -65,7 +48,7 @@ def with_evidence(rows: Mapping[str, Sequence[Row]], since: str = "") -> list[Ro
 
     partitions = rows.get(PARTITIONS, ())
     return [
-        {**row, EVIDENCE: evidence(row)}
+        {**row, "evidence": evidence(row)}
         if row["first_poll"] > since and _is_of_one_record(row)
         else row
         for row in partitions
@@ -84,9 +67,7 @@ def _by(rows: Mapping[str, Iterable[Row]], table: str, key: Any) -> dict[Any, li
 
 
 def _is_of_one_record(row: Row) -> bool:
-    """Whether it followed the state of the record just before: no record between the two is
-    hidden.
-    """
+    """Whether it followed the state of the record just before: no record between is hidden."""
     offset, before = offset_of(row["first_poll"]), offset_of(row["prev_poll"])
     return row["prev_leader"] is not None and offset is not None and before == offset - 1
 

@@ -32,11 +32,12 @@ from jobs.rules.log.records import (
     since_truncation,
     steps,
 )
-from jobs.rules.log.silver import DERIVED, TABLES, TOLD, image_of, levels, registered
+from jobs.rules.log.silver import DERIVED, TABLES, TABLES_OF, image_of, levels, registered
 from jobs.rules.log.state import State, observed
 from jobs.rules.silver.intervals import Intervals, Key
-from jobs.rules.silver.state import Place, Poll, Row
+from jobs.rules.silver.state import Observation, Poll, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, RECREATED, asked_for, is_another
+from jobs.rules.teller import begun, source, takes_over
 from schemas import gold
 from schemas.silver import (
     CLUSTER_SNAPSHOTS,
@@ -49,11 +50,13 @@ from schemas.table import Table
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _OF_TOPIC = (A_TOPIC, A_PARTITION, SETTINGS, LIVENESS)
-_KIND_OF = {table: kind for kind, tables in TOLD.items() if kind != LIVENESS for table, _ in tables}
+_KIND_OF = {
+    table: kind for kind, tables in TABLES_OF.items() if kind != LIVENESS for table, _ in tables
+}
 
 
 @dataclass(frozen=True)
-class Folded:
+class LogResult:
     """The result of a cluster's round: its next state, which says up to where the log is done, and
     new and ended rows by table.
     """
@@ -71,7 +74,7 @@ def fold(
     *,
     answered: Mapping[str, Poll] = MappingProxyType({}),
     static_configs: Mapping[str, str | None] = MappingProxyType({}),
-) -> Folded:
+) -> LogResult:
     """Bring the history of one cluster up to some records.
 
     `records`: rows of bronze.cluster_log in the order in which they were read, from
@@ -81,14 +84,14 @@ def fold(
     `state` is None, polls have told the history so far. `topic_filter`: that of the polls (as in
     bronze: null, or JSON), which holds for what the log tells in their place. `static_configs`:
     what polls told of the brokers' files, which no record tells. Once one of the two is another
-    one, all live rows are needed. `answered`: the last answers beside polls, by kind: they came
+    one, all live rows are needed. `answered`: the last answers by enrichment: they came
     after the poll's own.
     """
-    state = replace(state or State(tells=polled is None, topic_filter=topic_filter))
+    state = replace(state or begun(polled, topic_filter))
     if state.truncated_at is not None:
         records = since_truncation(records, state.truncated_at)
     if not records:
-        return Folded(state, {})
+        return LogResult(state, {})
     state.after = max(state.after, polled.id if polled else "")
     state.is_open = False
     columns = {name: records[0][name] for name in ("cluster_id", "cluster")}
@@ -106,7 +109,7 @@ def fold(
             case Open():
                 state.is_open = True
     cluster.hear(max(record["read_at"] for record in records))
-    return cluster.folded()
+    return cluster.result()
 
 
 class _Cluster:
@@ -142,13 +145,15 @@ class _Cluster:
         self._controllers: list[Row] = []
         self._is_source = False  # silver.history_sources says that the log tells.
 
-    def folded(self) -> Folded:
+    def result(self) -> LogResult:
         rows = {
             table.full_name: list(of_table.changed.values())
             for table, of_table in self._tables.items()
         }
         rows[gold.CONTROLLER_CHANGES.full_name] = self._controllers
-        return Folded(self._state, {table: changed for table, changed in rows.items() if changed})
+        return LogResult(
+            self._state, {table: changed for table, changed in rows.items() if changed}
+        )
 
     def change(self, step: Change) -> None:
         """Replay a record of the log, unless it was, or what came before it is not known."""
@@ -160,38 +165,40 @@ class _Cluster:
             return
         if offset != state.next_offset or step.at != state.run_at:
             state.run, state.run_at = log_id(state.after, offset), step.at
-        place = state.place(offset, step.at)
-        state.last, state.next_offset, state.leader_epoch = place.poll, offset + 1, leader_epoch
+        observation = state.observation(offset, step.at)
+        state.last, state.next_offset, state.leader_epoch = (
+            observation.poll,
+            offset + 1,
+            leader_epoch,
+        )
         settings, things = self._take_static_configs(), self._image.replay(record)
-        self._tell_settings(settings, place)
+        self._tell_settings(settings, observation)
         for thing in things:
             if thing not in settings:
-                self._tell(thing, place)
+                self._tell(thing, observation)
         if record["leader_change"] is not None:
-            self._take_controller(record["leader_change"]["leader"], leader_epoch, place)
+            self._take_controller(record["leader_change"]["leader"], leader_epoch, observation)
         if state.topic_filter != self._topic_filter:
-            self._tell_all(place)
+            self._tell_all(observation)
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Take a snapshot that knows more than was replayed as one observation of all that there
-        is.
-        """
+        """Take a snapshot that knows more than was replayed as one observation of all there is."""
         state = self._state
         if state.last and snapshot.offset <= state.next_offset:
             return
         at = max(snapshot.at, state.last.at) if state.last else snapshot.at
-        place = Place(observed(state.after, snapshot.offset - 1, at), state.last)
+        observation = Observation(observed(state.after, snapshot.offset - 1, at), state.last)
         state.static_configs = self._static_configs
         self._image = Image(self._static_configs)
         for record in snapshot.records:
             self._image.replay(record)
-        state.last, state.run, state.run_at = place.poll, place.poll.id, None
+        state.last, state.run, state.run_at = observation.poll, observation.poll.id, None
         state.next_offset, state.leader_epoch, state.is_whole = (
             snapshot.offset,
             snapshot.leader_epoch,
             True,
         )
-        self._tell_all(place)
+        self._tell_all(observation)
 
     def break_off(self, step: Break) -> None:
         """Know nothing more before the next snapshot, unless the log was read beyond the break
@@ -214,15 +221,12 @@ class _Cluster:
             state.next_offset, state.truncated_at, state.after = 0, at, state.last.id
 
     def hear(self, read_at: datetime) -> None:
-        """Note that all is known up to the end of what was read then; take over from polls if none
-        came later.
-        """
+        """Note that all is known up to what was read then; take over if no poll came later."""
         state, polled = self._state, self._polled
         if not state.is_whole or state.last is None:
             return
         state.heard_at = max(read_at, state.heard_at or read_at)
-        last = max((each.at for each in (polled, *self._answered.values()) if each), default=None)
-        if not state.tells and (last is None or last <= state.heard_at):
+        if takes_over(state, polled, self._answered):
             state.tells = True
             self._take_static_configs()
             self._last_told = {ENRICHMENTS[kind]: each for kind, each in self._answered.items()}
@@ -232,50 +236,48 @@ class _Cluster:
             # No record was replayed since polls told them.
             self._tell_settings(settings, self._now(state.last))
 
-    def _now(self, before: Poll | None) -> Place:
+    def _now(self, before: Poll | None) -> Observation:
         """All that is known up to what was read, as an observation by our clock."""
         state = self._state
         # Neither what was read nor what polls showed came later.
         at = max(each for each in (state.heard_at, state.last and state.last.at) if each)
-        place = Place(observed(state.after, state.next_offset - 1, at), before)
-        state.last, state.run, state.run_at = place.poll, place.poll.id, None
-        return place
+        observation = Observation(observed(state.after, state.next_offset - 1, at), before)
+        state.last, state.run, state.run_at = observation.poll, observation.poll.id, None
+        return observation
 
     def _take_static_configs(self) -> frozenset[Thing]:
-        """Take in what polls have told of the brokers' files, and return the settings that may be
-        others by it.
-        """
+        """Take in what polls told of the brokers' files; returns settings that may differ by it."""
         if self._state.static_configs == self._static_configs:
             return frozenset()
         self._state.static_configs = self._image.static_configs = self._static_configs
         return frozenset((SETTINGS, (topic,)) for topic in self._image.topics)
 
-    def _tell_settings(self, settings: frozenset[Thing], place: Place) -> None:
+    def _tell_settings(self, settings: frozenset[Thing], observation: Observation) -> None:
         """Tell settings of the brokers' files. Since when they are so, nobody knows."""
         for thing in sorted(settings):
-            self._tell(thing, replace(place, is_since_before=False))
+            self._tell(thing, replace(observation, is_since_before=False))
 
-    def _tell_all(self, place: Place) -> None:
+    def _tell_all(self, observation: Observation) -> None:
         """Bring all rows up to the image, as the filter has them now."""
         self._state.topic_filter = self._topic_filter
         known = [
             (kind, key) for table, kind in _KIND_OF.items() for key in self._tables[table].open
         ]
         for thing in dict.fromkeys((*known, *self._image.things())):
-            self._tell(thing, place)
+            self._tell(thing, observation)
 
-    def _tell(self, thing: Thing, place: Place) -> None:
+    def _tell(self, thing: Thing, observation: Observation) -> None:
         """Bring the rows of a thing up to the image."""
         kind, key = thing
-        if self._state.tells and not self._is_source:
-            self._tables[HISTORY_SOURCES].show((), {"source": LOG}, place)
+        if self._tells(HISTORY_SOURCES) and not self._is_source:
+            self._tables[HISTORY_SOURCES].show((), {"source": LOG}, observation)
             self._is_source = True
         is_asked = kind not in _OF_TOPIC or self._is_asked(key[0])
-        for table, state_of in TOLD[kind]:
-            if (self._state.tells and is_asked) or table in OF_LOG:
-                self._show(table, key, state_of(self._image, key), place)
-            elif self._state.tells and key in self._tables[table].open:
-                self._tables[table].end(key, NOT_POLLED, place)
+        for table, state_of in TABLES_OF[kind]:
+            if table in OF_LOG or (self._tells(table) and is_asked):
+                self._show(table, key, state_of(self._image, key), observation)
+            elif self._tells(table) and key in self._tables[table].open:
+                self._tables[table].end(key, NOT_POLLED, observation)
         if kind == A_PARTITION and key in self._image.partitions:
             # A record of a partition may change nothing but this.
             registrations, told = (
@@ -285,32 +287,35 @@ class _Cluster:
             row = registrations.open[key]
             if any(row.get(name) != value for name, value in told.items()):
                 registrations.amend(key, told)
-        elif kind == A_FEATURE and self._state.tells:
+        elif kind == A_FEATURE and self._tells(CLUSTER_SNAPSHOTS):
             known = self._tables[CLUSTER_SNAPSHOTS].open.get(())
-            self._show(CLUSTER_SNAPSHOTS, (), levels(self._image, known), place)
+            self._show(CLUSTER_SNAPSHOTS, (), levels(self._image, known), observation)
 
-    def _show(self, table: Table, key: Key, told: Row | None, place: Place) -> None:
+    def _tells(self, table: Table) -> bool:
+        return source(table, by_log=self._state.tells) == LOG
+
+    def _show(self, table: Table, key: Key, told: Row | None, observation: Observation) -> None:
         known = self._tables[table]
         if table in self._last_told:
-            place = replace(place, before=self._last_told[table])
+            observation = replace(observation, before=self._last_told[table])
         row = known.open.get(key)
         if told is None:
             if row is not None:
-                known.end(key, GONE, place)
+                known.end(key, GONE, observation)
             return
         if row is not None and "topic_id" in told and is_another(told, row):
-            known.end(key, RECREATED, place)
+            known.end(key, RECREATED, observation)
         elif row is not None and row["first_poll"] >= self._state.run and table in DERIVED:
             other = {name: value for name, value in told.items() if row[name] != value}
             if other and other.keys() <= DERIVED[table]:
                 known.amend(key, other)
                 return
-        known.show(key, told, place, whole=True)
+        known.show(key, told, observation, whole=True)
 
-    def _take_controller(self, controller: int, epoch: int, place: Place) -> None:
+    def _take_controller(self, controller: int, epoch: int, observation: Observation) -> None:
         """A LeaderChangeMessage: the controllers have elected one of them."""
-        state, poll = self._state, place.poll
-        bounds = Bounds(poll.id, place.before.at if place.before else None, poll.at)
+        state, poll = self._state, observation.poll
+        bounds = Bounds(poll.id, observation.before.at if observation.before else None, poll.at)
         row = {
             "id": row_id(self._columns["cluster_id"], epoch, poll.id),
             **self._columns,

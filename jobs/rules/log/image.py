@@ -1,6 +1,4 @@
-"""A cluster as its controllers' log has it at one record (``MetadataImage``), and what each record
-changes in it.
-"""
+"""A cluster as its controllers' log has it (``MetadataImage``), and what each record changes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,9 +23,7 @@ Thing = tuple[str, Key]
 A_BROKER, A_FEATURE, A_CONFIG, SETTINGS, A_TOPIC, A_PARTITION, LIVENESS = (
     *("broker", "feature", "config", "settings", "topic", "partition", "liveness"),
 )
-"""`settings`: what is in effect of a topic's. `liveness`: which replicas of a partition are
-offline.
-"""
+"""`settings`: those of a topic in effect. `liveness`: a partition's replicas that are offline."""
 
 MIN_ISR, UNCLEAN = IN_EFFECT = ("min.insync.replicas", "unclean.leader.election.enable")
 """Configurations of topics whose values in effect silver keeps."""

@@ -26,9 +26,7 @@ _SPAN, _SNAPSHOT = "span", "snapshot"
 _READ, _LOST, _TRUNCATED = "read", "lost", "truncated"
 _BREAKS = (_LOST, _TRUNCATED)
 FIRST_OFFSETS = (0, 1)
-"""Where a log begins that has lost nothing. A fetch at 0 is answered with a snapshot as soon as
-there is one.
-"""
+"""Where a log begins that has lost nothing. A fetch at 0 gets a snapshot once there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that the log said before `offset`, the last of it `at`; `leader_epoch`: of the last
-    record that it has.
-    """
+    """All that was logged before `offset`, the last of it `at`; `leader_epoch`: of the last."""
 
     records: Sequence[Record]
     offset: int
@@ -65,9 +61,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The end of a transaction, or of a snapshot, is not among the rows. All its rows have to come
-    again.
-    """
+    """The end of a transaction, or of a snapshot, is not there. All its rows have to come again."""
 
 
 Step = Change | Snapshot | Break | Open
@@ -139,9 +133,7 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def _span(rows: Sequence[Record], place: int) -> Generator[Step, None, int]:
-    """The step of a span, with the one after it if the span is a truncation. Returns the place
-    after them.
-    """
+    """The step of a span, and of a truncation the one after it. Returns the place after them."""
     went = rows[place]["went"]
     if went in _BREAKS:
         yield _break(rows[place])
@@ -179,9 +171,7 @@ def _begun_again(rows: Sequence[Record], begin: int) -> Generator[Step, None, in
 
 
 def since_truncation(rows: Sequence[Record], found_at: datetime) -> Sequence[Record]:
-    """The rows from a truncation on that was taken already: those of the log before come again with
-    it.
-    """
+    """Rows from a truncation on that was taken: those of the log before come again with it."""
     known = (
         place
         for place, row in enumerate(rows)

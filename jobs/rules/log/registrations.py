@@ -59,9 +59,7 @@ def merged(before: Row, change: Mapping[str, Any]) -> Row:
 
 
 def without_elr(before: Row) -> Row:
-    """A partition after a ClearElrRecord (``TopicDelta.maybeClearElr``): one without ELR is left as
-    it is.
-    """
+    """A partition after a ClearElrRecord (``TopicDelta.maybeClearElr``): as it was without ELR."""
     return merged(before, _NO_ELR) if before["elr"] or before["last_known_elr"] else before
 
 
@@ -105,9 +103,7 @@ def offline_replicas(partition: Row, brokers: Mapping[int, Row]) -> list[int]:
 
 
 def _is_offline(broker: Row, directory: str | None) -> bool:
-    """Whether a directory is (``DirectoryId.isOnline``). A broker that knows no directories has
-    none offline.
-    """
+    """``DirectoryId.isOnline``, negated. A broker that knows no directories has none offline."""
     known = broker["log_dirs"]
     if directory in known or directory is None or directory == _UNASSIGNED:
         return False
@@ -115,9 +111,7 @@ def _is_offline(broker: Row, directory: str | None) -> bool:
 
 
 def listed(registrations: Sequence[Row]) -> list[Row]:
-    """Rows of silver.broker_registrations as those of silver.broker_snapshots: a broker that is
-    fenced is gone.
-    """
+    """Registrations as rows of silver.broker_snapshots: a broker that is fenced is gone."""
     fenced = {(row["broker_id"], row["first_poll"]) for row in registrations if row["is_fenced"]}
     return [
         row

@@ -20,7 +20,7 @@ from jobs.rules.log.registrations import offline_replicas
 from jobs.rules.silver.enrichments import settings_of
 from jobs.rules.silver.intervals import Key
 from jobs.rules.silver.state import Row
-from metadata_source.facts import LEADER_NOT_AVAILABLE
+from metadata_source.kafka_constants import LEADER_NOT_AVAILABLE
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import silver
 from schemas.table import Table
@@ -119,10 +119,10 @@ def _not_empty(image: Image, key: Key, *names: str) -> Row | None:
     )
 
 
-Told = tuple[Table, Callable[[Image, Key], Row | None]]
+TableState = tuple[Table, Callable[[Image, Key], Row | None]]
 """A table with the state of one of its things, None where there is no such thing."""
 
-TOLD: Final[Mapping[str, tuple[Told, ...]]] = {
+TABLES_OF: Final[Mapping[str, tuple[TableState, ...]]] = {
     A_BROKER: ((silver.BROKER_REGISTRATIONS, _broker),),
     A_FEATURE: ((silver.FEATURES, _feature),),
     A_CONFIG: ((silver.CONFIGS, _config),),
@@ -144,9 +144,7 @@ DERIVED: Final[Mapping[Table, frozenset[str]]] = {
     silver.TOPIC_CONFIGS: frozenset({"min_insync_replicas", "unclean_leader_election_enable"}),
     silver.CLUSTER_SNAPSHOTS: frozenset(_LEVELS),
 }
-"""Columns that no one record tells: those of a batch make one value, for nobody is ever shown a
-part of it.
-"""
+"""Columns of no one record: a batch makes one value, for nobody is ever shown a part of it."""
 
 TABLES: Final = (
     *(

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from jobs.rules import memory
 from jobs.rules.ids import log_id
-from jobs.rules.silver.state import Place, Poll, Row
+from jobs.rules.silver.state import Observation, Poll, Row
 
 
 @dataclass
@@ -58,13 +58,13 @@ class State:
         times = (self.last.at if self.last else None, self.heard_at)
         return max((at for at in times if at is not None), default=None)
 
-    def place(self, offset: int, at: datetime) -> Place:
+    def observation(self, offset: int, at: datetime) -> Observation:
         """The record at `offset`, and the record before it: a change that it brings came at that
         moment.
         """
         at = max(at, self.last.at) if self.last else at
         before = observed(self.after, offset - 1, at) if self.last else None
-        return Place(observed(self.after, offset, at), before)
+        return Observation(observed(self.after, offset, at), before)
 
     def to_json(self) -> Row:
         """The state as JSON can carry it."""
@@ -77,7 +77,5 @@ class State:
 
 
 def observed(after: str, offset: int, at: datetime) -> Poll:
-    """A record, or the state at it, as an accepted poll: no time lies between its question and its
-    answer.
-    """
+    """A record, or the state at it, as a poll with no time between question and answer."""
     return Poll(log_id(after, offset), at, at, 0)

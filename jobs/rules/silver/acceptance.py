@@ -20,7 +20,7 @@ from typing import Any
 
 from jobs.rules.silver.state import Header
 from jobs.rules.silver.topic_lives import Answer, TopicLives
-from metadata_source.facts import KEY_FRAME_EVERY
+from metadata_source.kafka_constants import KEY_FRAME_EVERY
 
 BELIEVED_AFTER_POLLS = 5
 BELIEVED_AFTER = timedelta(seconds=60)
@@ -30,9 +30,7 @@ long, are enough where no time passes: a clock was ahead, and times of history d
 """
 
 MOST_FAILED = 100
-"""So many polls between answers that wait may fail, or be another cluster's: then the oldest
-answers are let go.
-"""
+"""So many failed or refused polls may wait between answers; then the oldest answers are let go."""
 
 ANSWERED, FAILED, REFUSED, STALE = "answered", "failed", "refused", "stale"
 
@@ -71,9 +69,7 @@ def is_stale(answer: Answer, lives: TopicLives, *, shows_again: bool) -> bool:
 
 
 def shows_again(header: Header, answered_by: int | None) -> bool:
-    """Whether a broker, the one that `answered_by` then, shows an answer, by its own or as a
-    witness.
-    """
+    """Whether a broker, the one that `answered_by` then, shows an answer itself or as a witness."""
     heard = {told["broker_id"] for told in header["witnesses"] or () if told["is_behind"] is False}
     return answered_by is not None and answered_by in {header["broker_id"], *heard}
 
@@ -124,9 +120,7 @@ def has_lost(broker: int, header: Header, answer: Answer, lives: TopicLives) -> 
 
 
 def _is_led_again(known: Mapping[str, Any], partition: Mapping[str, Any]) -> bool:
-    """Whether leader epochs leave room for another leader between two states with the same one:
-    away and back.
-    """
+    """Whether leader epochs leave room for another leader between two states: away and back."""
     before, epoch = known["leader_epoch"], partition["leader_epoch"]
     return None not in (before, epoch) and epoch - before >= 2
 

@@ -28,8 +28,17 @@ from jobs.rules.silver.acceptance import (
 )
 from jobs.rules.silver.intervals import Intervals
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
-from jobs.rules.silver.state import CONFIGS, TOLD_BY_LOG, Answered, Header, Place, Poll, Row, State
+from jobs.rules.silver.state import CONFIGS, Answered, Header, Observation, Poll, Row, State
 from jobs.rules.silver.topic_lives import Answer, TopicLives, answer_of
+from jobs.rules.teller import (
+    POLLS_ALONE,
+    Teller,
+    inherited,
+    is_read,
+    keep_digest,
+    last_digest,
+    source,
+)
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
@@ -39,10 +48,8 @@ Records = Mapping[str, list[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Folded:
-    """The result of a cluster's round: its next state, new and ended rows by table, and the polls
-    accepted.
-    """
+class SilverResult:
+    """The next state of a cluster, new and ended rows by table, and the polls accepted."""
 
     state: State
     rows: dict[str, list[Row]]
@@ -59,7 +66,7 @@ def fold(
     kind: str = KAFKA,
     by_log: bool = False,
     believe: bool = False,
-) -> Folded:
+) -> SilverResult:
     """Bring the history of one cluster up to some polls.
 
     `live`: current rows by table. `headers`: rows of bronze with record 'poll' in the order of
@@ -73,7 +80,7 @@ def fold(
     """
     state = replace(state or State())
     if not headers:
-        return Folded(state, {}, [])
+        return SilverResult(state, {}, [])
     records: defaultdict[str, Records] = defaultdict(lambda: defaultdict(list))
     for row in said:
         records[row["poll_id"]][row["record"]].append(row)
@@ -88,7 +95,7 @@ def fold(
         cluster.judge(header, records[header["poll_id"]])
     if believe:
         cluster.wait_no_more(are_believed=True)
-    return cluster.folded()
+    return cluster.result()
 
 
 def records_to_read(
@@ -96,21 +103,23 @@ def records_to_read(
     headers: Sequence[Header],
     claimed_id: str | None = None,
     kind: str = KAFKA,
-    told_from: str | None = "",
+    teller: Teller = POLLS_ALONE,
 ) -> dict[str, set[str]]:
     """Poll id -> the kinds of records of that poll that may say something new; the other arguments
     as for `fold`.
 
     Two kinds lie in the header: answers of other brokers (`WITNESSES`), and the list of brokers
-    (`BROKERS`). The list counts before the poll `told_from`. From that poll on, polls tell in place
-    of the controllers' log (None: the log tells still).
+    (`BROKERS`). The list counts of polls for which the controllers' log tells topics (`teller`).
 
     The rows of a digest that is still what was accepted last need not be read. After the first
     digest that differs all are: what is the same as before then depends on what is accepted.
     """
     state = state or State()
-    accepted = {kind: answered.digest for kind, answered in state.enriched.items()}
-    accepted |= {TOPIC: state.digest, BROKERS: state.heard}
+    accepted = {enrichment: answered.digest for enrichment, answered in state.enriched.items()}
+    accepted |= {
+        TOPIC: last_digest(state, by_log=False),
+        BROKERS: last_digest(state, by_log=True),
+    }
     behind = state.behind
     differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
@@ -119,10 +128,11 @@ def records_to_read(
             if is_told(header, behind):
                 wanted[header["poll_id"]] = {WITNESSES}
             behind = behind_after(header, behind)
-            by_log = told_from is None or header["poll_id"] < told_from
+            by_log = teller.is_log(header["poll_id"])
             told = {BROKERS if by_log else TOPIC: header["digest"]}
             told |= {
-                kind: answer.digest for kind, answer in _answers(header, by_log=by_log).items()
+                enrichment: answer.digest
+                for enrichment, answer in _answers(header, by_log=by_log).items()
             }
             if kind != state.kind and header["is_key_frame"]:
                 differing.add(TOPIC)
@@ -137,9 +147,7 @@ def records_to_read(
 
 
 def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
-    """The answers beside a good poll that tell something, by kind in the order in which they
-    came.
-    """
+    """Answers beside a good poll that tell something, by enrichment, as they came."""
     return {
         row["kind"]: Answered(
             row["poll_id"],
@@ -149,7 +157,7 @@ def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
             row["digest"],
         )
         for row in header["answers"]
-        if not (by_log and row["kind"] in TOLD_BY_LOG)
+        if is_read(row["kind"], by_log=by_log)
     }
 
 
@@ -245,7 +253,7 @@ class _Cluster:
             self._waiting = self._waiting[gone:]
             self._shown = self._shown if self._waiting else Answer()
 
-    def folded(self) -> Folded:
+    def result(self) -> SilverResult:
         rows = {
             table.full_name: list(of_table.changed.values())
             for table, of_table in self._tables.items()
@@ -253,7 +261,7 @@ class _Cluster:
         rows[silver.POLL_GAPS.full_name] = self._gaps
         rows[gold.STALE_BROKERS.full_name] = list(self._stale.changed.values())
         self._state.waiting = tuple(header["poll_id"] for header, _, _ in self._waiting)
-        return Folded(
+        return SilverResult(
             self._state,
             {table: changed for table, changed in rows.items() if changed},
             self._accepted,
@@ -266,7 +274,7 @@ class _Cluster:
 
     def _says_the_same(self, header: Header) -> bool:
         """Whether the answer is the last accepted one again, and means the same."""
-        digest = self._state.heard if self._by_log else self._state.digest
+        digest = last_digest(self._state, by_log=self._by_log)
         return (
             digest is not None
             and header["digest"] == digest
@@ -274,9 +282,7 @@ class _Cluster:
         )
 
     def _is_of_another_kind(self, header: Header) -> bool:
-        """Whether the answer is to be read as of another kind of cluster than the last accepted
-        one.
-        """
+        """Whether the answer is of another kind of cluster than the last accepted one."""
         is_whole = header["is_key_frame"] or self._state.last is None
         return self._kind != self._state.kind and not self._by_log and bool(is_whole)
 
@@ -292,22 +298,20 @@ class _Cluster:
     def _count(self, header: Header) -> None:
         """Remember a poll that is not accepted for the gap that it may be part of."""
         state = self._state
-        kind = outcome(header, state.cluster_id)
-        state.stale_polls += kind == ANSWERED
-        state.refused_polls += kind == REFUSED
-        if kind == FAILED:
+        found = outcome(header, state.cluster_id)
+        state.stale_polls += found == ANSWERED
+        state.refused_polls += found == REFUSED
+        if found == FAILED:
             state.failed_polls += 1
             state.error_kinds = tuple(sorted({*state.error_kinds, str(header["error_kind"])}))
 
     def _accept(self, header: Header, answer: Answer, records: Records) -> None:
-        """Make an answer part of history: brokers, levels, topics, then the answers beside it as
-        they came.
-        """
+        """Make an answer history: brokers, levels, topics, then answers beside it as they came."""
         state, last = self._state, self._state.last
         # Of the controllers' log, which told before, the last time may be a later one, by the
         # controllers' clocks.
         poll = poll_of(header).following(last).following(state.heir_of, *state.enriched.values())
-        now = told = Place(poll, self._witness(header, answer))
+        now = told = Observation(poll, self._witness(header, answer))
         self._look_for_gap(poll, last)
         state.highest = highest_after(header, state.highest)
         self._stale.take(header, poll)
@@ -321,61 +325,67 @@ class _Cluster:
             told = self._show_topics(header, answer, now, has_news=has_news)
         if is_of_another_kind:
             self._lives.forget(now)
-        for kind, told_beside in _answers(header, by_log=self._by_log).items():
-            earlier = state.enriched.get(kind)
+        for enrichment, told_beside in _answers(header, by_log=self._by_log).items():
+            earlier = state.enriched.get(enrichment)
             # It may have come before this poll's own answer, and too late for the entry of the poll
             # before.
             is_of_before = told_beside.at < header["received_at"]
             answered = told_beside.following(earlier, (last if is_of_before else None) or poll)
             if earlier is None or answered.digest is None or answered.digest != earlier.digest:
                 self._take_answer(
-                    kind, records.get(kind, ()), header["topic_filter"], Place(answered, earlier)
+                    enrichment,
+                    records.get(enrichment, ()),
+                    header["topic_filter"],
+                    Observation(answered, earlier),
                 )
-            state.enriched = {**state.enriched, kind: answered}
+            state.enriched = {**state.enriched, enrichment: answered}
         if has_news:
             state.sure = poll
         elif header["broker_id"] != state.answered_by:
             state.sure = last
         state.answered_by = header["broker_id"]
         state.last, state.before, state.witness = poll, last, told.before
-        state.digest, state.heard = (
-            (None, header["digest"]) if self._by_log else (header["digest"], None)
-        )
+        keep_digest(state, header["digest"], by_log=self._by_log)
         state.failed_polls = state.refused_polls = state.stale_polls = 0
         state.error_kinds = ()
         self._accepted.append(poll)
 
     def _take_answer(
-        self, kind: str, rows: Sequence[Mapping[str, Any]], topic_filter: str | None, now: Place
+        self,
+        enrichment: str,
+        rows: Sequence[Mapping[str, Any]],
+        topic_filter: str | None,
+        now: Observation,
     ) -> None:
-        """Bring one kind up to an answer beside the poll. `rows`: of bronze, all that the answer
-        told.
-        """
-        if kind == CONFIGS:
+        """Bring an enrichment up to its answer. `rows`: of bronze, all of the answer."""
+        if enrichment == CONFIGS:
             self._state.static_configs = {
                 **self._state.static_configs,
                 **enrichments.static_configs(rows),
             }
-        if not (kind == CONFIGS and self._by_log):
-            enrichments.take(kind, rows, topic_filter, now, self._tables[silver.ENRICHMENTS[kind]])
+        table = silver.ENRICHMENTS[enrichment]
+        if source(table, by_log=self._by_log) == POLLS:
+            enrichments.take(enrichment, rows, topic_filter, now, self._tables[table])
 
-    def _show_topics(self, header: Header, answer: Answer, now: Place, *, has_news: bool) -> Place:
-        """Levels and topics; returns the place of what changes: if the controllers' log told
+    def _show_topics(
+        self, header: Header, answer: Answer, now: Observation, *, has_news: bool
+    ) -> Observation:
+        """Levels and topics; returns the observation of what changes: if the controllers' log told
         before, polls since have not shown that it had not.
         """
         state, last = self._state, self._state.last
-        told = now if state.heir_of is None else Place(now.poll, state.heir_of)
+        told = inherited(state, now)
         if last is None or state.heir_of is not None:
             self._tables[silver.HISTORY_SOURCES].show((), {"source": POLLS}, told)
             state.heir_of = None
         if has_news:
             self._show_cluster(header, told)
         self._lives.take(
-            answer, header["topic_filter"], told, Place(last, state.witness) if last else told
+            answer, header["topic_filter"], told, Observation(last, state.witness) if last else told
         )
         return told
 
-    def _show_cluster(self, header: Header, now: Place) -> None:
+    def _show_cluster(self, header: Header, now: Observation) -> None:
         """Levels and the kind."""
         if self._is_of_another_kind(header):
             self._state.kind = self._kind
@@ -404,9 +414,7 @@ class _Cluster:
         )
 
     def _look_for_gap(self, poll: Poll, before: Poll | None) -> None:
-        """Keep a row of poll_gaps when an accepted poll comes more than two intervals after the one
-        before.
-        """
+        """Keep a gap where an accepted poll comes more than two intervals after the one before."""
         interval_ms = max(poll.interval_ms, before.interval_ms if before else 0)
         if before is None or poll.at - before.at <= timedelta(milliseconds=2 * interval_ms):
             return
@@ -423,8 +431,8 @@ class _Cluster:
             "until_poll": poll.id,
             "gap_end": poll.at,
             "interval_ms": interval_ms,
-            **{f"{kind}_polls": count for kind, count in counts.items()},
+            **{f"{why}_polls": count for why, count in counts.items()},
             "error_kinds": list(state.error_kinds),
-            "reason": next((kind for kind, count in counts.items() if count), "not_polled"),
+            "reason": next((why for why, count in counts.items() if count), "not_polled"),
         }
         self._gaps.append(row)

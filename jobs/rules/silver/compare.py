@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.rules.silver.state import Place, State
+from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import Take
-from metadata_source.facts import (
+from metadata_source.kafka_constants import (
     LEADER_NOT_AVAILABLE,
     TOPIC_AUTHORIZATION_FAILED,
     TRUSTED_EPOCHS_VERSION,
@@ -24,7 +24,7 @@ from metadata_source.facts import (
 )
 from metadata_source.kinds import KAFKA, KINDS
 from metadata_source.protocol.oddities import LISTS, are_odd
-from schemas.bronze import METADATA_POLLS
+from schemas.bronze import METADATA_POLLS, TOPIC_COLUMNS
 from schemas.silver import PARTITION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
 Mask = npt.NDArray[np.bool_]
@@ -40,6 +40,10 @@ COMPARED = (
     "offline_replicas",
 )
 """The columns by which partitions are compared."""
+
+RECORD = ("poll_id", "record", "topic", "chunk")
+TOPIC_RECORD = (*RECORD, *(column.name for column in TOPIC_COLUMNS))
+"""The columns of records of topics."""
 
 _ABSENT = pa.array([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED], pa.int32())
 
@@ -154,7 +158,7 @@ def narrowed_rows(
 
 
 def first_rows(
-    place: Place,
+    observation: Observation,
     api_version: int | None,
     said: pa.RecordBatch,
     constants: Mapping[str, Any],
@@ -181,7 +185,7 @@ def first_rows(
         untold = pa.scalar(None, told[name].type)
         told = told.set_column(at, name, pc.if_else(is_guess.fill_null(False), untold, told[name]))
     told = _without_odd_lists(told).append_column("topic", rows["topic"].take(pa.array(row)))
-    values = {**constants, **place.began}
+    values = {**constants, **observation.began}
     columns = [
         _column(told, field.name).cast(field.type)
         if field.name in told.column_names
@@ -230,9 +234,7 @@ def _partitions_told(
 def _is_unsettled(
     missing: Collection[str], headers: pa.Table, said: pa.Table, names: pa.Array
 ) -> Mask:
-    """Whether each topic is missing, or absent from a key frame: what one does not list is
-    absent.
-    """
+    """Whether each topic is missing, or absent from a key frame: not listed there."""
     key_frames = headers.filter(headers["is_key_frame"])
     lists = pc.and_(
         pc.is_in(said["poll_id"], _column(key_frames, "poll_id")), pc.equal(said["chunk"], 0)
@@ -243,9 +245,7 @@ def _is_unsettled(
 
 
 def _is_as_before(said: pa.Table, topics: pa.Table) -> pa.Array:
-    """Whether each row shows its topic whole, under the id and with the number of partitions that
-    it has.
-    """
+    """Whether each row shows its topic whole, with the id and the count of partitions it has."""
     known = topics.take(pc.index_in(said["topic"], _column(topics, "topic")))
     same_id = pc.or_kleene(
         pc.is_null(said["topic_id"]), pc.equal(said["topic_id"], known["topic_id"])
@@ -261,9 +261,7 @@ def _keys(topic: Numbers, partitions: pa.Table) -> pa.Array:
 
 
 def _differ(told: pa.Table, known: pa.Table) -> Mask:
-    """Whether each partition is told otherwise than the known one in the same place (nulls: none is
-    known).
-    """
+    """Whether each partition differs from the known one in its place (nulls: none is known)."""
     differ = _mask(pc.is_null(known["partition"]))
     for name in COMPARED:
         one, other = (_as_bytes(_column(rows, name)) for rows in (told, known))
@@ -290,9 +288,7 @@ def _falls(key: Numbers, at: Numbers, told: pa.Table, known: pa.Table) -> Mask:
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """Lists of numbers as bytes, which Arrow can compare as it cannot lists; other columns as they
-    are.
-    """
+    """Lists of numbers as bytes, which Arrow can compare; other columns as they are."""
     if not pa.types.is_list(column.type):
         return column
     numbers = column.flatten().to_numpy().astype(np.int32)

@@ -1,8 +1,7 @@
-"""The things that answers list: brokers, and those of each kind of enrichment, over that kind's own
-line of polls.
+"""The things that answers list: brokers, and those of each enrichment, over its own line of polls.
 
-An answer to a kind says all there is of it, so what it does not list has ended. Between two answers
-to one kind nothing is known of it, and what was said last holds.
+An answer says all there is of its enrichment, so what it does not list has ended. Between two
+answers nothing is known of it, and what was said last holds.
 """
 
 from collections import defaultdict
@@ -11,9 +10,9 @@ from operator import itemgetter
 from typing import Any
 
 from jobs.rules.silver.intervals import Intervals, Key
-from jobs.rules.silver.state import Place, Row
+from jobs.rules.silver.state import Observation, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
-from metadata_source.facts import STATIC_SOURCES
+from metadata_source.kafka_constants import STATIC_SOURCES
 from metadata_source.outcomes import is_answered
 from schemas.silver import ENRICHMENTS
 
@@ -34,24 +33,24 @@ _ONE_A_ROW = {"configs", "quorum"}
 
 
 def take(
-    kind: str,
+    enrichment: str,
     rows: Iterable[Mapping[str, Any]],
     topic_filter: str | None,
-    now: Place,
+    now: Observation,
     known: Intervals,
 ) -> None:
-    """Bring the things of one kind up to an answer. `rows`: all that bronze has of it.
+    """Bring the things of an enrichment up to an answer. `rows`: all that bronze has of it.
 
-    Brokers are a kind, too: the header lists them.
+    Brokers count as one, too: the header lists them.
     """
     listed: set[Key] = set()
     for row in rows:
-        for said in [row[kind]] if kind in _ONE_A_ROW else row[kind] or ():
-            key, state, is_whole = _thing(kind, row, said)
+        for said in [row[enrichment]] if enrichment in _ONE_A_ROW else row[enrichment] or ():
+            key, state, is_whole = _thing(enrichment, row, said)
             listed.add(key)
             known.show(key, state, now, whole=is_whole)
     ended = [key for key in known.open if key not in listed]
-    asked = asked_for(topic_filter, {key[0] for key in ended}) if kind in _BY_TOPIC else None
+    asked = asked_for(topic_filter, {key[0] for key in ended}) if enrichment in _BY_TOPIC else None
     for key in ended:
         known.end(key, GONE if asked is None or key[0] in asked else NOT_POLLED, now)
 
@@ -110,11 +109,9 @@ def headers_of(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     ]
 
 
-def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:
-    """Key and state of one thing that a row of bronze lists, and whether None in the state is an
-    answer.
-    """
-    match kind:
+def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool]:
+    """Key and state of a thing that a row of bronze lists; whether None in it is an answer."""
+    match enrichment:
         case "configs":
             return (row["topic"],), settings_of(_values(said)), False
         case "quorum":
@@ -137,7 +134,7 @@ def _thing(kind: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row, bool
             )
         case _:
             # "No rack" is a state; Metadata v0 not saying is none.
-            is_told = kind == "brokers" and (row["api_version"] or 0) >= 1
+            is_told = enrichment == "brokers" and (row["api_version"] or 0) >= 1
             return (
                 (said["broker_id"],),
                 {name: said[name] for name in ("host", "port", "rack")},
@@ -161,9 +158,7 @@ def _values(configs: Any) -> dict[str, str | None]:
 
 
 def settings_of(configs: Mapping[str, str | None]) -> Row:
-    """The columns of silver.topic_configs, of configurations by name; None where one is not among
-    them.
-    """
+    """Columns of silver.topic_configs, of configurations by name; None where one is missing."""
     min_isr = configs.get("min.insync.replicas") or ""
     unclean = (configs.get("unclean.leader.election.enable") or "").lower()
     return {

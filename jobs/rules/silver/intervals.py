@@ -1,11 +1,9 @@
-"""From what polls show to intervals: slowly changing dimension, type 2. A row is one distinct state
-of one thing.
-"""
+"""From polls to intervals: slowly changing dimension, type 2. A row is a state of a thing."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from jobs.rules.silver.state import Place, Row
+from jobs.rules.silver.state import Observation, Row
 from schemas.table import Table
 
 Key = tuple[Any, ...]
@@ -31,7 +29,7 @@ class Intervals:
         self,
         key: Key,
         said: Row,
-        place: Place,
+        observation: Observation,
         *,
         whole: bool = False,
         nothing: Collection[str] = (),
@@ -49,16 +47,16 @@ class Intervals:
             if not other:
                 return
             said = said if whole else {name: row[name] for name in said} | other
-            self.end(key, None, place)
+            self.end(key, None, observation)
         prev = {prev_name: row and row[name] for prev_name, name in self._prev}
         began = {
             **self._cluster,
             **dict(zip(self._key, key, strict=True)),
             **said,
             **prev,
-            **place.began,
+            **observation.began,
         }
-        self.open[key] = self.changed[key, place.poll.id] = began
+        self.open[key] = self.changed[key, observation.poll.id] = began
 
     def amend(self, key: Key, said: Row) -> None:
         """Give the open state other values, from its begin on."""
@@ -66,10 +64,8 @@ class Intervals:
         amended.pop("is_current", None)
         self.open[key] = self.changed[key, amended["first_poll"]] = amended
 
-    def end(self, key: Key, reason: str | None, place: Place) -> None:
-        """The open state had ended by this poll. `reason`: why the thing ended; None when another
-        state follows.
-        """
-        ended = {**self.open.pop(key), **place.ended, "end_reason": reason}
+    def end(self, key: Key, reason: str | None, observation: Observation) -> None:
+        """The open state had ended by then. `reason`: why the thing ended; None: it lives on."""
+        ended = {**self.open.pop(key), **observation.ended, "end_reason": reason}
         ended.pop("is_current", None)
         self.changed[key, ended["first_poll"]] = ended

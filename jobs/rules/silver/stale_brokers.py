@@ -18,9 +18,7 @@ CAUGHT_UP, UNREACHABLE = "caught_up", "unreachable"
 
 
 def behind_after(header: Header, before: Mapping[int, Behind]) -> dict[int, Behind]:
-    """The brokers that are stale after a good poll, by id: those that were `before` and those that
-    it finds.
-    """
+    """The stale brokers after a good poll, by id: those `before` and those that it finds."""
     behind = dict(before)
     for told in _told(header):
         broker, known = told["broker_id"], behind.get(told["broker_id"])
@@ -40,9 +38,7 @@ def is_told(header: Header, before: Mapping[int, Behind]) -> bool:
 
 
 class StaleBrokers:
-    """The rows of gold.stale_brokers of one cluster: those that are open, and those that a round
-    `changed`.
-    """
+    """Rows of gold.stale_brokers of one cluster: open ones, and those that a round `changed`."""
 
     def __init__(self, state: State, columns: Row, live: Iterable[Mapping[str, Any]]) -> None:
         self._state, self._columns = state, columns

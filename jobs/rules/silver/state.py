@@ -15,16 +15,12 @@ Row = dict[str, Any]
 """One row of a table, by column names: lists for arrays, aware datetimes, None for null."""
 
 CONFIGS = "configs"
-TOLD_BY_LOG = ("reassignments", "elr")
-"""The kinds of enrichments that polls do not tell while the controllers' log does. Of
-configurations the log has those of topics and of all brokers, and polls tell what is in the
-brokers' files.
+"""The enrichment of which the controllers' log has a part: the configurations of topics and
+of all brokers. Polls tell those that are in the brokers' files.
 """
 
 Header = Mapping[str, Any]
-"""A row of bronze with record 'poll', and as `answers` those of the answers beside it
-(enrichments.headers_of).
-"""
+"""Header of a poll in bronze; `answers`: those of answers beside it (enrichments.headers_of)."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class Poll:
 
 @dataclass(frozen=True)
 class Answered(Poll):
-    """The last answer to a kind of question beside accepted polls: the poll that it came with, when
+    """The last answer of an enrichment beside accepted polls: the poll that it came with, when
     the question was asked, when it was answered, and the digest of the answer.
     """
 
@@ -59,9 +55,7 @@ class Answered(Poll):
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a broker is behind at most, and when it was asked last: partitions, and leader epochs
-    in all.
-    """
+    """How far a broker is behind at most, and when it was asked last: partitions, epochs in all."""
 
     at: datetime
     partitions: int
@@ -75,10 +69,8 @@ class Behind:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A poll and the one before it in its line of polls; and the columns of when of rows that began
-    or ended there.
-    """
+class Observation:
+    """A poll and the one before it in its line; and the times of rows that began or ended there."""
 
     poll: Poll
     before: Poll | None
@@ -124,10 +116,11 @@ class State:
     `last` and `before` are the last two accepted polls. `missing` are the topics that `last` did
     not show though the one before did, with the reason that they end for unless the next one shows
     them. `digest` is the header's at `last`; `topic_digests` are those of the topics that it
-    showed, each with its version, `enriched` the last answers by kind. `ended_ids`: by name, the
-    last ids of topics that another one of that name replaced. The counts and `error_kinds` are of
-    polls since `last` and before the first of `waiting`, the ids of polls that wait. `seen` is the
-    last n that was taken of each stream, `last_poll_at` when the last poll was due.
+    showed, each with its version; `enriched`: the last answers, by enrichment. `ended_ids`: by
+    name, the last ids of topics that another one of that name replaced. The counts and
+    `error_kinds` are of polls since `last` and before the first of `waiting`, the ids of polls that
+    wait. `seen` is the last n that was taken of each stream, `last_poll_at` when the last poll was
+    due.
 
     `answered_by` is the broker that answered `last`; `sure` the accepted poll that stands in for
     `last` should that broker turn out to have been behind; `witness` the one that shows the state
@@ -174,26 +167,6 @@ class State:
     def settled(self) -> Poll | None:
         """Nothing up to this poll will change any more."""
         return self.before if self.missing else self.last
-
-    def told_by_log(self) -> "State":
-        """The state once the controllers' log tells what it can tell."""
-        enriched = {
-            kind: answered for kind, answered in self.enriched.items() if kind not in TOLD_BY_LOG
-        }
-        return replace(
-            self, missing={}, digest=None, topic_digests={}, enriched=enriched, heir_of=None
-        )
-
-    def after_log(self, told: Poll) -> "State":
-        """The state once polls tell again. `told`: the last observation of the controllers' log.
-        Polls since were not asked what they showed of topics, so changes may have come after that
-        one.
-        """
-        enriched = {
-            **self.enriched,
-            **dict.fromkeys((CONFIGS, *TOLD_BY_LOG), Answered(**vars(told))),
-        }
-        return replace(self, enriched=enriched, heard=None, heir_of=told)
 
     def to_json(self) -> Row:
         """The state as JSON can carry it."""

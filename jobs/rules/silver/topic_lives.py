@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.rules.silver.intervals import Intervals
-from jobs.rules.silver.state import Header, Place, Row, State
-from metadata_source.facts import (
+from jobs.rules.silver.state import Header, Observation, Row, State
+from metadata_source.kafka_constants import (
     LEADER_NOT_AVAILABLE,
     TOPIC_AUTHORIZATION_FAILED,
     TRUSTED_EPOCHS_VERSION,
@@ -33,9 +33,7 @@ _STATE = ("topic_id", "error_code", "leader", "leader_epoch", "replicas", "isr",
 GONE, UNAUTHORIZED, NOT_POLLED, RECREATED = "gone", "unauthorized", "not_polled", "recreated"
 
 ENDED_IDS = 8
-"""So many ids of topics that were made again are kept of each name: a broker may be cut off while
-several are made.
-"""
+"""So many replaced ids are kept of each name: a broker may be cut off while several come."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Answer:
-    """Topics as an answer shows them. One that it does not name is as before or, in a key frame,
-    absent.
-    """
+    """Topics as an answer shows them. One not named is as before or, in a key frame, absent."""
 
     is_key_frame: bool = False
     topics: Mapping[str, Said] = field(default_factory=dict)
@@ -141,9 +137,7 @@ def asked_for(topic_filter: str | None, topics: Collection[str]) -> set[str]:
 
 
 def is_guess(told: Mapping[str, Any]) -> bool:
-    """Whether the leader of a partition is a guess: one of Redpanda's, named with error 5 (no
-    leader).
-    """
+    """Whether the leader is a guess: one of Redpanda's, named with error 5 (no leader)."""
     return bool(told["error_code"] == LEADER_NOT_AVAILABLE and told["leader"] >= 0)
 
 
@@ -175,9 +169,7 @@ class TopicLives:
             self._numbers[topic].add(partition)
 
     def has_fallen(self, topic: str, said: Said) -> bool:
-        """Whether an epoch is lower than the last that was told, and no topic id says that this is
-        another topic.
-        """
+        """Whether an epoch fell, and no topic id says that this is another topic."""
         known = self.topics.open.get((topic,))
         if known is None or said.absence or is_another(said.state, known):
             return False
@@ -222,10 +214,10 @@ class TopicLives:
             if row is not None and row["leader_epoch"] is not None and epoch is not None:
                 yield row["leader_epoch"], epoch
 
-    def take(self, answer: Answer, topic_filter: str | None, now: Place, earlier: Place) -> None:
-        """Bring the topics up to an accepted answer. `earlier`: the accepted poll since which
-        topics are missing.
-        """
+    def take(
+        self, answer: Answer, topic_filter: str | None, now: Observation, earlier: Observation
+    ) -> None:
+        """Bring topics up to an accepted answer. `earlier`: since when some are missing."""
         absent = self._absent(answer, topic_filter)
         for topic, reason in absent.items():
             self._state.topic_digests.pop(topic, None)
@@ -238,7 +230,7 @@ class TopicLives:
             topic: reason for topic, reason in absent.items() if (topic,) in self.topics.open
         }
 
-    def forget(self, now: Place) -> None:
+    def forget(self, now: Observation) -> None:
         """Let go of what partitions that the answer did not show are known for and that means
         nothing any more.
 
@@ -268,7 +260,7 @@ class TopicLives:
             for topic, reason in absent.items()
         }
 
-    def _show(self, topic: str, said: Said, now: Place, absent_since: Place) -> None:
+    def _show(self, topic: str, said: Said, now: Observation, absent_since: Observation) -> None:
         if self.shows_another(topic, said):
             self._replace(topic, said.state["topic_id"], absent_since)
         self.topics.show((topic,), said.state, now)
@@ -283,28 +275,28 @@ class TopicLives:
             self._state.topic_digests[topic] = said.digest
 
     def _meant(self, told: Row) -> tuple[Row, frozenset[str]]:
-        """A partition as history keeps it, of one that an answer tells, and the columns that mean
-        nothing.
-        """
+        """A partition as history keeps it, of one in an answer; columns that mean nothing."""
         nothing = self.nothing | odd_lists(told)
         if is_guess(told):
             told = told | {"leader": None, "leader_epoch": None}
         return told | dict.fromkeys(nothing), nothing
 
-    def _replace(self, topic: str, topic_id: str | None, place: Place) -> None:
+    def _replace(self, topic: str, topic_id: str | None, observation: Observation) -> None:
         """End a topic, for another one has its name."""
         ended = [*self._state.ended_ids.get(topic, ()), self.topics.open[topic,]["topic_id"]]
-        self._end(topic, RECREATED, place)
+        self._end(topic, RECREATED, observation)
         # Believed at last, an id that had ended has not.
         if ids := [each for each in ended if each not in (None, topic_id)]:
             self._state.ended_ids[topic] = tuple(ids[-ENDED_IDS:])
 
-    def _end(self, topic: str, reason: str, place: Place) -> None:
+    def _end(self, topic: str, reason: str, observation: Observation) -> None:
         self._state.ended_ids.pop(topic, None)
-        self.topics.end((topic,), reason, place)
-        self._end_partitions(topic, 0, reason, place)
+        self.topics.end((topic,), reason, observation)
+        self._end_partitions(topic, 0, reason, observation)
 
-    def _end_partitions(self, topic: str, first: int, reason: str, place: Place) -> None:
+    def _end_partitions(
+        self, topic: str, first: int, reason: str, observation: Observation
+    ) -> None:
         for number in [number for number in self._numbers[topic] if number >= first]:
             self._numbers[topic].discard(number)
-            self.partitions.end((topic, number), reason, place)
+            self.partitions.end((topic, number), reason, observation)

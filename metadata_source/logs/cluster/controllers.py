@@ -16,20 +16,22 @@ from uuid import UUID
 from kafka.protocol.admin import DescribeQuorumRequest
 
 from metadata_source import questions
+from metadata_source.addresses import format_address
+from metadata_source.broker_errors import error_name
 from metadata_source.connections import Connections
 from metadata_source.errors import ClusterLogError, PollError, Retry
 from metadata_source.lineage import NO_EPOCH
-from metadata_source.logs.cluster.places import SnapshotId
+from metadata_source.logs.cluster.positions import SnapshotId
 from metadata_source.messages import FetchSnapshotRequest
 from metadata_source.questions import CONSUMER, DENIED, FetchFrom, Question, fetch
-from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from metadata_source.addresses import Address
     from metadata_source.logs.pace import Pace
     from metadata_source.options import Cluster
-    from metadata_source.transport import Address, Connection
+    from metadata_source.transport import Connection
 
 TOPIC: Final = "__cluster_metadata"
 _TOPIC_ID: Final = UUID(int=1)
@@ -59,7 +61,7 @@ class Fetched:
     """An answer of the active controller, whose epoch is `leader_epoch`: where its log begins, and
     up to where it is committed, -1 while a new leader does not know.
 
-    `diverging` and `snapshot` say why there are no `records`: the log has no such place, or does
+    `diverging` and `snapshot` say why there are no `records`: the log has no such position, or does
     not have it any more.
     """
 
@@ -77,7 +79,7 @@ class Controllers:
     """
 
     def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
-        """Ask nobody yet. `pace`: bounds bytes a second; None for looks, which take few."""
+        """Ask nobody yet. `pace`: bounds bytes a second; None for extents, which take few."""
         self.cluster = cluster
         self._pace = pace
         self._connections = Connections(cluster)
@@ -324,9 +326,7 @@ def _refused(where: str, code: int, cluster_id: str | None) -> ClusterLogError:
 
 
 def _most_telling(failures: list[ClusterLogError]) -> ClusterLogError:
-    """Return one error for all: what got farther than the connection says more than what did
-    not.
-    """
+    """Return one error for all: that of a controller that was reached says more than others."""
     kind = next(
         (each.kind for each in reversed(failures) if each.kind != "unreachable"), "unreachable"
     )

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.logs.cluster import rows
 from metadata_source.logs.cluster.batches import WholeBatches
-from metadata_source.logs.cluster.places import SnapshotId
+from metadata_source.logs.cluster.positions import SnapshotId
 from metadata_source.logs.rows import same_of
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def found(path: str) -> list[str]:
     """Return the segments and snapshots at a path, a folder or one file, in the order of their
     offsets. Raises ClusterLogError.
     """
-    place = Path(path)
+    named = Path(path)
     try:
-        place.stat()
-        files = sorted(place.iterdir()) if place.is_dir() else [place]
+        named.stat()
+        files = sorted(named.iterdir()) if named.is_dir() else [named]
     except OSError as error:
         raise ClusterLogError(
             "options", f"path: {path}: {(error.strerror or str(error)).lower()}"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from metadata_source.columns.cluster_log import SCHEMA
 from metadata_source.errors import ClusterLogError
-from metadata_source.logs.cluster.places import Place, following
+from metadata_source.logs.cluster.positions import LogPosition, following
 from metadata_source.logs.cluster.reader import read_span
 from metadata_source.logs.cluster.rows import unread_row
 from metadata_source.logs.cluster.watcher import LogWatcher
+from metadata_source.logs.format import LogFormat
 from metadata_source.logs.pace import Pace
 from metadata_source.logs.rows import same_of
-from metadata_source.logs.source import LogFormat
 from metadata_source.options import parse_cluster_log
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from metadata_source.logs.cluster.places import Log, Span
+    from metadata_source.logs.cluster.positions import LogExtent, Span
     from metadata_source.options import Cluster, ClusterLogOptions, Mode
 
 
@@ -32,7 +32,7 @@ class ClusterLog(LogFormat):
 
     error = ClusterLogError
     schema = SCHEMA
-    place = Place
+    position = LogPosition
 
     options: ClusterLogOptions
 
@@ -42,7 +42,7 @@ class ClusterLog(LogFormat):
         return cls(parse_cluster_log(source.options, mode))
 
     def watcher(self, cluster: Cluster) -> LogWatcher:
-        """Return who looks at the log of a cluster."""
+        """Return who asks for the extent of the log of a cluster."""
         options, alias = self.options, cluster.alias
         resume_at = options.resume_at.get(alias, {}).get(0)
         return LogWatcher(
@@ -53,9 +53,9 @@ class ClusterLog(LogFormat):
             resume_at,
         )
 
-    def advance(self, place: Place, seen: Log) -> Place:
-        """Return the place after all that is committed, or where a log that was cut off begins."""
-        return following(place, seen)
+    def advance(self, position: LogPosition, seen: LogExtent) -> LogPosition:
+        """Return the position after all that is committed, or the begin of a log that lost some."""
+        return following(position, seen)
 
     def rows(
         self,

@@ -11,7 +11,7 @@ from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.logs.cluster import rows
 from metadata_source.logs.cluster.batches import WholeBatches, between, up_to_bad
 from metadata_source.logs.cluster.controllers import Controllers
-from metadata_source.logs.cluster.places import SnapshotId
+from metadata_source.logs.cluster.positions import SnapshotId
 from metadata_source.logs.cluster.watcher import committed_end, epoch_before, fetch
 from metadata_source.logs.rows import same_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from metadata_source.logs.cluster.places import Span
+    from metadata_source.logs.cluster.positions import Span
     from metadata_source.logs.pace import Pace
     from metadata_source.options import Cluster
 

@@ -20,7 +20,7 @@ from metadata_source.protocol.vectors import times_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from metadata_source.logs.cluster.places import SnapshotId
+    from metadata_source.logs.cluster.positions import SnapshotId
 
 _NO_OP: Final = 20
 _NO_OP_VALUES: Final = pa.array([b"\x01\x14\x00\x00"], pa.binary())

@@ -1,5 +1,5 @@
-"""Looks at a cluster's log: where it begins, up to where it is committed, and under which leader
-epochs.
+"""Asks for the extent of a cluster's log: where it begins, up to where it is committed, and under
+which leader epochs.
 
 A fetch of an offset that no log has brings no records: it is answered with the last leader epoch up
 to the one asked for, and where that ends.
@@ -18,7 +18,7 @@ from metadata_source.errors import ClusterLogError, ProtocolError
 from metadata_source.lineage import NO_EPOCH, OPEN, common, is_short, kept, older
 from metadata_source.logs.cluster.batches import up_to_bad
 from metadata_source.logs.cluster.controllers import LEAST_S, Controllers
-from metadata_source.logs.cluster.places import Log, Place, SnapshotId, agreed
+from metadata_source.logs.cluster.positions import LogExtent, LogPosition, SnapshotId, agreed
 from metadata_source.logs.cluster.rows import are_no_ops
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import read_batches
@@ -41,8 +41,8 @@ _LEAST_S: Final = 0.05
 
 
 class LogWatcher:
-    """Looks at one cluster's log, again and again; keeps its connections. Of one thread at a time;
-    any may `interrupt`.
+    """Asks for the extent of one cluster's log, again and again; keeps its connections. Of one
+    thread at a time; any may `interrupt`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LogWatcher:
         brokers: Cluster | None = None,
         resume_at: int | None = None,
     ) -> None:
-        """Look at nothing yet. `brokers`: whom to ask for the cluster's id, if it is not given.
+        """Ask nobody yet. `brokers`: whom to ask for the cluster's id, if it is not given.
         `resume_at`: the offset up to which the log was read, in place of `starting`.
         """
         self._controllers = Controllers(cluster)
@@ -64,27 +64,27 @@ class LogWatcher:
         self._lineage: Lineage = ()
         """Of the leader whose epoch is the last: it holds for as long as that leads."""
         self._end: int | None = None
-        self._last: Log | None = None
-        self._waits_from: Place | None = None
+        self._last: LogExtent | None = None
+        self._waits_from: LogPosition | None = None
         self._next = 0
 
-    def look(self, place: Place | None) -> Log:
+    def ask_extent(self, position: LogPosition | None) -> LogExtent:
         """Return what the log is now; its epochs as far back as it takes to compare it with what
-        was read before `place`. Raises ClusterLogError.
+        was read before `position`. Raises ClusterLogError.
         """
         self._last = None
-        self._last = self._look(place)
+        self._last = self._extent(position)
         return self._last
 
-    def wait(self, place: Place, seconds: float) -> Log | None:
+    def wait(self, position: LogPosition, seconds: float) -> LogExtent | None:
         """Return the log as it is once a record is committed that is no NoOpRecord, None once those
         alone came, or nothing did for so long. Raises ClusterLogError, also where the log is to be
-        looked at again.
+        asked for again.
         """
         if self._last is None:
             raise ClusterLogError("no_leader", "no active controller is known")
-        if place != self._waits_from:
-            self._waits_from, self._next = place, place.next
+        if position != self._waits_from:
+            self._waits_from, self._next = position, position.next
         until = time.monotonic() + seconds
         pause_s = _UNCOMMITTED_S
         while (left := until - time.monotonic()) > _LEAST_S:
@@ -127,39 +127,44 @@ class LogWatcher:
         """Close the connections. More can be asked afterwards."""
         self._controllers.close()
 
-    def _look(self, place: Place | None) -> Log:
-        cluster_id = self._cluster_id(place)
-        if place is not None and place.cluster_id != cluster_id:
+    def _extent(self, position: LogPosition | None) -> LogExtent:
+        cluster_id = self._cluster_id(position)
+        if position is not None and position.cluster_id != cluster_id:
             problem = (
-                f"its place is in the log of cluster {place.cluster_id}, clusterId is {cluster_id}"
+                f"its place is in the log of cluster {position.cluster_id}, "
+                f"clusterId is {cluster_id}"
             )
             raise ClusterLogError(
                 "wrong_cluster", f"{problem} (a rebuilt cluster gets a new alias)"
             )
-        if place is not None:
-            self._controllers.expect(place.epoch)
+        if position is not None:
+            self._controllers.expect(position.epoch)
         deadline = time.monotonic() + self._timeout_s
         last = committed_end(self._controllers, deadline)
         if last.high_watermark == self._end:
             self._controllers.doubt()
         self._end = last.high_watermark
-        epochs = self._epochs(() if place is None else place.epochs, last, deadline)
+        epochs = self._epochs(() if position is None else position.epochs, last, deadline)
         end = last.high_watermark
-        if place is None:
-            return Log(self._first(cluster_id, last, epochs, deadline), end, epochs)
-        seen = Log(place, end, epochs, before=self._before(place, last, epochs, deadline))
-        if agreed(place, seen) < place.next:
+        if position is None:
+            return LogExtent(self._first(cluster_id, last, epochs, deadline), end, epochs)
+        seen = LogExtent(
+            position, end, epochs, before=self._before(position, last, epochs, deadline)
+        )
+        if agreed(position, seen) < position.next:
             return replace(seen, first=self._begin("snapshot", cluster_id, last, epochs, deadline))
         return seen
 
-    def _cluster_id(self, place: Place | None) -> str:
-        """Return the id of the cluster: as it is given, as the place has it, or as brokers say
+    def _cluster_id(self, position: LogPosition | None) -> str:
+        """Return the id of the cluster: as it is given, as the position has it, or as brokers say
         it.
         """
         given = self._controllers.cluster.cluster_id
         if given is not None:
             return given
-        found = place.cluster_id if place is not None else told_by(self._brokers, self._timeout_s)
+        found = (
+            position.cluster_id if position is not None else told_by(self._brokers, self._timeout_s)
+        )
         self._controllers.cluster = replace(self._controllers.cluster, cluster_id=found)
         return found
 
@@ -174,10 +179,12 @@ class LogWatcher:
             self._lineage = older(self._lineage, max(epoch, 0), end, last.begin)
         return self._lineage
 
-    def _first(self, cluster_id: str, last: Fetched, epochs: Lineage, deadline: float) -> Place:
+    def _first(
+        self, cluster_id: str, last: Fetched, epochs: Lineage, deadline: float
+    ) -> LogPosition:
         """Return where the reading of the log begins."""
         if self._resume_at is not None:
-            return Place(cluster_id, self._resume_at)
+            return LogPosition(cluster_id, self._resume_at)
         return self._begin(self._starting, cluster_id, last, epochs, deadline)
 
     def _begin(
@@ -187,29 +194,29 @@ class LogWatcher:
         last: Fetched,
         epochs: Lineage,
         deadline: float,
-    ) -> Place:
+    ) -> LogPosition:
         """Return where a log is read from of which nothing is known."""
         # Offset 0 cannot be read once there is a snapshot: it is answered with the latest one.
         latest = self._controllers.fetch(0, None, deadline).snapshot
         if starting == "earliest" and last.begin > 0:
             latest = SnapshotId(last.begin, epoch_before(self._controllers, last, deadline))
         if latest is None or (starting == "earliest" and last.begin == 0):
-            return Place(cluster_id, 0 if latest is None else 1)
-        return Place(cluster_id, latest.offset, kept((), epochs, latest.offset), latest)
+            return LogPosition(cluster_id, 0 if latest is None else 1)
+        return LogPosition(cluster_id, latest.offset, kept((), epochs, latest.offset), latest)
 
     def _before(
-        self, place: Place, last: Fetched, epochs: Lineage, deadline: float
+        self, position: LogPosition, last: Fetched, epochs: Lineage, deadline: float
     ) -> tuple[int, int] | None:
         """Return what `Log.before` is, if no epoch is known to both. Raises ClusterLogError."""
-        if not place.epochs or common(place.epochs, epochs) is not None:
+        if not position.epochs or common(position.epochs, epochs) is not None:
             return None
-        if place.next == last.begin:
-            return epoch_before(self._controllers, last, deadline), place.next
-        if not last.begin < place.next <= last.high_watermark:
+        if position.next == last.begin:
+            return epoch_before(self._controllers, last, deadline), position.next
+        if not last.begin < position.next <= last.high_watermark:
             return None
-        records = _records(fetch(self._controllers, place.next - 1, deadline))
-        epoch = records["leader_epoch"].filter(pc.equal(records["offset"], place.next - 1))
-        return (epoch[0].as_py(), place.next) if len(epoch) else None
+        records = _records(fetch(self._controllers, position.next - 1, deadline))
+        epoch = records["leader_epoch"].filter(pc.equal(records["offset"], position.next - 1))
+        return (epoch[0].as_py(), position.next) if len(epoch) else None
 
 
 def _records(answer: Fetched) -> pa.RecordBatch:

@@ -1,10 +1,6 @@
 """Offset commits of a log, as many as there are, and what they come to: an aggregate for each
 group, topic and partition.
 
-A commit is an aggregate of one. So there is one operation, `_merged`: aggregates of the same group,
-topic and partition that follow each other become one. It makes those of an answer out of commits,
-and those of a span out of answers.
-
 A commit in a transaction counts when that is committed: it has the offset and the time of the
 marker. Commits of a transaction that is open at the end of a span are an aggregate of their own,
 which counts, or never does, by the row of the marker in a later span. So the first marker of each
@@ -13,66 +9,36 @@ producer in a span has a row: nobody knows here whether its transaction began be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source.columns import TIME
-from metadata_source.columns.group_log import ENTRY, ROWS
-from metadata_source.facts import LAST_MS
+from metadata_source.columns.group_log import ROWS
+from metadata_source.kafka_constants import LAST_MS
+from metadata_source.logs.group.aggregates import (
+    NONE,
+    CommitKey,
+    aggregates_of,
+    by_key,
+    entry_structs,
+    join,
+    known_times,
+    merge,
+    no_aggregates,
+    select,
+)
 from metadata_source.protocol.offset_commits import are_commits, read_keys, read_values
-from metadata_source.protocol.vectors import uuid_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
+    from metadata_source.logs.group.aggregates import Aggregates
     from metadata_source.logs.topic.reader import Records
-    from metadata_source.protocol.offset_commits import Values
     from metadata_source.protocol.vectors import Flags, Positions
 
-    Aggregates = dict[str, Positions]
-    """Columns of aggregates, one row each: those of `_COLUMNS`."""
-
 ENTRIES_A_ROW: Final = 1_000
-
-_NONE: Final = -1
-_NO_TIME: Final = -1
-_NO_GAP: Final = np.iinfo(np.int64).min
-_MOST: Final = np.iinfo(np.int64).max
-
-_COLUMNS: Final = (
-    *(
-        "key",
-        "stretch",
-        "commits",
-        "from_offset",
-        "from_ms",
-        "first_committed",
-        "to_offset",
-        "to_ms",
-        "last_committed",
-    ),
-    *(
-        "gap_from_ms",
-        "gap_to_ms",
-        "falls",
-        "fallen",
-        "removed_offset",
-        "removed_ms",
-        "id_high",
-        "id_low",
-    ),
-    *("producer", "log_partition"),
-)
-"""Columns of aggregates; the last two are of commits in transactions alone."""
-
-
-class _Key(NamedTuple):
-    group: int
-    topic: str
-    partition: int
 
 
 class Commits:
@@ -84,12 +50,12 @@ class Commits:
         """
         self._pattern = groups_pattern
         self._codes: dict[tuple[int, bytes], int] = {}
-        self._keys: list[_Key] = []
+        self._keys: list[CommitKey] = []
         self._group_codes: dict[tuple[int, bytes], int] = {}
         self._groups: list[str] = []
         self._group_of: Positions = np.empty(0, dtype=np.int64)
-        self._open = _none()
-        self._pending = _none()
+        self._open = no_aggregates()
+        self._pending = no_aggregates()
         self._seen: set[tuple[int, int]] = set()
         """Log partition and producer of markers in what is open."""
         self._rows: list[pa.RecordBatch] = []
@@ -102,10 +68,10 @@ class Commits:
         values = read_values(_only(records.values, at))
         wrong = np.zeros(len(records.offsets), dtype=np.bool_)
         wrong[at] = (values.is_wrong & (keys != _LEFT_OUT)) | (keys == _WRONG)
-        commits = _commits(records, at, keys, values)
+        commits = aggregates_of(records, at, keys, values)
         is_good = ~values.is_wrong & (keys >= 0)
         if not is_good.all():
-            commits, at = _taken(commits, is_good), at[is_good]
+            commits, at = select(commits, is_good), at[is_good]
         if (
             len(self._pending["key"])
             or records.is_control.any()
@@ -120,11 +86,11 @@ class Commits:
         mine = np.isin(self._pending["log_partition"], list(partitions))
         for producer in np.unique(self._pending["producer"][mine]).tolist():
             of_producer = mine & (self._pending["producer"] == producer)
-            self._give(_merged(_by_key(_taken(self._pending, of_producer))), producer)
-        self._pending = _taken(self._pending, ~mine)
+            self._give(merge(by_key(select(self._pending, of_producer))), producer)
+        self._pending = select(self._pending, ~mine)
         mine = np.isin(self._open["log_partition"], list(partitions))
-        self._give(_taken(self._open, mine))
-        self._open = _taken(self._open, ~mine)
+        self._give(select(self._open, mine))
+        self._open = select(self._open, ~mine)
         self._seen = {each for each in self._seen if each[0] not in partitions}
 
     def rows(self) -> pa.Table:
@@ -145,14 +111,14 @@ class Commits:
         pairs = encoded.indices.to_numpy() * np.int64(width) + partitions
         is_there = np.zeros(len(encoded.dictionary) * width, dtype=np.bool_)
         is_there[pairs] = True
-        places = np.flatnonzero(is_there)
-        raw = encoded.dictionary.take(pa.array(places // width)).to_pylist()
-        known = list(zip((places % width).tolist(), raw, strict=True))
+        used = np.flatnonzero(is_there)
+        raw = encoded.dictionary.take(pa.array(used // width)).to_pylist()
+        known = list(zip((used % width).tolist(), raw, strict=True))
         new = [each for each in known if each not in self._codes]
         if new:
             self._learn(new)
         codes = np.zeros(len(is_there), dtype=np.int64)
-        codes[places] = [self._codes[each] for each in known]
+        codes[used] = [self._codes[each] for each in known]
         found: Positions = codes[pairs]
         return found
 
@@ -171,7 +137,7 @@ class Commits:
                 if group == len(self._groups):
                     self._groups.append(name[0])
                 self._codes[log_partition, raw] = len(self._keys)
-                self._keys.append(_Key(group, *name[1:]))
+                self._keys.append(CommitKey(group, *name[1:]))
         self._group_of = np.array([key.group for key in self._keys], dtype=np.int64)
 
     def _kept(self, groups: list[str]) -> dict[str, bool]:
@@ -190,24 +156,24 @@ class Commits:
         """
         is_pending = commits["producer"] >= 0
         before = len(self._pending["key"])
-        pending = _joined(self._pending, _taken(commits, is_pending))
+        pending = join(self._pending, select(commits, is_pending))
         markers, is_commit = self._markers(records)
         since = np.concatenate([np.full(before, -1), at[is_pending]])
         marker = _next_marker(pending, since, records, markers)
-        self._pending = _taken(pending, marker < 0)
+        self._pending = select(pending, marker < 0)
         counts = marker >= 0
         counts[counts] = is_commit[marker[counts]]
-        counted, there = _taken(pending, counts), markers[marker[counts]]
+        counted, there = select(pending, counts), markers[marker[counts]]
         is_removal = counted["commits"] == 0
         for name, column in (
             ("offset", records.offsets[there]),
-            ("ms", _known(records.times[there])),
+            ("ms", known_times(records.times[there])),
         ):
-            counted[f"removed_{name}"] = np.where(is_removal, column, _NONE)
-            counted[f"from_{name}"] = counted[f"to_{name}"] = np.where(is_removal, _NONE, column)
-        places = np.concatenate([at[~is_pending], there])
-        order = np.argsort(places, kind="stable")
-        return _taken(_joined(_taken(commits, ~is_pending), counted), order), places[order]
+            counted[f"removed_{name}"] = np.where(is_removal, column, NONE)
+            counted[f"from_{name}"] = counted[f"to_{name}"] = np.where(is_removal, NONE, column)
+        where = np.concatenate([at[~is_pending], there])
+        order = np.argsort(where, kind="stable")
+        return select(join(select(commits, ~is_pending), counted), order), where[order]
 
     def _markers(self, records: Records) -> tuple[Positions, Flags]:
         """Return where markers are, and which of them commit; give a row of the first of each
@@ -260,19 +226,19 @@ class Commits:
             commits["stretch"] = np.searchsorted(bounds, groups + at) - np.searchsorted(
                 bounds, groups
             )
-        commits = _merged(_by_key(commits))
-        self._open = _merged(_by_key(_joined(self._open, commits)))
+        commits = merge(by_key(commits))
+        self._open = merge(by_key(join(self._open, commits)))
         if len(bounds):
             groups = self._group_of[self._open["key"]] * step
             ends = np.searchsorted(bounds, groups + step) - np.searchsorted(bounds, groups)
             is_over = self._open["stretch"] < ends
-            self._give(_taken(self._open, is_over))
-            self._open = _taken(self._open, ~is_over)
+            self._give(select(self._open, is_over))
+            self._open = select(self._open, ~is_over)
             self._open["stretch"] = np.zeros_like(self._open["key"])
 
     def _bounds(self, records: Records, is_commit: Flags) -> Positions:
         """Return where records of groups are that have commits: the group's number times one more
-        than there are records, plus the record's place.
+        than there are records, plus the record's position.
         """
         at = np.flatnonzero(~is_commit & ~records.is_control)
         if not len(at) or not self._groups:
@@ -280,9 +246,7 @@ class Commits:
         keys, partitions = _only(records.keys, at).to_pylist(), records.partitions[at].tolist()
         groups = np.array(
             [
-                _NONE
-                if raw is None
-                else self._group_codes.get((partition, group_bytes(raw)), _NONE)
+                NONE if raw is None else self._group_codes.get((partition, group_bytes(raw)), NONE)
                 for partition, raw in zip(partitions, keys, strict=True)
             ]
         )
@@ -302,7 +266,7 @@ class Commits:
             aggregates["commits"] > 0, aggregates["from_offset"], aggregates["removed_offset"]
         )
         order = np.lexsort((begins, aggregates["stretch"], self._group_of[aggregates["key"]]))
-        aggregates, begins = _taken(aggregates, order), begins[order]
+        aggregates, begins = select(aggregates, order), begins[order]
         groups, stretches = self._group_of[aggregates["key"]], aggregates["stretch"]
         is_first = np.ones(count, dtype=np.bool_)
         is_first[1:] = (groups[1:] != groups[:-1]) | (stretches[1:] != stretches[:-1])
@@ -322,7 +286,7 @@ class Commits:
             ),
             "producer_id": pa.repeat(pa.scalar(producer, pa.int64()), len(starts)),
             "chunk": pa.array((number[starts] // ENTRIES_A_ROW).astype(np.int32)),
-            "offset_commits": pa.ListArray.from_arrays(offsets, _entries(aggregates, keys)),
+            "offset_commits": pa.ListArray.from_arrays(offsets, entry_structs(aggregates, keys)),
         }
         arrays = [columns.get(field.name, pa.nulls(len(starts), field.type)) for field in ROWS]
         self._rows.append(pa.RecordBatch.from_arrays(arrays, schema=ROWS))
@@ -340,54 +304,6 @@ def group_bytes(key: bytes) -> bytes:
 
 def _only(array: pa.Array, rows: Positions) -> pa.Array:
     return array if len(rows) == len(array) else array.take(pa.array(rows))
-
-
-def _known(times: Positions) -> Positions:
-    """Return times, `_NO_TIME` for those that Spark has not."""
-    return np.where((times >= 0) & (times <= LAST_MS), times, _NO_TIME)
-
-
-def _commits(records: Records, at: Positions, keys: Positions, values: Values) -> Aggregates:
-    """Return commits as aggregates of one."""
-    is_removal = values.is_removal
-    times, offsets = _known(records.times[at]), records.offsets[at]
-    none, nothing = np.full(len(at), _NONE), np.zeros(len(at), dtype=np.int64)
-    commits = dict.fromkeys(_COLUMNS, nothing)
-    commits |= {"key": keys, "commits": (~is_removal).astype(np.int64)}
-    commits |= {"log_partition": records.partitions[at], "producer": records.producers[at]}
-    commits |= dict.fromkeys(("first_committed", "last_committed"), values.offsets)
-    commits |= dict.fromkeys(("gap_from_ms", "gap_to_ms"), none)
-    ids = values.topic_ids.view(np.int64)
-    commits |= {"id_high": ids[:, 0], "id_low": ids[:, 1]}
-    has_removals = is_removal.any()
-    for name, column in (("offset", offsets), ("ms", times)):
-        end = np.where(is_removal, _NONE, column) if has_removals else column
-        commits |= dict.fromkeys((f"from_{name}", f"to_{name}"), end)
-        commits[f"removed_{name}"] = np.where(is_removal, column, _NONE) if has_removals else none
-    return commits
-
-
-def _none() -> Aggregates:
-    return {name: np.empty(0, dtype=np.int64) for name in _COLUMNS}
-
-
-def _taken(aggregates: Aggregates, rows: Positions | Flags | slice) -> Aggregates:
-    """Return some rows."""
-    # Commits have the same column under several names.
-    once = {id(column): column[rows] for column in aggregates.values()}
-    return {name: once[id(column)] for name, column in aggregates.items()}
-
-
-def _joined(one: Aggregates, other: Aggregates) -> Aggregates:
-    return {name: np.concatenate([column, other[name]]) for name, column in one.items()}
-
-
-def _by_key(aggregates: Aggregates) -> Aggregates:
-    """Return aggregates by their keys, otherwise in the order in which they are."""
-    keys = aggregates["key"]
-    # NumPy sorts numbers of 16 bits by their digits, which takes a fraction of the time.
-    narrow = keys.astype(np.uint16) if len(keys) and int(keys.max()) < 1 << 16 else keys
-    return _taken(aggregates, np.argsort(narrow, kind="stable"))
 
 
 def _next_marker(
@@ -415,105 +331,3 @@ def _next_marker(
     marker = np.empty(len(order), dtype=np.int64)
     marker[order] = np.where(is_same, found - count, -1)
     return marker[:count]
-
-
-def _merged(rows: Aggregates) -> Aggregates:
-    """Return aggregates of one key that follow each other as one, up to a removal, another topic
-    id, or another stretch.
-    """
-    count = len(rows["key"])
-    if count < 2:
-        return rows
-    before, here = _taken(rows, slice(None, -1)), _taken(rows, slice(1, None))
-    has_commits = here["commits"] > 0
-    is_new = (
-        (before["key"] != here["key"])
-        | (before["stretch"] != here["stretch"])
-        | (before["removed_offset"] >= 0)
-    )
-    is_other = (before["id_high"] != here["id_high"]) | (before["id_low"] != here["id_low"])
-    is_new |= has_commits & is_other
-    if is_new.all():
-        return rows
-    starts = np.append(0, np.flatnonzero(is_new) + 1)
-    lasts = np.append(starts[1:], count) - 1
-    joins = ~is_new & has_commits
-
-    fall = np.where(joins, before["last_committed"] - here["first_committed"], 0)
-    falls, fallen = rows["falls"].copy(), rows["fallen"].copy()
-    falls[1:] += fall > 0
-    fallen[1:] = _sum(fallen[1:], np.maximum(fall, 0))
-    is_timed = joins & (before["to_ms"] != _NO_TIME) & (here["from_ms"] != _NO_TIME)
-    gap_from, gap_to = rows["gap_from_ms"].copy(), rows["gap_to_ms"].copy()
-    gaps = np.where(gap_from != _NO_TIME, gap_to - gap_from, _NO_GAP)
-    crossing = np.where(is_timed, here["from_ms"] - before["to_ms"], _NO_GAP)
-    is_longer = is_timed & (crossing >= gaps[1:])
-    gap_from[1:] = np.where(is_longer, before["to_ms"], gap_from[1:])
-    gap_to[1:] = np.where(is_longer, here["from_ms"], gap_to[1:])
-    gaps[1:] = np.where(is_longer, crossing, gaps[1:])
-
-    merged = _taken(rows, starts)
-    merged["commits"] = np.add.reduceat(rows["commits"], starts)
-    merged["falls"] = np.add.reduceat(falls, starts)
-    merged["fallen"] = _sums(fallen, starts)
-    longest = _first_longest(gaps, starts, lasts)
-    merged["gap_from_ms"], merged["gap_to_ms"] = gap_from[longest], gap_to[longest]
-    # A removal may be the last, without a commit.
-    with_commit = np.maximum(lasts - (rows["commits"][lasts] == 0), starts)
-    for name in ("to_offset", "to_ms", "last_committed"):
-        merged[name] = rows[name][with_commit]
-    for name in ("removed_offset", "removed_ms"):
-        merged[name] = rows[name][lasts]
-    return merged
-
-
-def _sum(one: Positions, other: Positions) -> Positions:
-    """Return sums, the largest number in place of a larger one."""
-    return np.where(one > _MOST - other, _MOST, one + np.minimum(other, _MOST - one))
-
-
-def _sums(numbers: Positions, starts: Positions) -> Positions:
-    is_large = np.add.reduceat(numbers.astype(np.float64), starts) >= float(_MOST)
-    return np.where(is_large, _MOST, np.add.reduceat(numbers, starts))
-
-
-def _first_longest(gaps: Positions, starts: Positions, lasts: Positions) -> Positions:
-    """Return which row of each group has its longest gap, the first of such rows."""
-    longest = np.maximum.reduceat(gaps, starts)
-    group = np.repeat(np.arange(len(starts)), lasts - starts + 1)
-    rows = np.flatnonzero(gaps == longest[group])
-    _, first = np.unique(group[rows], return_index=True)
-    found: Positions = rows[first]
-    return found
-
-
-def _entries(aggregates: Aggregates, keys: Iterable[_Key]) -> pa.StructArray:
-    keys = list(keys)
-    has_commits = aggregates["commits"] > 0
-    ids = np.stack([aggregates["id_high"], aggregates["id_low"]], axis=1).view(np.uint8)
-    columns = {
-        "topic": pa.array([key.topic for key in keys], pa.string()),
-        "partition": pa.array([key.partition for key in keys], pa.int32()),
-        "topic_id": uuid_texts(ids),
-        "first_committed": _numbers(aggregates["first_committed"], has_commits),
-        "last_committed": _numbers(aggregates["last_committed"], has_commits),
-        "from_timestamp": _times(aggregates["from_ms"]),
-        "to_timestamp": _times(aggregates["to_ms"]),
-        "gap_from": _times(aggregates["gap_from_ms"]),
-        "gap_to": _times(aggregates["gap_to_ms"]),
-        "removed_timestamp": _times(aggregates["removed_ms"]),
-    }
-    columns |= {name: _numbers(aggregates[name], True) for name in ("commits", "falls", "fallen")}
-    columns |= {
-        name: _numbers(aggregates[name], aggregates[name] >= 0)
-        for name in ("from_offset", "to_offset", "removed_offset")
-    }
-    return pa.StructArray.from_arrays([columns[field.name] for field in ENTRY], fields=list(ENTRY))
-
-
-def _numbers(numbers: Positions, is_known: Flags | bool) -> pa.Int64Array:
-    return pa.array(numbers, mask=None if is_known is True else ~is_known)
-
-
-def _times(ms: Positions) -> pa.TimestampArray:
-    return pa.array(ms * 1000, mask=ms == _NO_TIME).cast(TIME)

@@ -1,6 +1,6 @@
 """The Spark data source `kafka_group_log`: `__consumer_offsets` of many clusters, by offset."""
 
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from metadata_source.logs.source import LogSource
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from metadata_source.lineage import NO_EPOCH
+from metadata_source.logs.format import LogFormat
 from metadata_source.logs.rows import columns_of, same_of
-from metadata_source.logs.source import LogFormat
-from metadata_source.logs.topic.places import Place, advance, found
+from metadata_source.logs.topic.positions import LogPosition, advance, found
 from metadata_source.logs.topic.reader import Reading, Went
 from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.protocol.vectors import times_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from metadata_source.logs.topic.places import Log, Span
+    from metadata_source.logs.topic.positions import LogExtent, Span
     from metadata_source.logs.topic.reader import Aggregates
     from metadata_source.options import Cluster
 
@@ -32,7 +32,7 @@ _ABSENT: Final = "is not there: nothing is read of it until it is (Kafka makes i
 class TopicLog(LogFormat):
     """A log that is a topic. `options` has `starting`, too. `limit`: offsets a batch."""
 
-    place = Place
+    position = LogPosition
     schema: ClassVar[pa.Schema]
     """Beside what `decoder` and `aggregates` give, it has the columns of `Went`, of the records'
     offsets and times.
@@ -60,7 +60,7 @@ class TopicLog(LogFormat):
         raise NotImplementedError
 
     def watcher(self, cluster: Cluster) -> Beginning:
-        """Return who looks at the log of a cluster, and finds where it is to begin."""
+        """Return who asks for the extent of the log of a cluster, and where it is to begin."""
         return Beginning(
             self,
             f"cluster {cluster.alias}: topic {self.topic}",
@@ -68,9 +68,9 @@ class TopicLog(LogFormat):
             self.options.resume_at.get(cluster.alias),
         )
 
-    def advance(self, place: Place, seen: Log) -> Place:
-        """Return the place some `limit` offsets on."""
-        return advance(place, seen, self.limit)
+    def advance(self, position: LogPosition, seen: LogExtent) -> LogPosition:
+        """Return the position some `limit` offsets on."""
+        return advance(position, seen, self.limit)
 
     def rows(
         self,
@@ -141,8 +141,8 @@ def _record_rows(
 
 @dataclass(slots=True)
 class Beginning:
-    """Looks at a log, and finds where one without a place is to begin. `name`: of the log, for
-    people.
+    """Asks for the extent of a log, and where one without a position is to begin. `name`: of the
+    log, for people.
     """
 
     of: TopicLog
@@ -151,20 +151,20 @@ class Beginning:
     resume_at: Mapping[int, int] | None
     is_absent: bool = False
 
-    def look(self, place: Place | None) -> Log:
-        """Return what the log is now; with where it is to begin, if it has no place and is whole.
-        Raises LogError.
+    def ask_extent(self, position: LogPosition | None) -> LogExtent:
+        """Return what the log is now; with where it is to begin, if it has no position and is
+        whole. Raises LogError.
         """
-        seen = self.watcher.look(place)
+        seen = self.watcher.ask_extent(position)
         if self.is_absent != (not seen.partitions):
             self.is_absent = not seen.partitions
             says = (
                 _ABSENT.format(self.of.made_for) if self.is_absent else "is there now, and is read"
             )
             self.of.logger.warning("%s %s", self.name, says)
-        # Not a partition later: one that is new to a place begins with its first record, wherever
-        # others were to begin.
-        if place is not None or not seen.whole:
+        # Not a partition later: one that is new to a position begins with its first record,
+        # wherever others were to begin.
+        if position is not None or not seen.whole:
             return seen
         first = (
             self.watcher.starting(seen, self.of.options.starting)
@@ -178,11 +178,11 @@ class Beginning:
             first=found(seen, {each: known.get(each, offset) for each, offset in first.items()}),
         )
 
-    def wait(self, place: Place, seconds: float) -> Log | None:
+    def wait(self, position: LogPosition, seconds: float) -> LogExtent | None:
         """Return the log as it is once it has news, None if it has none for so long. Raises
         LogError.
         """
-        return self.watcher.wait(place, seconds)
+        return self.watcher.wait(position, seconds)
 
     def interrupt(self) -> None:
         """End `wait`, from another thread."""

@@ -8,20 +8,22 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from metadata_source.addresses import format_address
+from metadata_source.broker_errors import error_name
 from metadata_source.connections import Connections
 from metadata_source.errors import PollError
 from metadata_source.logs.topic.batches import Unreadable, read_answers
 from metadata_source.questions import FetchFrom, fetch
-from metadata_source.transport import Loop, error_name, format_address
+from metadata_source.transport import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     import pyarrow as pa
 
+    from metadata_source.addresses import Address
     from metadata_source.options import Cluster
     from metadata_source.questions import Asked
-    from metadata_source.transport import Address
 
 _ANSWER_BYTES: Final = 1 << 20
 _PARTITION_BYTES: Final = 1 << 18

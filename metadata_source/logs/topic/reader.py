@@ -14,22 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metadata_source.broker_errors import error_name
 from metadata_source.errors import LogError, PollError, Retry
-from metadata_source.facts import TOPIC_AUTHORIZATION_FAILED
+from metadata_source.kafka_constants import TOPIC_AUTHORIZATION_FAILED
 from metadata_source.logs.topic.batches import Unreadable, read_answers
-from metadata_source.logs.topic.places import is_remade
+from metadata_source.logs.topic.positions import is_remade
 from metadata_source.threads import side_by_side
-from metadata_source.transport import error_name
 from metadata_source.waiting import read_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from metadata_source.addresses import Address
     from metadata_source.logs.topic.batches import Answered
-    from metadata_source.logs.topic.places import Log, Span
+    from metadata_source.logs.topic.positions import LogExtent, Span
     from metadata_source.logs.topic.watcher import Led, LogWatcher
     from metadata_source.protocol.vectors import Flags, Positions
-    from metadata_source.transport import Address
 
 BATCH_ROWS: Final = 4_096
 BATCH_BYTES: Final = 16 * 2**20
@@ -166,7 +166,7 @@ class Reading:
             if self._ahead and time.monotonic() > end:
                 raise self._too_late(f"it takes longer than a second for {_LEAST_PACE} offsets")
             late = time.monotonic() > deadline
-            if (late or self._is_out_of_range) and self._look_into(late=late):
+            if (late or self._is_out_of_range) and self._has_lost_next(late=late):
                 deadline = time.monotonic() + timeout_s
         yield self._flush()
 
@@ -366,14 +366,14 @@ class Reading:
         if to >= at.span.end:
             del self._ahead[partition]
 
-    def _look_into(self, *, late: bool) -> bool:
+    def _has_lost_next(self, *, late: bool) -> bool:
         """Find out why nothing comes: the log may have lost what is next; return whether it has.
         Raises LogError where it is `late` and not that.
         """
         self._is_out_of_range = False
         resumed: dict[int, int] = {}
         try:
-            log = self._watcher.look()
+            log = self._watcher.ask_extent()
             for partition, at in self._ahead.items():
                 to = self._resumption(log, at, late=late)
                 if to is not None:
@@ -402,7 +402,7 @@ class Reading:
         where = f"partition {first} of {self._topic}" + (f" and {others} more" if others else "")
         return LogError("timeout", f"{where}: {problem}")
 
-    def _resumption(self, log: Log, at: _At, *, late: bool) -> int | None:
+    def _resumption(self, log: LogExtent, at: _At, *, late: bool) -> int | None:
         """Return where to continue if the log has lost what is next; None if it has not, or if that
         is not known.
         """

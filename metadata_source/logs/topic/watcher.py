@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from metadata_source import questions
+from metadata_source.addresses import format_address
+from metadata_source.broker_errors import error_name
 from metadata_source.errors import LogError, PollError
-from metadata_source.facts import TRUSTED_EPOCHS_VERSION
+from metadata_source.kafka_constants import TRUSTED_EPOCHS_VERSION
 from metadata_source.lineage import NO_EPOCH, OPEN, is_short, older
 from metadata_source.logs.topic.long_fetch import LongFetch
-from metadata_source.logs.topic.places import Log
+from metadata_source.logs.topic.positions import LogExtent
 from metadata_source.poller import NO_TOPIC, Poller
 from metadata_source.protocol.record_batches import MOST_BYTES
 from metadata_source.questions import (
@@ -31,7 +33,6 @@ from metadata_source.questions import (
     read_probe,
 )
 from metadata_source.threads import side_by_side
-from metadata_source.transport import error_name, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from metadata_source.addresses import Address
     from metadata_source.lineage import Lineage
-    from metadata_source.logs.topic.places import Place
+    from metadata_source.logs.topic.positions import LogPosition
     from metadata_source.options import Cluster
-    from metadata_source.transport import Address
 
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
@@ -82,8 +83,8 @@ class LogWatcher:
         """Ask nobody yet. `has_news`: of records, for `wait`."""
         self._topic = topic
         self._timeout_s = timeout_ms / 1000
-        # `maxResponseBytes` bounds answers about metadata, this those of a log. As looks and reads
-        # have the same cluster, they share its token.
+        # `maxResponseBytes` bounds answers about metadata, this those of a log. As extents and
+        # records have the same cluster, they share its token.
         reached = replace(
             cluster, max_response_bytes=max(cluster.max_response_bytes, _LARGEST_ANSWER)
         )
@@ -93,30 +94,30 @@ class LogWatcher:
         self._topic_id: str | None = None
         self._lineages: dict[Led, Lineage] = {}
         """Answers of leaders about older epochs: they hold for as long as those brokers lead."""
-        self._last: Log | None = None
+        self._last: LogExtent | None = None
         self._long_fetch = LongFetch(reached, topic, has_news)
 
-    def look(self, place: Place | None = None) -> Log:
+    def ask_extent(self, position: LogPosition | None = None) -> LogExtent:
         """Return what the log is now; its epochs as far back as it takes to compare it with what
-        was read before `place`. Raises LogError.
+        was read before `position`. Raises LogError.
         """
         deadline = time.monotonic() + self._timeout_s
         self._last = None
         try:
-            self._last = self._look({} if place is None else place.epochs, deadline)
+            self._last = self._extent({} if position is None else position.epochs, deadline)
         except PollError as error:
             self._poller.close()
             raise _refused(error) from None
         return self._last
 
-    def wait(self, place: Place, seconds: float) -> Log | None:
+    def wait(self, position: LogPosition, seconds: float) -> LogExtent | None:
         """Return the log as it is once something comes that is news, None if nothing like it came
-        for so long. Raises LogError where it is to be looked at again.
+        for so long. Raises LogError where it is to be asked for again.
         """
         if self._last is None or not self._leaders:
             raise LogError("no_leader", "no leader is known")
         try:
-            found = self._long_fetch.news(self._leaders, place.next, seconds)
+            found = self._long_fetch.news(self._leaders, position.next, seconds)
         except PollError as error:
             raise _refused(error) from None
         # Where a leader has just changed, it may not know yet all that is committed.
@@ -151,14 +152,14 @@ class LogWatcher:
         question = fetch(
             self._topic, partitions, most_bytes=_ANSWER_BYTES, partition_bytes=_PARTITION_BYTES
         )
-        answer = self._poller.visit(address, question, deadline)
+        answer = self._poller.ask_broker(address, question, deadline)
         if answer.error_code:
             where, code = format_address(address), answer.error_code
             raise PollError("broker_error", f"{where}: error {code} ({error_name(code)})")
         return [each.to_dict(json=False) for topic in answer.responses for each in topic.partitions]
 
     def starting(
-        self, log: Log, starting: Literal["earliest", "latest"] | int
+        self, log: LogExtent, starting: Literal["earliest", "latest"] | int
     ) -> Mapping[int, int]:
         """Return the offsets to begin at, of the partitions with a leader. Raises LogError."""
         if starting == "earliest":
@@ -185,10 +186,10 @@ class LogWatcher:
         self._long_fetch.close()
         self._poller.close()
 
-    def _look(self, ours: Mapping[int, Lineage], deadline: float) -> Log:
+    def _extent(self, ours: Mapping[int, Lineage], deadline: float) -> LogExtent:
         cluster_id, numbers = self._find(deadline)
         begins, ends, epochs = self._of_leaders(ours, deadline)
-        return Log(cluster_id, self._topic_id, numbers, begins, ends, epochs)
+        return LogExtent(cluster_id, self._topic_id, numbers, begins, ends, epochs)
 
     def _find(self, deadline: float) -> tuple[str | None, frozenset[int]]:
         """Find the leaders; return the cluster's id and the partitions."""
@@ -278,7 +279,7 @@ class LogWatcher:
         """
         # The latest is the high watermark: an open transaction must not hide what coordinators
         # write, which is never part of one.
-        answer = self._poller.visit(
+        answer = self._poller.ask_broker(
             address, questions.ends([(self._topic, led)], when), deadline
         ).response
         # Another partition's leader may well answer: where there is an error, the offset is not
@@ -334,7 +335,7 @@ class LogWatcher:
             "replica_id": CONSUMER,
             "topics": [topic(topic=self._topic, partitions=partitions)],
         }
-        answer = self._poller.visit(
+        answer = self._poller.ask_broker(
             address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline
         )
         told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)

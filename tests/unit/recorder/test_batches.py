@@ -131,7 +131,7 @@ def test_a_spool_that_is_gone_is_one_row_for_each_cluster():
     ]
     start = plan(Offset(), made.entries[:1], after=0)
     end = plan(start, made.entries[1:])
-    assert {gap.kind for gap in batch(start, end, []).gaps} == {LOST}
+    assert {gap.error_kind for gap in batch(start, end, []).gaps} == {LOST}
 
 
 def test_a_cluster_waits_for_its_key_frame_beyond_the_batch():
@@ -197,7 +197,7 @@ def test_a_failed_poll_after_what_was_handed_over_is_had_though_no_key_frame_has
     end = plan(of_b, made.entries, after=1)
     found = batch(of_b, end, made.entries)
     assert {entry.seq: n for n, entry in found.polls} == {3: 3}
-    assert [(gap.n, gap.count, gap.kind) for gap in found.gaps] == [
+    assert [(gap.n, gap.count, gap.error_kind) for gap in found.gaps] == [
         (2, 2, HANDED_OVER),
         (4, 1, HANDED_OVER),
     ]

@@ -8,17 +8,21 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
+from metadata_source.answer_lock import SMALL_BYTES
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from metadata_source.recorder import cluster as cluster_module
+from metadata_source.recorder import entries as entries_module
+from metadata_source.recorder import questions as questions_module
 from metadata_source.recorder.fleet import Fleet, ThreadsError
 from metadata_source.recorder.news import News
 from metadata_source.schedule import day_of
-from tests.support.byte_cluster import METADATA, OFFSETS, ByteCluster
+from tests.support.byte_cluster import METADATA, OFFSETS, ByteCluster, encoded
 from tests.support.kept import Entry, Kept
 
 TOPICS = {
@@ -272,8 +276,8 @@ def test_a_spool_that_stumbles_is_one_without_room(brokers):
 
 def test_key_frames_come_each_five_minutes_and_with_the_first_poll_of_a_day(brokers, monkeypatch):
     kept, shift_ms = Kept(), [0]
-    usual = cluster_module.wall_ms
-    monkeypatch.setattr(cluster_module, "wall_ms", lambda *given: usual(*given) + shift_ms[0])
+    usual = entries_module.wall_ms
+    monkeypatch.setattr(entries_module, "wall_ms", lambda *given: usual(*given) + shift_ms[0])
     with recorded(kept, brokers, pollInterval="300ms"):
         kept.until(lambda: len(kept.entries) >= 2)
         shift_ms[0] = 86_400_000
@@ -372,7 +376,7 @@ def test_its_end_writes_what_waits_for_answers_and_nothing_after(brokers):
         broker.hangs_on = frozenset({"ListGroupsRequest"})
     with recorded(kept, brokers, enrich="groups", kind_ms=700, pollInterval="10s") as fleet:
         end = time.monotonic() + 5
-        while fleet.clusters[0]._entry is None:
+        while fleet.clusters[0]._entries._entry is None:
             assert time.monotonic() < end
             time.sleep(0.01)
         assert kept.entries == []
@@ -392,7 +396,7 @@ class Started(threading.Thread):
 
 
 def test_questions_that_no_thread_can_ask_are_asked_with_a_later_poll(brokers, monkeypatch):
-    monkeypatch.setattr(cluster_module.threading, "Thread", Started)
+    monkeypatch.setattr(questions_module.threading, "Thread", Started)
     monkeypatch.setattr(Started, "no_more", True)
     kept = Kept()
     with recorded(kept, brokers, enrich="groups=10m", pollInterval="400ms") as fleet:
@@ -406,7 +410,7 @@ def test_questions_that_no_thread_can_ask_are_asked_with_a_later_poll(brokers, m
 
 def test_what_fails_after_a_poll_ends_no_polls(brokers, monkeypatch):
     kept = Kept()
-    record_failed, failures = cluster_module.ClusterRecorder._record_failed, []
+    record_alone, failures = cluster_module.ClusterRecorder._record_alone, []
 
     def fails(self, tick, *error):
         if tick == 1:
@@ -415,14 +419,14 @@ def test_what_fails_after_a_poll_ends_no_polls(brokers, monkeypatch):
         return (
             cluster_module.ClusterRecorder._recorded(self, tick)
             if not error
-            else record_failed(self, tick, *error)
+            else record_alone(self, tick, *error)
         )
 
     monkeypatch.setattr(
         cluster_module.ClusterRecorder, "_recorded", cluster_module.ClusterRecorder._record, False
     )
     monkeypatch.setattr(cluster_module.ClusterRecorder, "_record", fails)
-    monkeypatch.setattr(cluster_module.ClusterRecorder, "_record_failed", fails)
+    monkeypatch.setattr(cluster_module.ClusterRecorder, "_record_alone", fails)
     with recorded(kept, brokers, pollInterval="400ms") as fleet:
         kept.until(lambda: len(kept.entries) >= 3)
         assert not fleet.has_ended
@@ -446,7 +450,7 @@ def test_answers_that_found_no_room_are_written_with_the_next_poll(brokers):
 
 
 def test_an_answer_that_is_stumbled_over_is_a_failed_one_and_the_rest_is_kept(brokers, monkeypatch):
-    beside = cluster_module.BatchRecords.beside
+    beside = entries_module.BatchRecords.beside
 
     def stumbles(self, answers):
         answers = list(answers)
@@ -454,7 +458,7 @@ def test_an_answer_that_is_stumbled_over_is_a_failed_one_and_the_rest_is_kept(br
             raise ValueError("a bug")
         return beside(self, answers)
 
-    monkeypatch.setattr(cluster_module.BatchRecords, "beside", stumbles)
+    monkeypatch.setattr(entries_module.BatchRecords, "beside", stumbles)
     kept = Kept()
     with recorded(kept, brokers, is_once=True, enrich="groups=10m,configs=10m"):
         kept.until(lambda: kept.entries)
@@ -485,3 +489,58 @@ def test_a_machine_without_threads_is_one_line_and_the_end_reaches_all(brokers, 
     for each in fleet.clusters:
         each.close()
     assert finished == ["c1"]
+
+
+def test_questions_that_came_due_while_others_hang_are_asked_once_these_are_answered(brokers):
+    """By one thread: all that came due meanwhile, and what a poll with news asks for."""
+    kept = Kept()
+    for broker in brokers.brokers:
+        broker.hangs_on = frozenset({"ListGroupsRequest"})
+    enrich = "groups=10m,configs=10m,reassignments=600ms"
+    with recorded(kept, brokers, enrich=enrich, kind_ms=2_000, pollInterval="300ms"):
+        kept.until(lambda: "configs" in {kind for each in kept.entries for kind in each.outcomes})
+        asked = len([each for each in brokers.asked if each.request == "DescribeConfigsRequest"])
+        seen = len(kept.entries)
+        changed(brokers)
+        kept.until(lambda: len(kept.entries) >= seen + 4)
+        threads = [each.name for each in threading.enumerate() if each.name == "c0: questions"]
+        kept.until(lambda: any("groups" in each.outcomes for each in kept.entries))
+        hung = len(kept.entries)
+        kept.until(lambda: any("configs" in each.outcomes for each in kept.entries[hung - 1 :]))
+    assert threads == ["c0: questions"]
+    (groups,) = [row for each in kept.entries for row in each.rows if row["kind"] == "groups"]
+    later = [
+        row
+        for each in kept.entries[seen:]
+        for row in each.rows
+        if row["kind"] in {"configs", "reassignments"}
+    ]
+    given_up = groups["asked_at"] + timedelta(seconds=1.9)
+    assert all(row["asked_at"] >= given_up for row in later), "one thread asks"
+    assert len([row for row in later if row["kind"] == "configs"]) == 1
+    now = len([each for each in brokers.asked if each.request == "DescribeConfigsRequest"])
+    assert now == asked + 1
+
+
+def test_an_entry_is_written_as_soon_as_its_questions_are_answered(brokers):
+    kept = Kept()
+    with recorded(kept, brokers, enrich="groups=10m,configs=10m", pollInterval="30s"):
+        kept.until(lambda: kept.entries)
+    (entry,) = kept.entries
+    answered = max(row["answered_at"] for row in entry.rows if row["record"] == "answer")
+    written_s = time.time() - (time.monotonic() - entry.appended_s)
+    assert written_s - answered.timestamp() < 0.5
+
+
+def test_clusters_that_wait_for_answers_hold_no_slot_of_those_that_decode():
+    """As many clusters as have a slot, and one more, whose metadata is large."""
+    kept = Kept()
+    with ByteCluster(3) as large:
+        body = encoded(large.made(orders=[(1, (0, 1, 2))] * 7_000), 12, None)
+        assert len(body) > SMALL_BYTES
+        for broker in large.brokers:
+            broker.hangs_on, broker.odd = frozenset({"ListGroupsRequest"}), body
+        with recorded(kept, *[large] * 5, is_once=True, enrich="groups=10m", kind_ms=4_000):
+            kept.until(lambda: len(kept.entries) >= 5, 30)
+    received = [each.header["received_at"] for each in kept.entries]
+    assert (max(received) - min(received)).total_seconds() < 3

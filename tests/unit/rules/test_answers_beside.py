@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.rules.gold import isr_shrink
-from jobs.rules.gold.news import News
+from jobs.rules.gold.news import GoldInput
 from jobs.rules.groups.polls import begins
 from jobs.rules.silver.enrichments import headers_of
 from schemas import gold, silver
@@ -129,7 +129,7 @@ def episodes(*answers: Answer) -> list[tuple[Any, ...]]:
         for table in silver.SNAPSHOTS
         if table.full_name in lake.tables
     }
-    news = News.of(of_silver, None, lake.polls[-1].id, lake.polls[-1].at)
+    news = GoldInput.of(of_silver, None, lake.polls[-1].id, lake.polls[-1].at)
     found = isr_shrink.fold(None, {}, news, Limits()).rows[gold.ISR_EPISODES.full_name]
     names = ("level", "began_after", "began_before", "ended_after", "ended_before")
     return sorted(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobs.rules.coordinators import coordinators
-from metadata_source.facts import OFFSETS_TOPIC
+from metadata_source.kafka_constants import OFFSETS_TOPIC
 from schemas.silver import COORDINATORS
 
 Row = dict[str, Any]

@@ -17,16 +17,18 @@ from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import (
     LOST,
     NEXT,
+    RECOVERED,
+    REMOVED,
+    fold,
+    key,
+)
+from jobs.rules.groups.cost_rows import Visit
+from jobs.rules.groups.pauses import (
     NO_CADENCE,
     NO_COMMIT_AFTER,
     NO_COMMIT_BEFORE,
     NO_PROGRESS,
     NOTHING_THERE,
-    RECOVERED,
-    REMOVED,
-    Visit,
-    fold,
-    key,
 )
 from tests.support.examples import examples
 

@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from metadata_source.look import State as Looked
-from metadata_source.look import report
+from metadata_source.check import ClusterState, report
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
-from metadata_source.protocol.wire import write_message
+from metadata_source.protocol.writing import write_message
 from tests.metadata_messages import NOT_ASKED_FOR
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import START, Answer
@@ -434,5 +433,7 @@ def test_a_quiet_cluster_is_told_again_when_its_kind_changes_and_then_no_more() 
 def test_look_at_redpanda() -> None:
     metadata, version = BROKER_2_DOWN
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
-    declared = "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind="redpanda")))
+    declared = "\n".join(
+        report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), kind="redpanda"))
+    )
     assert "warning" not in declared

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.rules.groups.burrow import WINDOW
 from jobs.rules.groups.group import Group
-from jobs.rules.groups.lag import LISTED, WINDOW, Commit, Memory, Told, Visit, fold
+from jobs.rules.groups.lag import LISTED, Commit, GroupAnswer, Memory, Visit, fold
 from jobs.rules.groups.state import from_micros, to_micros
 from schemas import consumption
 from schemas.table import PART
@@ -60,7 +61,7 @@ class Rounds:
                     if isinstance(of_group, str)
                     else [Commit(*k, *v) for k, v in sorted(of_group.items())]
                 )
-                told[each.poll] = Told(each.due + 2_000_000, False, commits)
+                told[each.poll] = GroupAnswer(each.due + 2_000_000, False, commits)
         visits = [each for each, _ in said]
         remembered, made = fold(GROUP, memory, live, visits, told=told, before=self.before)
         text = None if remembered is None else json.dumps(remembered.to_json())

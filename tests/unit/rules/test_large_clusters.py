@@ -13,11 +13,10 @@ from jobs.rules import takes
 from jobs.rules.gold.isr_shrink import BROKER_INCIDENTS, ISR_CHANGES, ISR_EPISODES, needed
 from jobs.rules.gold.leaders import leader_balance
 from jobs.rules.gold.news import TIMES, Poll
-from jobs.rules.silver import State, fold
-from jobs.rules.silver.cluster import poll_of
+from jobs.rules.silver.cluster import fold, poll_of
 from jobs.rules.silver.compare import first_rows
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
-from jobs.rules.silver.state import Place
+from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import take
 from metadata_source.kinds import KINDS
 from tests.support.bronze_rows import bronze_rows
@@ -42,7 +41,7 @@ def test_a_first_answer_makes_the_rows_of_the_fold(seed: int) -> None:
     rows = bronze_rows("c", [answer])
     (header,), said = headers_of(rows), [row for row in rows if row["record"] == "topic"]
     wanted = fold(None, {}, [header], said, "id-c").rows.get(PARTITIONS, [])
-    place = Place(poll_of(header), None)
+    place = Observation(poll_of(header), None)
     of_cluster = {"cluster_id": "id-c", "cluster": "c"}
     made: list[dict[str, Any]] = []
     for batch in pa.Table.from_pylist(said, schema=SAID).to_batches(max_chunksize=2):
@@ -53,7 +52,9 @@ def test_a_first_answer_makes_the_rows_of_the_fold(seed: int) -> None:
 def test_a_first_answer_without_topics_makes_no_rows() -> None:
     header = bronze_rows("c", [polled(0, 0)])[0]
     batch = pa.RecordBatch.from_pylist([], schema=SAID)
-    assert not first_rows(Place(poll_of(header), None), 12, batch, {"cluster": "c"}, FIRST).num_rows
+    assert not first_rows(
+        Observation(poll_of(header), None), 12, batch, {"cluster": "c"}, FIRST
+    ).num_rows
 
 
 def polled(n: int, partitions: int, **more: Any) -> Answer:
@@ -162,7 +163,7 @@ def test_a_row_counts_for_all_that_it_stands_for() -> None:
         "isr": [1, 2],
         "error_code": 0,
     }
-    poll.began[PARTITIONS] += [row | {TIMES: 5}, row]
+    poll.began.partitions.extend([row | {TIMES: 5}, row])
     one, other = sorted(leader_balance([poll], []), key=lambda made: made["broker_id"])
     assert (one["leads"], one["preferred_for"], other["preferred_for"], other["led_elsewhere"]) == (
         6,

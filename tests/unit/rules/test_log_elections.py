@@ -10,7 +10,7 @@ import pytest
 
 from jobs.configuration.config import Thresholds
 from jobs.rules.gold import isr_shrink, leaders
-from jobs.rules.gold.news import BROKERS, EVIDENCE, News
+from jobs.rules.gold.news import BROKERS, GoldInput
 from jobs.rules.log.evidence import with_evidence
 from jobs.rules.log.registrations import listed
 from jobs.rules.log.silver import image_of
@@ -71,7 +71,7 @@ def changes_in(lake: LogLake) -> list[Row]:
     assert lake.state is not None
     assert lake.state.last is not None
     rows = lake.rows | {PARTITIONS: with_evidence(lake.rows)}
-    news = News.of(rows, None, lake.state.last.id, lake.state.last.at)
+    news = GoldInput.of(rows, None, lake.state.last.id, lake.state.last.at)
     return list(leaders.fold(None, {}, news).rows["gold.leader_changes"])
 
 
@@ -284,7 +284,7 @@ def test_what_a_lost_part_of_the_log_hides_is_inferred() -> None:
     )
     lake = LogLake()
     lake.take([*rows[:-2], span("lost", len(rows) - 2, offset), *snapshot])
-    evidence = [row for row in with_evidence(lake.rows) if EVIDENCE in row]
+    evidence = [row for row in with_evidence(lake.rows) if "evidence" in row]
     assert [row["isr"] for row in evidence] == [[1, 2]]
     (row,) = changes_in(lake)
     assert (row["leader"], row["changes_min"], row["changes_hidden"]) == (2, 3, 2)
@@ -313,7 +313,7 @@ def test_numbers_of_what_a_broker_leads_change_once_a_moment() -> None:
     for lake, since in ((cut, None), (whole, done)):
         assert lake.state is not None
         assert lake.state.last is not None
-        news = News.of(whole.rows, since, lake.state.last.id, lake.state.last.at)
+        news = GoldInput.of(whole.rows, since, lake.state.last.id, lake.state.last.at)
         folded = leaders.fold(memory, live, news)
         found |= {
             (row["broker_id"], row["poll"]): row for row in folded.rows["gold.leader_balance"]
@@ -354,7 +354,7 @@ def test_a_broker_that_stays_registered_and_unfenced_lost_a_log_directory(
     assert lake.state.last is not None
     rows = lake.rows | {BROKERS: listed(lake.rows["silver.broker_registrations"])}
     after_all = START + timedelta(days=1)
-    news = News.of(rows, None, lake.state.last.id, after_all)
+    news = GoldInput.of(rows, None, lake.state.last.id, after_all)
     (found,) = isr_shrink.fold(None, {}, news, Thresholds(3, timedelta(hours=1))).rows[
         "gold.isr_changes"
     ]

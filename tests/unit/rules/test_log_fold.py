@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobs.rules.ids import log_id, offset_of
-from jobs.rules.log import fold
+from jobs.rules.log.fold import fold
 from jobs.rules.log.silver import TABLES, image_of
 from jobs.rules.silver.state import Poll
 from jobs.rules.silver.topic_lives import asked_for
@@ -45,7 +45,8 @@ from tests.spark.test_group_records_java import as_json
 from tests.support.examples import examples
 from tests.support.log_rounds import KEYS, LogLake, narrow
 from tests.support.turns import Batches
-from truth.log import Record, truth_of
+from truth.dump import Record
+from truth.log import truth_of
 
 BATCHES = 40
 seeds = st.integers(0, 2**32)

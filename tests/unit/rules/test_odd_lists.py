@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from metadata_source.look import State as Looked
-from metadata_source.look import report
+from metadata_source.check import ClusterState, report
 from metadata_source.poller import Poll
 from tests.unit.rules.test_kinds import P, answered, history, named, pa, polled, rows
 
@@ -95,7 +94,7 @@ def test_of_replicas_and_offline_replicas_too(each: bool, odd: P, told: tuple[An
 def test_check_warns_of_it() -> None:
     metadata, version = ODD_ISR
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
-    told = "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
+    told = "\n".join(report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
     assert (
         "warning: 1 partition: a broker is listed twice, or has a negative id, in the replicas, "
         "the ISR"
@@ -105,7 +104,7 @@ def test_check_warns_of_it() -> None:
 def test_check_warns_of_a_negative_id() -> None:
     metadata, version = answered(BROKERS, "c0", t=[P(1, 5, replicas=(1, -5)), P(2, 5)])
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
-    told = "\n".join(report(Looked(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
+    told = "\n".join(report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
     assert (
         "warning: 1 partition: a broker is listed twice, or has a negative id, in the replicas, "
         "the ISR"

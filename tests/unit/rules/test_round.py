@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jobs.configuration.config import Thresholds
-from jobs.rules.round import GOLD, SILVER, STATE, Plan, Row, Taken, fold
+from jobs.rules.round import GOLD, SILVER, STATE, ClusterInput, Plan, Row, fold
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
 from jobs.rules.takes import take
@@ -75,7 +75,7 @@ class Lake:
             if row["poll_id"] in taken.polls
             and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
         ]
-        brought = Taken(
+        brought = ClusterInput(
             ALIAS, taken.claimed_id, 1, said, self.brought(), self.states, kind=self.kind
         )
         rows = fold(brought, plan)
@@ -276,7 +276,9 @@ def test_polls_that_bronze_has_not_kept_wait_no_more_once_a_person_believes_them
         "memory": json.dumps(memory),
     }
     for believe, waiting in ((False, 2), (True, 0)):
-        rows = fold(Taken(ALIAS, CLUSTER_ID, 1, [], {}, {SILVER: before}, believe=believe), ALL)
+        rows = fold(
+            ClusterInput(ALIAS, CLUSTER_ID, 1, [], {}, {SILVER: before}, believe=believe), ALL
+        )
         (state,) = rows[STATE]
         assert (
             state["stale_polls"]

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobs.rules.silver import State, fold, records_to_read
 from jobs.rules.silver.acceptance import MOST_FAILED, are_believed, claims, let_go
+from jobs.rules.silver.cluster import fold, records_to_read
 from jobs.rules.silver.enrichments import headers_of
+from jobs.rules.silver.state import State
 from jobs.rules.silver.topic_lives import asked_for
-from metadata_source.facts import KEY_FRAME_EVERY
+from metadata_source.kafka_constants import KEY_FRAME_EVERY
 from schemas import silver
 from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples

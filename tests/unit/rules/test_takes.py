@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from jobs.rules import takes
-from jobs.rules.log.state import State as LogState
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import Answered, Poll, State
-from jobs.rules.takes import NOTED_AFTER, PARTITIONS_A_PART, Header, Take, is_due, take, turn
+from jobs.rules.takes import NOTED_AFTER, PARTITIONS_A_PART, Header, Take, is_due, take
 
 BEGIN = datetime(2026, 11, 1, 23, 59, tzinfo=UTC)
 STREAM = "20261101T000000Z-00000000"
@@ -214,43 +213,3 @@ def test_polls_that_wait_are_due_with_the_next_answer_and_not_alone() -> None:
     assert due(state, waits, header(2))
     assert due(state, waits, header(2, NEWS))
     assert not due(state, waits, failed(2), now=at(2)), "a failed poll decides nothing"
-
-
-# --- whose turn it is ---
-
-
-def turn_of(
-    log: LogState | None, state: State | None = None, **more: Any
-) -> tuple[bool, str | None]:
-    """Of polls each second of which shows all topics, with a minute of silence before polls
-    tell.
-    """
-    headers = [header(n, is_key_frame=n % 2 == 0) for n in range(40)]
-    told = {"read_at": None, "has_snapshot": False, "hand_over": timedelta(minutes=1), **more}
-    return turn(state or State(), log, headers, "id", **told)
-
-
-def test_polls_tell_once_the_log_was_silent_for_long() -> None:
-    log = LogState(is_whole=True, tells=True, heard_at=at(0))
-    assert turn_of(log) == (True, poll_id(8))
-    assert turn_of(log, read_at=at(20)) == (True, poll_id(28))
-    # Nobody could read it before the run began; nobody reads it any more.
-    assert turn_of(log, since=at(10)) == (True, poll_id(18))
-    assert turn_of(log, hand_over=None) == (True, poll_id(0))
-    assert turn_of(log, read_at=at(39)) == (True, None)
-
-
-def test_a_log_that_knows_nothing_is_silent() -> None:
-    broken = LogState(is_whole=False, tells=True, heard_at=at(0))
-    assert turn_of(broken, read_at=at(20)) == (True, poll_id(8))
-    assert turn_of(broken, read_at=at(20), has_snapshot=True) == (True, poll_id(28))
-
-
-def test_the_log_tells_a_new_cluster_and_takes_over_from_polls_by_itself() -> None:
-    assert turn_of(None, read_at=at(39)) == (True, None)
-    assert turn_of(None) == (False, None)
-    assert turn_of(None, after(3), read_at=at(39)) == (False, None)
-    assert turn_of(LogState(is_whole=True, heard_at=at(0)), after(3), read_at=at(39)) == (
-        False,
-        None,
-    )

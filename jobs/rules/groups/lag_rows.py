@@ -1,0 +1,65 @@
+"""Rows of tables of lag, as `lag` makes them: without `updated_at`, and what Delta computes."""
+
+from datetime import datetime
+from typing import TypedDict
+
+from jobs.rules.silver.rows import OfCluster
+
+
+class PartitionLag(TypedDict):
+    """A partition of gold.group_lag that is not well."""
+
+    topic: str
+    partition: int
+    committed_offset: int | None
+    lag_min: int | None
+    lag_max: int | None
+    is_without_progress: bool
+    burrow_status: str | None
+    committed_after: datetime | None
+    committed_before: datetime | None
+
+
+class LagState(TypedDict):
+    """The columns of gold.group_lag that make a state, but for `is_simple`."""
+
+    partitions: int
+    committed_sum: int | None
+    lag_min: int | None
+    lag_max: int | None
+    largest_lag_min: int | None
+    largest_lag_max: int | None
+    partitions_behind: int
+    partitions_beyond: int
+    partitions_without_progress: int
+    partitions_unknown: int
+    oldest_commit_after: datetime | None
+    oldest_commit_before: datetime | None
+    burrow_status: str | None
+    partitions_not_well: int
+    not_well: list[PartitionLag]
+
+
+class GroupLag(OfCluster, LagState):
+    """gold.group_lag."""
+
+    group_id: str
+    first_poll: str
+    valid_from: datetime
+    valid_to: datetime | None
+    last_seen_at: datetime | None
+    end_reason: str | None
+    is_simple: bool | None
+
+
+class RemovedCommit(OfCluster):
+    """internal.removed_commits."""
+
+    group_id: str
+    topic: str
+    partition: int
+    committed_offset: int | None
+    poll: str
+    removed_after: datetime
+    removed_before: datetime
+    is_group_gone: bool

@@ -1,0 +1,79 @@
+"""Rows that rules hand on have the columns of their tables, with the types of these."""
+
+from datetime import datetime
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+from jobs.rules.gold import rows as of_gold
+from jobs.rules.groups.cost_rows import Awaited, Cost
+from jobs.rules.groups.lag_rows import GroupLag, PartitionLag, RemovedCommit
+from jobs.rules.silver import rows as of_silver
+from schemas import consumption, gold, silver
+from schemas.table import Table
+
+BY_WHO_WRITES = {"updated_at", "is_current", "part"}
+"""Columns that rules do not give a row."""
+
+OF_GROUP = {"cluster_id", "cluster", "group_id"}
+ALSO_BY_WHO_WRITES = {Cost: OF_GROUP | {"is_live"}, GroupLag: {"is_live"}}
+
+TYPES: dict[Any, str] = {
+    str: "string",
+    bool: "boolean",
+    float: "double",
+    datetime: "timestamp",
+    list[str]: "array<string>",
+    list[int]: "array<int>",
+    Awaited: "struct<committed: int, at: timestamp, there_before: timestamp, set_to: int>",
+    list[PartitionLag]: (
+        "array<struct<topic: string, partition: int, committed_offset: int, lag_min: int, "
+        "lag_max: int, is_without_progress: boolean, burrow_status: string, "
+        "committed_after: timestamp, committed_before: timestamp>>"
+    ),
+}
+
+TABLES: dict[Any, Table] = {
+    of_gold.IsrChange: gold.ISR_CHANGES,
+    of_gold.IsrEpisode: gold.ISR_EPISODES,
+    of_gold.BrokerIncident: gold.BROKER_INCIDENTS,
+    of_gold.LeaderChange: gold.LEADER_CHANGES,
+    of_gold.LeaderBalance: gold.LEADER_BALANCE,
+    Cost: consumption.REBALANCE_COST,
+    GroupLag: consumption.GROUP_LAG,
+    RemovedCommit: consumption.REMOVED_COMMITS,
+    of_gold.PartitionState: silver.PARTITION_SNAPSHOTS,
+    of_silver.PartitionSnapshot: silver.PARTITION_SNAPSHOTS,
+    of_silver.ClusterSnapshot: silver.CLUSTER_SNAPSHOTS,
+    of_silver.BrokerSnapshot: silver.BROKER_SNAPSHOTS,
+    of_silver.TopicConfig: silver.TOPIC_CONFIGS,
+    of_silver.Reassignment: silver.REASSIGNMENTS,
+    of_silver.PartitionElr: silver.PARTITION_ELR,
+    of_silver.Coordinator: silver.COORDINATORS,
+}
+WORKING = {of_gold.PartitionState: {"times", "evidence"}}
+"""Fields that are no columns."""
+
+
+@pytest.mark.parametrize("row", TABLES, ids=lambda row: row.__name__)
+def test_a_row_has_the_columns_of_its_table(row: Any) -> None:
+    columns = {
+        each.name: (each.type.replace("bigint", "int"), each.nullable)
+        for each in TABLES[row].columns
+        if each.name not in BY_WHO_WRITES | ALSO_BY_WHO_WRITES.get(row, set())
+    }
+    fields = {
+        name: column_of(of)
+        for name, of in get_type_hints(row).items()
+        if name not in WORKING.get(row, ())
+    }
+    assert fields == columns
+
+
+def column_of(of: Any) -> tuple[str, bool]:
+    """The type of a column, and whether it may be null, by the type of a field."""
+    told = [each for each in get_args(of) if each is not NoneType]
+    is_nullable = get_origin(of) is not list and len(told) < len(get_args(of))
+    kind = told[0] if is_nullable else of
+    return "int" if kind is int else TYPES[kind], is_nullable

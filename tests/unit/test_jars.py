@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+
+from kafka_metadata_history.jars.errors import JarsError
+from kafka_metadata_history.jars.fetch import failures, ivy_arguments
+from kafka_metadata_history.jars.java import java_command
+
+
+def test_ivy_is_asked_for_jars_and_bundles_in_the_maven_layout():
+    arguments = ivy_arguments(
+        "org.apache.kafka",
+        "kafka_2.13",
+        "4.3.1",
+        cache=Path("/c"),
+        target=Path("/t"),
+        transitive=False,
+    )
+    assert arguments == [
+        *("-m2compatible", "-cache", "/c", "-types", "jar", "bundle", "-notransitive"),
+        *("-dependency", "org.apache.kafka", "kafka_2.13", "4.3.1"),
+        *("-retrieve", "/t/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+
+
+def test_what_ivy_could_not_get_is_found_in_its_log():
+    log = """
+:: resolving dependencies :: org.apache.kafka#kafka_2.13-caller;working
+	found org.apache.kafka#kafka_2.13;4.3.1 in public
+:: problems summary ::
+:::: ERRORS
+	Server access error at url https://e.org/a.pom (java.net.UnknownHostException: e.org)
+	Server access error at url https://e.org/a.jar (java.net.UnknownHostException: e.org)
+		::          UNRESOLVED DEPENDENCIES         ::
+		:: org.apache.kafka#kafka_2.13;9.9.9: not found
+		::              FAILED DOWNLOADS            ::
+		:: ^ see resolution messages for details  ^ ::
+		:: org.scala-lang#scala-library;2.13.18!scala-library.jar
+"""
+    assert failures(log) == [
+        "java.net.UnknownHostException: e.org",
+        "org.apache.kafka#kafka_2.13;9.9.9: not found",
+        "org.scala-lang#scala-library;2.13.18!scala-library.jar",
+    ]
+
+
+def test_a_missing_java_is_one_clear_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(
+        JarsError, match=f"no java under JAVA_HOME={tmp_path}: install Java 17 or newer"
+    ):
+        java_command()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JarsError, match="no java on the PATH: install Java 17"):
+        java_command()
