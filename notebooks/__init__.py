@@ -1,1 +1,1 @@
-"""Notebooks for after an incident, and what they ask and run with (``python -m notebooks``)."""
+"""Notebooks for after an incident, their helpers, and what runs them (``python -m notebooks``)."""

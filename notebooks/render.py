@@ -1,6 +1,4 @@
-"""Run notebooks without a browser, and keep what they show: an HTML file each, with the figures in
-it and nothing to load.
-"""
+"""Run notebooks without a browser, and keep an HTML file of each, which loads nothing."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -37,9 +35,7 @@ def names() -> list[str]:
 
 @contextmanager
 def kernel() -> Iterator[KernelManager]:
-    """A process that runs notebooks, in their folder, with this interpreter; Spark starts once in
-    it, for all of them.
-    """
+    """A process that runs notebooks in their folder; Spark starts once in it, for all of them."""
     with TemporaryDirectory() as folder:
         # Sockets that only this user can reach, and no port: a kernel runs whatever it is sent.
         manager = KernelManager(
@@ -70,7 +66,7 @@ def executed(name: str, parameters: Mapping[str, object], manager: KernelManager
 
 
 def with_parameters(notebook: NotebookNode, parameters: Mapping[str, object]) -> NotebookNode:
-    """A notebook with these parameters, in a cell after the one tagged `parameters` (papermill)."""
+    """A notebook with these parameters, in a cell after the one tagged `parameters`."""
     notebook = copy.deepcopy(notebook)
     (place,) = (
         n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ())
@@ -83,9 +79,7 @@ def with_parameters(notebook: NotebookNode, parameters: Mapping[str, object]) ->
 
 
 def html(notebook: NotebookNode, title: str) -> str:
-    """The page of a notebook that ran, without its code and what Spark said on stderr, which the
-    kernel passed on already.
-    """
+    """The page of a notebook that ran, without its code and what Spark wrote to stderr."""
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
         if "outputs" in cell:

@@ -84,20 +84,14 @@ class Framed:
 
 @dataclass(frozen=True)
 class Review:
-    """A lake, and all else that notebooks ask with.
-
-    If nothing is known of it, each answer is an empty frame.
-    """
+    """A lake, and what notebooks ask with. If nothing is known of it, answers are empty frames."""
 
     lake: Opened
     parameters: Mapping[str, object]
     is_known: bool
 
     def ask(self, query: str, **more: object) -> pd.DataFrame:
-        """The answer to a named question or SQL.
-
-        Says so when it is cut off; empty where the lake lacks a table for it.
-        """
+        """The answer to a named question or SQL; empty where the lake lacks a table of it."""
         sql = text_of(query)
         if not self.is_known or not set(_TABLE.findall(sql)).issubset(self.lake.tables):
             return pd.DataFrame()

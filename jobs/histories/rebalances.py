@@ -96,6 +96,7 @@ class RebalanceHistory(History[GroupNews]):
     tables = (*groups.TABLES, GROUP_STATES)
     live = tables
     plan_type = GroupInput
+    retention = "gold"
 
     def __init__(self) -> None:
         self._looked: dict[str, str] = {}

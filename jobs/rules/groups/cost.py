@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 from jobs.rules.groups.commits import CommitLog, Partition
 from jobs.rules.groups.cost_rows import Cost, Rebalance, Visit, Visits
@@ -217,14 +217,14 @@ def _close_reason(
 
 
 def fold(
-    live: Sequence[Mapping[str, Any]],
+    live: Sequence[Cost],
     told: Iterable[Mapping[str, Any]],
     new: Container[str],
     log_of: Callable[[int], CommitLog],
     visits: Visits,
     *,
     until: datetime,
-) -> list[dict[str, Any]]:
+) -> list[Cost]:
     """The rows of a group that are new, or other than the `live` ones. Rows whose rebalance is not
     told any more close.
 
@@ -235,13 +235,12 @@ def fold(
     that began before it. A visit after it is left to a later fold, since the log may still tell of
     a rebalance before that visit.
     """
-    before_round = cast("Sequence[Cost]", live)
-    known = {key(row): row for row in before_round}
+    known = {key(row): row for row in live}
     of_logs: dict[int, list[Rebalance]] = {}
     for each in sorted(map(Rebalance.of, told), key=lambda each: each.first_offset):
         of_logs.setdefault(each.log_partition, []).append(each)
     kept: dict[str, list[Cost]] = {}
-    for row in before_round:
+    for row in live:
         kept.setdefault(row["rebalance_id"], []).append(row)
     seen = {
         partition: [each for each in of_partition if each.commit[0] < until]
@@ -276,9 +275,9 @@ def fold(
             waiting |= {(row["topic"], row["partition"]): row for row in after}
     # Retention has dropped their rebalances.
     ids = {each.id for rebalances in of_logs.values() for each in rebalances}
-    dropped = [row for row in before_round if row["rebalance_id"] not in ids]
+    dropped = [row for row in live if row["rebalance_id"] not in ids]
     rows += [{**row, "close_reason": NEXT} for row in dropped]
-    return cast("list[dict[str, Any]]", rows)
+    return rows
 
 
 def _of_members(log: CommitLog, rebalances: Sequence[Rebalance]) -> CommitLog:

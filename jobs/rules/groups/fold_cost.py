@@ -4,25 +4,23 @@ from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from jobs.rules.arrow import by_value, rows_in
 from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import fold as of_group
-from jobs.rules.groups.cost_rows import Visit
+from jobs.rules.groups.cost_rows import Cost, Visit
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.consumption import REBALANCE_COST
 from schemas.groups import REBALANCES
-from schemas.table import PART
 
 Row = dict[str, Any]
 Times = Mapping[str, datetime]
 """By alias of a cluster."""
 
 _OF_GROUP = ("cluster_id", "cluster", "group_id")
-_NOT_FOLDED = (*_OF_GROUP, "updated_at", PART)
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -59,13 +57,13 @@ def fold(
             before, told.get(group, ()), new, partial(_log_of, logs), seen, until=told_until
         )
         made += [
-            dict(zip(_OF_GROUP, group, strict=True)) | row | {"updated_at": at} for row in found
+            {**dict(zip(_OF_GROUP, group, strict=True)), **row, "updated_at": at} for row in found
         ]
     return {REBALANCE_COST.full_name: made}
 
 
-def _as_folded(row: Row) -> Row:
-    return {name: value for name, value in row.items() if name not in _NOT_FOLDED}
+def _as_folded(row: Row) -> Cost:
+    return cast("Cost", {name: row[name] for name in Cost.__annotations__})
 
 
 def _log_of(logs: Mapping[int, Sequence[Row]], partition: int) -> CommitLog:

@@ -58,8 +58,8 @@ def fold(
                 told=told.get(group_id, {}),
                 before=before[cluster],
             )
-            made[GROUP_LAG.full_name] += [row | {"updated_at": at} for row in of_group.lag]
-            made[REMOVED_COMMITS.full_name] += of_group.removed
+            made[GROUP_LAG.full_name] += [{**row, "updated_at": at} for row in of_group.lag]
+            made[REMOVED_COMMITS.full_name] += [{**row} for row in of_group.removed]
             text = None
             if remembered is not None:
                 text = json.dumps(remembered.to_json(), separators=(",", ":"))
@@ -68,7 +68,7 @@ def fold(
     return made
 
 
-def _of_groups(live: Mapping[str, pa.Table], table: Table, cluster_id: str) -> dict[str, Row]:
+def _of_groups(live: Mapping[str, pa.Table], table: Table, cluster_id: str) -> dict[str, Any]:
     """The live row of each group of a cluster."""
     rows = (row for row in rows_in(live, table) if row["cluster_id"] == cluster_id)
     return {row["group_id"]: row for row in rows}

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from jobs.rules.groups.group import Group
     from jobs.rules.groups.lag_rows import GroupLag, LagState, RemovedCommit
-
-Row = dict[str, Any]
 
 A_ROW_EACH: Final = 60_000_000
 """Between the polls with which two rows of a group begin, µs."""
@@ -170,14 +168,14 @@ class Memory:
 class Made:
     """The rows that a fold makes: of gold.group_lag, and of internal.removed_commits."""
 
-    lag: list[Row]
-    removed: list[Row]
+    lag: list[GroupLag]
+    removed: list[RemovedCommit]
 
 
 def fold(
     group: Group,
     memory: Memory | None,
-    live: Row | None,
+    live: GroupLag | None,
     visits: Sequence[Visit],
     *,
     told: Mapping[str, GroupAnswer],
@@ -189,7 +187,6 @@ def fold(
     `live`: its live row of gold.group_lag. `told`: what the visits say of it, by poll; nothing
     where it was not listed. `before`: the visit before them.
     """
-    current = cast("GroupLag | None", live)
     rows: dict[str, GroupLag] = {}
     removed: list[RemovedCommit] = []
     for visit in visits:
@@ -199,14 +196,14 @@ def fold(
             is_asked = visit.groups_pattern is None or _matches(
                 visit.groups_pattern, group.group_id
             )
-            if memory is not None and current is not None:
+            if memory is not None and live is not None:
                 reason = "gone" if is_asked else "not_polled"
-                rows[current["first_poll"]] = _ended(
-                    current, visit.read, _last_shown(memory, last), reason
+                rows[live["first_poll"]] = _ended(
+                    live, visit.read, _last_shown(memory, last), reason
                 )
                 gone = memory.partitions if is_asked else {}
                 removed += _removed(group, gone, visit, visit.read, seen, is_group_gone=True)
-            memory = current = None
+            memory = live = None
         elif said.commits is not None:
             if memory is None:
                 memory, seen = Memory(visit.due, visit.seen, None, [], {}), None
@@ -217,15 +214,15 @@ def fold(
             )
             state = _state(shown, len(said.commits) - len(shown))
             memory.missed = None
-            if current is not None and not _differs(current, state, is_simple=said.is_simple):
+            if live is not None and not _differs(live, state, is_simple=said.is_simple):
                 memory.agreed = memory.agreed if _is_later(memory, visit.due) else visit.seen
-            elif current is None or _is_later(memory, visit.due):
+            elif live is None or _is_later(memory, visit.due):
                 valid_from = from_micros(said.read)
-                if current is not None:
-                    ended = _ended(current, said.read, _last_shown(memory, last), None)
-                    rows[current["first_poll"]] = ended
+                if live is not None:
+                    ended = _ended(live, said.read, _last_shown(memory, last), None)
+                    rows[live["first_poll"]] = ended
                     valid_from = ended["valid_to"] or valid_from
-                current = {
+                live = {
                     "cluster_id": group.cluster_id,
                     "cluster": group.cluster,
                     "group_id": group.group_id,
@@ -237,12 +234,12 @@ def fold(
                     "is_simple": said.is_simple,
                     **state,
                 }
-                rows[visit.poll] = current
+                rows[visit.poll] = live
                 memory.due, memory.agreed = visit.due, visit.seen
         elif memory is not None:
             memory.missed = last
         before = visit
-    return memory, Made(cast("list[Row]", list(rows.values())), cast("list[Row]", removed))
+    return memory, Made(list(rows.values()), removed)
 
 
 def _last(memory: Memory | None, before: Visit | None) -> tuple[int, int] | None:

@@ -19,8 +19,10 @@ from metadata_source.poller import Poller
 from metadata_source.recorder import cluster as cluster_module
 from metadata_source.recorder import entries as entries_module
 from metadata_source.recorder import questions as questions_module
+from metadata_source.recorder.entries import Entries
 from metadata_source.recorder.fleet import Fleet, ThreadsError
 from metadata_source.recorder.news import News
+from metadata_source.recorder.questions import QuestionThread
 from metadata_source.schedule import day_of
 from tests.support.byte_cluster import METADATA, OFFSETS, ByteCluster, encoded
 from tests.support.kept import Entry, Kept
@@ -69,6 +71,13 @@ def recorded(
 def late_s(entry: Entry) -> float:
     """How long after its time a poll was sent."""
     return (entry.header["sent_at"] - entry.header["scheduled_at"]).total_seconds()
+
+
+def written_after_s(entry: Entry) -> float:
+    """How long after the last answer that it has an entry was appended."""
+    times = [row[name] for row in entry.rows for name in ("received_at", "answered_at")]
+    answered_s = max(each.timestamp() for each in times if each is not None)
+    return time.time() - (time.monotonic() - entry.appended_s) - answered_s
 
 
 def test_polls_are_sent_on_the_beat_and_hold_what_changed(brokers):
@@ -399,13 +408,14 @@ def test_questions_that_no_thread_can_ask_are_asked_with_a_later_poll(brokers, m
     monkeypatch.setattr(questions_module.threading, "Thread", Started)
     monkeypatch.setattr(Started, "no_more", True)
     kept = Kept()
-    with recorded(kept, brokers, enrich="groups=10m", pollInterval="400ms") as fleet:
+    with recorded(kept, brokers, enrich="groups=10m", pollInterval="1500ms") as fleet:
         kept.until(lambda: len(kept.entries) >= 2)
         assert not any(each.outcomes for each in kept.entries)
         monkeypatch.setattr(Started, "no_more", False)
         kept.until(lambda: any(each.outcomes for each in kept.entries))
         assert not fleet.has_ended
     assert all(each.ok for each in kept.entries)
+    assert all(written_after_s(each) < 0.5 for each in kept.entries[:2]), "they wait for nobody"
 
 
 def test_what_fails_after_a_poll_ends_no_polls(brokers, monkeypatch):
@@ -527,9 +537,8 @@ def test_an_entry_is_written_as_soon_as_its_questions_are_answered(brokers):
     with recorded(kept, brokers, enrich="groups=10m,configs=10m", pollInterval="30s"):
         kept.until(lambda: kept.entries)
     (entry,) = kept.entries
-    answered = max(row["answered_at"] for row in entry.rows if row["record"] == "answer")
-    written_s = time.time() - (time.monotonic() - entry.appended_s)
-    assert written_s - answered.timestamp() < 0.5
+    assert entry.outcomes == {"groups": "ok", "configs": "ok"}
+    assert written_after_s(entry) < 0.5
 
 
 def test_clusters_that_wait_for_answers_hold_no_slot_of_those_that_decode():
@@ -544,3 +553,29 @@ def test_clusters_that_wait_for_answers_hold_no_slot_of_those_that_decode():
             kept.until(lambda: len(kept.entries) >= 5, 30)
     received = [each.header["received_at"] for each in kept.entries]
     assert (max(received) - min(received)).total_seconds() < 3
+
+
+def test_an_entry_waits_for_no_question_that_is_stumbled_over(brokers, caplog):
+    class Stumbles:
+        def answers(self, about, address):
+            raise ZeroDivisionError("a bug")
+
+    options = parse({"kafka.bootstrap.servers": brokers.servers(), "enrich": "groups=1s"})
+    cluster, kept = options.clusters[0], Kept()
+    entries = Entries("c0", 1_000, options, kept, None)
+    thread = QuestionThread("c0", options.polling["default"], options, Stumbles(), entries)
+    with Poller(cluster, options.topic_filter, 5_000) as poller:
+        for after_ms in (0, 1_000):
+            poll = poller.poll()
+            with entries.changed:
+                entries.make(time.monotonic(), poll)
+                about = thread.take_due(after_ms, poll.metadata, has_news=False)
+                entries.await_kinds(about.kinds)
+                thread.ask(about, poller.answerer)
+                begin = time.monotonic()
+                entries.wait(20)
+                assert time.monotonic() - begin < 10
+                entries.write()
+            assert thread.join(time.monotonic() + 10)
+    assert [each.outcomes for each in kept.entries] == [{}, {}]
+    assert caplog.text.count("cluster c0: the questions beside the poll failed") == 2
