@@ -621,7 +621,7 @@ def test_a_stream_without_a_folder_has_one_of_its_own(monkeypatch, tmp_path):
 def test_the_query_ends_with_its_driver(written, monkeypatch):
     query = Query(written.folder)
     query.reader._attended = Attended(query.reader._options, {}, once=False)
-    monkeypatch.setattr(os, "getppid", lambda: 1)
+    monkeypatch.setattr(os, "getppid", lambda: -1)
     with pytest.raises(RuntimeError, match="the Spark driver is gone"):
         query.plan()
 
