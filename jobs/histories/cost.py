@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.configuration.config import Config
+from jobs.configuration import histories
 from jobs.histories.rebalances import JOB as REBALANCES
 from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version
@@ -36,7 +36,7 @@ from schemas.consumption import REBALANCE_COST
 from schemas.groups import REBALANCES_TOLD
 from schemas.table import PART, Table
 
-JOB = "rebalance_cost"
+JOB = histories.REBALANCE_COST.name
 
 LOOK_EVERY = timedelta(minutes=1)
 """How often live rows are looked after."""
@@ -113,6 +113,7 @@ class Memory:
 class RebalanceCost(History[News]):
     """The cost of rebalances."""
 
+    declared = (histories.REBALANCE_COST,)
     job = JOB
     names = (JOB,)
     tables = (REBALANCE_COST,)
@@ -125,11 +126,6 @@ class RebalanceCost(History[News]):
         """By alias, up to when live rows were looked after: no less than what internal.states
         has.
         """
-
-    @staticmethod
-    def wanted(config: Config) -> bool:
-        """Where the coordinators' log is read."""
-        return config.group_log is not None
 
     def look(self, context: Context, now: datetime) -> News | None:
         """Rebalances that are over and new; once a minute, what there is for rows that are live."""
@@ -172,8 +168,8 @@ class RebalanceCost(History[News]):
         """How far it is with all clusters."""
         if made is not None:
             take: CostInput = news.takes
-            memory = dumps(Memory(take.told_until, take.read_until, take.held))
-            yield {"history": JOB, "cluster": "", "round": None, "memory": memory}
+            memory = Memory(take.told_until, take.read_until, take.held)
+            yield {"round": None} | _state(memory)
 
     def go_back(self, context: Context) -> Iterable[State]:
         """Look at rebalances again from where some were left out. Those that have a cost by then
@@ -182,7 +178,18 @@ class RebalanceCost(History[News]):
         self._told_version = -1
         memory = context.memory(JOB, "", Memory)
         if memory is not None and memory.held is not None:
-            yield context.states[JOB, ""] | {"memory": dumps(Memory(memory.held, memory.read))}
+            yield context.states[JOB, ""] | _state(Memory(memory.held, memory.read))
+
+
+def _state(memory: Memory) -> State:
+    """The row of internal.states that says how far the history is with all clusters."""
+    return {
+        "history": JOB,
+        "cluster": "",
+        "done_at": memory.told,
+        "read_until": dict(memory.read),
+        "memory": dumps(memory),
+    }
 
 
 def _told_up_to(context: Context) -> tuple[datetime, dict[str, datetime]]:

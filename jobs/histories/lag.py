@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.configuration import histories
 from jobs.configuration.config import Config
 from jobs.rounds.appended import appended
 from jobs.rounds.commit import newest_version
@@ -38,7 +39,7 @@ from schemas.consumption import GROUP_LAG, LAG_TABLES, REMOVED_COMMITS_TOLD
 from schemas.internal import LAG_STATES
 from schemas.table import PART, Table
 
-JOB = "group_lag"
+JOB = histories.GROUP_LAG.name
 
 _SAID = (
     "poll_id",
@@ -87,12 +88,12 @@ class Visits(News):
 class GroupLag(History[Visits]):
     """The history of lag."""
 
+    declared = (histories.GROUP_LAG,)
     job = JOB
     names = (JOB,)
     tables = (*LAG_TABLES, LAG_STATES)
     live = (GROUP_LAG, LAG_STATES)
     input_type = LagInput
-    retention = JOB
     needed: ClassVar[Mapping[Table, str]] = {
         METADATA_POLLS: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
@@ -107,11 +108,6 @@ class GroupLag(History[Visits]):
     def __init__(self) -> None:
         self._version = -1
         """Of bronze.metadata_polls, up to which all visits were taken; -1 before any."""
-
-    @staticmethod
-    def wanted(config: Config) -> bool:
-        """Where groups are asked for their offsets."""
-        return bool(config.asked_for_offsets)
 
     def look(self, context: Context, now: datetime) -> Visits:
         """The visits that no round has taken, of each cluster up to so many."""

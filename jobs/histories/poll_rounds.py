@@ -231,8 +231,7 @@ def made_of(context: Context, news: PollNews) -> Made:
     ]
     made = folded(side_by_side(fresh), side_by_side([*sides, *behind]), [*written, STATE], fold)
     states = [
-        row | {"round": None}
-        for row in made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()
+        row | {"round": None} for row in rows_of(made.pop(STATE, arrow_schema(STATE).empty_table()))
     ]
     if partitions is None:
         return Made(made, states=states)
@@ -442,7 +441,7 @@ def _fold(
         news, live = dict(news), dict(live)
         log = news.pop(bronze.CLUSTER_LOG.full_name, None)
         of_state = live.pop(STATE.full_name, None)
-        states = {} if of_state is None else {row["history"]: row for row in of_state.to_pylist()}
+        states = {} if of_state is None else {row["history"]: row for row in rows_of(of_state)}
         if cluster in narrowed and SILVER in plan.histories and SILVER in states:
             news, live = narrowed_rows(states[SILVER]["memory"], each, news, live)
         live = needed(live, _topics(news, live))

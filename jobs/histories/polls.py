@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from jobs.configuration import histories
 from jobs.configuration.config import Config
 from jobs.histories.cluster_log import NewRecords, has_news, has_snapshot, read, read_at
 from jobs.histories.poll_headers import NEVER, Headers, silver_state
@@ -64,6 +65,12 @@ class LogMemory:
 class Polls(History[PollNews]):
     """The histories of polls that one job makes: of OF_POLLS, all or some."""
 
+    declared = (
+        histories.SILVER,
+        histories.CLUSTER_LOG,
+        histories.ISR_SHRINK,
+        histories.LEADER_CHURN,
+    )
     job = "history"
     by = "cluster_id"
     woken_by = (METADATA_POLLS, bronze.CLUSTER_LOG)
@@ -74,14 +81,13 @@ class Polls(History[PollNews]):
     needed: ClassVar[Mapping[Table, str]] = {
         METADATA_POLLS: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
-              SELECT cluster, from_json(memory, 'seen map<string, bigint>') AS of
-              FROM {{states}} WHERE history = '{SILVER}'
+              SELECT cluster, taken FROM {{states}} WHERE history = '{SILVER}'
             ) USING (cluster)
             WHERE record = 'poll' AND NOT (
               -- Polls that wait were taken, too: of those that are as old as retention nothing is expected any more.
-              coalesce(n <= of.seen[stream], false)
+              coalesce(n <= taken[stream], false)
               -- Polls of an older stream that come after those of the newest are never taken.
-              OR coalesce(stream < array_max(map_keys(of.seen)) AND coalesce(n > of.seen[stream], true), false))
+              OR coalesce(stream < array_max(map_keys(taken)) AND coalesce(n > taken[stream], true), false))
         """,
         bronze.CLUSTER_LOG: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (

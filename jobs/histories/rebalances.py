@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from jobs.configuration import histories
 from jobs.configuration.config import Thresholds
 from jobs.histories.group_log import COLUMNS, PLACE, Places, new_rows
 from jobs.rounds.appended import VERSIONS_A_ROUND, appended, upto
@@ -40,7 +41,7 @@ from schemas.internal import GROUP_STATES, STATE
 from schemas.silver import COORDINATORS, GROUP_SNAPSHOTS
 from schemas.table import PART, Table
 
-JOB = "rebalance_history"
+JOB = histories.REBALANCE_HISTORY.name
 _PART_OF_GROUP = f"CAST(crc32(group_id) % {PARTS} AS INT)"
 
 _LOG = ""
@@ -128,6 +129,7 @@ class GroupNews(News):
 class RebalanceHistory(History[GroupNews]):
     """The history of groups."""
 
+    declared = (histories.REBALANCE_HISTORY,)
     job = JOB
     names = (JOB,)
     woken_by = (GROUP_LOG,)
@@ -136,8 +138,7 @@ class RebalanceHistory(History[GroupNews]):
     needed: ClassVar[Mapping[Table, str]] = {
         GROUP_LOG: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
-              SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
-              FROM {{states}} WHERE history = '{JOB}'
+              SELECT cluster, positions FROM {{states}} WHERE history = '{JOB}'
             ) USING (cluster)
             WHERE {NOT_TAKEN}
         """
@@ -217,6 +218,7 @@ class RebalanceHistory(History[GroupNews]):
                 str(partition): place
                 for partition, place in news.read.ends.get(cluster, {}).items()
             }
+            places = memory.places | ends
             yield {
                 "history": JOB,
                 "cluster": cluster,
@@ -225,9 +227,8 @@ class RebalanceHistory(History[GroupNews]):
                 "done_poll": until or before.get("done_poll"),
                 "done_at": until_at or before.get("done_at"),
                 "last_seen_at": news.read.read_at.get(cluster, before.get("last_seen_at")),
-                "memory": dumps(
-                    Memory(memory.places | ends, memory.at if made is None else news.takes.at)
-                ),
+                "positions": {partition: list(place) for partition, place in places.items()},
+                "memory": dumps(Memory(places, memory.at if made is None else news.takes.at)),
             }
         # Rows of a cluster whose id is not known yet are read again.
         if news.takes.versions is not None and not news.read.waits:

@@ -2,7 +2,6 @@
 notes it as done.
 """
 
-import json
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -245,15 +244,15 @@ class Engine:
     def _set_aside(self, cluster: str, why: str) -> None:
         """Leave a cluster out of rounds for a while, and let `status` say so."""
         seconds, known = self.aside.put(cluster), self._aside_rows.get(cluster)
-        memory = json.dumps({"says": why})
-        if known is None or known["memory"] != memory:
+        if known is None or known["why"] != why:
             since = datetime.now(UTC) if known is None else known["done_at"]
             row = {
                 "history": self._aside_of,
                 "cluster": cluster,
                 "round": 0,
                 "done_at": since,
-                "memory": memory,
+                "why": why,
+                "memory": "{}",
             }
             self._note_aside(self._aside_rows | {cluster: row})
         log.error(

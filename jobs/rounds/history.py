@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.configuration.config import Config
+from jobs.configuration.histories import Declared
 from jobs.rounds.aside import Aside
 from jobs.rounds.commit import Commit
 from jobs.rounds.live import LiveRows
@@ -117,6 +118,8 @@ class History(ABC, Generic[N]):
     nothing else.
     """
 
+    declared: ClassVar[Sequence[Declared]]
+    """As those know it who do not make it."""
     job: ClassVar[str]
     """The name of the work in a pipeline, for its log."""
     names: Sequence[str]
@@ -143,10 +146,6 @@ class History(ABC, Generic[N]):
     """Table of bronze -> the query for the day of the oldest of its `rows` that the history has not
     taken, by `states`, those of internal.state. Upkeep keeps them.
     """
-    retention: ClassVar[str | None] = None
-    """The key of `retention` in the configuration after which rows of its tables go; None: that of
-    their schema.
-    """
     reads: ClassVar[Mapping[Table, Collection[str]]] = {}
     """Table of silver -> the names whose rounds must have had a row before its retention drops
     it.
@@ -154,10 +153,10 @@ class History(ABC, Generic[N]):
     can_make_again: ClassVar[bool] = False
     """Whether a person can have the history of a cluster computed again."""
 
-    @staticmethod
-    def wanted(config: Config) -> bool:  # noqa: ARG004 - most are, whatever it says
+    @classmethod
+    def wanted(cls, config: Config) -> bool:
         """Whether a pipeline with this configuration makes it."""
-        return True
+        return any(each.clusters(config) for each in cls.declared)
 
     @abstractmethod
     def look(self, context: Context, now: datetime) -> N | None:

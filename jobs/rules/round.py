@@ -288,6 +288,10 @@ def _states(taken: Taken, state: State, log: LogState | None, rows: Rows) -> lis
         last_due_at=state.last_poll_at,
         refused_polls=state.refused_polls,
         stale_polls=len(state.waiting),
+        taken=dict(state.seen),
+        waiting=list(state.waiting),
+        failed_polls=state.failed_polls,
+        error_kinds=list(state.error_kinds),
     )
     if log is None:
         return [of_silver]
@@ -349,7 +353,7 @@ def _by_key(table: Table, rows: Iterable[Row]) -> list[Row]:
     return list({tuple(row[name] for name in table.key): row for row in rows}.values())
 
 
-def _state(history: str, taken: Taken, cluster_id: str | None, memory: Row, **told: Any) -> Row:
+def _state(history: str, taken: Taken, cluster_id: str | None, memory: Row, /, **told: Any) -> Row:
     """A row of internal.state."""
     of_history = {"history": history, "cluster": taken.cluster, "cluster_id": cluster_id}
     text = json.dumps(memory, separators=(",", ":"))

@@ -27,9 +27,10 @@ log = logging.getLogger("kafka_metadata_history.upkeep")
 def _tables() -> dict[str, list[Table]]:
     found: dict[str, list[Table]] = {}
     for history in HISTORIES:
+        apart = {table: each.name for each in history.declared for table in each.kept_apart}
         for table in history().tables:
             if table.over:
-                found.setdefault(history.retention or table.schema, []).append(table)
+                found.setdefault(apart.get(table, table.schema), []).append(table)
     return found
 
 
@@ -37,9 +38,7 @@ TABLES = _tables()
 """The tables that lose rows by each key of `retention`, in that order."""
 
 Held = Mapping[str, datetime | None]
-"""Alias -> from when on rows of a cluster are kept, as some history has not had them; None: all of
-them.
-"""
+"""Alias -> from when on its rows are kept, as some history has not had them; None: all of them."""
 
 
 def expire_history(
