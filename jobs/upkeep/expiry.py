@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from jobs.histories import HISTORIES
 from jobs.rounds.commit import delete_matching, delete_rows, replace_rows
 from jobs.rounds.plan import State, kept_since, states_of
-from jobs.rules.round import SILVER
 from schemas import groups, silver
 from schemas.in_spark import table_exists
 from schemas.internal import STATE, retention_of
@@ -109,7 +108,7 @@ def held(states: Mapping[tuple[str, str], State], table: Table, cutoff: datetime
     if not makers:
         return {}
     found: dict[str, datetime | None] = {}
-    for cluster in (cluster for history, cluster in states if history == SILVER):
+    for cluster in {cluster for _, cluster in states if cluster}:
         had = [states.get((maker, cluster), {}).get("done_at") for maker in makers]
         until = min((at for at in had if at is not None), default=None) if None not in had else None
         if until is None or until < cutoff:
