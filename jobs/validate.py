@@ -8,30 +8,17 @@ validated.
 """
 
 import logging
-import secrets
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
-from pyspark.sql import SparkSession
-
-from jobs.configuration.config import Config, ConfigError, load
-from jobs.rounds.commit import append_rows, replace_rows
+from jobs.configuration.config import load
 from jobs.run.cli import parser_of, reported
 from jobs.run.session import spark_session
-from jobs.validation.docs_folder import check_replaceable
-from jobs.validation.validity import Finding, batches, done, window_of
-from metadata_source.text import printable, text_table
-from schemas import bronze, gold, groups, quality, silver
-from schemas.in_spark import check_tables, ensure_tables, read_view
-from schemas.internal import STATE, STATE_NOW
+from jobs.validation.run import apply, is_critical, report
 
 JOB = "validate"
 CRITICAL_FOUND = 3
-SHOWN = 10
-"""Rows that are printed of those that break a rule; the table keeps 200."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,81 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return CRITICAL_FOUND if any(map(is_critical, findings)) else 0
 
     return reported(JOB, run)
-
-
-def is_critical(finding: Finding) -> bool:
-    """Whether history is wrong, or not being made."""
-    return finding.violations > 0 and finding.rule.severity == "critical"
-
-
-def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
-    """Validate what is new since the last run, and write what was found to the lake and as data
-    docs.
-
-    Progress is noted last: a run that is killed is done again by the next.
-    """
-    if config.docs is None:
-        raise ConfigError(
-            "validation.docs is missing: data docs need a folder of this machine, and the lake "
-            f"is {config.lake}"
-        )
-    docs = Path(config.docs)
-    check_replaceable(docs)
-    try:
-        from jobs.validation.expectations import validate  # noqa: PLC0415 - takes seconds, and needs an extra
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"{error.name} is missing: install the extra, `pip install "
-            "'kafka-metadata-history[validation]'`"
-        ) from error
-
-    lake = config.lake
-    of_groups = (groups.REBALANCES, groups.REBALANCE_MEMBERS)
-    check_tables(
-        spark, lake, (*bronze.TABLES, *silver.TABLES, gold.STALE_BROKERS, *of_groups, STATE)
-    )
-    ensure_tables(spark, lake, quality.TABLES)
-    # All that a run knows of: rounds go on while it validates.
-    states = (
-        read_view(spark, lake, STATE_NOW).where(f"history IN ('silver', '{JOB}')").localCheckpoint()
-    )
-    window = window_of(states)
-    findings = validate(batches(lake, states, window, config.clusters, now), docs)
-    run = {"run": f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}", "ran_at": now}
-    append_rows(spark, lake, quality.VALIDATIONS, [run | _row(each) for each in findings])
-    if window:
-        replace_rows(spark, lake, STATE, done(states), f"history = '{JOB}'")
-    return findings
-
-
-def _row(finding: Finding) -> dict[str, Any]:
-    """Of quality.validations."""
-    said = {"rule": finding.rule.name, "says": finding.rule.says, "severity": finding.rule.severity}
-    return {**vars(finding), **said, "success": not finding.violations}
-
-
-def report(findings: Sequence[Finding]) -> str:
-    """The findings, for people: a line for each rule, and the first rows that break one."""
-    lines = text_table(
-        ("rule", "of", "severity", "rows", "broken by"),
-        [
-            (each.rule.name, each.subject, each.rule.severity, each.checked, each.violations)
-            for each in findings
-        ],
-    )
-    for each in findings:
-        if each.violations:
-            shown = each.violating[:SHOWN]
-            more = (
-                f"  and {each.violations - len(shown)} more" if each.violations > len(shown) else ""
-            )
-            lines += [
-                "",
-                f"{each.rule.name}: {each.rule.says}",
-                *(f"  {printable(row)}" for row in shown),
-                *filter(None, [more]),
-            ]
-    return "".join(f"{line}\n" for line in lines)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,12 @@ from kafka_metadata_history.answers.questions import (
     question,
     reach,
 )
-from kafka_metadata_history.answers.status import judge
 from kafka_metadata_history.answers.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.answers.text import FORMS, WIDTH
 from kafka_metadata_history.answers.text import written as answered
-from kafka_metadata_history.opened import MEMORY, Opened, facts_without_spark, has_folder, opened
+from kafka_metadata_history.answers.thresholds import judge
+from kafka_metadata_history.client_option import client_file, client_option, servers_of_client
+from kafka_metadata_history.opened import MEMORY, Opened, has_folder, opened, status_without_spark
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import parse, parse_cluster_log
 from metadata_source.text import counted, let_write_all, printable
@@ -65,29 +66,9 @@ def filter_options(command: Command) -> Command:
 
 def _read_client(path: Path | None) -> "ClientFile | None":
     """Read what --client names, and say what of it is passed over. Raises OptionsError."""
-    file = _client_file(path)
+    file = client_file(path)
     say([file.warning] if file is not None and file.warning else [])
     return file
-
-
-def _servers_of_client() -> str | None:
-    """Return where the file of --client says to ask, if it does."""
-    file = _client_file(click.get_current_context().params.get("client"))
-    return None if file is None else file.servers
-
-
-def _client_file(path: object) -> "ClientFile | None":
-    """Read the file of --client once: it may be a pipe. `path`: click has something of its own
-    where none is given.
-    """
-    from metadata_source.client_file import read_client_file  # noqa: PLC0415 - most commands have none
-
-    if not isinstance(path, Path):
-        return None
-    read: dict[str, ClientFile] = click.get_current_context().meta
-    if f"{NAME}.client" not in read:
-        read[f"{NAME}.client"] = read_client_file(path)
-    return read[f"{NAME}.client"]
 
 
 def window_options(command: Command) -> Command:
@@ -107,15 +88,6 @@ config_option = click.option(
     show_envvar=True,
     metavar="FILE",
     help="YAML: the lake, the clusters.",
-)
-
-
-client_option = click.option(
-    "--client",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    is_eager=True,  # --bootstrap asks it
-    help="The cluster's options: YAML, or a client's file (.properties).",
 )
 
 
@@ -264,9 +236,9 @@ def status(*, config: str, form: str) -> int:
     read = load(config)
     if not has_folder(read.lake):
         return in_spark("status", "--config", config, "--format", form)
-    facts = facts_without_spark(read, datetime.now(UTC))
-    crossed = judge(facts, read.limits)
-    click.echo(STATUS_FORMS[form](facts, crossed), nl=False)
+    found = status_without_spark(read, datetime.now(UTC))
+    crossed = judge(found, read.limits)
+    click.echo(STATUS_FORMS[form](found, crossed), nl=False)
     return CROSSED if crossed else 0
 
 
@@ -281,7 +253,7 @@ def status(*, config: str, form: str) -> int:
 @click.option(
     "--bootstrap",
     prompt="Its bootstrap servers (host:port, ...)",
-    default=_servers_of_client,
+    default=servers_of_client,
     help="HOST:PORT, comma-separated. Default: those of --client.",
 )
 @click.option(

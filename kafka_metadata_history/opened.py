@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.answers.status import Size
-from kafka_metadata_history.answers.status_sql import facts_of
+from kafka_metadata_history.answers.status_sql import status_of
 from metadata_source.text import did_you_mean
 from schemas.in_duckdb import (
     NoQueryError,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from jobs.configuration.config import Config
     from kafka_metadata_history.answers.questions import Ask
-    from kafka_metadata_history.answers.status import Facts
+    from kafka_metadata_history.answers.status import LakeStatus
     from schemas.lake import Lake
 
 
@@ -199,8 +199,8 @@ def _no_table(name: str) -> str:
     )
 
 
-def facts_without_spark(config: Config, now: datetime) -> Facts:
-    """Return the facts of a status of a lake in a folder. Raises as `without_spark`, and LakeError
+def status_without_spark(config: Config, now: datetime) -> LakeStatus:
+    """Return the status of a lake in a folder. Raises as `without_spark`, and LakeError
     for a lake that no round was made in.
     """
     ask = without_spark(config.lake)
@@ -211,7 +211,7 @@ def facts_without_spark(config: Config, now: datetime) -> Facts:
             for name, files in files_of(config.lake).items()
         ]
 
-    return facts_of(lambda sql: ask(resolved(sql, lambda name: name)), sizes, config, now)
+    return status_of(lambda sql: ask(resolved(sql, lambda name: name)), sizes, config, now)
 
 
 def has_folder(lake: Lake) -> bool:
@@ -250,9 +250,9 @@ def asking(spark: SparkSession, lake: Lake) -> Ask:
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - takes seconds
 
-    from jobs.query import answer, rows_of  # noqa: PLC0415
     from jobs.run.cli import one_line  # noqa: PLC0415
     from jobs.run.driver import JAVA_ERRORS  # noqa: PLC0415
+    from kafka_metadata_history.answers.in_spark import answer, rows_of  # noqa: PLC0415
 
     tried: set[str] = set()
 

@@ -441,9 +441,9 @@ IS_VISIT = (
 )
 """That a row of bronze is the header of an answer that tells the offsets of all groups."""
 
-NOT_TAKEN = """(places[string(log_partition)][1] IS NULL
-  OR coalesce(next_offset, offset + 1) > places[string(log_partition)][1]
+NOT_TAKEN = """(positions[string(log_partition)][1] IS NULL
+  OR coalesce(next_offset, offset + 1) > positions[string(log_partition)][1]
   -- Before a log was truncated it had offsets that it may not reach again for long.
-  AND (places[string(log_partition)][0] <= 0
-    OR read_at >= timestamp_micros(places[string(log_partition)][0])))"""
-"""That rebalances have not had a row, by `places` of their cluster's row of internal.state."""
+  AND (positions[string(log_partition)][0] <= 0
+    OR read_at >= timestamp_micros(positions[string(log_partition)][0])))"""
+"""That rebalances have not had a row, by `positions` of their cluster's row of internal.state."""

@@ -71,9 +71,10 @@ STATE = Table(
             "history",
             "string",
             "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | "
-            "leader_churn | rebalance_history | rebalance_cost | group_lag | validate | aside of "
-            "<history> (which leaves the cluster out since done_at, as its fold fails; memory says "
-            "why).",
+            "leader_churn | "
+            "rebalance_history | rebalance_cost | group_lag | validate | aside of <history> "
+            "(which leaves the cluster "
+            "out since done_at, as its fold fails).",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),
@@ -82,7 +83,12 @@ STATE = Table(
         Column(
             "done_poll", "string", "Nothing up to this poll will change any more; null before any."
         ),
-        Column("done_at", "timestamp", "When it was answered (made non-decreasing)."),
+        Column(
+            "done_at",
+            "timestamp",
+            "When it was answered (made non-decreasing). Of rebalance_cost: when the last "
+            "rebalance was told that it has taken.",
+        ),
         Column(
             "changed_poll",
             "string",
@@ -131,9 +137,35 @@ STATE = Table(
             "Of silver: polls that wait, an answer older than what was accepted and all after it.",
         ),
         Column(
+            "taken",
+            "map<string, bigint>",
+            "Of silver: stream of polls -> n of its last poll that silver has taken.",
+        ),
+        Column("waiting", "array<string>", "Of silver: the polls that wait."),
+        Column(
+            "failed_polls",
+            "bigint",
+            "Of silver: polls that failed since last_poll, before the first that waits.",
+        ),
+        Column("error_kinds", "array<string>", "Of silver: how they failed."),
+        Column(
+            "positions",
+            "map<string, array<bigint>>",
+            "Of rebalance_history: partition of the coordinators' log -> era and offset up to "
+            "which it has taken the log.",
+        ),
+        Column(
+            "read_until",
+            "map<string, timestamp>",
+            "Of rebalance_cost: alias -> when the last rows of the coordinators' log were read "
+            "that it has taken.",
+        ),
+        Column("why", "string", "Of a cluster that is left out: the error of the fold."),
+        Column(
             "memory",
             "string",
-            "JSON of the fold's own; null where the cluster was taken out of the history.",
+            "The fold's own, which nobody else reads; null where the cluster was taken out of the "
+            "history.",
         ),
     ),
     key=("history", "cluster", "round"),
@@ -149,11 +181,26 @@ STATE_NOW = View(
         "live rows."
     ),
     parts=(
-        """SELECT DISTINCT s.* FROM {internal.states} s
-JOIN (SELECT history, cluster, max(round) AS round FROM {internal.states} GROUP BY history, cluster)
-USING (history, cluster, round)
-WHERE s.memory IS NOT NULL""",
+        """SELECT * FROM (
+  SELECT * FROM {internal.states}
+  QUALIFY row_number() OVER (PARTITION BY history, cluster ORDER BY round DESC) = 1
+)
+WHERE memory IS NOT NULL""",
     ),
+)
+
+CLUSTERS = View(
+    schema="internal",
+    name="clusters",
+    comment="How far the polls of each cluster have become history.",
+    parts=("SELECT * FROM {internal.state} WHERE history = 'silver'",),
+)
+
+CLUSTER_LOGS = View(
+    schema="internal",
+    name="cluster_logs",
+    comment="How far the controllers' log of each cluster has become history.",
+    parts=("SELECT * FROM {internal.state} WHERE history = 'cluster_log'",),
 )
 
 GROUP_STATES = Table(
@@ -185,4 +232,4 @@ LAG_STATES = Table(
 )
 
 TABLES = (ROUNDS, STATE, GROUP_STATES, LAG_STATES)
-VIEWS = (STATE_NOW,)
+VIEWS = (STATE_NOW, CLUSTERS, CLUSTER_LOGS)

@@ -1,7 +1,7 @@
 """Write conf/schema.json, by which editors check a configuration: ``python -m
 tools.config_schema``.
 
-Made of the options of the data sources, and of the keys that jobs/configuration/config.py reads.
+Made of the options of the data sources, and of the keys that jobs/configuration/keys.py reads.
 """
 
 import json
@@ -10,7 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from jobs.configuration.config import FILE, MIGRATING, REQUIRED, Config, Thresholds
+from jobs.configuration.config import MIGRATING, Config, Thresholds
+from jobs.configuration.keys import FILE, REQUIRED
 from jobs.configuration.limits import Limits
 from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import ENRICHMENTS
@@ -93,7 +94,7 @@ def _value(section: str, name: str, reader: Callable[[str, Any], Any]) -> dict[s
 
 
 def default_of(section: str, name: str) -> str | int | None:
-    """Return the default of a key of a section as a file would have it, or None."""
+    """Return the default of a key of a section as a file has it; None for one that is no value."""
     field = field_of(name) + ("_retention" if section == "retention" else "")
     value = (vars(Config(Lake(root=""), "", {})) | vars(Thresholds()) | vars(Limits())).get(field)
     if isinstance(value, timedelta):

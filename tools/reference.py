@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import sqlglot
 
-from jobs.configuration.config import FILE, REQUIRED
+from jobs.configuration.keys import FILE, REQUIRED
 from kafka_metadata_history.answers.questions import about, filters_of, names, option
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
 from schemas.in_duckdb import in_duckdb
@@ -152,7 +152,7 @@ def _type_in_spark(kind: str) -> str:
 
 
 def _place(each: Table | View) -> tuple[int, bool, str]:
-    schemas = ("bronze", "silver", "gold", "quality")
+    schemas = list(dict.fromkeys(table.schema for table in TABLES))
     return schemas.index(each.schema), isinstance(each, View), each.name
 
 

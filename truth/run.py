@@ -11,11 +11,11 @@ import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from jobs import poll_metadata
 from jobs.configuration.config import Config, load
 from jobs.histories.polls import Polls
-from jobs.read_cluster_log import CLUSTER_LOG
 from jobs.rounds.engine import Engine
+from jobs.run import metadata_stream
+from jobs.run.logs import CLUSTER_LOG
 from jobs.run.reading import Reading, follow
 from local_cluster import LocalCluster
 from local_cluster.cluster import KAFKA_VERSION
@@ -176,7 +176,7 @@ def polling(spark: SparkSession, configs: Iterable[Config]) -> Iterator[list[Str
     try:
         for config in configs:
             # A session each: a query's name is its session's.
-            queries.append(poll_metadata.start(spark.newSession(), config, once=False))  # noqa: PERF401 - those before are to be stopped
+            queries.append(metadata_stream.start(spark.newSession(), config, once=False))  # noqa: PERF401 - those before are to be stopped
         yield queries
     finally:
         for query in queries:

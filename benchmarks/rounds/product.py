@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import yaml
 
-from jobs import poll_metadata, read_group_log
 from jobs.configuration.config import Config, load
 from jobs.configuration.limits import CROSSED
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
 from jobs.histories.rebalances import RebalanceHistory
 from jobs.rounds.engine import Engine
+from jobs.run import metadata_stream
+from jobs.run.logs import GROUP_LOG
 from jobs.run.reading import Reading
 from jobs.run.session import spark_session
 from jobs.upkeep.upkeep import keep_up, next_due
@@ -153,8 +154,8 @@ class Pipeline:
 def polling(spark: SparkSession, config: Config) -> Iterator[None]:
     """Poll, and read the coordinators' log, as long as this is open."""
     streams = (
-        poll_metadata.polling(spark, config),
-        Reading(spark, config, read_group_log.GROUP_LOG),
+        metadata_stream.polling(spark, config),
+        Reading(spark, config, GROUP_LOG),
     )
     try:
         yield

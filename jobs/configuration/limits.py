@@ -31,7 +31,5 @@ class Limits:
     lake_bytes: int | None = None
 
     def window_of(self, interval: timedelta) -> timedelta:
-        """The window, with room for some polls. `interval`: between two polls of a cluster, the
-        longest.
-        """
+        """The window, with room for some polls. `interval`: the longest one between two polls."""
         return max(self.window, POLLS_AT_LEAST * interval)

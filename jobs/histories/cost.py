@@ -17,7 +17,7 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.configuration.config import Config
+from jobs.configuration import histories
 from jobs.histories.cost_rows import Row, of_groups, over, rows_around, without_cost
 from jobs.histories.rebalances import JOB as REBALANCE_HISTORY
 from jobs.histories.rebalances import Memory as OfRebalances
@@ -27,11 +27,11 @@ from jobs.rounds.live import PARTS
 from jobs.rounds.plan import State, state_of, states_of
 from jobs.rules.groups.cost import CADENCE_FROM
 from jobs.rules.groups.fold_cost import Times, fold
-from jobs.rules.memory import dumps, loads
+from jobs.rules.memory import loads
 from schemas.consumption import REBALANCE_COST
 from schemas.groups import REBALANCES
 
-JOB = "rebalance_cost"
+JOB = histories.REBALANCE_COST.name
 
 LOOK_EVERY = timedelta(minutes=1)
 """How often live rows are looked after."""
@@ -89,6 +89,7 @@ class Memory:
 class RebalanceCost(History[News]):
     """The cost of rebalances."""
 
+    declared = (histories.REBALANCE_COST,)
     job = JOB
     names = (JOB,)
     tables = (REBALANCE_COST,)
@@ -99,11 +100,6 @@ class RebalanceCost(History[News]):
         self._told_version, self._looked_at = -1, _NEVER
         self._read: dict[str, datetime] = {}
         """By alias, up to when live rows were looked after: no less than internal.states has."""
-
-    @staticmethod
-    def wanted(config: Config) -> bool:
-        """Where the coordinators' log is read."""
-        return config.group_log is not None
 
     def due(self, context: Context, now: datetime) -> News | None:
         """Rebalances that are over and new; once a minute, what there is for rows that are live."""
@@ -144,15 +140,19 @@ class RebalanceCost(History[News]):
         """How far it is with all clusters."""
         if output is not None:
             plan: CostInput = news.plan
-            memory = Memory(plan.told_until, plan.read_until, plan.held)
-            yield state_of(JOB, "", memory)
+            yield _state(Memory(plan.told_until, plan.read_until, plan.held))
 
     def go_back(self, context: Context) -> Iterable[State]:
         """Look at rebalances again from where some were left out, but not at those with a cost."""
         self._told_version = -1
         memory = context.memory(JOB, "", Memory)
         if memory is not None and memory.held is not None:
-            yield context.states[JOB, ""] | {"memory": dumps(Memory(memory.held, memory.read))}
+            yield _state(Memory(memory.held, memory.read))
+
+
+def _state(memory: Memory) -> State:
+    """The row of internal.states that says how far the history is with all clusters."""
+    return state_of(JOB, "", memory, done_at=memory.told, read_until=dict(memory.read))
 
 
 def _told_up_to(context: Context) -> tuple[datetime, dict[str, datetime]]:

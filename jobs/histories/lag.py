@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.configuration import histories
 from jobs.configuration.config import Config
 from jobs.histories.visits import headers_of, is_planned, visits_of
 from jobs.rounds.appended import appended
@@ -30,7 +31,7 @@ from schemas.consumption import GROUP_LAG, LAG_TABLES
 from schemas.internal import LAG_STATES
 from schemas.table import Table
 
-JOB = "group_lag"
+JOB = histories.GROUP_LAG.name
 
 Row = dict[str, Any]
 _Memory = dict[str, Visit]
@@ -55,12 +56,12 @@ class Visits(News):
 class GroupLag(History[Visits]):
     """The history of lag."""
 
+    declared = (histories.GROUP_LAG,)
     job = JOB
     names = (JOB,)
     tables = (*LAG_TABLES, LAG_STATES)
     live = (GROUP_LAG, LAG_STATES)
     plan_type = LagInput
-    retention = JOB
     needs: ClassVar[Mapping[Table, str]] = {
         METADATA_POLLS: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
@@ -75,11 +76,6 @@ class GroupLag(History[Visits]):
     def __init__(self) -> None:
         self._version = -1
         """Of bronze.metadata_polls, up to which all visits were taken; -1 before any."""
-
-    @staticmethod
-    def wanted(config: Config) -> bool:
-        """Where groups are asked for their offsets."""
-        return bool(config.asked_for_offsets)
 
     def due(self, context: Context, now: datetime) -> Visits:
         """The visits that no round has taken, of each cluster up to so many."""

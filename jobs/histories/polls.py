@@ -13,6 +13,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from jobs.configuration import histories
 from jobs.histories.cluster_log import read
 from jobs.histories.poll_inputs import inputs_of
 from jobs.histories.poll_news import LOG, LogMemory, NewPolls
@@ -40,6 +41,12 @@ from schemas.table import Table
 class Polls(History[PollNews]):
     """The histories of polls that one job makes: of OF_POLLS, all or some."""
 
+    declared = (
+        histories.SILVER,
+        histories.CLUSTER_LOG,
+        histories.ISR_SHRINK,
+        histories.LEADER_CHURN,
+    )
     job = "history"
     key = "cluster"
     by = "cluster_id"
@@ -53,16 +60,15 @@ class Polls(History[PollNews]):
     needs: ClassVar[Mapping[Table, str]] = {
         METADATA_POLLS: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
-              SELECT cluster, from_json(memory, 'seen map<string, bigint>') AS of
-              FROM {{states}} WHERE history = '{SILVER}'
+              SELECT cluster, taken FROM {{states}} WHERE history = '{SILVER}'
             ) USING (cluster)
             WHERE record = 'poll' AND NOT (
               -- Polls that wait were taken, too: of those that are as old as retention nothing is
               -- expected any more.
-              coalesce(n <= of.seen[stream], false)
+              coalesce(n <= taken[stream], false)
               -- Polls of an older stream that come after those of the newest are never taken.
-              OR coalesce(stream < array_max(map_keys(of.seen))
-                AND coalesce(n > of.seen[stream], true), false))
+              OR coalesce(stream < array_max(map_keys(taken))
+                AND coalesce(n > taken[stream], true), false))
         """,
         bronze.CLUSTER_LOG: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from pyspark.sql import functions as F
 
+from jobs.configuration import histories
 from jobs.configuration.config import Thresholds
 from jobs.histories.group_rows import GroupRows
 from jobs.rounds.appended import VERSIONS_A_ROUND, appended, new_versions
@@ -28,7 +29,7 @@ from schemas.internal import GROUP_STATES
 from schemas.silver import COORDINATORS, GROUP_SNAPSHOTS
 from schemas.table import Table
 
-JOB = "rebalance_history"
+JOB = histories.REBALANCE_HISTORY.name
 
 _LOG = ""
 """In place of an alias: the row of internal.states that says how far bronze.group_log was taken."""
@@ -78,6 +79,7 @@ class GroupNews(News):
 class RebalanceHistory(History[GroupNews]):
     """The history of groups."""
 
+    declared = (histories.REBALANCE_HISTORY,)
     job = JOB
     names = (JOB,)
     woken_by = (GROUP_LOG,)
@@ -86,9 +88,7 @@ class RebalanceHistory(History[GroupNews]):
     needs: ClassVar[Mapping[Table, str]] = {
         GROUP_LOG: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
-              SELECT cluster,
-                from_json(memory, 'places map<string, array<bigint>>').places AS places
-              FROM {{states}} WHERE history = '{JOB}'
+              SELECT cluster, positions FROM {{states}} WHERE history = '{JOB}'
             ) USING (cluster)
             WHERE {NOT_TAKEN}
         """
@@ -96,7 +96,6 @@ class RebalanceHistory(History[GroupNews]):
     tables = (*groups.TABLES, GROUP_STATES)
     live = tables
     plan_type = GroupInput
-    retention = "gold"
 
     def __init__(self) -> None:
         self._looked: dict[str, str] = {}
@@ -153,15 +152,16 @@ class RebalanceHistory(History[GroupNews]):
             before, memory = context.states.get((JOB, cluster), {}), _memory(context, cluster)
             until, until_at = (each.until, each.until_at) if output is not None else (None, None)
             ends = {str(of): position for of, position in news.read.ends.get(cluster, {}).items()}
-            at = memory.at if output is None else news.plan.at
+            at, positions = memory.at if output is None else news.plan.at, memory.places | ends
             yield state_of(
                 JOB,
                 cluster,
-                Memory(memory.places | ends, at),
+                Memory(positions, at),
                 cluster_id=each.cluster_id,
                 done_poll=until or before.get("done_poll"),
                 done_at=until_at or before.get("done_at"),
                 last_seen_at=news.read.read_at.get(cluster, before.get("last_seen_at")),
+                positions={of: list(position) for of, position in positions.items()},
             )
         # Rows of a cluster whose id is not known yet are read again.
         if news.plan.versions is not None and not news.read.waits:

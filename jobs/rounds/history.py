@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
+from jobs.configuration.histories import Declared
 from jobs.rounds.commit import Commit
 from jobs.rounds.large_clusters import LargeClusters
 from jobs.rounds.left_out import LeftOut
@@ -148,6 +149,8 @@ N = TypeVar("N", bound=News)
 class History(ABC, Generic[N]):
     """One history, or several that are made together. Its object knows what it looked at last."""
 
+    declared: ClassVar[Sequence[Declared]]
+    """As those know it who do not make it."""
     job: ClassVar[str]
     """The name of the work in a pipeline, for its log."""
     names: Sequence[str]
@@ -176,15 +179,13 @@ class History(ABC, Generic[N]):
     """
     needs_silver: ClassVar[Mapping[Table, Collection[str]]] = {}
     """Table of silver -> the names that must have had a row before retention drops it."""
-    retention: ClassVar[str | None] = None
-    """The key of `retention` in the configuration for its tables; None: that of their schema."""
     can_make_again: ClassVar[bool] = False
     """Whether a person can have the history of a cluster computed again."""
 
-    @staticmethod
-    def wanted(config: Config) -> bool:  # noqa: ARG004 - most are, whatever it says
+    @classmethod
+    def wanted(cls, config: Config) -> bool:
         """Whether a pipeline with this configuration makes it."""
-        return True
+        return any(each.clusters(config) for each in cls.declared)
 
     @abstractmethod
     def due(self, context: Context, now: datetime) -> N | None:

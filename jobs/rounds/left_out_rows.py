@@ -1,6 +1,5 @@
 """The lake says which clusters a history leaves out, and why."""
 
-import json
 from collections.abc import Collection
 from datetime import UTC, datetime
 
@@ -27,12 +26,12 @@ class LeftOutRows:
 
     def add(self, cluster: str, why: str) -> None:
         """Say why a cluster is left out. Nothing is written where the lake says the same."""
-        known, memory = self._rows.get(cluster), json.dumps({"says": why})
-        if known is not None and known["memory"] == memory:
+        known = self._rows.get(cluster)
+        if known is not None and known["why"] == why:
             return
         since = datetime.now(UTC) if known is None else known["done_at"]
         row = {"history": self._history, "cluster": cluster, "round": 0}
-        self._replace(self._rows | {cluster: row | {"done_at": since, "memory": memory}})
+        self._replace(self._rows | {cluster: row | {"done_at": since, "why": why, "memory": "{}"}})
 
     def remove(self, clusters: Collection[str]) -> None:
         """Say that clusters are part of the history again."""

@@ -223,7 +223,10 @@ def states_of(
     found = (
         rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")
     )
-    return {(row["history"], row["cluster"]): row for row in found.toArrow().to_pylist()}
+    return {
+        (row["history"], row["cluster"]): row
+        for row in found.toArrow().to_pylist(maps_as_pydicts="strict")
+    }
 
 
 def state_of(history: str, cluster: str, memory: object, **columns: object) -> State:

@@ -267,6 +267,10 @@ def _states(given: ClusterInput, state: State, log: LogState | None, rows: Rows)
         last_due_at=state.last_poll_at,
         refused_polls=state.refused_polls,
         stale_polls=len(state.waiting),
+        taken=dict(state.seen),
+        waiting=list(state.waiting),
+        failed_polls=state.failed_polls,
+        error_kinds=list(state.error_kinds),
     )
     if log is None:
         return [of_silver]
@@ -317,7 +321,7 @@ def _by_key(table: Table, rows: Iterable[Row]) -> list[Row]:
 
 
 def _state(
-    history: str, given: ClusterInput, cluster_id: str | None, memory: Row, **told: Any
+    history: str, given: ClusterInput, cluster_id: str | None, memory: Row, /, **told: Any
 ) -> Row:
     """A row of internal.state."""
     of_history = {"history": history, "cluster": given.cluster, "cluster_id": cluster_id}

@@ -21,9 +21,7 @@ from schemas.table import Table
 log = logging.getLogger("kafka_metadata_history.streams")
 
 _LOOKED_AT = 20
-"""So many of a table's newest commits have one of the stream that fills the table: upkeep commits
-three at a time.
-"""
+"""So many of a table's newest commits have one of its stream: upkeep commits three at a time."""
 
 _BEGINS_AGAIN = {
     bronze.METADATA_POLLS: "polling begins a new stream then, and what the lake has stays",

@@ -58,9 +58,7 @@ def java_text(error: BaseException) -> str:
 
 
 def java_cause(error: BaseException) -> str:
-    """The error of Java's at the bottom of one, such as of a full disk. Empty where there is
-    none.
-    """
+    """Java's error at the bottom of one, such as of a full disk. Empty where there is none."""
     return (java_causes(error) or [""])[-1]
 
 
@@ -76,9 +74,7 @@ def java_causes(error: BaseException) -> list[str]:
 
 
 def know_conflicts(spark: SparkSession) -> None:
-    """Let errors of Delta that a server of Spark Connect sends be the exceptions that they are in a
-    classic session.
-    """
+    """Raise errors of Delta from a Spark Connect server as a classic session does."""
     if not has_jvm(spark):
         import delta.connect  # noqa: F401, PLC0415 - registers them; asks for gRPC, which no classic session needs
 
@@ -97,9 +93,7 @@ def end_with_process(spark: SparkSession) -> None:
 
 
 def exit_on(number: int, _: FrameType | None) -> None:
-    """Exit by a signal, with the status that shells give it: 143 for SIGTERM. What has to be ended
-    is.
-    """
+    """Exit by a signal, with the status that shells give it: 143 for SIGTERM."""
     sys.exit(128 + number)
 
 
@@ -108,9 +102,7 @@ RELEASED_ON_EXIT = "SPARK_CONNECT_RELEASE_SESSION_ON_EXIT"
 
 
 def take_pool(spark: SparkSession, pool: str) -> None:
-    """Let jobs of this thread share the slots with those of other pools, rather than wait behind
-    them.
-    """
+    """Let jobs of this thread share the slots with those of other pools."""
     if has_jvm(spark):
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
@@ -191,9 +183,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, spark: SparkSession, folder: str) -> "Checkpoint | None":
-        """The files of a checkpoint; None in a session of Spark Connect, which cannot reach
-        them.
-        """
+        """The files of a checkpoint; None in Spark Connect, which cannot reach them."""
         return cls(spark, folder) if has_jvm(spark) else None
 
     def batches(self, folder: str) -> set[int]:

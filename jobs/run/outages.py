@@ -50,9 +50,7 @@ class Outages:
         return sorted(cluster for cluster, each in self._clusters.items() if each.failed)
 
     def see(self, headers: Iterable[Header]) -> Iterator[tuple[int, str]]:
-        """Lines with their levels, at most one for each cluster. `headers`: new ones, in any
-        order.
-        """
+        """Lines with their levels, one a cluster at most. `headers`: new ones, in any order."""
         by_cluster: dict[str, list[Header]] = {}
         for header in sorted(headers, key=lambda header: header["poll_id"]):
             if (

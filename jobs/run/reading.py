@@ -128,9 +128,7 @@ class Reading(Running):
 def start(
     spark: SparkSession, config: Config, followed: FollowedLog, *, clusters: list[str], once: bool
 ) -> StreamingQuery:
-    """Start the query that reads the logs of `clusters`; with `once` it ends where the logs end
-    now.
-    """
+    """Start the query that reads logs of `clusters`; with `once` it ends where they end now."""
     of_them = replace(config, clusters={alias: config.clusters[alias] for alias in clusters})
     return append_stream(
         spark,

@@ -47,9 +47,7 @@ def spark_session(name: str) -> SparkSession:
 
 
 ANSWER_S = 10.0
-"""How long a server of Spark Connect may take to be reached. PySpark itself tries for many minutes,
-silently.
-"""
+"""How long a server of Spark Connect may take to be reached. PySpark tries for many minutes."""
 _DEFAULT_PORT = 15002
 
 

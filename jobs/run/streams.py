@@ -1,6 +1,4 @@
-"""The streams that fill bronze: what a data source reads is appended to a table, in the order in
-which it was read.
-"""
+"""The streams that fill bronze: what a data source reads is appended to a table, in order."""
 
 import logging
 import re
@@ -21,7 +19,7 @@ from jobs.run.cli import one_line
 from jobs.run.driver import JAVA_ERRORS, java_causes, java_text
 from metadata_source.errors import ClusterLogError, GroupLogError, LogError, PollError, TokenError
 from schemas.in_spark import ensure_lake, read_view
-from schemas.internal import STATE_NOW
+from schemas.internal import CLUSTERS
 from schemas.lake import LakeError
 from schemas.table import Table
 
@@ -47,7 +45,7 @@ def append_stream(
     lake = config.lake
     ensure_lake(spark, lake)
     check_checkpoint(spark, lake, table, config.checkpoint(query))
-    rows = read_view(spark, lake, STATE_NOW).where("history = 'silver' AND cluster_id IS NOT NULL")
+    rows = read_view(spark, lake, CLUSTERS).where("cluster_id IS NOT NULL")
     ids = {row.cluster: row.cluster_id for row in rows.select("cluster", "cluster_id").collect()}
     metadata_source.register(spark)
     read = spark.readStream.format(source).options(**options(ids)).load()
@@ -86,9 +84,7 @@ _UNWRITABLE = (
     "Disk quota exceeded",
     "Input/output error",
 )
-"""Errors of a disk, as the system words them. Somebody mends that, and nothing is wrong with the
-query.
-"""
+"""Errors of a disk, as the system words them. Nothing is wrong with the query."""
 _SESSION_IS_OVER = (
     "stopped SparkContext",
     "SparkContext was shut down",
@@ -133,9 +129,7 @@ class Running:
         """Start the query."""
         self._start, self._takes_over_until = start, time.monotonic() + _TAKEN_OVER_S
         self._has_run = False
-        """Whether a query has got anywhere: then its options and its checkpoint are none to be
-        mended.
-        """
+        """Whether a query has got anywhere: then its options and checkpoint are right."""
         self._failed, self._failed_at, self._logged_at = 0, 0.0, float("-inf")
         self._again_at: float | None = None
         """When the query is started again, if that is to be done."""
@@ -165,9 +159,7 @@ class Running:
         return True
 
     def outlast(self, error: StreamingQueryException) -> None:
-        """Let a query be started in place of the one that ended with `error`; raise what no start
-        mends.
-        """
+        """Let a query follow the one that ended with `error`; raise what no start mends."""
         text = str(error)
         is_of_another = any(each in text for each in _OF_ANOTHER)
         if _SPOOL_OF_ANOTHER in text or (is_of_another and self._has_run):

@@ -1,4 +1,4 @@
-"""Questions of `enrich` that get no answer again and again: facts for `status`, and lines of the
+"""Questions of `enrich` that get no answer again and again, for `status`, and lines of the
 log.
 
 A question that this cluster's version does not have (`not_supported`) is none of them: nothing can
@@ -53,7 +53,7 @@ class Asked:
 
 
 def asked_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Asked, ...]:
-    """The facts of one cluster, by kind. `rows`: fields of Asked."""
+    """The questions of one cluster, by kind. `rows`: fields of Asked."""
     found = [
         Asked(row["kind"], row["failing"], row["failing_since"], row["outcome"]) for row in rows
     ]

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from jobs.histories import HISTORIES
 from jobs.rounds.commit import delete_matching, delete_rows, replace_rows
 from jobs.rounds.plan import State, kept_since, states_of
-from jobs.rules.round import SILVER
 from schemas import groups, silver
 from schemas.in_spark import table_exists
 from schemas.internal import STATE, retention_of
@@ -27,9 +26,12 @@ log = logging.getLogger("kafka_metadata_history.upkeep")
 def _tables() -> dict[str, list[Table]]:
     found: dict[str, list[Table]] = {}
     for history in HISTORIES:
+        apart = {table: each.name for each in history.declared for table in each.kept_apart}
         for table in history().tables:
             if table.over:
-                found.setdefault(history.retention or table.schema, []).append(table)
+                # What views of gold read lies in schema internal.
+                schema = "gold" if table.schema == "internal" else table.schema
+                found.setdefault(apart.get(table, schema), []).append(table)
     return found
 
 
@@ -37,9 +39,7 @@ TABLES = _tables()
 """The tables that lose rows by each key of `retention`, in that order."""
 
 Held = Mapping[str, datetime | None]
-"""Alias -> from when on rows of a cluster are kept, as some history has not had them; None: all of
-them.
-"""
+"""Alias -> from when on its rows are kept, as some history has not had them; None: all of them."""
 
 
 def expire_history(
@@ -109,7 +109,7 @@ def held(states: Mapping[tuple[str, str], State], table: Table, cutoff: datetime
     if not makers:
         return {}
     found: dict[str, datetime | None] = {}
-    for cluster in (cluster for history, cluster in states if history == SILVER):
+    for cluster in {cluster for _, cluster in states if cluster}:
         had = [states.get((maker, cluster), {}).get("done_at") for maker in makers]
         until = min((at for at in had if at is not None), default=None) if None not in had else None
         if until is None or until < cutoff:

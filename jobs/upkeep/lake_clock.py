@@ -114,9 +114,7 @@ def _is_due(since: datetime, until: datetime) -> Column:
 
 
 def _newest(polls: DataFrame, until: datetime) -> datetime | None:
-    """When the last poll was due, up to then, that was not refused. Mostly it lies within a day
-    before.
-    """
+    """When the last poll was due, up to then, that was not refused: mostly within a day before."""
     good = polls.where(f"NOT ({_IS_REFUSED})")
     for rows in (
         good.where(_is_due(until - DAY, until)),

@@ -23,9 +23,7 @@ from schemas.table import Table
 log = logging.getLogger("kafka_metadata_history.upkeep")
 
 EVERY = timedelta(hours=6)
-"""Time between two rounds of upkeep, whoever runs: a pipeline that keeps running, or one run after
-another.
-"""
+"""Time between two rounds of upkeep, whoever runs."""
 
 OWN = ("OPTIMIZE", "VACUUM")
 """How the operations begin by which upkeep commits."""
@@ -194,7 +192,5 @@ def _closed_part(table: Table) -> str | None:
 
 
 def _closed(now: datetime) -> str:
-    """The days of bronze that nothing is written to any more, as a condition on partitions
-    alone.
-    """
+    """The days of bronze to which nothing is written any more, as a condition on partitions."""
     return f"day < DATE'{now.astimezone(UTC).date()}'"

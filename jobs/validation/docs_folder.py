@@ -1,6 +1,4 @@
-"""The folder of data docs, which each validation replaces whole: only a folder that is empty or
-that one has made.
-"""
+"""The folder of data docs, which each validation replaces: an empty folder, or one of its own."""
 
 import tempfile
 from collections.abc import Callable

@@ -1,6 +1,4 @@
-"""Rules that bronze, silver and rebalances must keep, and the new rows, which must keep them
-(validity.yaml).
-"""
+"""Rules that bronze, silver and rebalances must keep (validity.yaml), and the new rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,8 @@ from pyspark.sql import functions as F
 
 from jobs.rules.ids import LOG_ID
 from schemas import bronze, gold, groups, silver
+from schemas.in_spark import read_view
+from schemas.internal import CLUSTERS, STATE_NOW
 from schemas.lake import Lake
 from schemas.table import Table
 
@@ -29,9 +29,7 @@ _BOUNDS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: what it asks for, the SQL condition on a row that breaks it, and the columns that
-    it shows of one.
-    """
+    """One rule: its demand, the SQL condition on a row that breaks it, and the columns it shows."""
 
     name: str
     severity: Severity
@@ -51,9 +49,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a rule: how many rows it was tried on, how many break it, and the first 200 of
-    those as JSON.
-    """
+    """The result of a rule: rows it was tried on, rows that break it, the first 200 as JSON."""
 
     subject: str
     rule: Rule
@@ -76,24 +72,26 @@ SUBJECTS: Mapping[str, tuple[str, list[Rule]]] = {
         Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
     ).items()
 }
-"""Rows, as SQL over the frames of a run, and the rules that hold of them. NOW holds at any time,
-the others of news.
-"""
+"""Rows, as SQL over the frames of a run, and their rules. NOW holds at any time, others of news."""
 NOW = "silver progress"
 
 _OVER_TIME = (*silver.SNAPSHOTS, *silver.OF_LOG, silver.HISTORY_SOURCES)
 
+VALIDATED = "validate"
+"""The rows of internal.state that say up to where all is validated have this history."""
+
 _WINDOW = """
 SELECT s.cluster, coalesce(v.done_poll, '') AS done_poll, v.done_at,
   s.done_poll AS settled_poll, s.done_at AS settled_at
-FROM {states} s LEFT JOIN {states} v ON v.history = 'validate' AND v.cluster_id = s.cluster_id
-WHERE s.history = 'silver' AND s.done_poll > coalesce(v.done_poll, '')
+FROM {clusters} s LEFT JOIN {validated} v ON v.cluster_id = s.cluster_id
+WHERE s.done_poll > coalesce(v.done_poll, '')
 """
-_DONE = """
-SELECT 'validate' AS history, cluster, 0L AS round, '{{}}' AS memory,
+_DONE = f"""
+SELECT '{VALIDATED}' AS history, cluster, 0L AS round, '{{{{}}}}' AS memory,
   max_by(cluster_id, done_poll) AS cluster_id, max(done_poll) AS done_poll,
   max_by(done_at, done_poll) AS done_at
-FROM {states} WHERE done_poll IS NOT NULL GROUP BY cluster
+FROM (SELECT * FROM {{clusters}} UNION ALL SELECT * FROM {{validated}})
+WHERE done_poll IS NOT NULL GROUP BY cluster
 """
 _INTERVALS = """
 SELECT table, cluster, key, first_poll, superseded_poll,
@@ -105,31 +103,51 @@ QUALIFY bool_or(first_poll > done_poll OR superseded_poll > done_poll)
 """
 
 
-def window_of(states: DataFrame) -> list[State]:
-    """The polls of each cluster that validation has not seen: those in (done, settled], by rows of
-    internal.state.
+@dataclass(frozen=True)
+class Progress:
+    """All that a run knows of: rounds go on while it validates. `clusters`: rows of
+    internal.clusters. `validated`: those of internal.state up to where the run before has come.
     """
-    rows: list[State] = states.sparkSession.sql(_WINDOW, states=states).toArrow().to_pylist()
-    return rows
+
+    clusters: DataFrame
+    validated: DataFrame
+
+    def window(self) -> list[State]:
+        """The polls of each cluster that validation has not seen: those in (done, settled]."""
+        return self._asked(_WINDOW)
+
+    def done(self) -> list[State]:
+        """The rows of internal.state that say that all is validated up to where history is."""
+        return self._asked(_DONE)
+
+    def _asked(self, sql: str) -> list[State]:
+        frame = self.clusters.sparkSession.sql(sql, **vars(self))
+        rows: list[State] = frame.toArrow().to_pylist()
+        return rows
 
 
-def done(states: DataFrame) -> list[State]:
-    """The rows of internal.state that say that all is validated up to where silver is."""
-    rows: list[State] = states.sparkSession.sql(_DONE, states=states).toArrow().to_pylist()
-    return rows
+def progress(spark: SparkSession, lake: Lake) -> Progress:
+    """How far history and validation have come by now."""
+    validated = read_view(spark, lake, STATE_NOW).where(f"history = '{VALIDATED}'")
+    clusters = read_view(spark, lake, CLUSTERS)
+    return Progress(clusters.localCheckpoint(), validated.localCheckpoint())
 
 
 def batches(
-    lake: Lake, states: DataFrame, window: Sequence[State], aliases: Iterable[str], now: datetime
+    lake: Lake,
+    clusters: DataFrame,
+    window: Sequence[State],
+    aliases: Iterable[str],
+    now: datetime,
 ) -> Iterator[Batch]:
     """The rows of each subject, with its rules: the clusters that are configured, and what is new
     in the window.
     """
-    spark = states.sparkSession
+    spark = clusters.sparkSession
     configured = spark.createDataFrame(
         [(alias, now) for alias in aliases], "cluster string, now timestamp"
     )
-    frames = {"states": states, "configured": configured} | (
+    frames = {"clusters": clusters, "configured": configured} | (
         _new(spark, lake, window) if window else {}
     )
     for subject in SUBJECTS if window else [NOW]:
@@ -138,9 +156,7 @@ def batches(
 
 
 def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, Any]:
-    """Frames of tables as far as the window goes, with the bounds of their clusters. Older files
-    are passed over.
-    """
+    """Frames of tables as far as the window goes, with the bounds of their clusters."""
     bounds = spark.createDataFrame([tuple(row.values()) for row in window], _BOUNDS)
     times = [row["done_at"] for row in window]
     # Of streams and numbers files have statistics, of the ids that are made of both they have none.

@@ -1,3 +1,1 @@
-"""Questions that a lake is asked in SQL, how recording fares, and both as text. Nothing here needs
-a JVM.
-"""
+"""Questions to a lake in SQL, how recording fares, and both as text. Without in_spark no JVM."""

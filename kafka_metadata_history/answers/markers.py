@@ -18,9 +18,7 @@ _MARKER_OR_TEXT = re.compile(
 
 
 def with_values(sql: str, values: Mapping[str, object]) -> str:
-    """A query with each marker that has a value, a text, a whole number or None, replaced by the
-    value.
-    """
+    """A query with the value (text, whole number or None) of each marker that has one."""
 
     def value(found: re.Match[str]) -> str:
         return literal(values[found["name"]]) if found["name"] in values else found[0]

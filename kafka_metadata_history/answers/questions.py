@@ -12,7 +12,7 @@ from textwrap import wrap
 
 import pyarrow as pa
 
-from jobs.configuration.config import duration
+from jobs.configuration.keys import duration
 from kafka_metadata_history.answers.markers import markers_of, with_values
 from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import did_you_mean, printable
@@ -97,9 +97,7 @@ def names() -> list[str]:
 
 
 def about(name: str) -> tuple[str, str]:
-    """The comment at the head of a named question: its first line, in short, and the rest as one
-    line.
-    """
+    """The comment at the head of a named question: its first line, and the rest as one line."""
     lines = text_of(name).splitlines()
     head = lines[: next(number for number, line in enumerate(lines) if not line.startswith("--"))]
     short, *more = (line.removeprefix("--").strip() for line in head)
@@ -152,9 +150,7 @@ def name_of(query: str) -> str:
 
 
 def moment(text: str, before: datetime) -> datetime:
-    """A time: an ISO one (UTC unless it says otherwise), or as long before `before` as `text`
-    says.
-    """
+    """A time: an ISO one (UTC unless it says otherwise), or a duration before `before`."""
     with suppress(ValueError):
         at = datetime.fromisoformat(text)
         return at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -175,7 +171,7 @@ def shown(at: datetime) -> str:
 
 _OF_CLUSTER = "(CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)"
 _KNOWN = {
-    "cluster": "SELECT cluster AS known FROM internal.state WHERE history = 'silver'",
+    "cluster": "SELECT cluster AS known FROM internal.clusters",
     # Gold may be kept for longer than silver.
     "topic": f"""SELECT topic AS known FROM silver.topic_snapshots WHERE {_OF_CLUSTER}
         UNION SELECT topic FROM gold.isr_episodes WHERE {_OF_CLUSTER}
@@ -204,7 +200,7 @@ _GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds, h.since IS 
 
 _OF_LOG = {"broker_states", "controller_changes"}
 """Questions that only the controllers' log answers."""
-_UNREAD = f"""SELECT cluster FROM internal.state WHERE history = 'silver' AND {_OF_CLUSTER}
+_UNREAD = f"""SELECT cluster FROM internal.clusters WHERE {_OF_CLUSTER}
     AND cluster NOT IN (SELECT cluster FROM silver.broker_registrations) ORDER BY cluster"""
 
 

@@ -1,4 +1,4 @@
-"""The facts of a status, asked of a lake in SQL: whoever has the lake open answers."""
+"""The status of a lake, asked of it in SQL: whoever has the lake open answers."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from jobs.configuration.config import Config
+from jobs.configuration.histories import DECLARED, Waits
 from kafka_metadata_history.answers.markers import literal, with_values
-from kafka_metadata_history.answers.status import Facts, Row, Size, clusters_of
+from kafka_metadata_history.answers.status import LakeStatus, Row, Size, Waiting, clusters_of
 from metadata_source.outcomes import NOT_SUPPORTED, PUT_OFF
-from schemas.bronze import IS_VISIT, NOT_TAKEN
+from schemas.bronze import IS_VISIT
 from schemas.internal import UPKEEP, retention_of
 
 # All rows of a poll have the day on which it was due.
@@ -19,19 +20,16 @@ SELECT cluster, poll_id, stream, n, scheduled_at, sent_at, received_at, answered
   error_kind, error, cluster_id, {IS_VISIT} AS is_visit
 FROM {{bronze.metadata_polls}}
 WHERE (record = 'poll' OR {IS_VISIT}) AND cluster IN (CLUSTERS)
-  AND scheduled_at >= CAST(:since AS TIMESTAMP)
-  AND day >= CAST(:day AS DATE)
+  AND scheduled_at >= CAST(:since AS TIMESTAMP) AND day >= CAST(:day AS DATE)
+"""
+_CLUSTERS = """
+SELECT c.cluster, c.cluster_id, c.last_seen_at, c.told_by, c.refused_polls, c.stale_polls,
+  c.taken, c.waiting, l.last_seen_at AS log_read_at, l.done_at AS log_known_until
+FROM {internal.clusters} c LEFT JOIN {internal.cluster_logs} l ON l.cluster = c.cluster
 """
 _STATES = """
-SELECT history, cluster, cluster_id, round, done_poll, done_at, changed_poll, last_seen_at, told_by,
-  refused_polls, stale_polls, of.seen, of.waiting, of.places, of.says
-FROM (
-  SELECT *, from_json(
-    memory,
-    'seen map<string,bigint>, waiting array<string>, places map<string,array<bigint>>, says string'
-  ) AS of
-  FROM {internal.state}
-)
+SELECT history, cluster, round, done_at, why, coalesce(size(map_keys(positions)), 0) > 0 AS was_read
+FROM {internal.state}
 """
 # Those after the last one that was told. A question that was put off says less than one that
 # failed.
@@ -47,8 +45,7 @@ FROM (
       OVER (PARTITION BY cluster, kind), '') AS is_after
   FROM {{bronze.metadata_polls}}
   WHERE record = 'answer' AND cluster IN (CLUSTERS)
-    AND scheduled_at >= CAST(:asked_since AS TIMESTAMP)
-    AND day >= CAST(:asked_day AS DATE)
+    AND scheduled_at >= CAST(:asked_since AS TIMESTAMP) AND day >= CAST(:asked_day AS DATE)
 )
 GROUP BY cluster, kind
 """
@@ -57,36 +54,14 @@ SELECT cluster, gap_start, gap_end FROM {silver.poll_gaps}
 WHERE cluster IN (CLUSTERS) AND gap_end >= CAST(:since AS TIMESTAMP)
 """
 # Each stretch that was read has a row that says so: its records need not be looked at.
-_READ = f"""
-SELECT cluster, max(read_at) AS read_at, min(CASE WHEN {NOT_TAKEN} THEN read_at END) AS waits_since,
+_LOGS = """
+SELECT cluster, max(read_at) AS read_at,
   coalesce(sum(CASE WHEN record = 'lost' THEN next_offset - offset END), 0) AS lost
-FROM {{bronze.group_log}} LEFT JOIN (
-  SELECT cluster, from_json(memory, 'places map<string, array<bigint>>').places AS places
-  FROM {{internal.state}} WHERE history = 'rebalance_history'
-) USING (cluster)
+FROM {bronze.group_log}
 WHERE record IN ('read', 'lost', 'truncated') AND cluster IN (CLUSTERS)
-  AND read_at >= CAST(:since AS TIMESTAMP)
-  AND day >= CAST(:day AS DATE)
+  AND read_at >= CAST(:since AS TIMESTAMP) AND day >= CAST(:day AS DATE)
 GROUP BY cluster
 """
-# That cost has taken rebalances, and up to when, is in the one row that its rounds write.
-_COSTS = """
-SELECT cluster, min(updated_at) AS costs_wait_since
-FROM {internal.rebalances} LEFT JOIN (
-  SELECT from_json(memory, 'told timestamp').told AS told FROM {internal.state}
-  WHERE history = 'rebalance_cost'
-) ON true
-WHERE source = 'log' AND group_type <> 'share' AND ended_before IS NOT NULL
-  AND cluster IN (CLUSTERS)
-  AND updated_at >= CAST(:since AS TIMESTAMP) AND (told IS NULL OR updated_at > told)
-GROUP BY cluster
-"""
-_LOGS = f"""
-SELECT cluster, read_at, waits_since, coalesce(lost, 0) AS lost, costs_wait_since
-FROM ({_READ}) FULL JOIN ({_COSTS}) USING (cluster)
-"""
-
-
 _RECORDED = """
 SELECT cluster, max(read_at) AS recorded_at FROM {bronze.cluster_log}
 WHERE cluster IN (CLUSTERS) AND read_at >= CAST(:since AS TIMESTAMP) AND day >= CAST(:day AS DATE)
@@ -94,15 +69,13 @@ GROUP BY cluster
 """
 
 
-def facts_of(
+def status_of(
     ask: Callable[[str], pa.Table],
     sizes: Callable[[], Iterable[Size]],
     config: Config,
     now: datetime,
-) -> Facts:
-    """Return the facts that the lake holds. `ask` answers Spark's SQL, in which `{schema.name}` is
-    a table or view.
-    """
+) -> LakeStatus:
+    """Return the status of a lake. `ask`: Spark's SQL in which `{schema.name}` is a table."""
     intervals = config.poll_intervals
     window = config.limits.window_of(max(intervals.values()))
     since = now - window
@@ -123,22 +96,29 @@ def facts_of(
         rows: list[Row] = ask(sql).to_pylist(maps_as_pydicts="strict")
         return rows
 
+    shown = [
+        each.waits for each in DECLARED if each.waits is not None and each.waits.clusters(config)
+    ]
     with ThreadPoolExecutor(4, "status") as side_by_side:
-        found = side_by_side.map(asked, (_POLLS, _STATES, _GAPS, _ANSWERS))
+        found = side_by_side.map(asked, (_POLLS, _CLUSTERS, _STATES, _GAPS, _ANSWERS))
+        waits = side_by_side.map(asked, (each.query for each in shown))
         logs = None if config.group_log is None else side_by_side.submit(asked, _LOGS)
         recorded = None if config.cluster_log is None else side_by_side.submit(asked, _RECORDED)
         of_tables = list(sizes())
-        polls, states, gaps, answers = found
-    return Facts(
+        polls, clusters, states, gaps, answers = found
+        waiting = waiting_of(zip(shown, waits, strict=True), config)
+    return LakeStatus(
         now,
         str(config.lake),
         window,
         clusters_of(
             intervals,
             headers=polls,
+            clusters=clusters,
             states=states,
             gaps=gaps,
             logs=None if logs is None else logs.result(),
+            waiting=waiting,
             followed=frozenset(config.with_controllers),
             asked=config.asked_for_offsets,
             answers=answers,
@@ -157,9 +137,24 @@ def facts_of(
         },
         {
             row["cluster"]: row["stale_polls"]
-            for row in states
-            if row["history"] == "silver"
-            and row["stale_polls"]
-            and row["cluster"] not in config.clusters
+            for row in clusters
+            if row["stale_polls"] and row["cluster"] not in config.clusters
         },
     )
+
+
+def waiting_of(
+    found: Iterable[tuple[Waits, Iterable[Row]]], config: Config
+) -> dict[str, tuple[Waiting, ...]]:
+    """By alias, what waits for each history that is made of the cluster, by rows of its query."""
+    waiting: dict[str, dict[str, Waiting]] = {alias: {} for alias in config.clusters}
+    for waits, rows in found:
+        since = {row["cluster"]: row["since"] for row in rows}
+        for alias in waits.clusters(config):
+            before = waiting[alias].get(waits.history)
+            times = (since.get(alias), None if before is None else before.since)
+            first = min((at for at in times if at is not None), default=None)
+            waiting[alias][waits.history] = Waiting(
+                waits.history, first, waits.says, waits.takes_polls
+            )
+    return {alias: tuple(of_cluster.values()) for alias, of_cluster in waiting.items()}

@@ -7,18 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobs.rules.ids import LOG, POLLS
-from kafka_metadata_history.answers.status import (
+from kafka_metadata_history.answers.status import Cluster, ClusterLog, LakeStatus, Size, Waiting
+from kafka_metadata_history.answers.thresholds import (
     OF_CLUSTER,
     OF_LAKE,
-    Cluster,
-    ClusterLog,
     Crossed,
-    Facts,
-    Size,
     believed,
-    kinds,
+    failures_by_kind,
     span,
-    waits,
     why,
 )
 from metadata_source.text import printable, text_table
@@ -26,59 +22,53 @@ from metadata_source.text import printable, text_table
 PREFIX = "kafka_metadata_history"
 
 
-def rendered(facts: Facts, crossed: Sequence[Crossed], form: str) -> str:
-    """The facts and the thresholds that they cross, as `table`, `json` or `prometheus`."""
-    return FORMS[form](facts, crossed)
+def rendered(status: LakeStatus, crossed: Sequence[Crossed], form: str) -> str:
+    """The status and the thresholds that it crosses, as `table`, `json` or `prometheus`."""
+    return FORMS[form](status, crossed)
 
 
 # --- for people ---
 
-SHORT = {"group log": "log", "rebalance cost": "cost"}
-"""History -> what the table calls it."""
+OF_LOG = "group log"
+"""The name of the history for which rows of the coordinators' log wait."""
 
 
-def as_table(facts: Facts, crossed: Sequence[Crossed]) -> str:
-    """A line for each cluster, the sizes, and a line for each threshold that is crossed. All of it
-    is printable.
-    """
+def as_table(status: LakeStatus, crossed: Sequence[Crossed]) -> str:
+    """A line for each cluster, the sizes, a line for each threshold crossed. All is printable."""
     hurt = {each.cluster for each in crossed}
     upkeep = (
         "never"
-        if facts.upkeep_at is None
-        else f"{_time(facts.upkeep_at)}, {_ago(facts.upkeep_at, facts.at)}"
+        if status.upkeep_at is None
+        else f"{_time(status.upkeep_at)}, {_ago(status.upkeep_at, status.at)}"
     )
-    histories = list(dict.fromkeys(name for each in facts.clusters for name in waits(each)))
-    has_unanswered = any(_unanswered(each) for each in facts.clusters)
+    histories = list(dict.fromkeys(waiting.history for waiting in _waiting(status)))
+    has_unanswered = any(_unanswered(each) for each in status.clusters)
+    rows = [
+        _line(
+            each,
+            histories,
+            status.at,
+            is_hurt=each.cluster in hurt,
+            has_unanswered=has_unanswered,
+        )
+        for each in status.clusters
+    ]
     lines = [
-        f"{facts.lake} at {_time(facts.at)}; polls and gaps of the last {span(facts.window)}",
+        f"{status.lake} at {_time(status.at)}; polls and gaps of the last {span(status.window)}",
         "",
-        *text_table(
-            ("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps",
-             *(f"{SHORT.get(name, name)} behind" for name in histories),
-             "told by", "controllers' log", *(["no answer to"] if has_unanswered else []),
-             "failed because"),
-            [_line(each, histories, facts.at, is_hurt=each.cluster in hurt,
-                   has_unanswered=has_unanswered)
-             for each in facts.clusters],
-        ),
+        *text_table(_heading(histories, has_unanswered=has_unanswered), rows),
         "",
-        *text_table(
-            ("table", "bytes", "files", "bytes of its log"),
-            [*((each.table, each.bytes, each.files, each.log_bytes)
-               for each in facts.sizes if each.files),
-             ("all", sum(each.bytes for each in facts.sizes),
-              sum(each.files for each in facts.sizes),
-              sum(each.log_bytes or 0 for each in facts.sizes))],
-        ),
-        *_empty(facts.sizes),
+        *_sizes(status.sizes),
         "",
-        f"last upkeep: {upkeep}; rounds of history: {facts.rounds}",
+        f"last upkeep: {upkeep}; rounds of history: {status.rounds}",
         *(
-            printable(f"of {cluster}, which the configuration lacks, {polls} poll(s) wait; "
-f"{believed(cluster)}")
-            for cluster, polls in sorted(facts.waiting.items())
+            printable(
+                f"of {cluster}, which the configuration lacks, {polls} poll(s) wait; "
+                f"{believed(cluster)}"
+            )
+            for cluster, polls in sorted(status.waiting.items())
         ),
-    ]  # fmt: skip
+    ]
     if crossed:
         lines += [
             "",
@@ -91,15 +81,33 @@ f"{believed(cluster)}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _empty(sizes: Sequence[Size]) -> list[str]:
-    count = sum(not each.files for each in sizes)
-    return [f"tables without a file: {count}"] if count else []
+def _sizes(sizes: Sequence[Size]) -> list[str]:
+    with_files = [each for each in sizes if each.files]
+    rows = [(each.table, each.bytes, each.files, each.log_bytes) for each in with_files]
+    in_all = (
+        sum(each.bytes for each in sizes),
+        sum(each.files for each in sizes),
+        sum(each.log_bytes or 0 for each in sizes),
+    )
+    table = text_table(("table", "bytes", "files", "bytes of its log"), [*rows, ("all", *in_all)])
+    count = len(sizes) - len(with_files)
+    return [*table, *([f"tables without a file: {count}"] if count else [])]
+
+
+def _heading(histories: Iterable[str], *, has_unanswered: bool) -> tuple[str, ...]:
+    return (
+        *("cluster", "status", "last good poll", "age", "polls", "failed", "late", "gaps"),
+        *(f"{name.split()[-1]} behind" for name in histories),
+        *("told by", "controllers' log"),
+        *(["no answer to"] if has_unanswered else []),
+        "failed because",
+    )
 
 
 def _line(
     each: Cluster, histories: Iterable[str], at: datetime, *, is_hurt: bool, has_unanswered: bool
 ) -> tuple[object, ...]:
-    polls, waiting = each.polls, waits(each)
+    polls, waiting = each.polls, {waiting.history: waiting for waiting in each.waiting}
     return (
         each.cluster,
         "unhealthy" if is_hurt else "ok",
@@ -109,16 +117,13 @@ def _line(
         sum(polls.failed.values()),
         polls.late,
         each.gaps,
-        *(
-            _behind_by(each, name, waiting[name], at) if name in waiting else None
-            for name in histories
-        ),
+        *(_behind_by(each, waiting[name], at) if name in waiting else None for name in histories),
         f"{POLLS}, not {LOG}"
         if each.cluster_log is not None and each.told_by == POLLS
         else each.told_by,
         None if each.cluster_log is None else _read(each.cluster_log, at),
         *([_unanswered(each)] if has_unanswered else []),
-        why(polls) if polls.failing else kinds(polls),
+        why(polls) if polls.failing else failures_by_kind(polls),
     )
 
 
@@ -128,10 +133,15 @@ def _unanswered(each: Cluster) -> str:
     )
 
 
-def _behind_by(each: Cluster, history: str, since: datetime | None, at: datetime) -> str:
-    if history == "group log" and each.log is not None and each.log.never_read:
+def _waiting(status: LakeStatus) -> list[Waiting]:
+    """What waits for each history of each cluster."""
+    return [waiting for each in status.clusters for waiting in each.waiting]
+
+
+def _behind_by(each: Cluster, waiting: Waiting, at: datetime) -> str:
+    if waiting.history == OF_LOG and each.log is not None and each.log.never_read:
         return "nothing read"
-    return span(_behind(since, at))
+    return span(_behind(waiting, at))
 
 
 def _read(log: ClusterLog, at: datetime) -> str:
@@ -153,30 +163,35 @@ def _time(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _behind(since: datetime | None, at: datetime) -> timedelta:
-    return timedelta() if since is None else max(at - since, timedelta())
+def _behind(waiting: Waiting, at: datetime) -> timedelta:
+    return timedelta() if waiting.since is None else max(at - waiting.since, timedelta())
 
 
 # --- for programs ---
 
 
-def as_json(facts: Facts, crossed: Sequence[Crossed]) -> str:
+def as_json(status: LakeStatus, crossed: Sequence[Crossed]) -> str:
     """One object: times are ISO 8601 in UTC, durations seconds."""
     clusters = []
-    for each in facts.clusters:
+    for each in status.clusters:
         behind = {
-            f"{name.replace(' ', '_')}_behind": _behind(since, facts.at)
-            for name, since in waits(each).items()
+            f"{_name(waiting)}_behind": _behind(waiting, status.at) for waiting in each.waiting
         }
-        age = None if each.good_at is None else facts.at - each.good_at
-        clusters.append({**asdict(each), "age": age, **behind})
+        since = {_name(waiting): waiting.since for waiting in each.waiting}
+        age = None if each.good_at is None else status.at - each.good_at
+        clusters.append({**asdict(each), "waiting": since, "age": age, **behind})
     told = {
-        **asdict(facts),
+        **asdict(status),
         "clusters": clusters,
-        "bytes": facts.bytes,
+        "bytes": status.bytes,
         "crossed": [vars(each) for each in crossed],
     }
     return f"{json.dumps(_plain(told), indent=1)}\n"
+
+
+def _name(waiting: Waiting) -> str:
+    """The name of a history in those of values and metrics."""
+    return waiting.history.replace(" ", "_")
 
 
 def _plain(value: Any) -> Any:
@@ -201,7 +216,7 @@ Samples = Iterable[tuple[Labels, float | datetime | timedelta | None]]
 """Labels and value of each. None: it is unknown, and left out."""
 
 
-def as_prometheus(facts: Facts, crossed: Sequence[Crossed]) -> str:
+def as_prometheus(status: LakeStatus, crossed: Sequence[Crossed]) -> str:
     """The text format of Prometheus, version 0.0.4
     (prometheus.io/docs/instrumenting/exposition_formats).
 
@@ -209,7 +224,7 @@ def as_prometheus(facts: Facts, crossed: Sequence[Crossed]) -> str:
     wrongly.
     """
     hurt = {(each.cluster, each.threshold) for each in crossed}
-    metrics = (*_of_clusters(facts), *_of_lake(facts), _of_thresholds(facts, hurt))
+    metrics = (*_of_clusters(status), *_of_lake(status), _of_thresholds(status, hurt))
     return "".join(
         line
         for name, says, samples in metrics
@@ -221,54 +236,43 @@ Metric = tuple[str, str, Samples]
 """Name, what it says, samples. A name that ends with _total is a counter's, any other a gauge's."""
 
 
-def _of_clusters(facts: Facts) -> Iterable[Metric]:
+def _of_clusters(status: LakeStatus) -> Iterable[Metric]:
     def of_each(value: Callable[[Cluster], float | datetime | timedelta | None]) -> Samples:
-        return [({"cluster": each.cluster}, value(each)) for each in facts.clusters]
-
-    def behind(history: str) -> Samples:
-        waiting = [(each, waits(each)) for each in facts.clusters]
-        return [
-            ({"cluster": each.cluster}, _behind(of[history], facts.at))
-            for each, of in waiting
-            if history in of
-        ]
+        return [({"cluster": each.cluster}, value(each)) for each in status.clusters]
 
     failed = [
         ({"cluster": each.cluster, "kind": kind}, count)
-        for each in facts.clusters
+        for each in status.clusters
         for kind, count in sorted(each.polls.failed.items())
     ]
     unanswered = [
         ({"cluster": each.cluster, "kind": question.kind}, question.failing)
-        for each in facts.clusters
+        for each in status.clusters
         for question in each.asked
     ]
     logs = [
-        ({"cluster": each.cluster}, each.log) for each in facts.clusters if each.log is not None
+        ({"cluster": each.cluster}, each.log) for each in status.clusters if each.log is not None
     ]
     read = [(labels, log.read_at) for labels, log in logs]
     lost = [(labels, log.lost) for labels, log in logs]
     of_controllers = [
-        (each, each.cluster_log) for each in facts.clusters if each.cluster_log is not None
+        (each, each.cluster_log) for each in status.clusters if each.cluster_log is not None
     ]
     told = [({"cluster": each.cluster}, float(each.told_by == LOG)) for each, _ in of_controllers]
     looked = [({"cluster": each.cluster}, log.read_at) for each, log in of_controllers]
     offsets = [
-        ({"cluster": each.cluster}, each.lag.told_at)
-        for each in facts.clusters
-        if each.lag is not None
+        ({"cluster": each.cluster}, each.offsets_at)
+        for each in status.clusters
+        if each.offsets_at is not None
     ]
     late = (
         "Good polls within the window that were sent more than half an interval after they were "
         "due."
     )
-    unread = "Since the first row of the coordinators' log was read that rebalances have not had."
     gone = (
         "Offsets of the coordinators' log, within the window, that were gone before they could be "
         "read."
     )
-    uncosted = "Since the first rebalance was told that has no cost yet."
-    unfolded = "Since the first poll was due that told offsets which lag has not had."
     return (
         (
             "last_good_poll_timestamp_seconds",
@@ -303,14 +307,7 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
             of_each(lambda c: c.gaps),
         ),
         ("recent_gap_seconds", "Length of these gaps together.", of_each(lambda c: c.gap_time)),
-        (
-            "silver_behind_seconds",
-            "Since the first poll was due that silver has not had.",
-            behind("silver"),
-        ),
-        ("gold_behind_seconds", "Since when gold has not had changes of silver.", behind("gold")),
-        ("group_log_behind_seconds", unread, behind("group log")),
-        ("rebalance_cost_behind_seconds", uncosted, behind("rebalance cost")),
+        *_behind_of(status),
         (
             "group_log_last_read_timestamp_seconds",
             "When the coordinators' log last had something new.",
@@ -322,7 +319,6 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
             "When the controllers' log was last read.",
             looked,
         ),
-        ("lag_behind_seconds", unfolded, behind("lag")),
         (
             "offsets_last_told_timestamp_seconds",
             "When all groups last told their offsets.",
@@ -336,9 +332,21 @@ def _of_clusters(facts: Facts) -> Iterable[Metric]:
     )
 
 
-def _of_lake(facts: Facts) -> Iterable[Metric]:
+def _behind_of(status: LakeStatus) -> Iterable[Metric]:
+    """How far each history is behind."""
+    for name, says in {_name(waiting): waiting.says for waiting in _waiting(status)}.items():
+        samples = [
+            ({"cluster": each.cluster}, _behind(waiting, status.at))
+            for each in status.clusters
+            for waiting in each.waiting
+            if _name(waiting) == name
+        ]
+        yield f"{name}_behind_seconds", says, samples
+
+
+def _of_lake(status: LakeStatus) -> Iterable[Metric]:
     def of_each(value: Callable[[Size], float | None]) -> Samples:
-        return [({"table": size.table}, value(size)) for size in facts.sizes]
+        return [({"table": size.table}, value(size)) for size in status.sizes]
 
     return (
         (
@@ -359,25 +367,25 @@ def _of_lake(facts: Facts) -> Iterable[Metric]:
         (
             "last_upkeep_timestamp_seconds",
             "When the tables were last kept up.",
-            [({}, facts.upkeep_at)],
+            [({}, status.upkeep_at)],
         ),
-        ("rounds_total", "Rounds of history that were made in this lake.", [({}, facts.rounds)]),
+        ("rounds_total", "Rounds of history that were made in this lake.", [({}, status.rounds)]),
         (
             "window_seconds",
             "Length of the window that the recent ones are of.",
-            [({}, facts.window)],
+            [({}, status.window)],
         ),
-        ("status_timestamp_seconds", "When this status was taken.", [({}, facts.at)]),
+        ("status_timestamp_seconds", "When this status was taken.", [({}, status.at)]),
     )
 
 
-def _of_thresholds(facts: Facts, hurt: Container[tuple[str | None, str]]) -> Metric:
+def _of_thresholds(status: LakeStatus, hurt: Container[tuple[str | None, str]]) -> Metric:
     samples = [
         (
             {"cluster": each.cluster, "threshold": threshold},
             float((each.cluster, threshold) in hurt),
         )
-        for each in facts.clusters
+        for each in status.clusters
         for threshold in OF_CLUSTER
     ]
     samples += [
@@ -417,7 +425,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-FORMS: Mapping[str, Callable[[Facts, Sequence[Crossed]], str]] = {
+FORMS: Mapping[str, Callable[[LakeStatus, Sequence[Crossed]], str]] = {
     "table": as_table,
     "json": as_json,
     "prometheus": as_prometheus,

@@ -1,6 +1,4 @@
-"""Answers as text: a table for people, CSV and JSON for programs. Rows are Arrow's, whoever
-answered.
-"""
+"""Answers as text: a table for people, CSV and JSON for programs. Rows are Arrow's."""
 
 import csv
 import io
@@ -36,9 +34,7 @@ Row = Mapping[str, object]
 
 
 def as_json(rows: pa.Table) -> str:
-    """A JSON object a line. Times in UTC, to the millisecond. What a terminal would obey is
-    escaped.
-    """
+    """A JSON object a line, times in UTC to the millisecond, escaped for terminals."""
     return "".join(f"{_json(row)}\n" for row in plain_rows(rows))
 
 
@@ -84,9 +80,7 @@ def _plain(value: object) -> object:
 
 
 def _utc(at: datetime) -> datetime:
-    """A time in UTC. One without a zone is in that of the session, which is UTC, and not in this
-    machine's.
-    """
+    """A time in UTC. One without a zone is in that of the session, which is UTC."""
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 

@@ -46,9 +46,7 @@ class Consumers:
         return member.client_id
 
     def crash(self, group: str) -> str:
-        """The oldest member is killed, and the others take over when its session is over; return
-        its client id.
-        """
+        """Kill the oldest member; return its client id once the others have taken over."""
         member = self._of[group].pop(0)
         member.crash()
         self._await_shared(group)

@@ -12,6 +12,7 @@ from typing import Self
 import psutil
 import yaml
 
+from jobs.configuration.histories import DECLARED
 from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.opened import without_spark
 from local_cluster.process import NodeProcess
@@ -26,19 +27,14 @@ _POLL_SECONDS = 30.0
 _HISTORY_SECONDS = 240.0
 """From the last step on, with the rest of Spark's start."""
 _LOG_LINES = 25
-_BEHIND = """SELECT count(*) FROM (
-  SELECT history, cluster FROM (
-    VALUES ('silver', 'demo'), ('cluster_log', 'demo'), ('rebalance_history', 'demo'),
-      ('rebalance_cost', '')
-  ) AS wanted (history, cluster)
-) LEFT JOIN internal.state USING (history, cluster)
-WHERE coalesce(
-  last_seen_at, CAST(json_extract_string(memory, '$.read.demo') AS TIMESTAMPTZ),
-  TIMESTAMP '1970-01-01 00:00:00Z'
-) < TIMESTAMP '{at}'"""
-"""How many histories (of polls, of both logs, of the cost of rebalances, which keeps its times by
-cluster in `memory`) have nothing yet that was read after a time.
-"""
+_SEEN = " UNION ALL ".join(
+    f"SELECT max({each.seen_at}) AS seen_at FROM internal.state WHERE history = '{each.name}'"  # noqa: S608 - names of our own
+    for each in DECLARED
+    if each.seen_at is not None
+)
+BEHIND = f"""SELECT count(*) FROM ({_SEEN})
+WHERE coalesce(seen_at, TIMESTAMP '1970-01-01 00:00:00Z') < TIMESTAMP '{{at}}'"""  # noqa: S608
+"""How many histories have nothing yet that was read after a time."""
 
 
 class PipelineError(KafkaMetadataHistoryError, RuntimeError):
@@ -65,9 +61,7 @@ def configuration(bootstrap_servers: str, controller_servers: str) -> str:
 
 
 class Pipeline:
-    """The pipeline's process, polling until it is stopped. A context manager; it ends with this
-    process in any case.
-    """
+    """The pipeline's process. A context manager; it ends with this process in any case."""
 
     def __init__(self, config: Path) -> None:
         folder = config.parent
@@ -107,9 +101,7 @@ class Pipeline:
         self._process = None
 
     def await_polls(self, count: int) -> None:
-        """Wait until `count` more polls are recorded, whatever Spark does. Raises PipelineError if
-        none come.
-        """
+        """Wait until `count` more polls are recorded. Raises PipelineError if none come."""
         wanted = self._recorded() + count
         self._wait(
             f"no {count} polls in {_POLL_SECONDS:.0f} s",
@@ -118,10 +110,8 @@ class Pipeline:
         )
 
     def await_history(self, at: datetime) -> None:
-        """Wait until what happened up to a time is history. Raises PipelineError when that does not
-        come.
-        """
-        sql = _BEHIND.format(at=f"{at:%Y-%m-%d %H:%M:%S}Z")
+        """Wait until all up to a time is history. Raises PipelineError when that does not come."""
+        sql = BEHIND.format(at=f"{at:%Y-%m-%d %H:%M:%S}Z")
 
         def is_made() -> bool:
             with suppress(LakeError, QueryError):  # a lake that Spark has only begun to make

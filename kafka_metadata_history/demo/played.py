@@ -116,9 +116,7 @@ def _ask(*arguments: str) -> None:
 
 
 def _command() -> list[str]:
-    """The command as it was started: whether it is on the PATH of the user's shell is not known
-    here.
-    """
+    """The command as it was started: it may not be on the PATH of the user's shell."""
     return (
         [sys.argv[0]]
         if Path(sys.argv[0]).name == NAME

@@ -1,15 +1,12 @@
 -- Is each cluster still polled?
 -- The age of its last good poll at the window's end, and its polls within the window. History of before history_from is
 -- not there, or not all of it: nobody polled yet, or retention has dropped it.
-WITH states AS (
-  SELECT *, from_json(memory, 'seen map<string, bigint>').seen AS seen FROM internal.state WHERE history = 'silver'
-),
-
+WITH
 -- Polls of an older stream than history has: it takes none of them.
 judged AS (
   SELECT headers.*,
-    coalesce(stream < array_max(map_keys(seen)) AND coalesce(n > seen[stream], true), false) AS is_ignored
-  FROM bronze.metadata_polls AS headers LEFT JOIN (SELECT cluster, seen FROM states) USING (cluster)
+    coalesce(stream < array_max(map_keys(taken)) AND coalesce(n > taken[stream], true), false) AS is_ignored
+  FROM bronze.metadata_polls AS headers LEFT JOIN (SELECT cluster, taken FROM internal.clusters) USING (cluster)
   WHERE record = 'poll' AND scheduled_at BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
 ),
 
@@ -33,7 +30,7 @@ applied AS (
     interval_ms,
     refused_polls,
     stale_polls
-  FROM states
+  FROM internal.clusters
 ),
 
 clusters AS (

@@ -26,10 +26,12 @@ from confluent_kafka.admin import (
 )
 from pyspark.errors import AnalysisException
 
-from jobs import poll_metadata, read_cluster_log
+from jobs import read_cluster_log
 from jobs.configuration.config import load
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
+from jobs.run import metadata_stream
+from jobs.run.logs import CLUSTER_LOG
 from kafka_metadata_history.check import checked_log
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
@@ -279,7 +281,7 @@ def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
         make_topic(quorum, name)
         read_cluster_log.run(spark, config, once=True)  # finds the log
         read_cluster_log.run(spark, config, once=True)
-        shutil.rmtree(config.checkpoint(read_cluster_log.QUERY))
+        shutil.rmtree(config.checkpoint(CLUSTER_LOG.query))
     rows = [without_nulls(row) for row in rows_of(config.lake, bronze.CLUSTER_LOG)]
     assert {row["cluster_id"] for row in rows} == {quorum.cluster_id}
     assert {went for went, _, _ in fates(rows)} == {"read"}
@@ -314,7 +316,7 @@ def test_polls_and_the_log_take_turns(quorum: LocalCluster, spark: Any, tmp_path
         make_topic(quorum, name)
         if by_log:
             read_cluster_log.run(spark, config, once=True)
-        poll_metadata.run(spark, config, once=True)
+        metadata_stream.run(spark, config, once=True)
         history.catch_up(whole=True)
         rows = [
             row for row in rows_of(config.lake, silver.PARTITION_SNAPSHOTS) if row["topic"] == name

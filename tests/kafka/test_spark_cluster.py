@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from jobs.configuration.config import load
-from jobs.poll_metadata import QUERY
+from jobs.run.metadata_stream import QUERY
 from kafka_metadata_history.opened import without_spark
 from local_cluster import LocalCluster
 from schemas import bronze

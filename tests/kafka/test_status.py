@@ -13,11 +13,11 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from jobs import poll_metadata
 from jobs.configuration.config import load
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.rounds.history import Run
+from jobs.run import metadata_stream
 from jobs.run.outages import Outages
 from kafka_metadata_history import command as installed
 from local_cluster import LocalCluster
@@ -71,7 +71,7 @@ def test_a_wrong_password_shows_within_one_poll(
     def lines_of_one_poll() -> list[tuple[str, str]]:
         caplog.clear()
         with caplog.at_level(logging.INFO, "kafka_metadata_history"):
-            poll_metadata.run(spark, config, True)
+            metadata_stream.run(spark, config, True)
             Engine(spark, config, Polls(), Run(outages)).catch_up(whole=True)
         return [(record.levelname, record.getMessage()) for record in caplog.records]
 

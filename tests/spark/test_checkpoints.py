@@ -2,7 +2,6 @@
 short with the power.
 """
 
-import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import poll_metadata, read_cluster_log
 from jobs.configuration.config import Config, load
-from jobs.read_group_log import read_up_to
+from jobs.run import metadata_stream
+from jobs.run.logs import cluster_log_read_up_to, group_log_read_up_to
 from schemas import bronze
 from schemas.internal import STATE
 from schemas.lake import LakeError
@@ -45,10 +44,10 @@ def test_a_checkpoint_of_long_ago_or_of_another_lake_is_refused_and_a_lost_one_b
     spark: SparkSession, tmp_path: Path
 ) -> None:
     config = configured(spark, tmp_path, "lake")
-    checkpoint, copy = Path(config.checkpoint(poll_metadata.QUERY)), tmp_path / "copy"
+    checkpoint, copy = Path(config.checkpoint(metadata_stream.QUERY)), tmp_path / "copy"
 
     def poll(config: Config) -> None:
-        poll_metadata.run(spark, config, True)
+        metadata_stream.run(spark, config, True)
 
     def check_refused(config: Config, told: str) -> None:
         before = headers(config)
@@ -92,11 +91,11 @@ def test_what_a_power_cut_took_of_a_batch_is_made_once_more(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = configured(spark, tmp_path, "lake")
-    checkpoint = Path(config.checkpoint(poll_metadata.QUERY))
+    checkpoint = Path(config.checkpoint(metadata_stream.QUERY))
 
     def poll() -> list[int]:
         caplog.clear()
-        poll_metadata.run(spark, config, True)
+        metadata_stream.run(spark, config, True)
         return [n for _, n in headers(config)]
 
     def check_said(*expected: str) -> None:
@@ -147,13 +146,14 @@ def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(
     lake = new_lake(spark, tmp_path, [STATE])
 
     def state(
-        history: str, cluster: str, number: int, places: dict[str, list[int]]
+        history: str, cluster: str, number: int, places: dict[str, list[int]] | None
     ) -> dict[str, object]:
         return {
             "history": history,
             "cluster": cluster,
             "round": number,
-            "memory": json.dumps({"places": places}),
+            "positions": places,
+            "memory": "{}",
         }
 
     stored.append(
@@ -164,10 +164,10 @@ def test_a_log_whose_checkpoint_is_lost_is_read_from_where_history_has_it(
             state("rebalance_history", "a", 2, {"0": [0, 7], "49": [1_780_000_000_000_000, 2]}),
             state("rebalance_history", "b", 1, {}),
             state("rebalance_history", "c", 1, {"0": [0, 3]}),
-            state("silver", "a", 9, {"0": [0, 99]}),
+            state("silver", "a", 9, None),
         ],
     )
-    assert read_up_to(spark, lake, ["a", "b", "nobody"]) == {"a": {"0": 7, "49": 2}}
+    assert group_log_read_up_to(spark, lake, ["a", "b", "nobody"]) == {"a": {"0": 7, "49": 2}}
 
 
 def test_a_controllers_log_whose_checkpoint_is_lost_is_read_from_where_bronze_has_it(
@@ -208,4 +208,4 @@ def test_a_controllers_log_whose_checkpoint_is_lost_is_read_from_where_bronze_ha
             *(span("c", 1, "read", 3), span("c", 1, "lost", 8), span("d", 1, "read", 3)),
         ],
     )
-    assert read_cluster_log.read_up_to(spark, lake, ["a", "b", "c", "nobody"]) == {"a": 6, "c": 8}
+    assert cluster_log_read_up_to(spark, lake, ["a", "b", "c", "nobody"]) == {"a": 6, "c": 8}

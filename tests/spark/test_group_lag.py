@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from jobs.configuration.config import Config
 from jobs.histories import lag as of_lag
 from jobs.histories.lag import JOB, GroupLag
-from jobs.pipeline import take_what_is_left
 from jobs.rounds.engine import Engine
+from jobs.upkeep.due import take_what_is_left
 from metadata_source.schedule import poll_id
 from schemas import bronze, consumption, internal, views
 from schemas.in_spark import read_view

@@ -390,9 +390,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
             assert compared(table, rows_of(lake, table)) == expected
         (row,) = states(lake, "aside of silver").values()
         assert row["cluster"] == "c1"
-        assert json.loads(row["memory"])["says"].startswith(
-            "KeyError: 'leader_epoch' (__call__, line "
-        )
+        assert row["why"].startswith("KeyError: 'leader_epoch' (__call__, line ")
         now[0] = 59.0
         planned = version(lake, ROUNDS)
         catch_up(history)

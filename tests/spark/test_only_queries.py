@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
-from jobs.query import check_is_query, rows_of
+from kafka_metadata_history.answers.in_spark import check_is_query, rows_of
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import QueryError, names, text_of
 from schemas.lake import Lake

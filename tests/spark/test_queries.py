@@ -1,6 +1,5 @@
 """The named queries on lakes of known rows."""
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.poll_metadata import newest_stream
+from jobs.run.metadata_stream import newest_stream
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.opened import without_spark
 from schemas import bronze, internal, silver
@@ -108,7 +107,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
             progress("quiet", 86_400),
             progress("other", 86_400, refused_polls=2),
             progress("lagging", 40, stale_polls=1),
-            progress("silenced", 40, memory=json.dumps({"seen": {STREAM: 0, NEWER: 4}})),
+            progress("silenced", 40, taken={STREAM: 0, NEWER: 4}),
         ],
     )
     began = {

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from jobs import status
 from jobs.configuration.config import load
 from jobs.run.unanswered import Asked
-from kafka_metadata_history.answers.status import Cluster, ClusterLog, Facts, Lag, Log, Polls
-from kafka_metadata_history.opened import facts_without_spark
+from kafka_metadata_history.answers.in_spark import status_in_spark
+from kafka_metadata_history.answers.status import Cluster, ClusterLog, LakeStatus, Log, Polls
+from kafka_metadata_history.opened import status_without_spark
 from schemas import bronze, silver
 from schemas.groups import REBALANCES
 from schemas.internal import STATE
@@ -145,10 +146,10 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     others.append(ended[1] | {"id": "polls", "source": "polls"})
     stored.append(made, REBALANCES, [{"began_before": at(2)} | row for row in (*ended, *others)])
     cost = {"history": "rebalance_cost", "cluster": "", "round": 9}
-    cost["memory"] = json.dumps({"told": at(4).isoformat(), "read": at(9).isoformat()})
+    cost |= {"done_at": at(4), "memory": "{}"}
     lag = taken | {"history": "group_lag", "done_poll": f"{STREAM}/{5:012d}", "memory": "{}"}
     stored.append(made, STATE, [cost, lag])
-    stored.append(made, STATE, [taken | {"memory": json.dumps({"places": {"1": [0, 10]}})}, read])
+    stored.append(made, STATE, [taken | {"positions": {"1": [0, 10]}, "memory": "{}"}, read])
     return made
 
 
@@ -158,11 +159,16 @@ def file(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def facts(spark: SparkSession, file: Path) -> Facts:
-    return status.facts_in_spark(spark, load(str(file)), NOW)
+def facts(spark: SparkSession, file: Path) -> LakeStatus:
+    return status_in_spark(spark, load(str(file)), NOW)
 
 
-def test_facts_are_what_the_tables_have(facts: Facts) -> None:
+def since(cluster: Cluster) -> dict[str, datetime | None]:
+    """Since when something waits, by history."""
+    return {each.history: each.since for each in cluster.waiting}
+
+
+def test_facts_are_what_the_tables_have(facts: LakeStatus) -> None:
     interval = timedelta(seconds=10)
     expected = Polls(
         polls=11,
@@ -173,12 +179,21 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
         failing_since=at(22),
         error_kind="authentication",
         error="host:9092: no\x1b[31m\nsuch user",
-        waits_since=at(22),
         cluster_id="id-prod",
     )
     gap = at(20) - at(5)
-    log = Log(read_at=at(22), waits_since=at(21), lost=7, costs_wait_since=at(5))
-    assert facts.clusters == [
+    log = Log(read_at=at(22), lost=7)
+    assert [since(each) for each in facts.clusters] == [
+        {
+            "silver": at(22),
+            "gold": None,
+            "group log": at(21),
+            "rebalance cost": at(5),
+            "lag": at(20),
+        },
+        {"silver": None, "gold": None, "group log": None, "rebalance cost": None},
+    ]
+    assert [replace(each, waiting=()) for each in facts.clusters] == [
         Cluster(
             *("prod", interval, expected, expected.good_at),
             gaps=1,
@@ -186,7 +201,7 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
             log=log,
             told_by="polls",
             cluster_log=ClusterLog(at(20), at(19)),
-            lag=Lag(at(20) + timedelta(seconds=0.1), at(20)),
+            offsets_at=at(20) + timedelta(seconds=0.1),
             asked=(Asked("offsets", 1, at(21), "failed: no answer"),),
         ),
         Cluster("new", interval, log=Log(never_read=True)),
@@ -194,11 +209,11 @@ def test_facts_are_what_the_tables_have(facts: Facts) -> None:
     assert (facts.window, facts.rounds, facts.upkeep_at) == (timedelta(hours=1), 9, None)
 
 
-def test_who_has_no_spark_finds_the_same(facts: Facts, file: Path) -> None:
-    assert facts_without_spark(load(str(file)), NOW) == facts
+def test_who_has_no_spark_finds_the_same(facts: LakeStatus, file: Path) -> None:
+    assert status_without_spark(load(str(file)), NOW) == facts
 
 
-def test_sizes_are_those_of_the_files(facts: Facts, lake: Lake) -> None:
+def test_sizes_are_those_of_the_files(facts: LakeStatus, lake: Lake) -> None:
     sizes = {size.table: size for size in facts.sizes}
     assert set(sizes) == {table.full_name for table in TABLES}
     polls = list(Path(lake.path(bronze.METADATA_POLLS)).rglob("*.parquet"))

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from jobs import validate
 from jobs.configuration.config import Config, load
-from jobs.validation import validity
+from jobs.validation import run, validity
 from jobs.validation.validity import Batch, Finding, Rule
 from schemas import bronze, groups, internal, quality, silver
 from tests.lakes import keep, make_history, new_lake
@@ -98,12 +98,12 @@ def good(spark: SparkSession, config: Config) -> list[Finding]:
     """What is found in a lake where all is well, but that cluster `new` has not been polled yet."""
     lake = new_lake(spark, Path(str(config.lake)))
     keep(lake, bronze_rows("prod", [answer(n, 1, GOOD) for n in range(3)]))
-    return validate.apply(spark, config, NOON + timedelta(seconds=30))
+    return run.apply(spark, config, NOON + timedelta(seconds=30))
 
 
 @pytest.fixture(scope="module")
 def nothing_new(spark: SparkSession, good: list[Finding], config: Config) -> list[Finding]:
-    return validate.apply(spark, config, NOON + timedelta(seconds=31))
+    return run.apply(spark, config, NOON + timedelta(seconds=31))
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
     names = ", ".join(silver.BROKER_SNAPSHOTS.column_names)
     again = names.replace("first_poll", f"'{poll(4)}' AS first_poll")
     spark.sql(f"INSERT INTO {brokers} ({names}) SELECT {again} FROM {brokers} WHERE broker_id = 1")
-    return validate.apply(spark, config, NOON + timedelta(hours=1))
+    return run.apply(spark, config, NOON + timedelta(hours=1))
 
 
 def broken(findings: list[Finding]) -> dict[str, list[dict[str, Any]]]:
@@ -323,13 +323,14 @@ def test_no_good_poll_is_long_ago_or_still_to_come(
 ) -> None:
     """A clock that was ahead for one poll leaves a time that no later poll comes up to."""
     last = NOON + timedelta(seconds=seconds)
-    states = spark.createDataFrame(
-        [("silver", "prod", last, 30_000, "{}")],
-        "history string, cluster string, last_seen_at timestamp, interval_ms bigint, memory string",
+    clusters = spark.createDataFrame(
+        [("prod", last, 30_000, 0, [])],
+        "cluster string, last_seen_at timestamp, interval_ms bigint, failed_polls bigint, "
+        "error_kinds array<string>",
     )
     configured = spark.createDataFrame([("prod", NOON)], "cluster string, now timestamp")
     query, (rule,) = validity.SUBJECTS[validity.NOW]
-    rows = spark.sql(query, states=states, configured=configured).where(rule.broken)
+    rows = spark.sql(query, clusters=clusters, configured=configured).where(rule.broken)
     assert rows.count() == is_found
 
 

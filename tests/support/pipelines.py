@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from jobs.configuration.config import load
-from jobs.poll_metadata import QUERY
+from jobs.run.metadata_stream import QUERY
 from local_cluster import LocalCluster
 from metadata_source.recorder.folder import last_owner
 from tests.support.recorders import end_recorder

@@ -25,22 +25,21 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.configuration.config import load
+from jobs.configuration.histories import DECLARED
 from jobs.configuration.limits import Limits
 from jobs.run.cli import parser_of
 from jobs.run.unanswered import Asked
 from kafka_metadata_history.answers.status import (
-    OF_CLUSTER,
-    OF_LAKE,
     Cluster,
     ClusterLog,
-    Facts,
-    Lag,
+    LakeStatus,
     Log,
     Polls,
     Size,
-    judge,
+    Waiting,
 )
 from kafka_metadata_history.answers.status_text import PREFIX, as_prometheus
+from kafka_metadata_history.answers.thresholds import OF_CLUSTER, OF_LAKE, judge
 from kafka_metadata_history.command import NAME, app
 from metadata_source.references import DEFAULT_FOLDERS, DEFAULT_PREFIXES
 
@@ -1037,7 +1036,9 @@ def test_pip_installs_nothing_without_a_checksum() -> None:
 def exported() -> dict[str, set[str]]:
     """Each metric that the status has, with its labels: of a lake in which everything is known."""
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    polls = Polls(10, {"timeout": 1}, 1, now, 1, now, "timeout", "no answer", now)
+    polls = Polls(10, {"timeout": 1}, 1, now, 1, now, "timeout", "no answer")
+    waits = {each.waits.history: each.waits.says for each in DECLARED if each.waits is not None}
+    waiting = tuple(Waiting(history, now, says) for history, says in waits.items())
     cluster = Cluster(
         "prod",
         timedelta(seconds=30),
@@ -1045,19 +1046,19 @@ def exported() -> dict[str, set[str]]:
         now,
         0,
         0,
-        now,
+        waiting,
         1,
         timedelta(minutes=2),
-        Log(now, now, 1),
+        Log(now, 1),
     )
     cluster = replace(
         cluster,
         told_by="log",
         cluster_log=ClusterLog(now, now),
-        lag=Lag(now, now),
+        offsets_at=now,
         asked=(Asked("groups"),),
     )
-    facts = Facts(
+    facts = LakeStatus(
         now,
         "/lake",
         timedelta(hours=1),

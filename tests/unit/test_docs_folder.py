@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from jobs import validate
 from jobs.configuration.config import Config, ConfigError
+from jobs.validation import run
 from jobs.validation.docs_folder import check_replaceable, replace_docs
 from schemas.lake import Lake
 
@@ -58,4 +58,4 @@ def test_validation_says_so_before_it_reads_the_lake(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     config = Config(lake=Lake(root=str(tmp_path)), checkpoints="", clusters={}, docs=str(tmp_path))
     with pytest.raises(ConfigError, match="holds something else than data docs"):
-        validate.apply(cast("Any", None), config, datetime(2026, 11, 1, tzinfo=UTC))
+        run.apply(cast("Any", None), config, datetime(2026, 11, 1, tzinfo=UTC))

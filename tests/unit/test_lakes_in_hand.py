@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from jobs.configuration.limits import CROSSED
 from kafka_metadata_history.command import FAILED, exit_status
 from schemas.lake import TABLES, Lake, LakeError
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY
@@ -159,13 +158,9 @@ def test_an_older_lake_is_asked_what_it_has(
         "mean other things"
     )
     found, _, beside = asked(old, "status", capsys=capsys)
-    # Version 9 lacks a column of version 8, and has no other.
-    is_asked_for_more = version < 8
-    assert found == (FAILED if is_asked_for_more else CROSSED)
-    assert (
-        any(f"version {version} may lack what this asks for" in line for line in beside)
-        == is_asked_for_more
-    )
+    # Version 10 has columns for what `status` asks of internal.states.
+    assert found == FAILED
+    assert any(f"version {version} may lack what this asks for" in line for line in beside)
 
 
 def test_an_older_lake_says_what_it_has_not(

@@ -13,25 +13,27 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from jobs import pipeline, poll_metadata, read_group_log
+from jobs import read_group_log
 from jobs.configuration.config import Config
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
-from jobs.pipeline import Lasting, _ended, _run_once, _watch, join_within
-from jobs.read_group_log import GROUP_LOG
 from jobs.rounds.history import Run
 from jobs.rounds.plan import OvertakenError
+from jobs.run import metadata_stream, pipeline, streams
 from jobs.run import reading as of_logs
-from jobs.run import streams
+from jobs.run.logs import GROUP_LOG
+from jobs.run.pipeline import _ended, _watch, join_within, run_once
 from jobs.run.reading import FollowedLog, Reading
 from jobs.run.streams import Running
+from jobs.run.work import PAUSE_S, Lasting
+from jobs.upkeep import due
 from jobs.upkeep.lake_clock import ClockError
 from schemas.lake import LakeError
 
 LOG_IS_AWAY = StreamingQueryException(
     "[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers"
 )
-POLLS, LOG = poll_metadata.QUERY, read_group_log.QUERY
+POLLS, LOG = metadata_stream.QUERY, GROUP_LOG.query
 
 
 class Query:
@@ -543,10 +545,12 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
             if whole and isinstance(self.history, Polls):
                 list(self.run.outages.see(headers))
 
-    monkeypatch.setattr(poll_metadata, "run", lambda *_: None)
+    monkeypatch.setattr(metadata_stream, "run", lambda *_: None)
     monkeypatch.setattr(pipeline, "Engine", Made)
-    monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: None)
-    config: Any = SimpleNamespace(group_log=None, cluster_log=None, asked_for_offsets=frozenset())
+    monkeypatch.setattr(pipeline, "keep_up_when_due", lambda *_: None)
+    config: Any = SimpleNamespace(
+        clusters={"orders": {}}, group_log=None, cluster_log=None, asked_for_offsets=frozenset()
+    )
     good = {
         "cluster": "orders",
         "poll_id": "s/1",
@@ -554,15 +558,15 @@ def test_one_run_says_by_its_status_that_a_cluster_fails(monkeypatch: pytest.Mon
         "scheduled_at": datetime.now(UTC),
     }
     headers.append(good)
-    assert _run_once(None, config) == 0  # type: ignore[arg-type]
+    assert run_once(None, config) == 0  # type: ignore[arg-type]
     left_out.append("orders")
-    assert _run_once(None, config) == 3, "its history stands still"  # type: ignore[arg-type]
+    assert run_once(None, config) == 3, "its history stands still"  # type: ignore[arg-type]
     left_out.clear()
     headers.append(
         good
         | {"cluster": "payments", "outcome": "failed", "error_kind": "timeout", "error": "too late"}
     )
-    assert _run_once(None, config) == 3  # type: ignore[arg-type]
+    assert run_once(None, config) == 3  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("is_away", [False, True])
@@ -580,19 +584,22 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(
         catch_up = lambda *, whole: done.append(f"{history.job}, {whole}")  # noqa: E731
         return SimpleNamespace(catch_up=catch_up, left_out=[], history=history)
 
-    monkeypatch.setattr(poll_metadata, "run", lambda *_: done.append("polls"))
+    monkeypatch.setattr(metadata_stream, "run", lambda *_: done.append("polls"))
     monkeypatch.setattr(pipeline, "follow", read)
     monkeypatch.setattr(pipeline, "Engine", engine)
-    monkeypatch.setattr(pipeline, "_keep_up_when_due", lambda *_: done.append("upkeep"))
+    monkeypatch.setattr(pipeline, "keep_up_when_due", lambda *_: done.append("upkeep"))
     config: Any = SimpleNamespace(
-        group_log={}, cluster_log=None, asked_for_offsets=frozenset({"orders"})
+        clusters={"orders": {}},
+        group_log={},
+        cluster_log=None,
+        asked_for_offsets=frozenset({"orders"}),
     )
     if is_away:
         with pytest.raises(StreamingQueryException) as raised:
-            _run_once(None, config)  # type: ignore[arg-type]
+            run_once(None, config)  # type: ignore[arg-type]
         assert raised.value is LOG_IS_AWAY, "the exit status says so"
     else:
-        _run_once(None, config)  # type: ignore[arg-type]
+        run_once(None, config)  # type: ignore[arg-type]
     assert done.index("log") < done.index("rebalance_history, True")
     done.remove("log")  # It is read while polls are made, or history of them.
     assert done == [
@@ -627,15 +634,15 @@ def test_what_is_left_for_a_history_that_nobody_wants_any_more_is_taken_before_t
     made = SimpleNamespace(
         catch_up=lambda *, whole: did.append("what is left" if whole else "some")
     )
-    monkeypatch.setattr(pipeline, "HISTORIES", (Polls, Left))
-    monkeypatch.setattr(pipeline, "Engine", lambda *_: made)
-    monkeypatch.setattr(
-        pipeline, "next_due", lambda *_: datetime.now(UTC) + timedelta(seconds=due_s)
+    monkeypatch.setattr(due, "HISTORIES", (Polls, Left))
+    monkeypatch.setattr(due, "Engine", lambda *_: made)
+    monkeypatch.setattr(due, "next_due", lambda *_: datetime.now(UTC) + timedelta(seconds=due_s))
+    monkeypatch.setattr(due, "check_clock", lambda *_: None)
+    monkeypatch.setattr(due, "keep_up", lambda *_: did.append("upkeep"))
+    config: Any = SimpleNamespace(
+        clusters={"orders": {}}, **dict.fromkeys(("lake", "bronze_retention", "kept"))
     )
-    monkeypatch.setattr(pipeline, "check_clock", lambda *_: None)
-    monkeypatch.setattr(pipeline, "keep_up", lambda *_: did.append("upkeep"))
-    config: Any = SimpleNamespace(**dict.fromkeys(("lake", "bronze_retention", "kept")))
-    pipeline._keep_up_when_due(None, config)  # type: ignore[arg-type]
+    due.keep_up_when_due(None, config)  # type: ignore[arg-type]
     assert did == done
 
 
@@ -649,14 +656,14 @@ def test_upkeep_waits_while_the_clock_is_not_believed(
     def doubt(*_: object) -> None:
         raise ClockError("the clock is ahead")
 
-    monkeypatch.setattr(pipeline, "next_due", lambda *_: datetime.min.replace(tzinfo=UTC))
-    monkeypatch.setattr(pipeline, "check_clock", doubt)
+    monkeypatch.setattr(due, "next_due", lambda *_: datetime.min.replace(tzinfo=UTC))
+    monkeypatch.setattr(due, "check_clock", doubt)
     monkeypatch.setattr(
-        pipeline, "take_what_is_left", lambda *_: pytest.fail("the clock is asked first")
+        due, "take_what_is_left", lambda *_: pytest.fail("the clock is asked first")
     )
     names = ("lake", "bronze_retention", "kept")
     config: Any = SimpleNamespace(**dict.fromkeys(names), asked_for_offsets=frozenset())
-    work = pipeline._upkeep(None, config)  # type: ignore[arg-type]
+    work = due.upkeep(None, config)  # type: ignore[arg-type]
     for _ in range(3):
         work()
     assert caplog.messages == ["upkeep waits: the clock is ahead"], "once, not each minute"
@@ -712,7 +719,7 @@ def test_work_that_fails_is_tried_again_after_ever_longer_and_at_once_after_it_w
             raise RuntimeError("no space left")
 
     Lasting("history", lambda: work).run(None, stop)  # type: ignore[arg-type]
-    assert waited == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, pipeline.PAUSE_S, 1, pipeline.PAUSE_S]
+    assert waited == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, PAUSE_S, 1, PAUSE_S]
 
 
 def test_all_threads_together_have_so_long_to_end() -> None:
@@ -754,7 +761,7 @@ def test_work_that_keeps_failing_says_what_to_do_and_when_it_is_over(
 ) -> None:
     """It fails six times, half a minute apart, then it works; much later it fails once."""
     clock = iter([100.0, 130.0, 160.5, 190.0, 221.0, 250.0, 1_000.0])
-    monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("jobs.run.work.time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(Event, "wait", lambda *_: True)
     stop, outcomes = Event(), iter([*"ffffff", "", "", "f", "end"])
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from jobs import poll_metadata
 from jobs.configuration.config import Config
-from jobs.run import cli, recording
+from jobs.run import cli, metadata_stream, recording
 from jobs.upkeep.lake_clock import LastPolls
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.recorder import folder
@@ -147,7 +146,7 @@ def test_a_spool_that_two_pipelines_name_is_refused_to_the_second(
     with pytest.raises(SpoolError, match=re.escape(problem)), recording.recording(other):
         pass
     with pytest.raises(SpoolError, match=re.escape(problem)):
-        poll_metadata.start(None, other, once=True)  # type: ignore[arg-type]
+        metadata_stream.start(None, other, once=True)  # type: ignore[arg-type]
     assert len(starter.given) == 1
     (tmp_path / "spool" / "pipeline.json").unlink()
     recording.claim_spool(other)
@@ -218,10 +217,10 @@ def test_the_reader_gets_the_options_of_the_recorder_and_beside_them_what_only_t
     ) -> None:
         given.update(options({"orders": "known", "billing": "B", "gone": "G"}))
 
-    monkeypatch.setattr(poll_metadata, "append_stream", append_stream)
-    monkeypatch.setattr(poll_metadata, "newest_stream", lambda *_: "20261101T000000Z-00000000")
-    monkeypatch.setattr(poll_metadata, "last_polls", lambda *_: LastPolls())
-    poll_metadata.start(None, config, once=False)  # type: ignore[arg-type]
+    monkeypatch.setattr(metadata_stream, "append_stream", append_stream)
+    monkeypatch.setattr(metadata_stream, "newest_stream", lambda *_: "20261101T000000Z-00000000")
+    monkeypatch.setattr(metadata_stream, "last_polls", lambda *_: LastPolls())
+    metadata_stream.start(None, config, once=False)  # type: ignore[arg-type]
     with recording.recording(config):
         assert starter.given[0]["options"].items() < given.items()
     beside = {

@@ -1,6 +1,5 @@
 """Which days of bronze may go."""
 
-import json
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
@@ -109,8 +108,7 @@ def test_polls_stay_until_what_they_asked_of_offsets_was_taken(taken, needed_fro
     offsets = (None, "ok: 1 of 2 groups", "failed: broker 1", "ok", None)
     polls = [header for n, outcome in enumerate(offsets) for header in headers(n, outcome)]
     state = {"cluster": "prod", "cluster_id": "id", "round": 1}
-    seen = f'{{"seen": {{"{STREAM}": 100}}, "waiting": []}}'
-    states = [state | {"history": "silver", "memory": seen}]
+    states = [state | {"history": "silver", "taken": {STREAM: 100}, "memory": "{}"}]
     if taken is not None:
         states.append(
             state | {"history": "group_lag", "memory": "{}", "done_poll": f"{STREAM}/{taken:012}"}
@@ -126,13 +124,14 @@ def test_polls_that_wait_keep_no_days_of_other_clusters():
     """They are of a cluster that came back from an old snapshot, or was taken out of the
     configuration meanwhile.
     """
-    seen = {"seen": {STREAM: 1}, "waiting": [f"{STREAM}/{0:012}", f"{STREAM}/{1:012}"]}
     state = {
         "cluster": "prod",
         "cluster_id": "id",
         "round": 1,
         "history": "silver",
-        "memory": json.dumps(seen),
+        "taken": {STREAM: 1},
+        "waiting": [f"{STREAM}/{0:012}", f"{STREAM}/{1:012}"],
+        "memory": "{}",
     }
     polls = [header for n in range(3) for header in headers(n)]
     with duckdb_lake(

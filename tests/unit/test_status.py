@@ -15,26 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.configuration.config import FILE
+from jobs.configuration.keys import FILE
 from jobs.configuration.limits import Limits
 from jobs.run.unanswered import Asked
 from kafka_metadata_history.answers.status import (
-    OF_CLUSTER,
-    OF_LAKE,
     Cluster,
     ClusterLog,
-    Crossed,
-    Facts,
-    Lag,
+    LakeStatus,
     LeftOut,
     Log,
     Polls,
     Size,
+    Waiting,
     clusters_of,
-    judge,
-    span,
 )
 from kafka_metadata_history.answers.status_text import as_json, as_prometheus, as_table
+from kafka_metadata_history.answers.thresholds import OF_CLUSTER, OF_LAKE, Crossed, judge, span
 from metadata_source.outcomes import TO_DO
 from tests.support.examples import examples
 
@@ -66,12 +62,12 @@ def header(
 
 
 def silver(done: int, **more: Any) -> dict[str, Any]:
-    """Its row of internal.state, after a poll."""
+    """Its row of internal.clusters, after a poll."""
     at = NOW - (9 - done) * 10 * S + S
     row = {
         "history": "silver",
         "cluster": "prod",
-        "seen": {STREAM: done},
+        "taken": {STREAM: done},
         "waiting": None,
         "last_seen_at": at,
     }
@@ -84,40 +80,51 @@ def silver(done: int, **more: Any) -> dict[str, Any]:
     )
 
 
-def gold(history: str, done: int) -> dict[str, Any]:
-    return silver(done) | {"history": history}
+HISTORIES = ("silver", "gold", "group log", "rebalance cost", "lag")
+
+
+def waiting(*histories: str, **since: datetime) -> tuple[Waiting, ...]:
+    """Of these histories, those up to which something waits `since` a time."""
+    return tuple(
+        Waiting(each, since.get(each.replace(" ", "_")), f"{each} waits.", each == "silver")
+        for each in histories
+    )
+
+
+UP_TO_DATE = waiting(*HISTORIES[:4])
 
 
 def cluster(
     *headers: dict[str, Any],
+    known: tuple[dict[str, Any], ...] = (),
     states: tuple[dict[str, Any], ...] = (),
     gaps: tuple[dict[str, Any], ...] = (),
     logs: list[dict[str, Any]] | None = None,
     followed: tuple[str, ...] = (),
     asked: tuple[str, ...] = (),
 ) -> Cluster:
-    """Facts of the cluster `prod`; another one has rows of all kinds, and is not asked for."""
+    """LakeStatus of the cluster `prod`; another one has rows of all kinds, and is not asked for."""
     others = (
         [header(n, "timeout") | {"cluster": "other"} for n in range(3)],
         [silver(3) | {"cluster": "other"}],
     )
     (found,) = clusters_of(
-        {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], states=[*states, *others[1]],
-        gaps=gaps, logs=logs, followed=followed, asked=asked,
+        {"prod": 10 * S}, headers=[*headers[::-1], *others[0]], clusters=[*known, *others[1]],
+        states=states, gaps=gaps, logs=logs, waiting={"prod": UP_TO_DATE}, followed=followed,
+        asked=asked,
     )  # fmt: skip
     return found
 
 
-GOLD = gold("isr_shrink", 9), gold("leader_churn", 9)
 NOT_HISTORY = "; polls tell topics and partitions, and no round of history has had it yet"
 NO_GROUPS = Asked("groups", 3, NOW - 60 * S, "failed: \x1b[31m")
 REFUSED_CONFIGS = Asked("configs", 2, NOW - 60 * S, "not_allowed")
-READ = {"cluster": "prod", "read_at": NOW, "waits_since": None, "lost": 0}
-WELL = cluster(*map(header, range(10)), states=(silver(9), *GOLD), logs=[READ])
+READ = {"cluster": "prod", "read_at": NOW, "lost": 0}
+WELL = cluster(*map(header, range(10)), known=(silver(9),), logs=[READ])
 
 
-def facts(*clusters: Cluster, **more: Any) -> Facts:
-    return Facts(
+def facts(*clusters: Cluster, **more: Any) -> LakeStatus:
+    return LakeStatus(
         NOW, "/data/lake", timedelta(hours=1), clusters, **{"upkeep_at": NOW, "rounds": 7} | more
     )
 
@@ -138,9 +145,9 @@ def test_a_history_that_leaves_a_cluster_out_says_so() -> None:
         "cluster": "prod",
         "round": 0,
         "done_at": since,
-        "says": says,
+        "why": says,
     }
-    found = cluster(*map(header, range(10)), states=(silver(9), *GOLD, row), logs=[READ])
+    found = cluster(*map(header, range(10)), known=(silver(9),), states=(row,), logs=[READ])
     assert found.left_out == (LeftOut("silver", since, says),)
     todo = ": upgrade the program, or report it"
     assert crossed(found) == [
@@ -157,7 +164,7 @@ def test_a_history_that_leaves_a_cluster_out_says_so() -> None:
 def test_a_cluster_that_fares_well() -> None:
     assert replace(WELL.polls, good_at=None) == Polls(polls=10)
     assert WELL.good_at == WELL.polls.good_at == NOW + S
-    assert (WELL.gold_waits_since, WELL.log) == (None, Log(read_at=NOW))
+    assert WELL.log == Log(read_at=NOW)
     assert judge(facts(WELL), Limits()) == []
 
 
@@ -180,24 +187,15 @@ def test_a_poll_is_late_from_half_an_interval_on(late: float, count: int) -> Non
     assert cluster(header(8, late=late), header(9, "timeout", late=9)).polls.late == count
 
 
-def test_polls_wait_that_silver_has_not_taken_or_not_decided_about() -> None:
-    headers = [header(n) for n in range(10)]
-    assert cluster(*headers, states=(silver(9),)).polls.waits_since is None
-    assert cluster(*headers, states=(silver(7),)).polls.waits_since == NOW - 10 * S
-    undecided = silver(9, waiting=[headers[4]["poll_id"], headers[5]["poll_id"]])
-    assert cluster(*headers, states=(undecided,)).polls.waits_since == NOW - 50 * S
-    assert cluster(*headers).polls.waits_since == NOW - 90 * S
-
-
 def test_polls_of_an_older_stream_are_ignored_and_are_no_good_ones() -> None:
-    found = cluster(header(2), *(header(n, stream=OLDER) for n in (8, 9)), states=(silver(2),))
-    assert (found.polls.ignored, found.polls.waits_since) == (2, NOW - 10 * S)
+    found = cluster(header(2), *(header(n, stream=OLDER) for n in (8, 9)), known=(silver(2),))
+    assert found.polls.ignored == 2
     assert found.good_at == NOW - 69 * S
 
 
 def test_answers_of_another_cluster_are_no_good_polls() -> None:
     found = cluster(
-        *map(header, range(10)), states=(silver(9, last_seen_at=NOW - 500 * S, refused_polls=10),)
+        *map(header, range(10)), known=(silver(9, last_seen_at=NOW - 500 * S, refused_polls=10),)
     )
     assert found.good_at == NOW - 500 * S
     ((threshold, says),) = crossed(found)
@@ -209,80 +207,43 @@ def test_answers_of_another_cluster_are_no_good_polls() -> None:
 
 def test_a_cluster_that_has_its_history_under_another_alias_is_named_with_it() -> None:
     headers = [header(n, cluster_id="id-prod") for n in range(10)]
-    renamed = silver(-1, last_seen_at=None, refused_polls=10, seen={STREAM: 9}, cluster_id=None)
+    renamed = silver(-1, last_seen_at=None, refused_polls=10, taken={STREAM: 9}, cluster_id=None)
     known = silver(3, cluster_id="id-prod") | {"cluster": "old"}
-    found = [cluster(*headers, states=states) for states in ((renamed, known), (renamed,))]
+    found = [cluster(*headers, known=each) for each in ((renamed, known), (renamed,))]
     refused = "there was no good poll yet; 10 answers since were another cluster's"
     name_it = ": of id-prod, which has its history as old: name it so again, an alias is for good"
     assert [dict(crossed(each))["lastGoodPoll"] for each in found] == [refused + name_it, refused]
 
 
 def test_what_silver_knows_of_before_the_window() -> None:
-    assert cluster(states=(silver(-90),)).good_at == NOW - 989 * S
-
-
-@pytest.mark.parametrize(
-    ("golds", "changed", "since"),
-    [
-        (GOLD, 9, None),
-        ((gold("isr_shrink", 4), gold("leader_churn", 9)), 9, NOW - 49 * S),
-        ((gold("isr_shrink", 4), gold("leader_churn", 3)), 4, NOW - 59 * S),
-        ((gold("isr_shrink", 4), gold("leader_churn", 4)), 4, None),
-        ((gold("isr_shrink", 4), gold("leader_churn", 3)), 5, NOW - 59 * S),
-        ((gold("isr_shrink", 9),), 4, datetime(2026, 11, 1, 11, tzinfo=UTC)),
-        ((), None, None),
-    ],
-)
-def test_since_when_gold_lacks_changes_of_silver(
-    golds: tuple[dict[str, Any], ...], changed: int | None, since: datetime | None
-) -> None:
-    changed_poll = None if changed is None else f"{STREAM}/{changed:012d}"
-    assert cluster(states=(silver(9, changed_poll=changed_poll), *golds)).gold_waits_since == since
-
-
-def test_gold_that_waits_where_the_log_alone_has_told() -> None:
-    told = silver(9, seen={}, changed_poll="/log/00000000000000000007", done_at=NOW - 7 * S)
-    assert cluster(states=(told,)).gold_waits_since == NOW - 7 * S
+    assert cluster(known=(silver(-90),)).good_at == NOW - 989 * S
 
 
 def test_who_tells_and_up_to_when_the_controllers_log_is_known() -> None:
-    read = {
-        "history": "cluster_log",
-        "cluster": "prod",
-        "last_seen_at": NOW - 3 * S,
-        "done_at": NOW - 5 * S,
-    }
-    found = cluster(states=(silver(9, told_by="log"), read), followed=("prod",))
+    read = {"log_read_at": NOW - 3 * S, "log_known_until": NOW - 5 * S}
+    found = cluster(known=(silver(9, told_by="log", **read),), followed=("prod",))
     assert (found.told_by, found.cluster_log) == ("log", ClusterLog(NOW - 3 * S, NOW - 5 * S))
     assert (
-        cluster(states=(silver(9, told_by="polls"),), followed=("prod",)).cluster_log
-        == ClusterLog()
+        cluster(known=(silver(9, told_by="polls"),), followed=("prod",)).cluster_log == ClusterLog()
     )
     # Nobody is to read it any more.
-    assert cluster(states=(silver(9, told_by="polls"), read)).cluster_log is None
+    assert cluster(known=(silver(9, told_by="polls", **read),)).cluster_log is None
 
 
-def test_offsets_wait_that_lag_has_not_had() -> None:
+def test_when_all_groups_last_told_their_offsets() -> None:
     told = [
         header(n, is_visit=True, answered_at=NOW - (9 - n) * 10 * S + S) for n in range(0, 10, 3)
     ]
     others = [header(4, "timeout"), header(7), header(8)]
-    done = [
-        {"history": "group_lag", "cluster": "prod", "done_poll": told[n]["poll_id"]} for n in (1, 3)
-    ]
-    assert [cluster(*told, *others, states=(row,), asked=("prod",)).lag for row in done] == [
-        Lag(NOW + S, NOW - 30 * S),
-        Lag(NOW + S, None),
-    ]
-    assert cluster(*told, asked=("prod",)).lag == Lag(NOW + S, NOW - 90 * S)
-    assert cluster(*others, asked=("prod",)).lag == Lag()
-    assert cluster(*told).lag is None, "nobody is to ask any more"
+    assert cluster(*told, *others, asked=("prod",)).offsets_at == NOW + S
+    assert cluster(*others, asked=("prod",)).offsets_at is None
+    assert cluster(*told).offsets_at is None, "nobody is to ask any more"
 
 
 # --- judging ---
 
 
-SILVER_WAITS = replace(WELL, polls=Polls(10, waits_since=NOW - 301 * S))
+SILVER_WAITS = replace(WELL, waiting=waiting("silver", silver=NOW - 301 * S))
 BY_LOG = replace(WELL, told_by="log", cluster_log=ClusterLog(NOW - 60 * S, NOW - 300 * S))
 NOT_WHOLE = replace(WELL, told_by="polls", cluster_log=ClusterLog(NOW - 60 * S, NOW - 301 * S))
 POLLS_TELL = "polls tell topics and partitions: the pipeline's log says why"
@@ -340,41 +301,41 @@ TWO_FAIL, THREE_FAIL = (
             f"behind: silver is 5 min behind: {IGNORED}; {STALE}",
         ),
         (
-            replace(WELL, gold_waits_since=NOW - 301 * S),
+            replace(WELL, waiting=waiting("gold", gold=NOW - 301 * S)),
             {},
             "behind: gold is 5 min behind: the pipeline's log says why",
         ),
-        (replace(WELL, gold_waits_since=NOW - 300 * S), {}, None),
+        (replace(WELL, waiting=waiting("gold", gold=NOW - 300 * S)), {}, None),
         (
-            replace(WELL, gold_waits_since=NOW - 301 * S, stale_polls=5),
+            replace(WELL, waiting=waiting("gold", gold=NOW - 301 * S), stale_polls=5),
             {},
             "behind: gold is 5 min behind: the pipeline's log says why",
         ),
         (
-            replace(WELL, log=Log(NOW, NOW - 301 * S)),
+            replace(WELL, waiting=waiting("group log", group_log=NOW - 301 * S)),
             {},
             "behind: group log is 5 min behind: the pipeline's log says why",
         ),
         (
-            replace(WELL, log=Log(NOW, costs_wait_since=NOW - 301 * S)),
+            replace(WELL, waiting=waiting("rebalance cost", rebalance_cost=NOW - 301 * S)),
             {},
             "behind: rebalance cost is 5 min behind: the pipeline's log says why",
         ),
-        (replace(WELL, lag=Lag(NOW, NOW - 300 * S)), {}, None),
+        (replace(WELL, waiting=waiting("lag", lag=NOW - 300 * S)), {}, None),
         (
-            replace(WELL, lag=Lag(NOW, NOW - 301 * S)),
+            replace(WELL, waiting=waiting("lag", lag=NOW - 301 * S)),
             {},
             "behind: lag is 5 min behind: the pipeline's log says why",
         ),
         (
-            replace(WELL, log=Log(NOW, None, 3)),
+            replace(WELL, log=Log(NOW, 3)),
             {},
             (
                 "lostOffsets: 3 offset(s) of __consumer_offsets were gone before they could be "
                 "read, or cannot be read"
             ),
         ),
-        (replace(WELL, log=Log(NOW, None, 3)), {"lost_offsets": 3}, None),
+        (replace(WELL, log=Log(NOW, 3)), {"lost_offsets": 3}, None),
         (BY_LOG, {}, None),
         (
             replace(BY_LOG, cluster_log=ClusterLog(NOW - 301 * S, NOW - 301 * S)),
@@ -512,11 +473,19 @@ FAILING = Polls(
     NOW,
     "authentication",
     "no\nsuch \x1b[31muser",
-    NOW - 9 * S,
 )
 HURT = facts(
     WELL,
-    replace(WELL, cluster=HOSTILE, polls=FAILING, good_at=None, gaps=2, gap_time=90 * S, log=None),
+    replace(
+        WELL,
+        cluster=HOSTILE,
+        polls=FAILING,
+        good_at=None,
+        waiting=waiting("silver", "gold", silver=NOW - 9 * S),
+        gaps=2,
+        gap_time=90 * S,
+        log=None,
+    ),
     sizes=[Size("bronze.metadata_polls", 1234, 5)],
     upkeep_at=None,
 )
@@ -565,9 +534,9 @@ def test_the_table_says_which_questions_get_no_answer() -> None:
 
 
 def test_a_log_of_which_nothing_was_ever_read_is_not_called_up_to_date() -> None:
-    read = {"history": "rebalance_history", "cluster": "prod", "places": {"1": [0, 10]}}
+    read = {"history": "rebalance_history", "cluster": "prod", "was_read": True}
     quiet, never = (
-        cluster(header(9), states=(silver(9), *more), logs=[]) for more in ((read,), ())
+        cluster(header(9), known=(silver(9),), states=more, logs=[]) for more in ((read,), ())
     )
     assert (quiet.log, never.log) == (Log(), Log(never_read=True))
     tables = [as_table(facts(each), []).splitlines()[4] for each in (quiet, never)]
@@ -584,7 +553,9 @@ def test_the_table_says_why_polls_failed_that_are_good_again() -> None:
 
 
 def test_the_table_has_a_column_of_each_history_that_is_made() -> None:
-    lagging = replace(WELL, cluster="other", log=None, lag=Lag(NOW, NOW - 40 * S))
+    lagging = replace(
+        WELL, cluster="other", log=None, waiting=waiting("silver", "gold", "lag", lag=NOW - 40 * S)
+    )
     *_, heading, _, well, other = as_table(facts(WELL, lagging), []).splitlines()[:6]
     behind = ["silver behind", "gold behind", "log behind", "cost behind", "lag behind"]
     assert [name for name in re.split("  +", heading.strip()) if name.endswith("behind")] == behind
@@ -671,10 +642,14 @@ def test_prometheus_reads_what_was_meant() -> None:
 
 
 def test_prometheus_reads_how_far_lag_and_cost_are_behind() -> None:
-    log, lag = Log(NOW, costs_wait_since=NOW - 7 * S), Lag(NOW - 3 * S, NOW - 5 * S)
+    made = waiting("rebalance cost", "lag", rebalance_cost=NOW - 7 * S, lag=NOW - 5 * S)
     found = samples(
         as_prometheus(
-            facts(replace(WELL, log=log, lag=lag), replace(WELL, cluster="other", log=None)), []
+            facts(
+                replace(WELL, waiting=made, offsets_at=NOW - 3 * S),
+                replace(WELL, cluster="other", waiting=waiting("silver")),
+            ),
+            [],
         )
     )
     assert (
