@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from jobs.configuration.config import ConfigError, load, parsed
 from jobs.configuration.limits import CROSSED
+from kafka_metadata_history import FAILED, INTERRUPTED, NAME
 from kafka_metadata_history.answers.questions import (
     FILTERS,
     FREE,
@@ -42,12 +43,10 @@ if TYPE_CHECKING:
     from metadata_source.client_file import ClientFile
 
 Command = Callable[..., object]
-NAME = "kafka-metadata-history"
 CONFIG = f"{NAME}.yaml"
 LIMIT = 100
 """Rows of a table, unless the user says otherwise."""
-FAILED, USAGE, INTERRUPTED = 1, QueryError.exit_status, 130
-"""Exit statuses, beside 0 and CROSSED."""
+USAGE = QueryError.exit_status
 
 memory_option = click.option(
     "--memory", default=MEMORY, show_default=True, help="Of the JVM that does the work."
@@ -421,7 +420,7 @@ def demo(*, folder: Path) -> int:
     from kafka_metadata_history.demo import played  # noqa: PLC0415 - Kafka's clients take a second
 
     try:
-        played.demo(folder)
+        played.demo(folder, exit_status)
     except played.DemoError as error:
         say(f"{NAME}: {error}".splitlines())
         return FAILED

@@ -234,7 +234,7 @@ def fold(
     news, live = dict(news), dict(live)
     log = news.pop(bronze.CLUSTER_LOG.full_name, None)
     of_state = live.pop(STATE.full_name, None)
-    states = {} if of_state is None else {row["history"]: row for row in of_state.to_pylist()}
+    states = {} if of_state is None else {row["history"]: row for row in rows_of(of_state)}
     if cluster in narrowed and SILVER in plan.histories and SILVER in states:
         news, live = narrowed_rows(states[SILVER]["memory"], each, news, live)
     live = needed(live, _topics(news, live))

@@ -5,6 +5,7 @@ from typing import Any
 from jobs.rounds.history import KEY, Context, History, News, Output
 from jobs.rounds.large import LargePartitions
 from jobs.rounds.stage import arrow_schema, folded, frame_of, packed, packed_in_arrow, side_by_side
+from jobs.rules.arrow import rows_of
 from schemas.internal import STATE
 
 
@@ -24,7 +25,7 @@ def output_of(history: History[Any], context: Context, news: News) -> Output:
     beside = [packed(rows, table, key) for table, rows in inputs.others]
     known = side_by_side([frame_of(context.spark, live), *beside])
     made = folded(side_by_side(fresh), known, inputs.tables, inputs.fold, history.key)
-    states = made.pop(STATE, arrow_schema(STATE).empty_table()).to_pylist()
+    states = rows_of(made.pop(STATE, arrow_schema(STATE).empty_table()))
     commits = () if large is None else large.commit(made)
     states = [row | {"round": None} for row in states]
     return Output(made, commits, states, is_large=large is not None)

@@ -10,13 +10,13 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 
-from kafka_metadata_history.command import INTERRUPTED, NAME, exit_status
+from kafka_metadata_history import INTERRUPTED, NAME
 from kafka_metadata_history.demo.consumers import BILLING, GROUPS, SEARCH, Consumers
 from kafka_metadata_history.demo.incident import (
     MOVED,
@@ -70,13 +70,15 @@ MORE = (
 )
 
 Say = Callable[[str], None]
+RunCommand = Callable[[Sequence[str]], int]
+"""Runs the command with these arguments, and returns its exit status."""
 
 
 class DemoError(KafkaMetadataHistoryError, RuntimeError):
     """Raised if the demo cannot be played to its end. Its message says why."""
 
 
-def demo(folder: Path) -> None:
+def demo(folder: Path, run: RunCommand) -> None:
     """Record the incident in `folder`, which is made again, print what the command answers, and
     name three more questions. Nothing is left running. Raises DemoError.
     """
@@ -93,10 +95,9 @@ def demo(folder: Path) -> None:
     except (LocalClusterError, JarsError, IncidentError, PipelineError) as error:
         raise DemoError(str(error)) from error
     config, page = str(folder / CONFIG), str(folder / "incident.html")
-    for name in ANSWERS:
-        _ask("query", name, "--config", config, "--since", since)
-    _ask("query", POLLS_AND_LOG, "--config", config, "--since", since)
-    _ask("report", "--config", config, "--since", since, "--out", page)
+    for asked in (*ANSWERS, POLLS_AND_LOG):
+        _run(run, "query", asked, "--config", config, "--since", since)
+    _run(run, "report", "--config", config, "--since", since, "--out", page)
     click.echo(f"\nOpen {page} in a browser. Ask more:\n")
     for question in MORE:
         click.echo(f"  {shlex.join([*_command(), 'query', *question, '--config', config])}")
@@ -104,11 +105,11 @@ def demo(folder: Path) -> None:
     say("done")
 
 
-def _ask(*arguments: str) -> None:
+def _run(run: RunCommand, *arguments: str) -> None:
     """Run a command, below the line that runs it. Raises DemoError."""
     words = (f'"{each}"' if "'" in each else shlex.quote(each) for each in arguments)
     click.echo(f"\n$ {shlex.join(_command())} {' '.join(words)}")
-    status = exit_status(arguments)
+    status = run(arguments)
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if status != 0:
