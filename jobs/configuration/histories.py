@@ -8,16 +8,35 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from schemas.bronze import IS_VISIT, NOT_TAKEN
 from schemas.consumption import LAG_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
-    from jobs.configuration.config import Config
     from schemas.table import Table
+
+
+class Configured(Protocol):
+    """As much of a configuration as says which histories are made of which clusters (Config)."""
+
+    @property
+    def clusters(self) -> Mapping[str, Any]:
+        """All clusters, by alias."""
+
+    @property
+    def with_controllers(self) -> Collection[str]:
+        """The aliases of clusters whose controllers' log is read."""
+
+    @property
+    def group_log(self) -> object:
+        """None where the coordinators' log is not read."""
+
+    @property
+    def asked_for_offsets(self) -> Collection[str]:
+        """The aliases of clusters whose groups are asked for their offsets."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +53,7 @@ class Waits:
     history: str
     says: str
     query: str
-    clusters: Callable[[Config], Collection[str]]
+    clusters: Callable[[Configured], Collection[str]]
     takes_polls: bool = False
 
 
@@ -46,7 +65,7 @@ class Declared:
     """
 
     name: str
-    clusters: Callable[[Config], Collection[str]]
+    clusters: Callable[[Configured], Collection[str]]
     waits: Waits | None = None
     seen_at: str | None = None
     kept_apart: tuple[Table, ...] = ()
@@ -63,19 +82,19 @@ class Declared:
         return "".join((first, *map(str.capitalize, others)))
 
 
-def _all(config: Config) -> Collection[str]:
+def _all(config: Configured) -> Collection[str]:
     return config.clusters
 
 
-def _with_controllers(config: Config) -> Collection[str]:
+def _with_controllers(config: Configured) -> Collection[str]:
     return config.with_controllers
 
 
-def _with_group_log(config: Config) -> Collection[str]:
+def _with_group_log(config: Configured) -> Collection[str]:
     return config.clusters if config.group_log is not None else ()
 
 
-def _asked_for_offsets(config: Config) -> Collection[str]:
+def _asked_for_offsets(config: Configured) -> Collection[str]:
     return config.asked_for_offsets
 
 
