@@ -75,7 +75,7 @@ def test_the_registry_and_the_classes_have_the_same_histories() -> None:
     of_classes = [each for history in HISTORIES for each in history.declared]
     assert sorted(each.name for each in of_classes) == sorted(each.name for each in DECLARED)
     for history in HISTORIES:
-        beside = {name for names in history.beside.values() for name in names}
+        beside = {name for names in history.other_states.values() for name in names}
         assert {each.name for each in history.declared} == {*history().names} | beside
         apart = {table for each in history.declared for table in each.kept_apart}
         assert apart <= {*history().tables}
