@@ -792,3 +792,32 @@ def test_versions_that_cannot_be_asked_in(versions, pinned, said):
             SimpleNamespace(address=("one", 9092), api_versions=versions), pinned
         )
     assert (raised.value.kind, raised.value.problem) == ("unsupported_version", said)
+
+
+def test_a_broker_that_was_put_aside_is_left_out_for_a_while(brokers):
+    with of_cluster(brokers) as each:
+        answered_by(each, 1)
+        brokers.set(brokers.moved, 0, 1)  # broker 2, which is next, is cut off
+        each._witnesses._known = replace(each._witnesses._known, image=seen(brokers.moved))
+        assert each.poll().broker_id != 2
+        assert each.brokers.is_avoided(brokers.places[2])
+
+
+def test_a_witness_that_hangs_takes_a_second_at_most(brokers):
+    with of_cluster(brokers) as each:
+        ((first, _),) = polls(each, 1)
+        brokers.brokers[first].hangs_on = frozenset({METADATA})
+        brokers.set(brokers.moved)
+        begin = time.monotonic()
+        poll = each.poll()
+        assert 1 <= time.monotonic() - begin < 2.5
+    assert [told.error_kind for told in poll.witnesses] == ["timeout", None]
+
+
+def test_a_poll_without_an_answer_says_when_it_was_sent(brokers):
+    for broker in brokers.brokers:
+        broker.hangs_on = frozenset({METADATA})
+    with of_cluster(brokers, timeout="500ms") as each:
+        poll = each.poll()
+    assert (poll.error_kind, poll.received_at, poll.metadata) == ("timeout", None, None)
+    assert abs((datetime.now(UTC) - poll.sent_at).total_seconds()) < 5
