@@ -182,7 +182,7 @@ def _configs(asker: Asker, about: Subject) -> Rows:
     """One row a topic: name -> effective value, and where it is set; null for a topic whose
     configuration may not be read.
     """
-    told: list[tuple[str, Any]] = []
+    configs: list[tuple[str, Any]] = []
     denied = 0
     for question in questions.topic_configs(about.topics, (MIN_ISR, UNCLEAN)):
         for result in asker.ask(question).results:
@@ -190,7 +190,7 @@ def _configs(asker: Asker, about: Subject) -> Rows:
                 continue  # gone since the poll
             if result.error_code in DENIED:
                 denied += 1
-                told.append((result.resource_name, None))
+                configs.append((result.resource_name, None))
                 continue
             questions.check(result.error_code)
             values = {
@@ -204,10 +204,10 @@ def _configs(asker: Asker, about: Subject) -> Rows:
                 (config.name for config in result.configs),
                 f"topic {result.resource_name}: configuration",
             )
-            told.append((result.resource_name, [(name, values[name]) for name in names]))
-    if denied and denied == len(told):
+            configs.append((result.resource_name, [(name, values[name]) for name in names]))
+    if denied and denied == len(configs):
         raise PollError("authorization", "every topic was refused")
-    return _of_topics(told)
+    return _of_topics(configs)
 
 
 def _reassignments(asker: Asker, about: Subject) -> Rows:
@@ -361,9 +361,9 @@ def _offsets(asker: Asker, about: Subject) -> Rows:
         coordinated = groups.coordinated(visits, about.brokers)
     if about.offsets is None:
         raise TypeError("nothing is known of leaders")
-    told, missing = offsets.told(visits, coordinated, about.brokers, about.offsets)
-    begins = pa.array([*range(0, len(told), _OFFSETS_A_ROW), len(told)], pa.int32())
-    return Rows(pa.ListArray.from_arrays(begins, told, type=OFFSETS), missing=missing)
+    structs, missing = offsets.group_offsets(visits, coordinated, about.brokers, about.offsets)
+    begins = pa.array([*range(0, len(structs), _OFFSETS_A_ROW), len(structs)], pa.int32())
+    return Rows(pa.ListArray.from_arrays(begins, structs, type=OFFSETS), missing=missing)
 
 
 _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
@@ -377,27 +377,27 @@ _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
 }
 
 
-def _of_topics(told: Iterable[tuple[str, Any]]) -> Rows:
+def _of_topics(answered: Iterable[tuple[str, Any]]) -> Rows:
     """Return what is told of each topic, by name."""
-    told = list(told)
-    values = dict(told)
-    topics = _ordered((topic for topic, _ in told), "topic")
+    answered = list(answered)
+    values = dict(answered)
+    topics = _ordered((topic for topic, _ in answered), "topic")
     return Rows([values[topic] for topic in topics], topics)
 
 
 def _of_partitions(
-    topic: str, told: Iterable[tuple[int, Mapping[str, Iterable[int]]]]
+    topic: str, answered: Iterable[tuple[int, Mapping[str, Iterable[int]]]]
 ) -> list[dict[str, Any]]:
     """Return the lists of brokers that are told of each partition, by number."""
-    told = list(told)
-    lists = dict(told)
+    answered = list(answered)
+    lists = dict(answered)
     return [
         {"partition": number}
         | {
             name: _ordered(brokers, f"topic {topic}, partition {number}, {name}: broker")
             for name, brokers in lists[number].items()
         }
-        for number in _ordered((number for number, _ in told), f"topic {topic}, partition")
+        for number in _ordered((number for number, _ in answered), f"topic {topic}, partition")
     ]
 
 

@@ -157,12 +157,12 @@ def _accounts(
     """Return what all brokers say, each sequence of them in a thread. Raises PollError if groups
     may be missing.
     """
-    told = side_by_side(
+    found = side_by_side(
         brokers,
         lambda those: [_account_or_lost(visits, each, given, tell) for each in those],
         "groups",
     )
-    answers = list(chain.from_iterable(told))
+    answers = list(chain.from_iterable(found))
     accounts = [answer for answer in answers if isinstance(answer, _Account)]
     lost = [answer for answer in answers if isinstance(answer, _Lost)]
     for each in lost:
@@ -197,8 +197,8 @@ def _account(visits: Visits, broker: Broker, given: Time, tell: _Tell) -> _Accou
     groups = {listed.group_id: listed_group(listed) for listed in answer.groups}
     simple = frozenset(group_id for group_id, group in groups.items() if is_simple(group))
     for type_, ids in _batches(answer.groups):
-        for group_id, told in tell(visits, broker, type_, ids, given):
-            groups[group_id] = {**groups[group_id], **told}
+        for group_id, description in tell(visits, broker, type_, ids, given):
+            groups[group_id] = {**groups[group_id], **description}
     return _Account(broker, groups, simple, led & still_led, partitions | still_there)
 
 

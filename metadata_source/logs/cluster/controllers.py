@@ -144,14 +144,14 @@ class Controllers:
                 wait_s=held_s,
             )
 
-        told = self._ask(question, "responses", deadline)
+        partition = self._ask(question, "responses", deadline)
         return Fetched(
             leader_epoch=self._epoch,
-            begin=told["log_start_offset"],
-            high_watermark=told["high_watermark"],
-            records=told["records"] or b"",
-            diverging=_named(told["diverging_epoch"], Diverging, "epoch", "end_offset"),
-            snapshot=_named(told["snapshot_id"], SnapshotId, "end_offset", "epoch"),
+            begin=partition["log_start_offset"],
+            high_watermark=partition["high_watermark"],
+            records=partition["records"] or b"",
+            diverging=_named(partition["diverging_epoch"], Diverging, "epoch", "end_offset"),
+            snapshot=_named(partition["snapshot_id"], SnapshotId, "end_offset", "epoch"),
         )
 
     def snapshot(self, of: SnapshotId, position: int, deadline: float) -> tuple[bytes, int] | None:
@@ -160,14 +160,14 @@ class Controllers:
 
         The bytes are record batches that begin and end anywhere.
         """
-        told = self._ask(
+        partition = self._ask(
             lambda: _fetch_snapshot(self.cluster.cluster_id, of, position, self._epoch),
             "topics",
             deadline,
         )
-        if told["error_code"] == _SNAPSHOT_NOT_FOUND:
+        if partition["error_code"] == _SNAPSHOT_NOT_FOUND:
             return None
-        return bytes(told["unaligned_records"]), int(told["size"])
+        return bytes(partition["unaligned_records"]), int(partition["size"])
 
     def _ask(
         self, question: Callable[[], Question], topics: str, deadline: float
@@ -216,19 +216,19 @@ class Controllers:
         others. Raises ClusterLogError.
         """
         answer = self._answer(address, question, deadline)
-        told: dict[str, Any] = next(
+        partition: dict[str, Any] = next(
             (each for topic in answer[topics] for each in topic["partitions"]), {}
         )
         where, code = (
             format_address(address),
-            answer["error_code"] or told.get("error_code", _UNKNOWN_SERVER_ERROR),
+            answer["error_code"] or partition.get("error_code", _UNKNOWN_SERVER_ERROR),
         )
         if code in {_NONE, _SNAPSHOT_NOT_FOUND}:
             self._active = address
-            return told
+            return partition
         if code not in _ELSEWHERE:
             raise _refused(where, code, self.cluster.cluster_id)
-        leader = told["current_leader"] or {"leader_id": -1, "leader_epoch": NO_EPOCH}
+        leader = partition["current_leader"] or {"leader_id": -1, "leader_epoch": NO_EPOCH}
         if leader["leader_epoch"] < self._epoch:
             problem = (
                 f"knows of leader epoch {leader['leader_epoch']}, and {self._epoch} has been seen"

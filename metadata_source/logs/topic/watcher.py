@@ -248,7 +248,7 @@ class LogWatcher:
             try:
                 first = self._offsets(address, led, EARLIEST, deadline)
                 last = self._offsets(address, led, LATEST, deadline)
-                told = self._epochs(
+                lineages = self._epochs(
                     address,
                     [each for each in led if each.partition in first],
                     first,
@@ -259,12 +259,12 @@ class LogWatcher:
                 failed.append(error)
                 return
             for each in led:
-                if each.partition in first.keys() & last.keys() & told.keys():
+                if each.partition in first.keys() & last.keys() & lineages.keys():
                     begins[each.partition], ends[each.partition] = (
                         first[each.partition],
                         last[each.partition],
                     )
-                    epochs[each.partition] = told[each.partition]
+                    epochs[each.partition] = lineages[each.partition]
 
         side_by_side(self._leaders.items(), lambda leader: ask(*leader), "leaders")
         if failed and len(failed) == len(self._leaders):
@@ -284,8 +284,10 @@ class LogWatcher:
         ).response
         # Another partition's leader may well answer: where there is an error, the offset is not
         # known now. A new leader does not say where its log ends before it knows (KIP-207).
-        told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
-        return {each.partition_index: each.offset for each in told}
+        partitions = (
+            each for topic in answer.topics for each in topic.partitions if not each.error_code
+        )
+        return {each.partition_index: each.offset for each in partitions}
 
     def _epochs(
         self,
@@ -298,25 +300,25 @@ class LogWatcher:
         """Return the newest epochs of partitions, as far back as one is known here: as their leader
         tells them.
         """
-        told = {
+        lineages = {
             each: self._lineages.get(each, ((each.epoch, OPEN),)) if each.epoch != NO_EPOCH else ()
             for each in led
         }
         while asked := [
-            each for each in told if is_short(ours.get(each.partition, ()), told[each])
+            each for each in lineages if is_short(ours.get(each.partition, ()), lineages[each])
         ]:
             answers = self._ends_of_epochs(
-                address, {each: told[each][0][0] - 1 for each in asked}, deadline
+                address, {each: lineages[each][0][0] - 1 for each in asked}, deadline
             )
             for each in asked:
                 if each.partition in answers:
                     epoch, end = answers[each.partition]
-                    told[each] = older(told[each], epoch, end, begins[each.partition])
+                    lineages[each] = older(lineages[each], epoch, end, begins[each.partition])
                 else:
                     # It does not lead any more. What it told before may not hold.
-                    del told[each]
-        self._lineages |= told
-        return {each.partition: lineage for each, lineage in told.items()}
+                    del lineages[each]
+        self._lineages |= lineages
+        return {each.partition: lineage for each, lineage in lineages.items()}
 
     def _ends_of_epochs(
         self, address: Address, epochs: Mapping[Led, int], deadline: float
@@ -338,8 +340,10 @@ class LogWatcher:
         answer = self._poller.visit(
             address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline
         )
-        told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
-        return {each.partition: (each.leader_epoch, each.end_offset) for each in told}
+        answered = (
+            each for topic in answer.topics for each in topic.partitions if not each.error_code
+        )
+        return {each.partition: (each.leader_epoch, each.end_offset) for each in answered}
 
 
 def _refused(error: PollError) -> LogError:
