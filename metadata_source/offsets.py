@@ -455,9 +455,9 @@ def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.boo
 def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.StructArray:
     place, is_there = _places(ends.keys, _keys_of(commits, ends.topics))
 
-    def of_ends(values: Numbers, kind: pa.DataType) -> pa.Array:
+    def of_ends(values: Numbers, data_type: pa.DataType) -> pa.Array:
         found = values[place] if len(values) else np.full(len(place), -1)
-        return pa.array(found, mask=~is_there | (found < 0)).cast(kind)
+        return pa.array(found, mask=~is_there | (found < 0)).cast(data_type)
 
     reasons = pa.array(ends.reasons, pa.string()).take(pa.array(place, mask=~is_there))
     columns = {

@@ -308,8 +308,8 @@ def _current_tasks(values: Fields) -> Fields:
     }
 
 
-def _owned(lists: pa.ListArray, kind: pa.ListType) -> pa.ListArray:
-    return each_entry(lists, kind, _with_known_epochs)
+def _owned(lists: pa.ListArray, data_type: pa.ListType) -> pa.ListArray:
+    return each_entry(lists, data_type, _with_known_epochs)
 
 
 def _with_known_epochs(owned: pa.StructArray) -> Fields:

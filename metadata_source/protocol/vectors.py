@@ -22,19 +22,19 @@ Flags = npt.NDArray[np.bool_]
 _PADDING = bytes(16)
 
 
-def view(data: bytes | Bytes, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+def view(data: bytes | Bytes, data_type: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return a view of the bytes with the value that begins at each of them, in place: nothing is
     copied.
     """
-    dtype = np.dtype(kind)
+    dtype = np.dtype(data_type)
     return np.ndarray((max(len(data) - dtype.itemsize + 1, 0),), dtype, buffer=data, strides=(1,))
 
 
-def clipped(data: Bytes, kind: str, at: Positions) -> Positions:
+def clipped(data: Bytes, data_type: str, at: Positions) -> Positions:
     """Return the numbers that begin there; beyond the end the last one, as `take` does (which would
     copy a view like this).
     """
-    values = view(data, kind)
+    values = view(data, data_type)
     numbers: Positions = values[np.minimum(at, len(values) - 1)].astype(np.int64)
     return numbers
 
@@ -79,7 +79,7 @@ def slices(
     data: bytes | Bytes,
     begins: Positions,
     ends: Positions,
-    kind: pa.DataType,
+    data_type: pa.DataType,
     nulls: Flags | None = None,
 ) -> pa.Array:
     """Return what stands between begins and ends, which ascend, as an array of strings or of bytes,
@@ -91,7 +91,7 @@ def slices(
     bounds[1::2] = begins
     bounds[2::2] = ends
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
-    parts = pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
+    parts = pa.Array.from_buffers(data_type, len(bounds) - 1, buffers)
     return parts.take(pa.array(np.arange(1, len(bounds), 2, dtype=np.int32), mask=nulls))
 
 

@@ -339,12 +339,12 @@ def _most_telling(failures: list[ClusterLogError]) -> ClusterLogError:
     )
 
 
-def _named(values: dict[str, int] | None, kind: Callable[[int, int], Any], *names: str) -> Any:
-    """Return those of an answer's values as a tuple of a kind; None where it has none."""
+def _named(values: dict[str, int] | None, made: Callable[[int, int], Any], *names: str) -> Any:
+    """Return what `made` makes of these of an answer's values; None where it has none."""
     return (
         None
         if values is None or values["epoch"] == NO_EPOCH
-        else kind(*(values[name] for name in names))
+        else made(*(values[name] for name in names))
     )
 
 

@@ -188,9 +188,9 @@ class Commits:
             .to_numpy(zero_copy_only=False)
         )
         at, keys = at[is_one], _only(keys, np.flatnonzero(is_one))
-        kinds = np.frombuffer(b"".join(keys.to_pylist()), ">i2").reshape(-1, 2)[:, 1]
-        is_end = (kinds == 0) | (kinds == 1)
-        at, commits = at[is_end], kinds[is_end] == 1
+        types = np.frombuffer(b"".join(keys.to_pylist()), ">i2").reshape(-1, 2)[:, 1]
+        is_end = (types == 0) | (types == 1)
+        at, commits = at[is_end], types[is_end] == 1
         rows = []
         pairs = np.stack([records.partitions[at], records.producers[at]])
         for first in np.sort(np.unique(pairs, axis=1, return_index=True)[1]).tolist():
