@@ -123,9 +123,7 @@ class Subject:
     """Those with a partition whose ISR lacks a replica, and how many partitions each has."""
     brokers: tuple[Broker, ...] = ()
     controller_id: int | None = None
-    """The active controller with ZooKeeper; any live broker under KRaft. -1 or None where none is
-    named.
-    """
+    """With ZooKeeper the active controller, under KRaft any live broker. None or -1: not named."""
     offsets: Wanted | None = None
     """None where the kinds have no `offsets`."""
 
@@ -136,9 +134,7 @@ def subject(
     topic_filter: TopicFilter = _EVERY_TOPIC,
     groups_pattern: str | None = None,
 ) -> Subject:
-    """Return what these kinds are asked about, after a good poll. `metadata` has the topics that
-    are covered only.
-    """
+    """Return what these kinds are asked about. `metadata`: of a good poll, covered topics alone."""
     # What the broker answers itself comes first: with the quorum lost, what it forwards gets no
     # answer.
     ordered = tuple(kind for kind in _KINDS if kind in kinds)
@@ -402,9 +398,7 @@ def _of_partitions(
 
 
 def _ordered(keys: Iterable[_Key], what: str) -> list[_Key]:
-    """Return names or numbers in ascending order. Raises PollError for none, a negative one, and
-    one that is there twice.
-    """
+    """Return names or numbers, ascending. Raises PollError for none, negative or repeated ones."""
     found = list(keys)
     for key in found:
         if key is None:

@@ -68,9 +68,7 @@ class Described(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The groups that one broker coordinates, and its answers about them and about the offsets
-    topic.
-    """
+    """The groups that one broker coordinates, and its answers about them and the offsets topic."""
 
     broker: Broker
     groups: dict[str, Group]
@@ -154,9 +152,7 @@ def _settled_accounts(
 def _accounts(
     visits: Visits, brokers: Iterable[Sequence[Broker]], given: Time, tell: _Tell
 ) -> list[_Account]:
-    """Return what all brokers say, each sequence of them in a thread. Raises PollError if groups
-    may be missing.
-    """
+    """Return what brokers say, a thread a sequence. Raises PollError if groups may be missing."""
     found = side_by_side(
         brokers,
         lambda those: [_account_or_lost(visits, each, given, tell) for each in those],

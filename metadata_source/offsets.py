@@ -138,9 +138,7 @@ _COMMITS: Final = pa.schema(
 
 
 class _Asked(NamedTuple):
-    """A group that was asked for its commits, and the bounds of when they were read; or why they
-    were not.
-    """
+    """A group asked for its commits, and the bounds of when they were read; or why not."""
 
     error: str | None = None
     after: datetime | None = None
@@ -148,9 +146,7 @@ class _Asked(NamedTuple):
 
 
 class _Commits(NamedTuple):
-    """Rows of all groups, as in `_COMMITS` and sorted, and the errors of those whose commits could
-    not be told.
-    """
+    """Rows of all groups (`_COMMITS`), sorted, and the errors of those that did not answer."""
 
     table: pa.Table
     errors: list[str | None]
@@ -260,9 +256,7 @@ def _ask(
 
 
 def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked], pa.Table]:
-    """Return what an answer says of the groups that were asked: of each, and their commits. Raises
-    PollError.
-    """
+    """Return each group that was asked, and their commits, by an answer. Raises PollError."""
     response = answer.response
     # Before that version an answer is of the first group alone, and does not name it.
     of_groups = response.groups if response.version >= _FIRST_OF_MANY_GROUPS else [response]
@@ -410,9 +404,7 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
 
 
 def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[Numbers, Numbers]:
-    """Return offset and error code of each wanted partition: -1 and 0 where the answer has none.
-    Raises PollError.
-    """
+    """Return each wanted partition's offset and error; -1 and 0 if absent. Raises PollError."""
     answered = answer.response.topics
     names = pc.index_in(
         pa.array([each.name for each in answered], pa.string()), value_set=topics
@@ -434,17 +426,13 @@ def _keys(topic: Numbers, partition: Numbers) -> Numbers:
 
 
 def _keys_of(rows: pa.Table, topics: pa.StringArray) -> Numbers:
-    """Return the keys of rows with `topic` and `partition`; -1 where the topic is none of
-    `topics`.
-    """
+    """Return the keys of rows with `topic` and `partition`; -1 where `topics` lack the topic."""
     topic = pc.index_in(rows["topic"].cast(pa.string()), value_set=topics).fill_null(-1).to_numpy()
     return np.where(topic < 0, -1, _keys(topic, rows["partition"].fill_null(0).to_numpy()))
 
 
 def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """Return where in `keys` each wanted one is, and whether it is there: if not, the place means
-    nothing.
-    """
+    """Return where in `keys` each wanted one is (anywhere, if it is not), and whether it is."""
     if not len(keys):
         return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
     order = np.argsort(keys)

@@ -49,9 +49,7 @@ class Visits(Protocol):
         """
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
-        """Whether one of these, partitions with leader epochs, was not there at the asking before,
-        if there was one.
-        """
+        """Whether a partition, with its epoch, is new since the asking before, if there was one."""
 
 
 class Time(NamedTuple):

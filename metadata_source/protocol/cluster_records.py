@@ -220,9 +220,7 @@ def _fenced(change: int) -> Callable[[Fields], Fields]:
 
 
 def _config(values: Fields) -> Fields:
-    """Return settings with the values that are kept. They are copied: `if_else` can return the
-    bytes of others too.
-    """
+    """Return settings with the values that are kept, copied: `if_else` may keep others' bytes."""
     setting = pc.binary_join_element_wise(values["resource_type"].cast(TEXT), values["name"], " ")
     is_kept = pc.is_in(setting, _KEPT_CONFIGS)
     rows = np.flatnonzero(is_kept.to_numpy(zero_copy_only=False))

@@ -99,9 +99,7 @@ def read_batch(
 def scattered(
     length: int, data_type: pa.DataType, pieces: Pieces, *, elsewhere: Any = None
 ) -> pa.Array:
-    """Return an array with the values of the pieces in their rows, which ascend, and `elsewhere` in
-    the others.
-    """
+    """Return an array with the pieces' values in their rows, ascending, else `elsewhere`."""
     pieces = [(rows, values) for rows, values in pieces if len(rows)]
     if not pieces and elsewhere is None:
         return pa.nulls(length, data_type)
@@ -130,9 +128,7 @@ def arrow_type(type_: Primitive | Array | Struct) -> pa.DataType:
 def _side_by_side(
     bodies: pa.BinaryArray, message: Message, version: int, start: int, *, may_go_on: bool
 ) -> tuple[Flags, pa.StructArray]:
-    """Return which bodies are usual, and what those say; nothing is meant by what stands in the
-    rows of the others.
-    """
+    """Return which bodies are usual, and what those say; other rows mean nothing."""
     count = len(bodies)
     if count < FEWEST:
         return np.zeros(count, dtype=np.bool_), pa.nulls(count, arrow_type(message.body))

@@ -40,9 +40,7 @@ def read_values(
 
 @lru_cache(maxsize=4096)
 def uuid_text(raw: bytes) -> str | None:
-    """Return an id as Kafka prints it (``Uuid.toString``: URL-safe base64 without padding), None
-    for zeros.
-    """
+    """Return an id as ``Uuid.toString`` does (URL-safe base64, no padding), None for zeros."""
     return base64.urlsafe_b64encode(raw)[:22].decode() if any(raw) else None
 
 

@@ -29,9 +29,7 @@ LENGTH_BYTES = {Length.COMPACT: 1, Length.INT16: 2, Length.INT32: 4}
 
 @lru_cache(maxsize=256)
 def minimum_size(type_: Primitive | Array | Struct, version: int, *, flexible: bool) -> int:
-    """Return the fewest bytes that a value of this type can take: what a count of such values is
-    checked against.
-    """
+    """Return the fewest bytes of a value of this type: counts of values are checked against it."""
     if isinstance(type_, Array):
         return LENGTH_BYTES[array_length(type_, flexible=flexible)]
     if isinstance(type_, Struct):

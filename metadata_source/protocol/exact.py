@@ -103,9 +103,7 @@ class Cursor:
         return int.from_bytes(taken, signed=type_ is not Primitive.UINT16)
 
     def _read_primitives(self, type_: Primitive, count: int) -> Sequence[Any]:
-        """Read the entries of an array: into an array of integers where they are that, else into a
-        list.
-        """
+        """Read the entries of an array: integers into an array, all else into a list."""
         typecode = _INT_TYPECODES.get(type_)
         if typecode is None:
             return [self._read_primitive(type_, nullable=False) for _ in self._entries(count)]
@@ -242,9 +240,7 @@ class Cursor:
         return len(self.body) - self.position
 
     def _error(self, offset: int, problem: str, end: int | None = None) -> ProtocolError:
-        """Return the error for what was read from `offset` to `end` (the position, unless
-        given).
-        """
+        """Return the error for what was read from `offset` to `end` (None: the position)."""
         read = self.body[offset : self.position if end is None else end]
         if read:
             more = " ..." if len(read) > _SHOWN_BYTES else ""
@@ -293,9 +289,7 @@ class Reader(Cursor):
         self._read_field(top_level, top_level.name)
 
     def read_count(self, top_level: Field) -> int:
-        """Read how many entries the next field of the message's own struct has; whoever calls reads
-        the entries.
-        """
+        """Read how many entries the message's next field has; the caller reads the entries."""
         if not isinstance(top_level.type, Array):
             raise TypeError(f"{top_level.name} is no array")
         self._path.append(top_level.name)

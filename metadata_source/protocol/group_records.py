@@ -140,9 +140,7 @@ class _Decoding:
     def _by_number(
         self, column: str, raw: pa.BinaryArray, rows: Positions
     ) -> Iterator[tuple[int, Positions]]:
-        """Yield the types that keys begin with, or the versions that values begin with, and the
-        rows of each.
-        """
+        """Yield the types of keys, or the versions of values, and the rows of each."""
         numbers, good = leading_int16s(raw.take(pa.array(rows)))
         what = "key" if raw is self._keys else "value"
         for row in rows[~good].tolist():

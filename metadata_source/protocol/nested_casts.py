@@ -46,9 +46,7 @@ def each_entry(
     data_type: pa.ListType,
     change: Callable[[pa.Array], pa.Array | Mapping[str, pa.Array]],
 ) -> pa.ListArray:
-    """Return lists of another type, whose entries are what `change` makes of the entries of all
-    lists.
-    """
+    """Return lists of another type: `change` makes their entries of those of all lists."""
     entries = cast_nested(change(lists.values), data_type.value_type)
     return pa.ListArray.from_arrays(lists.offsets, entries, type=data_type, mask=lists.is_null())
 

@@ -23,9 +23,7 @@ _PADDING = bytes(16)
 
 
 def view(data: bytes | Bytes, data_type: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a view of the bytes with the value that begins at each of them, in place: nothing is
-    copied.
-    """
+    """Return a view of the bytes with the value that begins at each of them, without a copy."""
     dtype = np.dtype(data_type)
     return np.ndarray((max(len(data) - dtype.itemsize + 1, 0),), dtype, buffer=data, strides=(1,))
 
@@ -61,9 +59,7 @@ def varints(data: Bytes, at: Positions, most: int = 3) -> tuple[Positions, Posit
 
 
 def contents(array: pa.BinaryArray) -> tuple[Bytes, Positions, Positions]:
-    """Return the bytes of an array, with 16 more that may be looked at, and where each of its
-    entries begins and ends.
-    """
+    """Return an array's bytes and 16 more, and where each of its entries begins and ends."""
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int32)[
         array.offset : array.offset + len(array) + 1
@@ -102,9 +98,7 @@ def times_of(ms: pa.Int64Array) -> pa.TimestampArray:
 
 
 def uuid_texts(ids: Bytes) -> pa.StringArray:
-    """Return 16-byte ids as Kafka prints them (``Uuid.toString``: URL-safe base64 without padding),
-    zeros as null.
-    """
+    """Return 16-byte ids as ``Uuid.toString`` does (unpadded base64), zeros as null."""
     ids = ids.reshape(-1, 16)
     # 18 bytes are 24 characters without padding, so one call encodes them all; the last two are of
     # the two bytes added.

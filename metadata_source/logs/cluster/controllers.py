@@ -74,9 +74,7 @@ class Fetched:
 
 
 class Controllers:
-    """The controllers of one cluster. Keeps its connections. Of one thread at a time, but for
-    `interrupt`.
-    """
+    """One cluster's controllers; keeps connections. One thread at a time, but for `interrupt`."""
 
     def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
         """Ask nobody yet. `pace`: bounds bytes a second; None for extents, which take few."""
@@ -91,9 +89,7 @@ class Controllers:
         self._is_over = False
 
     def interrupt(self) -> None:
-        """End what is asked, from another thread: it fails, and so does all that is asked
-        afterwards.
-        """
+        """End what is asked, from another thread: it fails, and so does all that is asked later."""
         self._is_over = True
         self._connections.interrupt()
 
@@ -172,9 +168,7 @@ class Controllers:
     def _ask(
         self, question: Callable[[], Question], topics: str, deadline: float
     ) -> dict[str, Any]:
-        """Return what the active controller says of the log; look for who that is. Raises
-        ClusterLogError.
-        """
+        """Return what the active controller says of the log, once found. Raises ClusterLogError."""
         if self._pace is not None:
             deadline += self._pace.hold()
         while True:

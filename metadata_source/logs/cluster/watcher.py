@@ -156,9 +156,7 @@ class LogWatcher:
         return seen
 
     def _cluster_id(self, position: LogPosition | None) -> str:
-        """Return the id of the cluster: as it is given, as the position has it, or as brokers say
-        it.
-        """
+        """Return the cluster's id: as it is given, as the position has it, or as brokers say it."""
         given = self._controllers.cluster.cluster_id
         if given is not None:
             return given

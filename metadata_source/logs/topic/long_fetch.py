@@ -45,16 +45,12 @@ class Ends(NamedTuple):
 
 
 class LongFetch:
-    """Waits at the leaders of one cluster, again and again. Of one thread at a time, but for
-    `wake`.
-    """
+    """Waits at one cluster's leaders, again and again. Of one thread at a time, but for `wake`."""
 
     def __init__(
         self, cluster: Cluster, topic: str, has_news: Callable[[pa.RecordBatch], bool]
     ) -> None:
-        """Ask nobody yet. `has_news`: whether records (schema `record_batches.RECORDS`) are worth a
-        batch.
-        """
+        """Ask nobody yet. `has_news`: whether `record_batches.RECORDS` are worth a batch."""
         self._topic, self._has_news = topic, has_news
         self._loop = Loop(cluster.client_id)
         self._connections = Connections(cluster, self._loop)

@@ -43,9 +43,7 @@ _TRIES: Final = 3
 """How many times a batch is fetched before it counts as one that nobody can read."""
 _TIMEOUTS: Final = 10
 _LEAST_PACE: Final = 100
-"""Offsets a second, beside ten times `requestTimeout`: a cluster that is slower holds up the others
-of its batch.
-"""
+"""Offsets a second, beside ten times `requestTimeout`: slower clusters hold up their batch."""
 
 
 class Records(NamedTuple):
@@ -137,9 +135,7 @@ class Reading:
         self._is_out_of_range = False
         self._problem = ""
         self._tries: dict[int, tuple[int, int]] = {}
-        """By partition, the position at which a batch could not be read last, and how many times it
-        came so.
-        """
+        """By partition, where a batch could not be read last, and how many times it came so."""
         self._cut_off: set[int] = set()
         """The partitions of which bytes came last, and no batch that ends in them."""
 
@@ -403,9 +399,7 @@ class Reading:
         return LogError("timeout", f"{where}: {problem}")
 
     def _resumption(self, log: LogExtent, at: _At, *, late: bool) -> int | None:
-        """Return where to continue if the log has lost what is next; None if it has not, or if that
-        is not known.
-        """
+        """Return where to continue if the log lost what is next; None if not, or not known."""
         begin, end = log.begins.get(at.span.partition), log.ends.get(at.span.partition)
         if is_remade(at.span.topic_id, log.topic_id) or (late and not log.partitions):
             return at.span.end

@@ -217,9 +217,7 @@ class LogWatcher:
         return poll.cluster_id, frozenset(each["partition"] for each in partitions)
 
     def _check_read(self, topic: Mapping[str, Any], deadline: float) -> None:
-        """Raise PollError unless the topic may be read: with DESCRIBE alone everything but that
-        would work.
-        """
+        """Raise PollError unless the topic may be read: DESCRIBE alone allows all but that."""
         allowed, code = topic.get("authorized_operations"), topic.get("error_code")
         if code in DENIED:
             missing = True
@@ -297,9 +295,7 @@ class LogWatcher:
         ours: Mapping[int, Lineage],
         deadline: float,
     ) -> dict[int, Lineage]:
-        """Return the newest epochs of partitions, as far back as one is known here: as their leader
-        tells them.
-        """
+        """Return partitions' newest epochs, back to one that is known here, as leaders tell."""
         lineages = {
             each: self._lineages.get(each, ((each.epoch, OPEN),)) if each.epoch != NO_EPOCH else ()
             for each in led
@@ -323,9 +319,7 @@ class LogWatcher:
     def _ends_of_epochs(
         self, address: Address, epochs: Mapping[Led, int], deadline: float
     ) -> dict[int, tuple[int, int]]:
-        """Return, of the last epoch that a leader has up to the one asked for, which it is and
-        where it ends.
-        """
+        """Return the last epoch that a leader has up to the one asked for, and where it ends."""
         topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         partitions = [
             topic.OffsetForLeaderPartition(
