@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import pyarrow.compute as pc
 from kafka.protocol.admin import (
@@ -391,6 +391,23 @@ def fetch(
         "forgotten_topics_data": [],
     }
     return Question(FetchRequest, fields, lowest, highest)
+
+
+class FetchedPartition(TypedDict):
+    """What a fetch has brought of a partition: fields of FetchResponse."""
+
+    partition_index: int
+    error_code: int
+    high_watermark: int
+    log_start_offset: NotRequired[int]
+    """Absent before version 5."""
+    records: bytes | None
+
+
+def fetched(response: Any) -> list[FetchedPartition]:
+    """Return the partitions of an answer to `fetch`: none while the broker throttles."""
+    partitions = (each for topic in response.responses for each in topic.partitions)
+    return [each.to_dict(json=False) for each in partitions]
 
 
 def read_probe(topic: str) -> Question:

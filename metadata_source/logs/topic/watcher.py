@@ -30,6 +30,7 @@ from metadata_source.questions import (
     TopicQuestion,
     fetch,
     fetch_error,
+    fetched,
     read_probe,
 )
 from metadata_source.threads import side_by_side
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from metadata_source.lineage import Lineage
     from metadata_source.logs.topic.positions import LogPosition
     from metadata_source.options import Cluster
+    from metadata_source.questions import FetchedPartition
 
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
@@ -140,9 +142,9 @@ class LogWatcher:
 
     def fetch(
         self, address: Address, offsets: Mapping[Led, int], deadline: float
-    ) -> list[dict[str, Any]]:
-        """Return what a leader has of partitions from offsets on, open transactions too (partitions
-        of Fetch's response; none while it throttles). Raises PollError.
+    ) -> list[FetchedPartition]:
+        """Return what a leader has of partitions from offsets on, open transactions too; nothing
+        while it throttles. Raises PollError.
 
         Threads may ask different brokers at once.
         """
@@ -156,7 +158,7 @@ class LogWatcher:
         if answer.error_code:
             where, code = format_address(address), answer.error_code
             raise PollError("broker_error", f"{where}: error {code} ({error_name(code)})")
-        return [each.to_dict(json=False) for topic in answer.responses for each in topic.partitions]
+        return fetched(answer)
 
     def starting(
         self, log: LogExtent, starting: Literal["earliest", "latest"] | int
