@@ -1,7 +1,7 @@
 """Facts about a cluster that Metadata does not tell, asked less often, after a good poll and over
 its connection.
 
-| kind | request | permission |
+| enrichment | request | permission |
 |---|---|---|
 | `configs` | DescribeConfigs | DESCRIBE_CONFIGS on the topics |
 | `reassignments` | ListPartitionReassignments | DESCRIBE on the cluster |
@@ -19,9 +19,9 @@ its connection.
 - `groups`: groups of every type, their members and what each has
 - `offsets`: what groups have committed, and the ends of these logs
 
-Nothing here raises: what goes wrong is the outcome of one kind, and so is an answer that lists
-something twice or without a name. What is kept is in an order of its own, since brokers answer in
-any: equal answers are equal rows.
+Nothing here raises: what goes wrong is the outcome of one enrichment, and so is an answer that
+lists something twice or without a name. What is kept is in an order of its own, since brokers
+answer in any: equal answers are equal rows.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The answer to one kind: values for the bronze column of its name, one for each topic, or one
-    alone where there are none. An array where they are many; it has the column's type.
+    """The answer to one enrichment: values for the bronze column of its name, one for each topic,
+    or one alone where there are none. An array where they are many; it has the column's type.
     """
 
     values: list[Any] | pa.Array
@@ -98,12 +98,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one kind, as in `outcomes`; of a good one its rows. It tells of a time between
-    `asked_at`, when the first request went out (None: none did), and `answered_at`, when the last
-    answer was complete (None: none was), by this machine's clock.
+    """The outcome of one enrichment, as in `outcomes`; of a good one its rows. It tells of a time
+    between `asked_at`, when the first request went out (None: none did), and `answered_at`, when
+    the last answer was complete (None: none was), by this machine's clock.
     """
 
-    kind: str
+    enrichment: str
     outcome: str
     asked_at: datetime | None = None
     answered_at: datetime | None = None
@@ -116,7 +116,7 @@ class Subject:
     decoded answer while waiting for another.
     """
 
-    kinds: tuple[str, ...]
+    enrichments: tuple[str, ...]
     topics: list[str]
     """Those of the answer that exist."""
     reduced: list[tuple[str, int]]
@@ -125,19 +125,21 @@ class Subject:
     controller_id: int | None = None
     """With ZooKeeper the active controller, under KRaft any live broker. None or -1: not named."""
     offsets: Wanted | None = None
-    """None where the kinds have no `offsets`."""
+    """None where the enrichments have no `offsets`."""
 
 
 def subject(
-    kinds: Iterable[str],
+    enrichments: Iterable[str],
     metadata: ClusterMetadata,
     topic_filter: TopicFilter = _EVERY_TOPIC,
     groups_pattern: str | None = None,
 ) -> Subject:
-    """Return what these kinds are asked about. `metadata`: of a good poll, covered topics alone."""
+    """Return what these enrichments are asked about. `metadata`: of a good poll, covered topics
+    alone.
+    """
     # What the broker answers itself comes first: with the quorum lost, what it forwards gets no
     # answer.
-    ordered = tuple(kind for kind in _KINDS if kind in kinds)
+    ordered = tuple(enrichment for enrichment in _ENRICHMENTS if enrichment in enrichments)
     names = metadata.topics["topic"]
     exists = pc.and_(pc.equal(metadata.topics["error_code"], 0), pc.is_valid(names))
     topics = names.filter(exists).to_pylist()
@@ -161,17 +163,19 @@ def subject(
     return replace(about, reduced=list(reduced))
 
 
-def answer(kind: str, about: Subject, asker: Asker) -> Answer:
-    """Ask one kind, now. If it is answered, what has no row is not there."""
+def answer(enrichment: str, about: Subject, asker: Asker) -> Answer:
+    """Ask one enrichment, now. If it is answered, what has no row is not there."""
     asked_at = datetime.now(UTC)
     try:
-        rows = _KINDS[kind](asker, about)
+        rows = _ENRICHMENTS[enrichment](asker, about)
     except PollError as error:
-        return Answer(kind, outcome_of(error), asked_at)
+        return Answer(enrichment, outcome_of(error), asked_at)
     except Exception as error:  # noqa: BLE001 - raised, it would be the reason that a poll fails
-        return Answer(kind, failed(stumbled(error)), asked_at)
+        return Answer(enrichment, failed(stumbled(error)), asked_at)
     # A clock that was set back meanwhile must not date an answer before its question.
-    return Answer(kind, answered(rows.missing), asked_at, max(asked_at, datetime.now(UTC)), rows)
+    return Answer(
+        enrichment, answered(rows.missing), asked_at, max(asked_at, datetime.now(UTC)), rows
+    )
 
 
 def _configs(asker: Asker, about: Subject) -> Rows:
@@ -362,7 +366,7 @@ def _offsets(asker: Asker, about: Subject) -> Rows:
     return Rows(pa.ListArray.from_arrays(begins, structs, type=OFFSETS), missing=missing)
 
 
-_KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
+_ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
     "fenced": _fenced,
     "elr": _elr,
     "configs": _configs,

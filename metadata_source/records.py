@@ -39,7 +39,7 @@ BATCH_PARTITIONS: Final = 100_000
 
 
 _WITHOUT_DIGEST: Final = frozenset({"offsets"})
-"""The kinds of answers that are others each time."""
+"""Enrichments whose answers are others each time."""
 _OF_POLL: Final = (
     *("poll_id", "stream", "n", "cluster", "chunk", "day", "cluster_id"),
     *("interval_ms", "scheduled_at", "topic_filter", "groups_pattern"),
@@ -159,28 +159,30 @@ class BatchRecords:
         planned, header = self._planned, self.header
         if planned is None:
             raise ValueError("an answer beside metadata goes with a poll")
-        kind, rows, values, digest = answer.kind, answer.rows, None, None
+        enrichment, rows, values, digest = answer.enrichment, answer.rows, None, None
         if rows is not None:
             values = (
                 rows.values
                 if isinstance(rows.values, pa.Array)
-                else pa.array(rows.values, POLLS.field(kind).type)
+                else pa.array(rows.values, POLLS.field(enrichment).type)
             )
             if self._pseudonyms is not None:
-                values = self._pseudonyms.of_column(kind, values)
+                values = self._pseudonyms.of_column(enrichment, values)
             digest = (
-                None if kind in _WITHOUT_DIGEST else rows_digest([rows.topics, values.to_pylist()])
+                None
+                if enrichment in _WITHOUT_DIGEST
+                else rows_digest([rows.topics, values.to_pylist()])
             )
         given = {name: header[name] for name in _OF_POLL} | {
             "record": "answer",
-            "kind": kind,
+            "kind": enrichment,
             "digest": digest,
         }
         times = {"asked_at": answer.asked_at, "answered_at": answer.answered_at}
         yield _header(given | times | {"outcome": answer.outcome})
         if rows is None or values is None:
             return
-        columns = {"record": kind, "cluster_id": header["cluster_id"], kind: values}
+        columns = {"record": enrichment, "cluster_id": header["cluster_id"], enrichment: values}
         if rows.topics is None:
             columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
         else:
@@ -192,7 +194,7 @@ class BatchRecords:
 
 
 def digests_of(batches: Iterable[pa.RecordBatch]) -> dict[str, tuple[str, bytes | None]]:
-    """Return kind -> outcome and digest of the answers beside metadata among rows."""
+    """Return enrichment -> outcome and digest of the answers beside metadata among rows."""
     found: dict[str, tuple[str, bytes | None]] = {}
     for batch in batches:
         # A header is a batch of its own.
