@@ -62,7 +62,7 @@ class Asking:
     """Asks one cluster what Metadata does not say. For one thread at a time, and to be closed."""
 
     def __init__(self, cluster: Cluster, brokers: Brokers, timeout_ms: int) -> None:
-        """Ask nobody yet. `timeout_ms` bounds the questions of one kind."""
+        """Ask nobody yet. `timeout_ms` bounds the questions of one enrichment."""
         self._timeout_s = timeout_ms / 1000
         self._brokers = brokers
         self._connections = Connections(cluster)
@@ -77,24 +77,28 @@ class Asking:
         self._connections.close()
 
     def answers(self, about: Subject, address: Address) -> Iterator[Answer]:
-        """Ask the broker at an address each kind of a subject, and yield the answers as they come;
-        never raises.
+        """Ask the broker at an address each enrichment of a subject, and yield the answers as they
+        come; never raises.
 
         Kinds that failed come last, the longest ago first: one that takes its time each time is not
-        in the way of the others. A kind that would have to wait for longer than it may take is put
-        off.
+        in the way of the others. An enrichment that would have to wait for longer than it may take
+        is put off.
         """
         asker = _Asker(self, address)
-        for kind in sorted(about.kinds, key=lambda kind: self._failed_at.get(kind, 0.0)):
+        for enrichment in sorted(
+            about.enrichments, key=lambda enrichment: self._failed_at.get(enrichment, 0.0)
+        ):
             asker.deadline = time.monotonic() + self._timeout_s
             wait = self._brokers.throttled_s(address)
             if wait > self._timeout_s:
-                yield Answer(kind, put_off(f"throttled by the broker for another {wait:.1f} s"))
+                yield Answer(
+                    enrichment, put_off(f"throttled by the broker for another {wait:.1f} s")
+                )
                 continue
-            found = answer(kind, about, asker)
-            self._failed_at.pop(kind, None)
+            found = answer(enrichment, about, asker)
+            self._failed_at.pop(enrichment, None)
             if found.outcome.startswith(FAILED):
-                self._failed_at[kind] = time.monotonic()
+                self._failed_at[enrichment] = time.monotonic()
             yield found
 
     def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
@@ -107,7 +111,7 @@ class Asking:
 
 @dataclass(slots=True)
 class _Asker:
-    """Asks one broker, each kind by a deadline of its own, after one poll."""
+    """Asks one broker, each enrichment by a deadline of its own, after one poll."""
 
     asking: Asking
     address: Address

@@ -36,9 +36,7 @@ _WRONG_HOST: Final = frozenset({62, 64})
 
 
 def error_name(code: int) -> str:
-    """Return the name of a Kafka error code as kafka-python spells it, such as
-    `ClusterAuthorizationFailedError`.
-    """
+    """Return an error code's name as kafka-python spells it (`ClusterAuthorizationFailedError`)."""
     return _NEWER_ERRORS.get(code) or str(kafka.errors.for_code(code).__name__)
 
 
@@ -144,9 +142,7 @@ def _explain_frame(text: str, most_bytes: int) -> tuple[str, str]:
 
 
 def _explain_tls(error: ssl.SSLError, certificate: str | None) -> str:
-    """Say what is wrong, with the client's certificate too, which brokers refuse by an alert (RFC
-    8446, 6.2).
-    """
+    """Say what is wrong. Brokers refuse a client's certificate by an alert (RFC 8446, 6.2)."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _WRONG_HOST:
             return f"the certificate is for another host: {error.verify_message}"

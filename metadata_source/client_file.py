@@ -56,9 +56,7 @@ class ClientFile:
         )
 
     def at(self, bootstrap: str) -> dict[str, str]:
-        """Return the options with this address. Raises OptionsError where they have one of their
-        own.
-        """
+        """Return the options with this address. Raises OptionsError if they have their own."""
         if _SERVERS in self.options:
             raise OptionsError(
                 f"{self.file}: {_SERVERS}: contradicts --bootstrap, which says where to ask"
@@ -99,9 +97,7 @@ def read_client_file(file: Path) -> ClientFile:
 
 
 def _option(name: str, value: str, joint: str) -> str | None:
-    """Return the name of the option that it is; None where none is needed. Raises OptionsError
-    without the file.
-    """
+    """Return the name of the option; None where none is needed. OptionsError without the file."""
     option = client_option(name)
     if option is None or (option.name == _JAAS and _is_needless(value)):
         return None

@@ -17,14 +17,10 @@ LEAP_S: Final = 60.0
 it would have that time until the clock comes up to it.
 """
 BELIEVED_AFTER_S: Final = 600.0
-"""A clock that was set ahead is believed once it has kept its time for so long: then it was wrong
-before.
-"""
+"""A clock set ahead is believed once it has kept its time so long: it was wrong before."""
 
 _COUNTS_ON: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""The clock that nobody sets, and that counts on while the machine sleeps. On macOS the monotonic
-one does.
-"""
+"""The clock that nobody sets, and that counts while the machine sleeps (macOS: monotonic)."""
 
 
 class Clock:

@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 CLUSTERS_PER_TASK: Final = 64
 _DECODERS: Final = 4
-"""Of a task's clusters so many at once hold a decoded answer and its rows: tables are several times
-the answer's bytes.
-"""
+"""So many clusters of a task hold a decoded answer at once: tables are larger than its bytes."""
 
 
 class KafkaMetadataSource(DataSource):
@@ -130,9 +128,7 @@ def _tasks(options: Options, at_ms: int) -> list[_Task]:
 
 
 class _BatchReader(DataSourceReader):
-    """One poll, number 0 of a stream of its own. A DataFrame that is read twice polls twice under
-    one poll id.
-    """
+    """One poll, number 0 of a stream of its own. Read twice it polls twice, under one poll id."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -197,9 +193,7 @@ def _poller(task: _Task, due: _Due, decoders: threading.Semaphore) -> Poller:
 
 
 def _pseudonyms(task: _Task) -> Pseudonyms | None:
-    """Return what client ids and hosts are replaced by. Raises OptionsError for a key that is not
-    on this machine.
-    """
+    """Return what replaces client ids and hosts. Raises OptionsError for a key that is not here."""
     from metadata_source.pseudonyms import Pseudonyms  # noqa: PLC0415
 
     return None if task.client_hash_key is None else Pseudonyms.of_reference(task.client_hash_key)

@@ -1,7 +1,7 @@
 """Facts about a cluster that Metadata does not tell, asked less often, after a good poll and over
 its connection.
 
-| kind | request | permission |
+| enrichment | request | permission |
 |---|---|---|
 | `configs` | DescribeConfigs | DESCRIBE_CONFIGS on the topics |
 | `reassignments` | ListPartitionReassignments | DESCRIBE on the cluster |
@@ -19,9 +19,9 @@ its connection.
 - `groups`: groups of every type, their members and what each has
 - `offsets`: what groups have committed, and the ends of these logs
 
-Nothing here raises: what goes wrong is the outcome of one kind, and so is an answer that lists
-something twice or without a name. What is kept is in an order of its own, since brokers answer in
-any: equal answers are equal rows.
+Nothing here raises: what goes wrong is the outcome of one enrichment, and so is an answer that
+lists something twice or without a name. What is kept is in an order of its own, since brokers
+answer in any: equal answers are equal rows.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The answer to one kind: values for the bronze column of its name, one for each topic, or one
-    alone where there are none. An array where they are many; it has the column's type.
+    """The answer to one enrichment: values for the bronze column of its name, one for each topic,
+    or one alone where there are none. An array where they are many; it has the column's type.
     """
 
     values: list[Any] | pa.Array
@@ -98,12 +98,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one kind, as in `outcomes`; of a good one its rows. It tells of a time between
-    `asked_at`, when the first request went out (None: none did), and `answered_at`, when the last
-    answer was complete (None: none was), by this machine's clock.
+    """The outcome of one enrichment, as in `outcomes`; of a good one its rows. It tells of a time
+    between `asked_at`, when the first request went out (None: none did), and `answered_at`, when
+    the last answer was complete (None: none was), by this machine's clock.
     """
 
-    kind: str
+    enrichment: str
     outcome: str
     asked_at: datetime | None = None
     answered_at: datetime | None = None
@@ -116,32 +116,30 @@ class Subject:
     decoded answer while waiting for another.
     """
 
-    kinds: tuple[str, ...]
+    enrichments: tuple[str, ...]
     topics: list[str]
     """Those of the answer that exist."""
     reduced: list[tuple[str, int]]
     """Those with a partition whose ISR lacks a replica, and how many partitions each has."""
     brokers: tuple[Broker, ...] = ()
     controller_id: int | None = None
-    """The active controller with ZooKeeper; any live broker under KRaft. -1 or None where none is
-    named.
-    """
+    """With ZooKeeper the active controller, under KRaft any live broker. None or -1: not named."""
     offsets: Wanted | None = None
-    """None where the kinds have no `offsets`."""
+    """None where the enrichments have no `offsets`."""
 
 
 def subject(
-    kinds: Iterable[str],
+    enrichments: Iterable[str],
     metadata: ClusterMetadata,
     topic_filter: TopicFilter = _EVERY_TOPIC,
     groups_pattern: str | None = None,
 ) -> Subject:
-    """Return what these kinds are asked about, after a good poll. `metadata` has the topics that
-    are covered only.
+    """Return what these enrichments are asked about. `metadata`: of a good poll, covered topics
+    alone.
     """
     # What the broker answers itself comes first: with the quorum lost, what it forwards gets no
     # answer.
-    ordered = tuple(kind for kind in _KINDS if kind in kinds)
+    ordered = tuple(enrichment for enrichment in _ENRICHMENTS if enrichment in enrichments)
     names = metadata.topics["topic"]
     exists = pc.and_(pc.equal(metadata.topics["error_code"], 0), pc.is_valid(names))
     topics = names.filter(exists).to_pylist()
@@ -165,24 +163,26 @@ def subject(
     return replace(about, reduced=list(reduced))
 
 
-def answer(kind: str, about: Subject, asker: Asker) -> Answer:
-    """Ask one kind, now. If it is answered, what has no row is not there."""
+def answer(enrichment: str, about: Subject, asker: Asker) -> Answer:
+    """Ask one enrichment, now. If it is answered, what has no row is not there."""
     asked_at = datetime.now(UTC)
     try:
-        rows = _KINDS[kind](asker, about)
+        rows = _ENRICHMENTS[enrichment](asker, about)
     except PollError as error:
-        return Answer(kind, outcome_of(error), asked_at)
+        return Answer(enrichment, outcome_of(error), asked_at)
     except Exception as error:  # noqa: BLE001 - raised, it would be the reason that a poll fails
-        return Answer(kind, failed(stumbled(error)), asked_at)
+        return Answer(enrichment, failed(stumbled(error)), asked_at)
     # A clock that was set back meanwhile must not date an answer before its question.
-    return Answer(kind, answered(rows.missing), asked_at, max(asked_at, datetime.now(UTC)), rows)
+    return Answer(
+        enrichment, answered(rows.missing), asked_at, max(asked_at, datetime.now(UTC)), rows
+    )
 
 
 def _configs(asker: Asker, about: Subject) -> Rows:
     """One row a topic: name -> effective value, and where it is set; null for a topic whose
     configuration may not be read.
     """
-    told: list[tuple[str, Any]] = []
+    configs: list[tuple[str, Any]] = []
     denied = 0
     for question in questions.topic_configs(about.topics, (MIN_ISR, UNCLEAN)):
         for result in asker.ask(question).results:
@@ -190,7 +190,7 @@ def _configs(asker: Asker, about: Subject) -> Rows:
                 continue  # gone since the poll
             if result.error_code in DENIED:
                 denied += 1
-                told.append((result.resource_name, None))
+                configs.append((result.resource_name, None))
                 continue
             questions.check(result.error_code)
             values = {
@@ -204,10 +204,10 @@ def _configs(asker: Asker, about: Subject) -> Rows:
                 (config.name for config in result.configs),
                 f"topic {result.resource_name}: configuration",
             )
-            told.append((result.resource_name, [(name, values[name]) for name in names]))
-    if denied and denied == len(told):
+            configs.append((result.resource_name, [(name, values[name]) for name in names]))
+    if denied and denied == len(configs):
         raise PollError("authorization", "every topic was refused")
-    return _of_topics(told)
+    return _of_topics(configs)
 
 
 def _reassignments(asker: Asker, about: Subject) -> Rows:
@@ -361,12 +361,12 @@ def _offsets(asker: Asker, about: Subject) -> Rows:
         coordinated = groups.coordinated(visits, about.brokers)
     if about.offsets is None:
         raise TypeError("nothing is known of leaders")
-    told, missing = offsets.told(visits, coordinated, about.brokers, about.offsets)
-    begins = pa.array([*range(0, len(told), _OFFSETS_A_ROW), len(told)], pa.int32())
-    return Rows(pa.ListArray.from_arrays(begins, told, type=OFFSETS), missing=missing)
+    structs, missing = offsets.group_offsets(visits, coordinated, about.brokers, about.offsets)
+    begins = pa.array([*range(0, len(structs), _OFFSETS_A_ROW), len(structs)], pa.int32())
+    return Rows(pa.ListArray.from_arrays(begins, structs, type=OFFSETS), missing=missing)
 
 
-_KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
+_ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
     "fenced": _fenced,
     "elr": _elr,
     "configs": _configs,
@@ -377,34 +377,32 @@ _KINDS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
 }
 
 
-def _of_topics(told: Iterable[tuple[str, Any]]) -> Rows:
+def _of_topics(answered: Iterable[tuple[str, Any]]) -> Rows:
     """Return what is told of each topic, by name."""
-    told = list(told)
-    values = dict(told)
-    topics = _ordered((topic for topic, _ in told), "topic")
+    answered = list(answered)
+    values = dict(answered)
+    topics = _ordered((topic for topic, _ in answered), "topic")
     return Rows([values[topic] for topic in topics], topics)
 
 
 def _of_partitions(
-    topic: str, told: Iterable[tuple[int, Mapping[str, Iterable[int]]]]
+    topic: str, answered: Iterable[tuple[int, Mapping[str, Iterable[int]]]]
 ) -> list[dict[str, Any]]:
     """Return the lists of brokers that are told of each partition, by number."""
-    told = list(told)
-    lists = dict(told)
+    answered = list(answered)
+    lists = dict(answered)
     return [
         {"partition": number}
         | {
             name: _ordered(brokers, f"topic {topic}, partition {number}, {name}: broker")
             for name, brokers in lists[number].items()
         }
-        for number in _ordered((number for number, _ in told), f"topic {topic}, partition")
+        for number in _ordered((number for number, _ in answered), f"topic {topic}, partition")
     ]
 
 
 def _ordered(keys: Iterable[_Key], what: str) -> list[_Key]:
-    """Return names or numbers in ascending order. Raises PollError for none, a negative one, and
-    one that is there twice.
-    """
+    """Return names or numbers, ascending. Raises PollError for none, negative or repeated ones."""
     found = list(keys)
     for key in found:
         if key is None:

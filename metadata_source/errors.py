@@ -1,6 +1,4 @@
-"""Errors, one class a kind, each message one clear line; and the base of all that this product
-raises of its own.
-"""
+"""Errors, one class a kind, each message one clear line; the base of all that are raised here."""
 
 from __future__ import annotations
 
@@ -141,9 +139,7 @@ class OptionsError(KafkaMetadataHistoryError, ValueError):
 
 
 def stumbled(error: Exception) -> str:
-    """Return the problem, one line, where this program's own code stumbled over an answer; its kind
-    is `protocol`.
-    """
+    """Return the line to say where this program's own code stumbled; its kind is `protocol`."""
     what = printable(" ".join(f"{type(error).__name__}: {error}".split())[:LONGEST])
     return f"this program stumbled over what the broker answered ({what})"
 

@@ -213,9 +213,9 @@ def _classic_group(group: Any) -> Description:
 def _classic_members(group: Any) -> Iterator[Member]:
     # Of a group that is not stable neither subscriptions nor assignments are told
     # (ClassicGroup.describe).
-    is_told = group.protocol_type == PROTOCOL_TYPE and group.group_state == _STABLE
+    is_whole = group.protocol_type == PROTOCOL_TYPE and group.group_state == _STABLE
     for member in group.members:
-        subscription = read_one(SUBSCRIPTION, member.member_metadata) if is_told else None
+        subscription = read_one(SUBSCRIPTION, member.member_metadata) if is_whole else None
         yield {
             "member_id": member.member_id,
             "instance_id": member.group_instance_id,
@@ -223,7 +223,7 @@ def _classic_members(group: Any) -> Iterator[Member]:
             "client_id": member.client_id,
             "client_host": member.client_host,
             "topics": sorted(subscription["topics"]) if subscription else None,
-            "assigned": _classic_assigned(member.member_assignment) if is_told else None,
+            "assigned": _classic_assigned(member.member_assignment) if is_whole else None,
         }
 
 

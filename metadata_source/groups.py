@@ -68,9 +68,7 @@ class Described(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The groups that one broker coordinates, and its answers about them and about the offsets
-    topic.
-    """
+    """The groups that one broker coordinates, and its answers about them and the offsets topic."""
 
     broker: Broker
     groups: dict[str, Group]
@@ -154,15 +152,13 @@ def _settled_accounts(
 def _accounts(
     visits: Visits, brokers: Iterable[Sequence[Broker]], given: Time, tell: _Tell
 ) -> list[_Account]:
-    """Return what all brokers say, each sequence of them in a thread. Raises PollError if groups
-    may be missing.
-    """
-    told = side_by_side(
+    """Return what brokers say, a thread a sequence. Raises PollError if groups may be missing."""
+    found = side_by_side(
         brokers,
         lambda those: [_account_or_lost(visits, each, given, tell) for each in those],
         "groups",
     )
-    answers = list(chain.from_iterable(told))
+    answers = list(chain.from_iterable(found))
     accounts = [answer for answer in answers if isinstance(answer, _Account)]
     lost = [answer for answer in answers if isinstance(answer, _Lost)]
     for each in lost:
@@ -197,8 +193,8 @@ def _account(visits: Visits, broker: Broker, given: Time, tell: _Tell) -> _Accou
     groups = {listed.group_id: listed_group(listed) for listed in answer.groups}
     simple = frozenset(group_id for group_id, group in groups.items() if is_simple(group))
     for type_, ids in _batches(answer.groups):
-        for group_id, told in tell(visits, broker, type_, ids, given):
-            groups[group_id] = {**groups[group_id], **told}
+        for group_id, description in tell(visits, broker, type_, ids, given):
+            groups[group_id] = {**groups[group_id], **description}
     return _Account(broker, groups, simple, led & still_led, partitions | still_there)
 
 

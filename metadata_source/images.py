@@ -189,9 +189,7 @@ def _keys(*answers: ClusterMetadata) -> list[npt.NDArray[np.int64]]:
 
 
 def _have_ids(*answers: ClusterMetadata) -> bool:
-    """Whether all topics have ids; they lack them where one of the brokers answers in an older
-    version.
-    """
+    """Whether all topics have ids; they lack them if a broker answers in an older version."""
     return not any(answer.topics["topic_id"].null_count for answer in answers)
 
 

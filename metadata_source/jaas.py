@@ -76,9 +76,7 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """Return words and texts, and with True the signs `=` and `;`; nothing where something else is
-    among them.
-    """
+    """Return words and texts, with True the signs `=` and `;`; nothing if there is more."""
     tokens: list[tuple[str, bool]] = []
     at = 0
     while (match := _TOKEN.match(text, at)) is not None:

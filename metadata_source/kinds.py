@@ -53,9 +53,7 @@ PREFERRED, GROUP_LOG = "preferred_leader", "group_log"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of cluster. `not_meaningful`: each fact that means nothing there -> why, one
-    clause.
-    """
+    """A kind of cluster. `not_meaningful`: each fact that means nothing there -> why, a clause."""
 
     maker: str
     not_meaningful: Mapping[str, str] = field(default_factory=dict)

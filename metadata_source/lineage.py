@@ -21,9 +21,7 @@ _ASKED_EPOCHS: Final = 16
 
 
 def is_short(ours: Lineage, theirs: Lineage) -> bool:
-    """Whether a leader is to be asked for an older epoch than those of `theirs`, to compare its log
-    with ours.
-    """
+    """Whether an older epoch than those of `theirs` is needed, to compare the log with ours."""
     if not theirs or theirs[0][0] <= 0 or len(theirs) >= _ASKED_EPOCHS:
         return False
     return common(ours, theirs) is None and (not ours or theirs[0][0] > ours[0][0])
@@ -54,9 +52,7 @@ def common(ours: Lineage, theirs: Lineage) -> int | None:
 
 
 def kept(ours: Lineage, theirs: Lineage, offset: int) -> Lineage:
-    """Return the newest epochs of the records before `offset`, which the log has as the leader
-    says.
-    """
+    """Return the newest epochs of records before `offset`, which the leader says the log has."""
     theirs = tuple(each for each in theirs if each[0] != NO_EPOCH)
     if not theirs:
         return ()

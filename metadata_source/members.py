@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 
 def lack_replica(partitions: pa.Table) -> npt.NDArray[np.bool_]:
-    """Whether the ISR of each partition lacks one of its replicas. `partitions`: columns replicas
-    and isr, lists.
-    """
+    """Whether each partition's ISR lacks a replica. `partitions`: columns replicas, isr: lists."""
     (row, replica), (row_in_sync, in_sync) = (
         _pairs(partitions[name]) for name in ("replicas", "isr")
     )

@@ -78,7 +78,7 @@ class Wanted:
     groups_pattern: str | None = None
 
 
-class Told(NamedTuple):
+class GroupOffsets(NamedTuple):
     """Structs `OFFSET`, sorted by group, topic and partition; and in one line what could not be
     told, None if all was.
 
@@ -90,9 +90,9 @@ class Told(NamedTuple):
     missing: str | None
 
 
-def told(
+def group_offsets(
     visits: Visits, coordinated: Iterable[Coordinated], brokers: Iterable[Broker], wanted: Wanted
-) -> Told:
+) -> GroupOffsets:
     """Return the offsets of all groups, and the ends of their logs. If something is not told, it is
     null and has the reason.
     """
@@ -112,7 +112,9 @@ def told(
         ),
     ]
     simple = frozenset[str]().union(*(each.simple for each in coordinated))
-    return Told(_structs(commits.table, ends, simple), "; ".join(filter(None, missing)) or None)
+    return GroupOffsets(
+        _structs(commits.table, ends, simple), "; ".join(filter(None, missing)) or None
+    )
 
 
 def _reason(code: int) -> str | None:
@@ -136,9 +138,7 @@ _COMMITS: Final = pa.schema(
 
 
 class _Asked(NamedTuple):
-    """A group that was asked for its commits, and the bounds of when they were read; or why they
-    were not.
-    """
+    """A group asked for its commits, and the bounds of when they were read; or why not."""
 
     error: str | None = None
     after: datetime | None = None
@@ -146,9 +146,7 @@ class _Asked(NamedTuple):
 
 
 class _Commits(NamedTuple):
-    """Rows of all groups, as in `_COMMITS` and sorted, and the errors of those whose commits could
-    not be told.
-    """
+    """Rows of all groups (`_COMMITS`), sorted, and the errors of those that did not answer."""
 
     table: pa.Table
     errors: list[str | None]
@@ -168,12 +166,12 @@ def _commits(visits: Visits, coordinated: Iterable[Coordinated], wanted: Wanted)
         (each.broker, ids) for each in coordinated if (ids := _wanted_groups(each, wanted))
     ]
     at = at_addresses(by_broker, lambda item: item[0].address)
-    told = side_by_side(
+    answered = side_by_side(
         at, lambda those: [_asked(visits, broker, ids, given) for broker, ids in those], "commits"
     )
     groups: dict[str, _Asked] = {}
     tables = [_COMMITS.empty_table()]
-    for answers in chain.from_iterable(told):
+    for answers in chain.from_iterable(answered):
         # Two brokers list a group that moves meanwhile: one of them tells its commits.
         better = {
             each: asked
@@ -258,9 +256,7 @@ def _ask(
 
 
 def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked], pa.Table]:
-    """Return what an answer says of the groups that were asked: of each, and their commits. Raises
-    PollError.
-    """
+    """Return each group that was asked, and their commits, by an answer. Raises PollError."""
     response = answer.response
     # Before that version an answer is of the first group alone, and does not name it.
     of_groups = response.groups if response.version >= _FIRST_OF_MANY_GROUPS else [response]
@@ -297,18 +293,19 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
         ],
         schema=_COMMITS,
     )
-    told = {
+    answered = {
         group_id: _Asked(_reason(each.error_code), answer.sent_at, answer.received_at)
         for group_id, each in zip(groups, of_groups, strict=True)
         if group_id in asked
     }
-    if not told:
+    if not answered:
         raise PollError("broker_error", "the coordinator left it out of its answer")
     # A partition without an offset has no commit: it expired.
-    is_told = pc.and_(
-        pc.is_in(table["group_id"], pa.array(told, pa.string())), pa.array(is_known | (code != 0))
+    is_kept = pc.and_(
+        pc.is_in(table["group_id"], pa.array(answered, pa.string())),
+        pa.array(is_known | (code != 0)),
     )
-    return told, table.filter(is_told)
+    return answered, table.filter(is_kept)
 
 
 def _columns(topics: Sequence[Any], *names: str) -> Iterator[Numbers]:
@@ -389,12 +386,12 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
         ]
         try:
             # The later end first: it is nearer to the commits.
-            for which, told in ((LATEST, ends.end), (EARLIEST, ends.start)):
+            for which, offsets in ((LATEST, ends.end), (EARLIEST, ends.start)):
                 given.check()
                 answer = visits.ask(broker.address, questions.ends(asked, which), given.until)
                 offset, code = _read_end(answer, ends.topics, keys)
-                told[part] = np.where(code == 0, offset, -1)
-                ends.reasons[part[(told[part] < 0) & (code == 0)]] = _NOT_SAID
+                offsets[part] = np.where(code == 0, offset, -1)
+                ends.reasons[part[(offsets[part] < 0) & (code == 0)]] = _NOT_SAID
                 for each in np.unique(code[code != 0]):
                     ends.reasons[part[code == each]] = _reason(int(each))
                 if which == LATEST:
@@ -407,15 +404,13 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
 
 
 def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[Numbers, Numbers]:
-    """Return offset and error code of each wanted partition: -1 and 0 where the answer has none.
-    Raises PollError.
-    """
-    told = answer.response.topics
+    """Return each wanted partition's offset and error; -1 and 0 if absent. Raises PollError."""
+    answered = answer.response.topics
     names = pc.index_in(
-        pa.array([each.name for each in told], pa.string()), value_set=topics
+        pa.array([each.name for each in answered], pa.string()), value_set=topics
     ).fill_null(-1)
-    topic = np.repeat(names.to_numpy(), [len(each.partitions) for each in told])
-    partition, offset, code = _columns(told, "partition_index", "offset", "error_code")
+    topic = np.repeat(names.to_numpy(), [len(each.partitions) for each in answered])
+    partition, offset, code = _columns(answered, "partition_index", "offset", "error_code")
     keys = _keys(topic, partition)
     if (partition < 0).any() or len(np.unique(keys)) < len(keys):
         raise PollError("odd_answer", "its answer lists a partition twice, or a negative one")
@@ -431,17 +426,13 @@ def _keys(topic: Numbers, partition: Numbers) -> Numbers:
 
 
 def _keys_of(rows: pa.Table, topics: pa.StringArray) -> Numbers:
-    """Return the keys of rows with `topic` and `partition`; -1 where the topic is none of
-    `topics`.
-    """
+    """Return the keys of rows with `topic` and `partition`; -1 where `topics` lack the topic."""
     topic = pc.index_in(rows["topic"].cast(pa.string()), value_set=topics).fill_null(-1).to_numpy()
     return np.where(topic < 0, -1, _keys(topic, rows["partition"].fill_null(0).to_numpy()))
 
 
 def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """Return where in `keys` each wanted one is, and whether it is there: if not, the place means
-    nothing.
-    """
+    """Return where in `keys` each wanted one is (anywhere, if it is not), and whether it is."""
     if not len(keys):
         return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
     order = np.argsort(keys)
@@ -452,9 +443,9 @@ def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.boo
 def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.StructArray:
     place, is_there = _places(ends.keys, _keys_of(commits, ends.topics))
 
-    def of_ends(values: Numbers, kind: pa.DataType) -> pa.Array:
+    def of_ends(values: Numbers, data_type: pa.DataType) -> pa.Array:
         found = values[place] if len(values) else np.full(len(place), -1)
-        return pa.array(found, mask=~is_there | (found < 0)).cast(kind)
+        return pa.array(found, mask=~is_there | (found < 0)).cast(data_type)
 
     reasons = pa.array(ends.reasons, pa.string()).take(pa.array(place, mask=~is_there))
     columns = {

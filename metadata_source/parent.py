@@ -6,9 +6,7 @@ import os
 
 
 class Parent:
-    """The Spark driver, of a process that it started: if it is killed, nobody else ends this
-    process.
-    """
+    """The Spark driver, of a process that it started, which nobody else ends if it is killed."""
 
     def __init__(self) -> None:
         self._pid = os.getppid()

@@ -104,9 +104,7 @@ class MinIsr:
 
 
 class Prober:
-    """Asks one broker, each question over a connection of its own, so that one that fails leaves
-    the others be.
-    """
+    """Asks one broker, each question over its own connection: one that fails costs no other."""
 
     def __init__(self, cluster: Cluster, address: Address) -> None:
         self._cluster = cluster

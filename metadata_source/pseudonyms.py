@@ -87,9 +87,7 @@ class Pseudonyms:
         return f"h:{urlsafe_b64encode(digest[:12]).decode()}"
 
     def of_member_id(self, member_id: str) -> str:
-        """Return a member id without the client's id in it; what the client's id was is its
-        pseudonym.
-        """
+        """Return a member id with a pseudonym in place of the client's id in it."""
         if not member_id or _is_uuid(member_id):
             return member_id
         match = _NAMED_UUID.fullmatch(member_id)
@@ -142,9 +140,7 @@ class Pseudonyms:
 
 
 def _is_uuid(text: str) -> bool:
-    """Whether a member id is a random UUID and nothing else, in either form that clients make
-    (KIP-848).
-    """
+    """Whether a member id is just a random UUID, in either form that clients make (KIP-848)."""
     try:
         made = UUID(bytes=urlsafe_b64decode(f"{text}==")) if len(text) == 22 else UUID(text)
     except ValueError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import pyarrow.compute as pc
 from kafka.protocol.admin import (
@@ -52,9 +52,7 @@ EARLIEST: Final = -2
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 PAGE_PARTITIONS: Final = 2_000
-"""The most partitions that brokers put into one answer (`max.request.partition.size.limit`, unless
-set lower).
-"""
+"""The most partitions of one answer (`max.request.partition.size.limit`, unless set lower)."""
 
 _UNSUPPORTED_VERSION: Final = 35
 _FIRST_BY_NAME: Final = 10
@@ -70,9 +68,7 @@ _LAST_FOR_CLIENTS: Final = 17
 _FIRST_OF_ALL_TOPICS: Final = 2
 """OffsetFetch's first version that can ask for all topics of a group."""
 _LAST_COMMITS_BY_NAME: Final = 9
-"""From version 10 of OffsetFetch on (Kafka 4.1) topics are named by id: then commits of a topic
-that is gone have no name.
-"""
+"""Version 10 of OffsetFetch (Kafka 4.1) names topics by id: those that are gone have no name."""
 _LAST_LIST_OFFSETS: Final = 11
 _FAR: Final = 2**62
 """An offset that no log has: a fetch brings no records."""
@@ -115,9 +111,7 @@ class Question:
         return self.request.API_KEY, self.lowest, last
 
     def version(self, connection: Connection) -> int:
-        """Return the version to ask in. Raises PollError (`unsupported_version`) if there is
-        none.
-        """
+        """Return the version to ask in. Raises PollError (`unsupported_version`) without one."""
         api_key, lowest, highest = self.versions
         first, last = connection.api_versions.get(api_key, (0, -1))
         if min(last, highest) < max(first, lowest):
@@ -141,9 +135,7 @@ class Question:
         return self._response(connection, answer, version, deadline)
 
     def begin(self, connection: Connection, deadline: float) -> Asked:
-        """Ask, and do not wait for the answer. Raises PollError, as `version` and
-        `Connection.begin`.
-        """
+        """Ask, and wait for no answer. Raises PollError, as `version` and `Connection.begin`."""
         version = self.version(connection)
         is_flexible = self.request.flexible_version_q(version)
         body = self.body(version)
@@ -183,9 +175,7 @@ class Question:
 
 
 class Asked(NamedTuple):
-    """A question under way. `response`: what `Question.ask` would return, or raises, once `pending`
-    is done.
-    """
+    """A question under way. `response`: as of `Question.ask`, once `pending` is done."""
 
     pending: Pending
     response: Callable[[], Any]
@@ -289,9 +279,7 @@ def check(code: int) -> None:
 
 
 def the_one(answered: Sequence[_T], what: str) -> _T:
-    """Return what was asked about. Raises PollError where the answer has none, or more than
-    that.
-    """
+    """Return the one that was asked about. Raises PollError unless the answer has just one."""
     if len(answered) != 1:
         raise PollError(
             "odd_answer", f"asked about one {what}, the broker answered about {len(answered)}"
@@ -313,9 +301,7 @@ def topic_configs(topics: Sequence[str], names: Sequence[str]) -> Iterator[Quest
 
 
 def reassignments() -> Question:
-    """All reassignments that run. Forwarded to the active controller under KRaft, and by no broker
-    with ZooKeeper.
-    """
+    """All reassignments that run. KRaft's brokers forward it to the controller, others do not."""
     return Question(
         ListPartitionReassignmentsRequest, {"timeout_ms": _CONTROLLER_TIMEOUT_MS, "topics": None}
     )
@@ -407,10 +393,25 @@ def fetch(
     return Question(FetchRequest, fields, lowest, highest)
 
 
+class FetchedPartition(TypedDict):
+    """What a fetch has brought of a partition: fields of FetchResponse."""
+
+    partition_index: int
+    error_code: int
+    high_watermark: int
+    log_start_offset: NotRequired[int]
+    """Absent before version 5."""
+    records: bytes | None
+
+
+def fetched(response: Any) -> list[FetchedPartition]:
+    """Return the partitions of an answer to `fetch`: none while the broker throttles."""
+    partitions = (each for topic in response.responses for each in topic.partitions)
+    return [each.to_dict(json=False) for each in partitions]
+
+
 def read_probe(topic: str) -> Question:
-    """A fetch of no records. Brokers check permissions before anything else: its error says whether
-    READ is missing.
-    """
+    """A fetch of no records. Permissions come first: its error says whether READ is missing."""
     fetched = FetchRequest.FetchTopic
     partition = fetched.FetchPartition(partition=0, fetch_offset=_FAR, partition_max_bytes=1)
     fields = {
@@ -424,9 +425,7 @@ def read_probe(topic: str) -> Question:
 
 
 def fetch_error(response: Any) -> int:
-    """Return the error that `read_probe` was answered with, 0 for none. Raises PollError if it was
-    not answered.
-    """
+    """Return the error of the answer to `read_probe`, 0 for none. Raises PollError without one."""
     if response.error_code:
         return int(response.error_code)
     partitions = [partition for answered in response.responses for partition in answered.partitions]

@@ -33,15 +33,13 @@ if TYPE_CHECKING:
     from metadata_source.pseudonyms import Pseudonyms
 
 CHUNK_PARTITIONS: Final = 1_000
-"""Partitions in one row: rows that hold whole polls end readers, which take 4,096 rows at a
-time.
-"""
+"""Partitions in one row: rows of whole polls end readers, which take 4,096 rows at a time."""
 BATCH_PARTITIONS: Final = 100_000
 """Some 10 MB of Arrow."""
 
 
 _WITHOUT_DIGEST: Final = frozenset({"offsets"})
-"""The kinds of answers that are others each time."""
+"""Enrichments whose answers are others each time."""
 _OF_POLL: Final = (
     *("poll_id", "stream", "n", "cluster", "chunk", "day", "cluster_id"),
     *("interval_ms", "scheduled_at", "topic_filter", "groups_pattern"),
@@ -150,9 +148,7 @@ class BatchRecords:
             yield from self._answer_rows(answer)
 
     def kept(self) -> None:
-        """Note that the rows that were made last are kept: the next ones are what differs from
-        them.
-        """
+        """Note that the rows made last are kept: the next ones are what differs from them."""
         self._before = self._made or self._before
 
     def _answer_rows(self, answer: Answer) -> Iterator[pa.RecordBatch]:
@@ -163,28 +159,30 @@ class BatchRecords:
         planned, header = self._planned, self.header
         if planned is None:
             raise ValueError("an answer beside metadata goes with a poll")
-        kind, rows, values, digest = answer.kind, answer.rows, None, None
+        enrichment, rows, values, digest = answer.enrichment, answer.rows, None, None
         if rows is not None:
             values = (
                 rows.values
                 if isinstance(rows.values, pa.Array)
-                else pa.array(rows.values, POLLS.field(kind).type)
+                else pa.array(rows.values, POLLS.field(enrichment).type)
             )
             if self._pseudonyms is not None:
-                values = self._pseudonyms.of_column(kind, values)
+                values = self._pseudonyms.of_column(enrichment, values)
             digest = (
-                None if kind in _WITHOUT_DIGEST else rows_digest([rows.topics, values.to_pylist()])
+                None
+                if enrichment in _WITHOUT_DIGEST
+                else rows_digest([rows.topics, values.to_pylist()])
             )
         given = {name: header[name] for name in _OF_POLL} | {
             "record": "answer",
-            "kind": kind,
+            "kind": enrichment,
             "digest": digest,
         }
         times = {"asked_at": answer.asked_at, "answered_at": answer.answered_at}
         yield _header(given | times | {"outcome": answer.outcome})
         if rows is None or values is None:
             return
-        columns = {"record": kind, "cluster_id": header["cluster_id"], kind: values}
+        columns = {"record": enrichment, "cluster_id": header["cluster_id"], enrichment: values}
         if rows.topics is None:
             columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
         else:
@@ -196,7 +194,7 @@ class BatchRecords:
 
 
 def digests_of(batches: Iterable[pa.RecordBatch]) -> dict[str, tuple[str, bytes | None]]:
-    """Return kind -> outcome and digest of the answers beside metadata among rows."""
+    """Return enrichment -> outcome and digest of the answers beside metadata among rows."""
     found: dict[str, tuple[str, bytes | None]] = {}
     for batch in batches:
         # A header is a batch of its own.
@@ -211,9 +209,7 @@ def digests_of(batches: Iterable[pa.RecordBatch]) -> dict[str, tuple[str, bytes 
 def _rows_of_topics(
     planned: Planned, poll: Poll, metadata: ClusterMetadata, image: Image, before: Image | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the topics of a good poll that are not as in an image before, and of those
-    gone.
-    """
+    """Yield the rows of a good poll's topics that differ from an image before, or are gone."""
     gone = image.gone(before)
     yield from _topic_rows(planned, poll, metadata, image.digests, image.changed(before))
     if len(gone):
@@ -273,9 +269,7 @@ def entity_rows(entity: str, cluster: str, poll: Poll) -> Iterator[pa.RecordBatc
 
 
 def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict[str, Any]:
-    """Return the row `record = 'poll'`, without what an answer says about the cluster: a failed
-    poll says nothing.
-    """
+    """Return the row `record = 'poll'` without what an answer says: a failed poll has none."""
     return _key_of(planned) | {
         # Also of a failed poll, if something answered: it may be another cluster's.
         "cluster_id": poll.cluster_id,
@@ -437,9 +431,7 @@ def _of_topics(poll: Poll) -> dict[str, Any]:
 
 
 def _batch(planned: Planned, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    """Return rows of a good poll: its key, these columns (arrays, or values for every row), else
-    nulls.
-    """
+    """Return rows of a good poll: its key, these columns (arrays, or one value), else nulls."""
     given = {
         "poll_id": poll_id(planned.stream, planned.n),
         "stream": planned.stream,

@@ -21,9 +21,7 @@ FOLDERS: Final = "KAFKA_METADATA_SECRET_FILES"
 PREFIXES: Final = "KAFKA_METADATA_SECRET_VARIABLES"
 """The variable with what names of variables begin with, comma-separated; `*` is any."""
 ENDPOINTS: Final = "KAFKA_METADATA_TOKEN_ENDPOINTS"
-"""The variable with the URLs that tokens may be asked of, comma-separated; if it is not set, all of
-https.
-"""
+"""The variable with URLs that tokens may be asked of, comma-separated; unset: all of https."""
 DEFAULT_FOLDERS: Final = "/etc/kafka:/etc/kafka-metadata-history"
 DEFAULT_PREFIXES: Final = "KAFKA_"
 REFERENCE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\0\n]+")
@@ -81,9 +79,7 @@ def _file(name: str, path: str) -> str:
 
 
 def _regular(file: Path) -> bytes:
-    """Return what is in a file. Raises OSError, for a pipe or a device too: reading one might never
-    end.
-    """
+    """Return what is in a file. Raises OSError, also for a pipe or a device: they may not end."""
     if not stat.S_ISREG(file.stat().st_mode):
         raise OSError(0, "not a regular file")
     return file.read_bytes()

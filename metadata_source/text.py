@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 LONGEST: Final = 500
-"""So many characters are shown of a text that may be of any length: a broker's error, a cell, a row
-in an error.
-"""
+"""So many characters are shown of a text of any length: a broker's error, a cell, a row."""
 _PLAIN: Final = {"→": "->", "≥": ">=", "≤": "<=", "─": "-", "…": "..."}
 """What our own tables draw, in ASCII."""
 
@@ -33,9 +31,7 @@ def printable(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return JSON with its own escapes (`\u009b`) for what `printable` escapes. It says the
-    same.
-    """
+    r"""Return JSON with its own escapes (`\u009b`) for what `printable` escapes."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
@@ -70,17 +66,13 @@ def did_you_mean(
     shown: Callable[[str], str] = str,
     likeness: float = 0.6,
 ) -> str:
-    """Return `did you mean NAME?` of the known name most like `name`, if any is as like it as
-    `likeness` (of 1).
-    """
+    """Return `did you mean NAME?` of the most like known name, if it is as like as `likeness`."""
     close = difflib.get_close_matches(name, list(known), 1, likeness)
     return f"did you mean {shown(close[0])}?" if close else otherwise
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return the lines of a table with aligned columns: numbers to the right, None blank, all of it
-    printable.
-    """
+    """Return a table's lines, columns aligned: numbers to the right, None blank, all printable."""
     values = [tuple(row) for row in rows]
     cells = [
         tuple(map(printable, header)),

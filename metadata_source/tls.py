@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 
 def tls_context(cluster: Cluster) -> ssl.SSLContext | None:
-    """Return the TLS settings of a cluster, None if it has no TLS. Raises PollError for files that
-    cannot be used.
-    """
+    """Return a cluster's TLS settings, None without TLS. Raises PollError for unusable files."""
     try:
         return _ssl_context(cluster) if cluster.tls else None
     except OptionsError as error:

@@ -43,9 +43,7 @@ logging.getLogger("botocore").setLevel(logging.INFO)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token, when it ends (seconds since 1970), and the SASL extensions to send with it
-    (KIP-342).
-    """
+    """A bearer token, when it ends (s since 1970), and the SASL extensions with it (KIP-342)."""
 
     text: str = field(repr=False)
     expires_at: float
@@ -308,9 +306,7 @@ def _signed(cluster: Cluster, _timeout_s: float, _sockets: Sockets) -> Token:
 
 
 def _region(cluster: Cluster) -> str:
-    """Return the AWS region: of the first bootstrap server whose name has it, else as AWS's own
-    tools find it.
-    """
+    """Return the AWS region: of the first bootstrap server with one, else as AWS's tools do."""
     from botocore.session import Session  # noqa: PLC0415
 
     for host, _ in cluster.bootstrap_servers:

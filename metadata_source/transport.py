@@ -352,8 +352,8 @@ class _Scram(SaslMechanismScram):  # type: ignore[misc]
 
     def receive(self, auth_bytes: bytes) -> bool:
         if self._state == 0:
-            told = re.search(rb"(?:^|,)i=([0-9]{1,9})(?:,|\Z)", auth_bytes)
-            if told is None or int(told[1]) not in _SCRAM_ITERATIONS:
+            count = re.search(rb"(?:^|,)i=([0-9]{1,9})(?:,|\Z)", auth_bytes)
+            if count is None or int(count[1]) not in _SCRAM_ITERATIONS:
                 raise kafka.errors.KafkaProtocolError(
                     f"SCRAM wants {_SCRAM_ITERATIONS[0]:,} to {_SCRAM_ITERATIONS[-1]:,} iterations "
                     "(RFC 5802, RFC 7677), and the broker does not say so many"

@@ -49,9 +49,7 @@ class Visits(Protocol):
         """
 
     def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
-        """Whether one of these, partitions with leader epochs, was not there at the asking before,
-        if there was one.
-        """
+        """Whether a partition, with its epoch, is new since the asking before, if there was one."""
 
 
 class Time(NamedTuple):
@@ -111,5 +109,5 @@ def undone(errors: Iterable[str], total: int, what: str) -> str | None:
 
 def some(names: Sequence[object], separator: str = ", ", most: int = _NAMED) -> str:
     """Return the first of them in words, and how many more there are."""
-    told = separator.join(map(str, names[:most]))
-    return told if len(names) <= most else f"{told}{separator}and {len(names) - most} more"
+    named = separator.join(map(str, names[:most]))
+    return named if len(names) <= most else f"{named}{separator}and {len(names) - most} more"

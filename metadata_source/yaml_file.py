@@ -23,9 +23,7 @@ misses or finds.
 
 
 def read_text(file: Path) -> str:
-    """Read a file, without the byte order mark that it may begin with. Raises ValueError, one line,
-    and OSError.
-    """
+    """Read a file, without its byte order mark. Raises ValueError, one line, and OSError."""
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -50,9 +48,7 @@ def kind_of(value: object) -> str:
 
 
 def truth(value: object) -> bool | None:
-    """Return what a word of YAML for true or false means (`true`, `no`, `On`); None if `value` is
-    none of them.
-    """
+    """Return what YAML's words for true or false mean (`true`, `no`, `On`); None for others."""
     return yaml.SafeLoader.bool_values.get(value.lower()) if isinstance(value, str) else None
 
 

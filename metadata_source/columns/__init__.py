@@ -1,6 +1,4 @@
-"""Columns of the rows that the data sources make. Who needs them alone loads nothing but
-pyarrow.
-"""
+"""Columns of the rows that data sources make. Who needs them alone loads only pyarrow."""
 
 import pyarrow as pa
 

@@ -1,3 +1,1 @@
-"""Logs that Kafka keeps of itself, followed by offset: one frame, and a folder for what each log
-brings.
-"""
+"""Logs that Kafka keeps of itself: one frame, and a folder for what each log brings."""

@@ -63,9 +63,7 @@ class LogFormat:
         raise NotImplementedError
 
     def advance(self, position: Any, seen: Any) -> Any:
-        """Return the position at the end of the batch that begins at a position, in a log as it was
-        seen.
-        """
+        """Return the position at the end of the batch that begins at one, in a log as seen."""
         raise NotImplementedError
 
     def rows(

@@ -1,6 +1,4 @@
-"""How many bytes a second are asked of whoever has no quota of its own, and how often batches
-begin.
-"""
+"""How many bytes a second are asked of whoever has no quota, and how often batches begin."""
 
 from __future__ import annotations
 

@@ -25,9 +25,7 @@ def same_of(cluster: str, cluster_id: str | None, read_at: datetime) -> dict[str
 def columns_of(
     schema: pa.Schema, found: Mapping[str, pa.Array], count: int, same: Mapping[str, Any]
 ) -> list[pa.Array]:
-    """Return the columns of some rows: those that were found, else what is the same in all, else
-    null.
-    """
+    """Return the columns of some rows: those that were found, else the same in all, else null."""
     return [
         found[field.name].cast(field.type)
         if field.name in found

@@ -87,9 +87,7 @@ def tasks(between: Iterable[Span]) -> list[Task]:
 
 
 class _BatchReader(DataSourceReader):
-    """Everything from where it is asked to begin up to the end that the logs have when the read is
-    planned.
-    """
+    """Everything from where it is asked to begin up to the logs' ends when the read is planned."""
 
     def __init__(self, log: LogFormat) -> None:
         self._log = log
@@ -123,9 +121,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return vars(self) | {"_watches": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return the offset before any log was found. Nothing is asked for it, so nothing can be
-        wrong with it.
-        """
+        """Return the offset before any log was found: nothing is asked, so nothing can be wrong."""
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802

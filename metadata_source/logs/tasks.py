@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
 
 class Span(Protocol):
-    """Offsets of a cluster's log from `start` up to `end`; with `end` before `start` the log was
-    cut off.
-    """
+    """Offsets of a log from `start` up to `end`; the log was cut off if `end` is before `start`."""
 
     @property
     def cluster(self) -> str:
@@ -37,9 +35,7 @@ _Span = TypeVar("_Span", bound=Span)
 CLUSTERS_A_TASK: Final = 16
 """Each is read by a client of its own, all at once."""
 OFFSETS_A_TASK: Final = 100_000
-"""From so many offsets on a task takes no more: a large log is read by as many tasks as there are
-slots.
-"""
+"""A task of so many offsets takes no more: as many tasks read a large log as there are slots."""
 
 
 def grouped(between: Iterable[_Span]) -> Iterator[dict[str, list[_Span]]]:

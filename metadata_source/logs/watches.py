@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 1.0
 """So long one that is slow to say where its log ends holds up those that have answered."""
 WAIT_S: Final = 5.0
-"""So long a broker holds a fetch for which nothing comes. One that vanishes is noticed so much
-later, and a little.
-"""
+"""So long a broker holds a fetch without news. One that vanishes is noticed that much later."""
 _QUIET_S: Final = 1.0
 """The least time between two answers without news."""
 _AGAIN_S: Final = 1.0

@@ -61,9 +61,7 @@ class _Body(bytes):
 
 
 def response_of(request: Any) -> Any:
-    """Return kafka-python's class of the response to its class `request`: the library has both in
-    one module.
-    """
+    """Return kafka-python's class of the response to a request: both are in one module."""
     return getattr(sys.modules[request.__module__], request.__name__.replace("Request", "Response"))
 
 
@@ -94,9 +92,7 @@ def read_response(request: Any, version: int, body: bytes, *, deadline: float) -
 
 
 def _entries(count: int, data: Any, position: int) -> Iterator[int]:
-    """Yield the indices of so many entries, for as long as there is time. An entry takes a byte at
-    least.
-    """
+    """Yield indices of so many entries while there is time. An entry takes a byte at least."""
     if not 0 <= count <= len(data) - position:
         raise ValueError(f"an array of {count} entries, but {len(data) - position} bytes are left")
     for index in range(count):

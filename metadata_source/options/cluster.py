@@ -26,9 +26,7 @@ _EXPOSED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How to reach one cluster. Passwords, the client's secret and the JAAS line are references,
-    never secrets.
-    """
+    """How to reach one cluster. Passwords, client secret, JAAS line: references, no secrets."""
 
     alias: str
     bootstrap_servers: tuple[tuple[str, int], ...]
@@ -77,9 +75,7 @@ class Cluster:
 
     @property
     def exposed(self) -> str | None:
-        """The part of the credentials that anyone on the network can read, one line; None where
-        there is none.
-        """
+        """The part of the credentials that anyone on the network can read, in a line; or None."""
         part = None if self.tls else _EXPOSED.get(self.sent_mechanism or "")
         return (
             part
@@ -133,9 +129,7 @@ def cluster_of(one: Given) -> Cluster:
 
 
 def _problem(cluster: Cluster, given: Mapping[str, str]) -> str | None:
-    """Return what is missing or too much for a cluster's protocol and mechanism; None where nothing
-    is.
-    """
+    """Return what a cluster's protocol and mechanism lack, or have too much; None: nothing."""
     for begin, is_used, name in ((SASL, cluster.sasl, "SASL"), (TLS, cluster.tls, "TLS")):
         if not is_used and (needless := [option for option in given if option.startswith(begin)]):
             return (

@@ -1,6 +1,4 @@
-"""Options as they are given: texts by their names, of all clusters and of each, and what they are
-read as.
-"""
+"""Options as they are given: texts by name, of all clusters and of each, and how to read them."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ _NEEDLESS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The options of one cluster by their names; `within` is where an error is, for the beginning
-    of its line.
-    """
+    """The options of one cluster by name; `within` says where they are, for an error's line."""
 
     alias: str
     given: Mapping[str, str]

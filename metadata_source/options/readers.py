@@ -51,9 +51,7 @@ def integer(minimum: int, text: str, maximum: int = 2**31 - 1) -> int:
 
 
 def whole_number(text: str) -> int | None:
-    """Return a number that is written in decimal digits, also with `_` between them; None for any
-    other text.
-    """
+    """Return a number in decimal digits, also with `_` between them; None for any other text."""
     return int(text) if re.fullmatch(r"-?(?=.{1,24}\Z)[0-9]+(_[0-9]+)*", text) else None
 
 
@@ -75,9 +73,7 @@ _UNITS_MS: Final = {
 
 
 def duration_ms(text: str) -> int:
-    """Return a duration such as `500ms`, `2 s`, `1.5 minutes` or `5m` in milliseconds. Raises
-    ValueError.
-    """
+    """Return a duration (`500ms`, `2 s`, `1.5 minutes`, `5m`) in ms. Raises ValueError."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None or match["unit"] not in _UNITS_MS:
         raise ValueError(f"{text!r} is not a duration such as 500ms, 30s or 5m")
@@ -125,9 +121,7 @@ def topics(text: str) -> tuple[str, ...]:
 
 
 def pattern(text: str) -> str:
-    """Read a regular expression. The engine that will match has the last word on what one is
-    (RE2).
-    """
+    """Read a regular expression. The engine that matches (RE2) has the last word on it."""
     # Imported here to keep the module light.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -142,9 +136,7 @@ def pattern(text: str) -> str:
 
 
 def whole_name(pattern: str) -> str:
-    r"""Return the regular expression that matches `pattern` against a whole name (RE2's ``\A`` and
-    ``\z``).
-    """
+    r"""Return the expression that matches `pattern` against a whole name (RE2's ``\A``, ``\z``)."""
     return rf"\A(?:{pattern})\z"
 
 

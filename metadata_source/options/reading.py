@@ -76,15 +76,11 @@ class Options:
     newest_stream: str | None = None
     """The newest stream of polls where they are kept; None where nothing is known of one."""
     doubted_clock: tuple[float, float] | None = None
-    """From when until when no poll is believed, s since the epoch; None: what is kept contradicts
-    no clock.
-    """
+    """When no poll is believed, s since the epoch; None: what is kept contradicts no clock."""
     known_ids: Mapping[str, str] = field(default_factory=dict)
     """The cluster ids that history has, by alias."""
     spool: str | None = None
-    """The folder in which polls of a stream wait for their commit; None: one of the stream's
-    own.
-    """
+    """The folder in which polls of a stream wait for their commit; None: the stream's own."""
     commit_interval_ms: int = 60_000
     min_commit_interval_ms: int = 1_000
     recorder: str | None = None
@@ -151,9 +147,7 @@ def parse(options: Mapping[str, str], mode: Mode | None = None) -> Options:
 
 
 def topic_filter(options: Mapping[str, str]) -> TopicFilter:
-    """Return which topics a read with these options of `kafka_metadata` covers. Raises
-    OptionsError.
-    """
+    """Return which topics a read of `kafka_metadata` covers. Raises OptionsError."""
     topics, pattern = read(by_name(options, BY_NAME, None), _TOPICS).values()
     if topics is not None and pattern is not None:
         raise OptionsError("topics: contradicts topicsPattern, give one of them")
@@ -162,9 +156,7 @@ def topic_filter(options: Mapping[str, str]) -> TopicFilter:
 
 @dataclass(frozen=True, slots=True)
 class GroupLogOptions:
-    """A read of the coordinators' log. `starting` is a time in ms since 1970 where it is neither
-    end of the log.
-    """
+    """A read of the coordinators' log. `starting`: an end of the log, or ms since 1970."""
 
     clusters: tuple[Cluster, ...]
     starting: Literal["earliest", "latest"] | int
@@ -174,17 +166,13 @@ class GroupLogOptions:
     groups_pattern: str | None
     """For names of groups, whole (RE2)."""
     resume_at: Mapping[str, Mapping[int, int]]
-    """By alias and partition: up to which offset a log was read, of which the checkpoint need not
-    know.
-    """
+    """By alias and partition: up to where a log was read; the checkpoint need not know it."""
     commit_interval_ms: int
     min_commit_interval_ms: int
 
 
 def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> GroupLogOptions:
-    """Check and type the options of `kafka_group_log`, as `parse` does those of `kafka_metadata`.
-    Raises OptionsError.
-    """
+    """Check and type the options of `kafka_group_log`, as `parse` does. Raises OptionsError."""
     values, each = read_all(options, GROUP_LOG_BY_NAME, mode)
     pattern = values["groupsPattern"]
     return GroupLogOptions(
@@ -215,9 +203,7 @@ class ClusterLogOptions:
     request_timeout_ms: int
     max_bytes_per_second: int
     resume_at: Mapping[str, Mapping[int, int]]
-    """By alias, up to which offset a log was read, of which the checkpoint need not know; it has
-    one partition, 0.
-    """
+    """By alias, up to where a log was read (partition 0); the checkpoint need not know it."""
     commit_interval_ms: int
     min_commit_interval_ms: int
     files: ClusterLogFiles | None = None
@@ -233,9 +219,7 @@ class ClusterLogFiles:
 
 
 def parse_cluster_log(options: Mapping[str, str], mode: Mode | None = None) -> ClusterLogOptions:
-    """Check and type the options of `kafka_cluster_log`, as `parse` does those of `kafka_metadata`.
-    Raises OptionsError.
-    """
+    """Check and type the options of `kafka_cluster_log`, as `parse` does. Raises OptionsError."""
     values, each = read_all(options, CLUSTER_LOG_BY_NAME, mode)
     files = _files(by_name(options, CLUSTER_LOG_BY_NAME, mode), values["cluster"])
     return ClusterLogOptions(
@@ -265,9 +249,7 @@ def _files(given: Mapping[str, str], alias: str) -> ClusterLogFiles | None:
 
 
 def _controllers(one: Given) -> Cluster:
-    """Return how to reach the controllers of a cluster: by the options of their own, else by those
-    of its brokers.
-    """
+    """Return how to reach a cluster's controllers: by their own options, else by its brokers'."""
     if CONTROLLER_SERVERS not in one.given:
         raise one.error(f"{CONTROLLER_SERVERS}: missing")
     own = {

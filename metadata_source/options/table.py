@@ -272,9 +272,7 @@ CONTROLLERS: Final = "kafka.controller."
 """How options begin by which controllers are reached."""
 CONTROLLER_SERVERS: Final = f"{CONTROLLERS}bootstrap.servers"
 OF_ONE_CLUSTER: Final = ("cluster", "clusters", "clusterId", CONTROLLER_SERVERS)
-"""Options that a configuration has for each cluster, as its alias or below it, and never for
-all.
-"""
+"""Options of each cluster in a configuration, as its alias or below it, and never for all."""
 CLUSTER_LOG_OPTIONS: Final = (
     *_CLUSTER_OPTIONS,
     _own(CONTROLLER_SERVERS).means(

@@ -58,7 +58,7 @@ KEPT_CONFIGS: Final = {
 may be a password: the log marks none as sensitive.
 """
 _KEPT_CONFIGS: Final = pa.array(
-    [f"{kind} {name}" for kind, names in KEPT_CONFIGS.items() for name in names]
+    [f"{resource} {name}" for resource, names in KEPT_CONFIGS.items() for name in names]
 )
 
 _FRAME_VERSION: Final = 1
@@ -79,7 +79,7 @@ def decode_records(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _Tables:
     """Records of controllers, or of the quorum: names and tables by type, where a value begins
     after its frame, and by type the column, with the function that makes its fields of those of the
     value.
@@ -134,42 +134,48 @@ class _Decoding:
         self._rows.fail(rows[~good], "a control record without a type or a version")
         self._decode(_OF_QUORUM, rows[good], types[good], versions[good])
 
-    def _decode(self, kind: _Kind, rows: Positions, types: Positions, versions: Positions) -> None:
+    def _decode(
+        self, tables: _Tables, rows: Positions, types: Positions, versions: Positions
+    ) -> None:
         self._rows.put("type", rows, pa.array(types))
         self._rows.put("version", rows, pa.array(versions))
         unknown = np.ones(len(rows), dtype=np.bool_)
-        for number in set(np.unique(types).tolist()) & set(kind.names):
+        for number in set(np.unique(types).tolist()) & set(tables.names):
             of_type = types == number
             unknown &= ~of_type
-            self._rows.put("name", rows[of_type], pa.repeat(kind.names[number], int(of_type.sum())))
-            if number in kind.messages:
-                self._decode_type(kind, kind.messages[number], rows[of_type], versions[of_type])
+            self._rows.put(
+                "name", rows[of_type], pa.repeat(tables.names[number], int(of_type.sum()))
+            )
+            if number in tables.messages:
+                self._decode_type(tables, tables.messages[number], rows[of_type], versions[of_type])
         for row, number in zip(rows[unknown].tolist(), types[unknown].tolist(), strict=True):
             self._rows.errors[row] = f"unknown record type {number}"
 
     def _decode_type(
-        self, kind: _Kind, message: Message, rows: Positions, versions: Positions
+        self, tables: _Tables, message: Message, rows: Positions, versions: Positions
     ) -> None:
         last = message.last_version
         for version in range(last + 1):
-            self._decode_version(kind, message, version, rows[versions == version])
+            self._decode_version(tables, message, version, rows[versions == version])
         unknown = (versions < 0) | (versions > last)
         for row, version in zip(rows[unknown].tolist(), versions[unknown].tolist(), strict=True):
             self._rows.errors[row] = f"unknown version {version}, known are 0 to {last}"
 
-    def _decode_version(self, kind: _Kind, message: Message, version: int, rows: Positions) -> None:
+    def _decode_version(
+        self, tables: _Tables, message: Message, version: int, rows: Positions
+    ) -> None:
         if not len(rows):
             return
         found, errors = read_batch(
-            self._values.take(pa.array(rows)), message, version, start=kind.start
+            self._values.take(pa.array(rows)), message, version, start=tables.start
         )
         for index, error in errors.items():
             self._rows.errors[int(rows[index])] = (
                 f"{error.path} at byte {error.offset} is not what it should be"
             )
         whole = np.delete(rows, list(errors))
-        if message.api_key in kind.decoders:
-            column, decode = kind.decoders[message.api_key]
+        if message.api_key in tables.decoders:
+            column, decode = tables.decoders[message.api_key]
             self._rows.put(column, whole, decode(fields_of(found.drop_null())))
 
 
@@ -214,9 +220,7 @@ def _fenced(change: int) -> Callable[[Fields], Fields]:
 
 
 def _config(values: Fields) -> Fields:
-    """Return settings with the values that are kept. They are copied: `if_else` can return the
-    bytes of others too.
-    """
+    """Return settings with the values that are kept, copied: `if_else` may keep others' bytes."""
     setting = pc.binary_join_element_wise(values["resource_type"].cast(TEXT), values["name"], " ")
     is_kept = pc.is_in(setting, _KEPT_CONFIGS)
     rows = np.flatnonzero(is_kept.to_numpy(zero_copy_only=False))
@@ -257,7 +261,7 @@ def _only(name: str) -> Callable[[Fields], pa.Array]:
 
 _FENCE, _UNFENCE = 1, -1
 """``BrokerRegistrationFencingChange``."""
-_OF_CONTROLLERS: Final = _Kind(
+_OF_CONTROLLERS: Final = _Tables(
     COUNTED | {number: message.name for number, message in RECORD_TYPES.items()},
     RECORD_TYPES,
     _FRAME_BYTES,
@@ -282,7 +286,7 @@ _OF_CONTROLLERS: Final = _Kind(
         29: ("controller", _as_they_are),
     },
 )
-_OF_QUORUM: Final = _Kind(
+_OF_QUORUM: Final = _Tables(
     {number: message.name for number, message in CONTROL_TYPES.items()},
     CONTROL_TYPES,
     0,

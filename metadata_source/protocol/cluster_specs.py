@@ -21,10 +21,10 @@ def _record(name: str, number: int, *fields: Field, last_version: int = 0) -> Me
 
 
 def _tagged(
-    tag: int, name: str, kind: Primitive | Array, default: int | list[int] | None, since: int = 0
+    tag: int, name: str, type_: Primitive | Array, default: int | list[int] | None, since: int = 0
 ) -> Field:
     nullable = since if default is None else None
-    return Field(name, kind, since=since, nullable=nullable, tag=tag, default=default)
+    return Field(name, type_, since=since, nullable=nullable, tag=tag, default=default)
 
 
 def _by_type(*records: Message) -> dict[int, Message]:

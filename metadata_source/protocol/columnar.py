@@ -96,13 +96,13 @@ def read_batch(
     return scattered(len(bodies), found.type, pieces), errors
 
 
-def scattered(length: int, kind: pa.DataType, pieces: Pieces, *, elsewhere: Any = None) -> pa.Array:
-    """Return an array with the values of the pieces in their rows, which ascend, and `elsewhere` in
-    the others.
-    """
+def scattered(
+    length: int, data_type: pa.DataType, pieces: Pieces, *, elsewhere: Any = None
+) -> pa.Array:
+    """Return an array with the pieces' values in their rows, ascending, else `elsewhere`."""
     pieces = [(rows, values) for rows, values in pieces if len(rows)]
     if not pieces and elsewhere is None:
-        return pa.nulls(length, kind)
+        return pa.nulls(length, data_type)
     if len(pieces) == 1 and len(pieces[0][0]) == length:
         return pieces[0][1]
     index = np.zeros(length, dtype=np.int64)
@@ -110,27 +110,25 @@ def scattered(length: int, kind: pa.DataType, pieces: Pieces, *, elsewhere: Any 
     for rows, values in pieces:
         index[rows] = np.arange(first, first + len(values))
         first += len(values)
-    return pa.concat_arrays([pa.array([elsewhere], kind), *(values for _, values in pieces)]).take(
-        pa.array(index)
-    )
+    return pa.concat_arrays(
+        [pa.array([elsewhere], data_type), *(values for _, values in pieces)]
+    ).take(pa.array(index))
 
 
 @cache
-def arrow_type(kind: Primitive | Array | Struct) -> pa.DataType:
+def arrow_type(type_: Primitive | Array | Struct) -> pa.DataType:
     """Return the type that values of this type have in Arrow."""
-    if isinstance(kind, Struct):
-        return pa.struct([pa.field(each.name, arrow_type(each.type)) for each in kind.fields])
-    if isinstance(kind, Array):
-        return pa.list_(arrow_type(kind.of))
-    return _ARROW[kind]
+    if isinstance(type_, Struct):
+        return pa.struct([pa.field(each.name, arrow_type(each.type)) for each in type_.fields])
+    if isinstance(type_, Array):
+        return pa.list_(arrow_type(type_.of))
+    return _ARROW[type_]
 
 
 def _side_by_side(
     bodies: pa.BinaryArray, message: Message, version: int, start: int, *, may_go_on: bool
 ) -> tuple[Flags, pa.StructArray]:
-    """Return which bodies are usual, and what those say; nothing is meant by what stands in the
-    rows of the others.
-    """
+    """Return which bodies are usual, and what those say; other rows mean nothing."""
     count = len(bodies)
     if count < FEWEST:
         return np.zeros(count, dtype=np.bool_), pa.nulls(count, arrow_type(message.body))
@@ -186,20 +184,20 @@ class _Walk:
         return build, at
 
     def _value(
-        self, kind: Primitive | Array | Struct, rows: Positions, at: Positions, *, nullable: bool
+        self, type_: Primitive | Array | Struct, rows: Positions, at: Positions, *, nullable: bool
     ) -> tuple[Build, Positions]:
-        if isinstance(kind, Struct):
+        if isinstance(type_, Struct):
             if not nullable:
-                return self.struct(kind, rows, at)
+                return self.struct(type_, rows, at)
             is_null, after = self._fixed(Primitive.INT8, rows, at)
             return self._struct_or_null(
-                kind, rows, after, pc.greater_equal(is_null(), 0).to_numpy(zero_copy_only=False)
+                type_, rows, after, pc.greater_equal(is_null(), 0).to_numpy(zero_copy_only=False)
             )
-        if isinstance(kind, Array):
-            return self._array(kind, rows, at, nullable=nullable)
-        if kind in FIXED_BYTES:
-            return self._fixed(kind, rows, at)
-        return self._slice(kind, rows, at, nullable=nullable)
+        if isinstance(type_, Array):
+            return self._array(type_, rows, at, nullable=nullable)
+        if type_ in FIXED_BYTES:
+            return self._fixed(type_, rows, at)
+        return self._slice(type_, rows, at, nullable=nullable)
 
     def _struct_or_null(
         self, struct: Struct, rows: Positions, at: Positions, present: Flags
@@ -210,28 +208,28 @@ class _Walk:
         after[there] = ends
         return lambda: scattered(len(rows), arrow_type(struct), [(there, build())]), after
 
-    def _fixed(self, kind: Primitive, rows: Positions, at: Positions) -> tuple[Build, Positions]:
-        good = at + FIXED_BYTES[kind] <= self.limits[rows]
+    def _fixed(self, type_: Primitive, rows: Positions, at: Positions) -> tuple[Build, Positions]:
+        good = at + FIXED_BYTES[type_] <= self.limits[rows]
         self.expect(rows, good)
-        return lambda: _numbers(self.data, kind, at), at + FIXED_BYTES[kind] * good
+        return lambda: _numbers(self.data, type_, at), at + FIXED_BYTES[type_] * good
 
     def _slice(
-        self, kind: Primitive, rows: Positions, at: Positions, *, nullable: bool
+        self, type_: Primitive, rows: Positions, at: Positions, *, nullable: bool
     ) -> tuple[Build, Positions]:
         """Go past a string, or bytes."""
         lengths, begins = self._lengths(
-            primitive_length(kind, flexible=self.flexible), rows, at, nullable=nullable
+            primitive_length(type_, flexible=self.flexible), rows, at, nullable=nullable
         )
         sizes = np.maximum(lengths, 0)
         good = begins + sizes <= self.limits[rows]
-        if kind is Primitive.STRING:
+        if type_ is Primitive.STRING:
             good &= sizes <= MAX_STRING
         self.expect(rows, good)
         ends = begins + sizes * good
 
         def build() -> pa.Array:
-            found = slices(self.data, begins, ends, _ARROW[kind])
-            if kind is Primitive.STRING:
+            found = slices(self.data, begins, ends, _ARROW[type_])
+            if type_ is Primitive.STRING:
                 found = self._utf8(rows, found)
             return pc.if_else(pa.array(lengths >= 0), found, None) if nullable else found
 
@@ -248,31 +246,35 @@ class _Walk:
         return texts
 
     def _array(
-        self, kind: Array, rows: Positions, at: Positions, *, nullable: bool
+        self, type_: Array, rows: Positions, at: Positions, *, nullable: bool
     ) -> tuple[Build, Positions]:
         lengths, first = self._lengths(
-            array_length(kind, flexible=self.flexible), rows, at, nullable=nullable
+            array_length(type_, flexible=self.flexible), rows, at, nullable=nullable
         )
         counts = np.maximum(lengths, 0)
-        least = minimum_size(kind.of, self.version, flexible=self.flexible)
+        least = minimum_size(type_.of, self.version, flexible=self.flexible)
         good = counts * least <= self.limits[rows] - first
         self.expect(rows, good)
         counts *= self.usual[rows]
-        if isinstance(kind.of, Primitive) and kind.of in FIXED_BYTES:
-            begins, after = _equally_spaced(first, counts, FIXED_BYTES[kind.of])
+        if isinstance(type_.of, Primitive) and type_.of in FIXED_BYTES:
+            begins, after = _equally_spaced(first, counts, FIXED_BYTES[type_.of])
         else:
-            begins, after = self._entries(kind.of, rows, first, counts)
+            begins, after = self._entries(type_.of, rows, first, counts)
 
         def build() -> pa.Array:
-            entries, _ = self._value(kind.of, np.repeat(rows, counts), begins, nullable=False)
+            entries, _ = self._value(type_.of, np.repeat(rows, counts), begins, nullable=False)
             offsets = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
             mask = pa.array(lengths < 0) if nullable else None
-            return pa.ListArray.from_arrays(offsets, entries(), type=arrow_type(kind), mask=mask)
+            return pa.ListArray.from_arrays(offsets, entries(), type=arrow_type(type_), mask=mask)
 
         return build, after
 
     def _entries(
-        self, kind: Primitive | Array | Struct, rows: Positions, first: Positions, counts: Positions
+        self,
+        type_: Primitive | Array | Struct,
+        rows: Positions,
+        first: Positions,
+        counts: Positions,
     ) -> tuple[Positions, Positions]:
         """Go past the entries of arrays, the first of all, the second of all and so on. Return
         where each begins, and the ends.
@@ -282,7 +284,7 @@ class _Walk:
         begins = np.repeat(first, counts)
         for number, going in self._rounds(rows, counts):
             begins[indices[going] + number] = at[going]
-            _, at[going] = self._value(kind, rows[going], at[going], nullable=False)
+            _, at[going] = self._value(type_, rows[going], at[going], nullable=False)
         return begins, at
 
     def _rounds(self, rows: Positions, counts: Positions) -> Iterator[tuple[int, Positions]]:
@@ -356,17 +358,17 @@ class _Walk:
         return values * good, np.where(good, after, at)
 
 
-def _numbers(data: Bytes, kind: Primitive, at: Positions) -> pa.Array:
+def _numbers(data: Bytes, type_: Primitive, at: Positions) -> pa.Array:
     """Return the values of a fixed size that begin there."""
-    if kind is Primitive.UUID:
+    if type_ is Primitive.UUID:
         ids = view(data, "V16")[at].tobytes()
         return pa.FixedSizeBinaryArray.from_buffers(
-            _ARROW[kind], len(at), [None, pa.py_buffer(ids)]
+            _ARROW[type_], len(at), [None, pa.py_buffer(ids)]
         )
-    if kind is Primitive.BOOL:
+    if type_ is Primitive.BOOL:
         return pa.array(data[at] != 0)
-    sign = "u" if kind is Primitive.UINT16 else "i"
-    size = FIXED_BYTES[kind]
+    sign = "u" if type_ is Primitive.UINT16 else "i"
+    size = FIXED_BYTES[type_]
     return pa.array(view(data, f">{sign}{size}")[at].astype(f"{sign}{size}"))
 
 

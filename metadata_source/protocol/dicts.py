@@ -40,9 +40,7 @@ def read_values(
 
 @lru_cache(maxsize=4096)
 def uuid_text(raw: bytes) -> str | None:
-    """Return an id as Kafka prints it (``Uuid.toString``: URL-safe base64 without padding), None
-    for zeros.
-    """
+    """Return an id as ``Uuid.toString`` does (URL-safe base64, no padding), None for zeros."""
     return base64.urlsafe_b64encode(raw)[:22].decode() if any(raw) else None
 
 
@@ -53,34 +51,34 @@ class _ValueReader(Cursor):
         absent, fields = _plan(struct, self.version)
         values = absent.copy()
         path = self._path
-        for name, kind, nullable in fields:
+        for name, type_, nullable in fields:
             path.append(name)
-            values[name] = self._read_value(kind, nullable=nullable)
+            values[name] = self._read_value(type_, nullable=nullable)
             path.pop()
         if self.flexible and struct.tagged:
             self._read_tagged_fields(struct, values)
         return values
 
-    def _read_value(self, kind: Primitive | Array | Struct, *, nullable: bool) -> Any:
-        if isinstance(kind, Primitive):
-            return self._read_primitive(kind, nullable=nullable)
-        if isinstance(kind, Array):
-            return self._read_array(kind, nullable=nullable)
+    def _read_value(self, type_: Primitive | Array | Struct, *, nullable: bool) -> Any:
+        if isinstance(type_, Primitive):
+            return self._read_primitive(type_, nullable=nullable)
+        if isinstance(type_, Array):
+            return self._read_array(type_, nullable=nullable)
         if nullable and self._read_primitive(Primitive.INT8, nullable=False) < 0:
             return None
-        return self.read_struct(kind)
+        return self.read_struct(type_)
 
-    def _read_array(self, kind: Array, *, nullable: bool) -> list[Any] | None:
-        count = self._read_count(kind, nullable=nullable)
+    def _read_array(self, type_: Array, *, nullable: bool) -> list[Any] | None:
+        count = self._read_count(type_, nullable=nullable)
         if count == NULL:
             return None
-        if not isinstance(kind.of, Struct):
-            return list(self._read_primitives(kind.of, count))
+        if not isinstance(type_.of, Struct):
+            return list(self._read_primitives(type_.of, count))
         entries = []
         self._path.append(0)
         for index in self._entries(count):
             self._path[-1] = index
-            entries.append(self.read_struct(kind.of))
+            entries.append(self.read_struct(type_.of))
         self._path.pop()
         return entries
 

@@ -62,9 +62,7 @@ _REPLICAS, _ISR, _OFFLINE = 1, 2, 3
 
 
 def topic_digests(metadata: ClusterMetadata) -> pa.Array:
-    """Return one digest a topic (fixed_size_binary(16), no nulls), in the order of
-    ``metadata.topics``.
-    """
+    """Return one digest a topic (fixed_size_binary(16), not null), as ``metadata.topics``."""
     topics = metadata.topics
     counts = _int64(topics["partition_count"])
     topic_words = _topic_words(topics, counts)
@@ -118,9 +116,7 @@ def answer_digest(metadata: ClusterMetadata, digests: pa.Array, more: Mapping[st
 
 
 def rows_digest(rows: Any) -> bytes:
-    """Return the digest of the rows of an enrichment, plain values that are in an order of their
-    own.
-    """
+    """Return the digest of rows of an enrichment: plain values, in an order of their own."""
     return _blake2b({"rows": rows})
 
 
@@ -140,9 +136,7 @@ def _joined(texts: pa.Array) -> pa.Buffer:
 
 
 class _Lists:
-    """A column of lists of node ids: lengths (0 where absent) and all entries, one after the
-    other.
-    """
+    """A column of lists of node ids: lengths (0 where absent), and all entries in a row."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         lists = column.combine_chunks()
@@ -175,9 +169,7 @@ def _partition_words(partitions: pa.Table) -> tuple[Words, Words]:
 
 
 def _topic_words(topics: pa.Table, counts: npt.NDArray[np.int64]) -> tuple[Words, ...]:
-    """Return what of each topic stands beside its partitions: three words of the id, one of the
-    rest.
-    """
+    """Return of each topic what is beside partitions: three words of the id, one of the rest."""
     ids = np.array(topics["topic_id"].fill_null("").to_numpy().astype("S24"))
     id_words = ids.view("<u8").astype(np.uint64).reshape(-1, 3)
     internal = topics["is_internal"].cast(pa.int8()).fill_null(2).to_numpy().astype(np.uint64)
@@ -212,9 +204,7 @@ def _mixed(words: Words) -> Words:
 
 
 def _segment_sums(words: Words, lengths: npt.NDArray[np.int64]) -> Words:
-    """Return the sum of each run of words, modulo 2^64 (so differences of the running sum are
-    exact).
-    """
+    """Return the sum of each run of words modulo 2^64, so differences of sums are exact."""
     running = np.zeros(len(words) + 1, dtype=np.uint64)
     np.cumsum(words, out=running[1:])
     ends = np.cumsum(lengths)

@@ -28,35 +28,33 @@ LENGTH_BYTES = {Length.COMPACT: 1, Length.INT16: 2, Length.INT32: 4}
 
 
 @lru_cache(maxsize=256)
-def minimum_size(kind: Primitive | Array | Struct, version: int, *, flexible: bool) -> int:
-    """Return the fewest bytes that a value of this type can take: what a count of such values is
-    checked against.
-    """
-    if isinstance(kind, Array):
-        return LENGTH_BYTES[array_length(kind, flexible=flexible)]
-    if isinstance(kind, Struct):
+def minimum_size(type_: Primitive | Array | Struct, version: int, *, flexible: bool) -> int:
+    """Return the fewest bytes of a value of this type: counts of values are checked against it."""
+    if isinstance(type_, Array):
+        return LENGTH_BYTES[array_length(type_, flexible=flexible)]
+    if isinstance(type_, Struct):
         fields = sum(
             1
             if isinstance(each.type, Struct) and each.nullable_in(version)
             else minimum_size(each.type, version, flexible=flexible)
-            for each in kind.in_version(version)
+            for each in type_.in_version(version)
         )
-        return fields + (flexible and kind.tagged)
-    if kind is Primitive.STRING or kind is Primitive.BYTES:
-        return LENGTH_BYTES[primitive_length(kind, flexible=flexible)]
-    return FIXED_BYTES[kind]
+        return fields + (flexible and type_.tagged)
+    if type_ is Primitive.STRING or type_ is Primitive.BYTES:
+        return LENGTH_BYTES[primitive_length(type_, flexible=flexible)]
+    return FIXED_BYTES[type_]
 
 
-def array_length(kind: Array, *, flexible: bool) -> Length:
+def array_length(type_: Array, *, flexible: bool) -> Length:
     """Return how the length of this array is written."""
-    return kind.length or (Length.COMPACT if flexible else Length.INT32)
+    return type_.length or (Length.COMPACT if flexible else Length.INT32)
 
 
-def primitive_length(kind: Primitive, *, flexible: bool) -> Length:
+def primitive_length(type_: Primitive, *, flexible: bool) -> Length:
     """Return how the length of a string, or of bytes, is written."""
     if flexible:
         return Length.COMPACT
-    return Length.INT16 if kind is Primitive.STRING else Length.INT32
+    return Length.INT16 if type_ is Primitive.STRING else Length.INT32
 
 
 def check_version(message: Message, version: int) -> None:

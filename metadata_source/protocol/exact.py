@@ -90,26 +90,24 @@ class Cursor:
             self._path = ["end of message"]
             raise self._error(self.position, f"{left} bytes are left over", len(self.body))
 
-    def _read_primitive(self, kind: Primitive, *, nullable: bool) -> Any:
-        if kind is Primitive.STRING:
+    def _read_primitive(self, type_: Primitive, *, nullable: bool) -> Any:
+        if type_ is Primitive.STRING:
             return self._read_string(nullable=nullable)
-        if kind is Primitive.BYTES:
+        if type_ is Primitive.BYTES:
             return self._read_bytes(nullable=nullable)
-        taken = self._take(FIXED_BYTES[kind])
-        if kind is Primitive.UUID:
+        taken = self._take(FIXED_BYTES[type_])
+        if type_ is Primitive.UUID:
             return taken
-        if kind is Primitive.BOOL:
+        if type_ is Primitive.BOOL:
             return taken != b"\0"
-        return int.from_bytes(taken, signed=kind is not Primitive.UINT16)
+        return int.from_bytes(taken, signed=type_ is not Primitive.UINT16)
 
-    def _read_primitives(self, kind: Primitive, count: int) -> Sequence[Any]:
-        """Read the entries of an array: into an array of integers where they are that, else into a
-        list.
-        """
-        typecode = _INT_TYPECODES.get(kind)
+    def _read_primitives(self, type_: Primitive, count: int) -> Sequence[Any]:
+        """Read the entries of an array: integers into an array, all else into a list."""
+        typecode = _INT_TYPECODES.get(type_)
         if typecode is None:
-            return [self._read_primitive(kind, nullable=False) for _ in self._entries(count)]
-        values = array(typecode, self._take(FIXED_BYTES[kind] * max(count, 0)))
+            return [self._read_primitive(type_, nullable=False) for _ in self._entries(count)]
+        values = array(typecode, self._take(FIXED_BYTES[type_] * max(count, 0)))
         if sys.byteorder == "little":
             values.byteswap()
         return values
@@ -128,14 +126,14 @@ class Cursor:
                 )
             yield index
 
-    def _read_count(self, kind: Array, *, nullable: bool) -> int:
+    def _read_count(self, type_: Array, *, nullable: bool) -> int:
         start = self.position
-        count = self._read_length(array_length(kind, flexible=self.flexible), "an array")
+        count = self._read_length(array_length(type_, flexible=self.flexible), "an array")
         if count == NULL:
             if not nullable:
                 raise self._error(start, "null, where null is not allowed")
         elif (
-            count * (least := minimum_size(kind.of, self.version, flexible=self.flexible))
+            count * (least := minimum_size(type_.of, self.version, flexible=self.flexible))
             > self._left()
         ):
             what = f"an array of {count} entries, {least} bytes each at least"
@@ -242,9 +240,7 @@ class Cursor:
         return len(self.body) - self.position
 
     def _error(self, offset: int, problem: str, end: int | None = None) -> ProtocolError:
-        """Return the error for what was read from `offset` to `end` (the position, unless
-        given).
-        """
+        """Return the error for what was read from `offset` to `end` (None: the position)."""
         read = self.body[offset : self.position if end is None else end]
         if read:
             more = " ..." if len(read) > _SHOWN_BYTES else ""
@@ -293,9 +289,7 @@ class Reader(Cursor):
         self._read_field(top_level, top_level.name)
 
     def read_count(self, top_level: Field) -> int:
-        """Read how many entries the next field of the message's own struct has; whoever calls reads
-        the entries.
-        """
+        """Read how many entries the message's next field has; the caller reads the entries."""
         if not isinstance(top_level.type, Array):
             raise TypeError(f"{top_level.name} is no array")
         self._path.append(top_level.name)
@@ -333,23 +327,23 @@ class Reader(Cursor):
         if self.flexible and struct.tagged:
             self._skip_tagged_fields()
 
-    def _read_array(self, kind: Array, key: str, *, nullable: bool) -> None:
+    def _read_array(self, type_: Array, key: str, *, nullable: bool) -> None:
         start = self.position
-        count = self._read_length_of(kind, key, nullable=nullable)
-        if not isinstance(kind.of, Struct):
-            values = self._read_primitives(kind.of, count)
-            self._column(key + ".item", _TYPECODES.get(kind.of)).extend(values)
+        count = self._read_length_of(type_, key, nullable=nullable)
+        if not isinstance(type_.of, Struct):
+            values = self._read_primitives(type_.of, count)
+            self._column(key + ".item", _TYPECODES.get(type_.of)).extend(values)
             self._tell(start, values)
             return
         self._tell(start, range(count))
         self._path.append(0)
         for index in self._entries(count):
             self._path[-1] = index
-            self._read_struct(kind.of, key)
+            self._read_struct(type_.of, key)
         self._path.pop()
 
-    def _read_length_of(self, kind: Array, key: str, *, nullable: bool) -> int:
-        count = self._read_count(kind, nullable=nullable)
+    def _read_length_of(self, type_: Array, key: str, *, nullable: bool) -> int:
+        count = self._read_count(type_, nullable=nullable)
         self._column(key, "i").append(count)
         return count
 

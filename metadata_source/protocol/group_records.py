@@ -140,9 +140,7 @@ class _Decoding:
     def _by_number(
         self, column: str, raw: pa.BinaryArray, rows: Positions
     ) -> Iterator[tuple[int, Positions]]:
-        """Yield the types that keys begin with, or the versions that values begin with, and the
-        rows of each.
-        """
+        """Yield the types of keys, or the versions of values, and the rows of each."""
         numbers, good = leading_int16s(raw.take(pa.array(rows)))
         what = "key" if raw is self._keys else "value"
         for row in rows[~good].tolist():
@@ -308,8 +306,8 @@ def _current_tasks(values: Fields) -> Fields:
     }
 
 
-def _owned(lists: pa.ListArray, kind: pa.ListType) -> pa.ListArray:
-    return each_entry(lists, kind, _with_known_epochs)
+def _owned(lists: pa.ListArray, data_type: pa.ListType) -> pa.ListArray:
+    return each_entry(lists, data_type, _with_known_epochs)
 
 
 def _with_known_epochs(owned: pa.StructArray) -> Fields:

@@ -192,9 +192,7 @@ _RESOLVED_TOPICS = Struct((Field("subtopology_id", _STRING), Field("topic_ids", 
 _OF_GROUP = ("group_id",)
 
 COMMIT_TYPES = (0, 1)
-"""Types of offset commits, which have the same key. Kafka calls the first
-``LegacyOffsetCommit``.
-"""
+"""Types of offset commits, of one key. Kafka calls the first ``LegacyOffsetCommit``."""
 OFFSET_COMMIT = RecordType(
     key=Message(
         "OffsetCommitKey",

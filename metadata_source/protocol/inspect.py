@@ -43,9 +43,7 @@ def inspect(body: bytes, version: int, show: Callable[[str], None]) -> ProtocolE
 
 
 def explain(body: bytes, error: ProtocolError) -> list[str]:
-    """Return lines that tell where a response is wrong, and which known mistake would explain
-    it.
-    """
+    """Return lines on where a response is wrong, and which known mistake would explain it."""
     before = body[max(0, error.offset - _CONTEXT_BYTES) : error.offset]
     after = body[error.offset : error.offset + _CONTEXT_BYTES]
     lines = [

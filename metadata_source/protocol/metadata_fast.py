@@ -250,9 +250,7 @@ def _candidates(data: Bytes, low: int, layout: _Layout) -> tuple[Positions, Posi
 
 
 def _small_lengths(data: Bytes, positions: Positions, layout: _Layout) -> Positions:
-    """Return the lengths of lists that stand there; one that is not small is too large, one that is
-    null negative.
-    """
+    """Return the lengths of lists that are there: too large if not small, negative if null."""
     if layout.flexible:
         return data.take(positions, mode="clip").astype(np.int64) - 1
     return clipped(data, ">i4", positions)

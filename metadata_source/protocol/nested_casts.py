@@ -19,38 +19,36 @@ def fields_of(structs: pa.StructArray) -> Fields:
     return {field.name: structs.field(field.name) for field in structs.type}
 
 
-def cast_nested(found: pa.Array | Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+def cast_nested(found: pa.Array | Mapping[str, pa.Array], data_type: pa.DataType) -> pa.Array:
     """Return values in another type: structs by the names of fields, where they lack one it is
     null, and 16 bytes as UUID's text.
 
     Raises ArrowInvalid for a number that does not fit.
     """
     if isinstance(found, Mapping):
-        return _struct(found, kind, None)
-    if found.type.equals(kind):
+        return _struct(found, data_type, None)
+    if found.type.equals(data_type):
         return found
-    if pa.types.is_struct(kind):
-        return _struct(fields_of(found), kind, found.is_null())
-    if pa.types.is_list(kind):
-        return each_entry(found, kind, lambda entries: entries)
+    if pa.types.is_struct(data_type):
+        return _struct(fields_of(found), data_type, found.is_null())
+    if pa.types.is_list(data_type):
+        return each_entry(found, data_type, lambda entries: entries)
     if pa.types.is_fixed_size_binary(found.type):
         _, ids = found.buffers()
         return uuid_texts(
             np.frombuffer(ids, dtype=np.uint8, count=16 * len(found), offset=16 * found.offset)
         )
-    return found.cast(kind)
+    return found.cast(data_type)
 
 
 def each_entry(
     lists: pa.ListArray,
-    kind: pa.ListType,
+    data_type: pa.ListType,
     change: Callable[[pa.Array], pa.Array | Mapping[str, pa.Array]],
 ) -> pa.ListArray:
-    """Return lists of another type, whose entries are what `change` makes of the entries of all
-    lists.
-    """
-    entries = cast_nested(change(lists.values), kind.value_type)
-    return pa.ListArray.from_arrays(lists.offsets, entries, type=kind, mask=lists.is_null())
+    """Return lists of another type: `change` makes their entries of those of all lists."""
+    entries = cast_nested(change(lists.values), data_type.value_type)
+    return pa.ListArray.from_arrays(lists.offsets, entries, type=data_type, mask=lists.is_null())
 
 
 def without(number: int, numbers: pa.Array) -> pa.Array:
@@ -65,13 +63,13 @@ def filled(values: pa.Array) -> pa.Array:
 
 
 def _struct(
-    fields: Mapping[str, pa.Array], kind: pa.StructType, is_null: pa.BooleanArray | None
+    fields: Mapping[str, pa.Array], data_type: pa.StructType, is_null: pa.BooleanArray | None
 ) -> pa.StructArray:
     length = len(next(iter(fields.values())))
     children = [
         cast_nested(fields[field.name], field.type)
         if field.name in fields
         else pa.nulls(length, field.type)
-        for field in kind
+        for field in data_type
     ]
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=is_null)
+    return pa.StructArray.from_arrays(children, fields=list(data_type), mask=is_null)

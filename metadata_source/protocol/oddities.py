@@ -34,9 +34,7 @@ def oddity(metadata: ClusterMetadata) -> str | None:
 
 
 def _oddities(metadata: ClusterMetadata) -> Iterator[str]:
-    """Yield what is odd. Each look may take the answer to be as the looks before it would have
-    it.
-    """
+    """Yield what is odd. Each check may rely on those before it."""
     yield from _of_brokers(metadata.brokers)
 
     topics = metadata.topics["topic"].combine_chunks()
@@ -110,9 +108,7 @@ def _owner(at: int, lengths: npt.NDArray[np.int32]) -> int:
 
 
 def _repeated(numbers: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> int | None:
-    """Return where a number is first that its list has again; the lists have these lengths, one
-    after the other.
-    """
+    """Return where a number first is in its list again; lists of these lengths, in a row."""
     return _first(_repeats(numbers, lengths))
 
 

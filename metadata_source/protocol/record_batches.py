@@ -258,9 +258,7 @@ class _Fields:
 
 
 class _Contents(NamedTuple):
-    """Bytes in which the records of batches are, decompressed, and where those of each batch begin
-    and end.
-    """
+    """Bytes of records of batches, decompressed, and where those of each begin and end."""
 
     data: bytes
     begins: Positions

@@ -91,9 +91,7 @@ class Struct:
         return _fields(self, version)
 
     def tagged_in(self, version: int) -> dict[int, Field]:
-        """Return the fields that this version has in the section of tagged fields, by tag, in the
-        order of tags.
-        """
+        """Return this version's fields in the section of tagged fields, by tag, in their order."""
         return _tagged_fields(self, version)
 
 

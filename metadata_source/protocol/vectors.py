@@ -22,19 +22,17 @@ Flags = npt.NDArray[np.bool_]
 _PADDING = bytes(16)
 
 
-def view(data: bytes | Bytes, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a view of the bytes with the value that begins at each of them, in place: nothing is
-    copied.
-    """
-    dtype = np.dtype(kind)
+def view(data: bytes | Bytes, data_type: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return a view of the bytes with the value that begins at each of them, without a copy."""
+    dtype = np.dtype(data_type)
     return np.ndarray((max(len(data) - dtype.itemsize + 1, 0),), dtype, buffer=data, strides=(1,))
 
 
-def clipped(data: Bytes, kind: str, at: Positions) -> Positions:
+def clipped(data: Bytes, data_type: str, at: Positions) -> Positions:
     """Return the numbers that begin there; beyond the end the last one, as `take` does (which would
     copy a view like this).
     """
-    values = view(data, kind)
+    values = view(data, data_type)
     numbers: Positions = values[np.minimum(at, len(values) - 1)].astype(np.int64)
     return numbers
 
@@ -61,9 +59,7 @@ def varints(data: Bytes, at: Positions, most: int = 3) -> tuple[Positions, Posit
 
 
 def contents(array: pa.BinaryArray) -> tuple[Bytes, Positions, Positions]:
-    """Return the bytes of an array, with 16 more that may be looked at, and where each of its
-    entries begins and ends.
-    """
+    """Return an array's bytes and 16 more, and where each of its entries begins and ends."""
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int32)[
         array.offset : array.offset + len(array) + 1
@@ -79,7 +75,7 @@ def slices(
     data: bytes | Bytes,
     begins: Positions,
     ends: Positions,
-    kind: pa.DataType,
+    data_type: pa.DataType,
     nulls: Flags | None = None,
 ) -> pa.Array:
     """Return what stands between begins and ends, which ascend, as an array of strings or of bytes,
@@ -91,7 +87,7 @@ def slices(
     bounds[1::2] = begins
     bounds[2::2] = ends
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
-    parts = pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
+    parts = pa.Array.from_buffers(data_type, len(bounds) - 1, buffers)
     return parts.take(pa.array(np.arange(1, len(bounds), 2, dtype=np.int32), mask=nulls))
 
 
@@ -102,9 +98,7 @@ def times_of(ms: pa.Int64Array) -> pa.TimestampArray:
 
 
 def uuid_texts(ids: Bytes) -> pa.StringArray:
-    """Return 16-byte ids as Kafka prints them (``Uuid.toString``: URL-safe base64 without padding),
-    zeros as null.
-    """
+    """Return 16-byte ids as ``Uuid.toString`` does (unpadded base64), zeros as null."""
     ids = ids.reshape(-1, 16)
     # 18 bytes are 24 characters without padding, so one call encodes them all; the last two are of
     # the two bytes added.

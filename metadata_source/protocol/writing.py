@@ -72,37 +72,37 @@ def _write_tagged_fields(
 
 
 def _write_value(
-    out: bytearray, kind: Primitive | Array | Struct, version: int, value: Any, *, flexible: bool
+    out: bytearray, type_: Primitive | Array | Struct, version: int, value: Any, *, flexible: bool
 ) -> None:
-    if isinstance(kind, Struct):
-        _write_struct(out, kind, version, value, flexible=flexible)
-    elif isinstance(kind, Array):
+    if isinstance(type_, Struct):
+        _write_struct(out, type_, version, value, flexible=flexible)
+    elif isinstance(type_, Array):
         _write_length(
-            out, array_length(kind, flexible=flexible), NULL if value is None else len(value)
+            out, array_length(type_, flexible=flexible), NULL if value is None else len(value)
         )
         for entry in value or ():
-            _write_value(out, kind.of, version, entry, flexible=flexible)
+            _write_value(out, type_.of, version, entry, flexible=flexible)
     else:
-        _write_primitive(out, kind, value, flexible=flexible)
+        _write_primitive(out, type_, value, flexible=flexible)
 
 
-def _write_primitive(out: bytearray, kind: Primitive, value: Any, *, flexible: bool) -> None:
-    if kind is Primitive.STRING or kind is Primitive.BYTES:
+def _write_primitive(out: bytearray, type_: Primitive, value: Any, *, flexible: bool) -> None:
+    if type_ is Primitive.STRING or type_ is Primitive.BYTES:
         content = value.encode() if isinstance(value, str) else value or b""
-        if kind is Primitive.STRING and len(content) > MAX_STRING:
+        if type_ is Primitive.STRING and len(content) > MAX_STRING:
             raise ValueError(
                 f"a string of {len(content)} bytes, but {MAX_STRING} is the most: {value[:40]!r}..."
             )
         _write_length(
-            out, primitive_length(kind, flexible=flexible), NULL if value is None else len(content)
+            out, primitive_length(type_, flexible=flexible), NULL if value is None else len(content)
         )
         out += content
-    elif kind is Primitive.UUID:
+    elif type_ is Primitive.UUID:
         out += value
-    elif kind is Primitive.BOOL:
+    elif type_ is Primitive.BOOL:
         out.append(bool(value))
     else:
-        out += value.to_bytes(FIXED_BYTES[kind], signed=kind is not Primitive.UINT16)
+        out += value.to_bytes(FIXED_BYTES[type_], signed=type_ is not Primitive.UINT16)
 
 
 def _write_length(out: bytearray, length: Length, value: int) -> None:

@@ -129,7 +129,7 @@ class ClusterRecorder:
             del poll  # its tables would be held while the entry waits
             self._poller.let_go()
             if about is not None:
-                self._entries.await_kinds(about.kinds)
+                self._entries.await_kinds(about.enrichments)
                 self._questions.ask(about, self._poller.answerer)
                 now = time.monotonic()
                 self._entries.wait(

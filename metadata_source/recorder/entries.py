@@ -151,10 +151,10 @@ class Entries:
         """Take an answer: with the entry that waits for it, else with the next good poll."""
         with self.changed:
             entry = self._entry
-            if entry is None or answer.kind not in entry.waits:
+            if entry is None or answer.enrichment not in entry.waits:
                 self._late.append(answer)
                 return
-            entry.waits.discard(answer.kind)
+            entry.waits.discard(answer.enrichment)
             entry.answers.append(answer)
             self.changed.notify_all()
 
@@ -164,7 +164,7 @@ class Entries:
             self.write()
             self._is_over = True
             if self._late:
-                kinds = ", ".join(sorted({answer.kind for answer in self._late}))
+                kinds = ", ".join(sorted({answer.enrichment for answer in self._late}))
                 _LOG.info(
                     "cluster %s: answers after the last poll are not recorded: %s",
                     self._alias,
@@ -200,7 +200,9 @@ class Entries:
                 _LOG.error("cluster %s: the spool has no room: polls are not recorded", self._alias)
             self._full, self._key = _SpoolFull.after(self._full, entry.at_ms), None
             # The newest of each kind goes with the next poll; those of a failed poll wait still.
-            self._late = [*{answer.kind: answer for answer in [*answers, *self._late]}.values()]
+            self._late = [
+                *{answer.enrichment: answer for answer in [*answers, *self._late]}.values()
+            ]
 
     def _planned(self, at_ms: int) -> Planned:
         """Return which poll it is, without stream and number: the reader gives it these."""
@@ -213,7 +215,7 @@ class Entries:
                 return list(self._records.beside([answer]))
         except Exception as error:  # noqa: BLE001 - the poll and the other answers are kept
             _LOG.exception(
-                "cluster %s: the answer beside the poll (%s) failed", self._alias, answer.kind
+                "cluster %s: the answer beside the poll (%s) failed", self._alias, answer.enrichment
             )
             outcome = failed(stumbled(error))
             return list(self._records.beside([replace(answer, outcome=outcome, rows=None)]))

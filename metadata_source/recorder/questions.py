@@ -46,7 +46,7 @@ class QuestionThread:
 
         `after_ms`: since the first tick. `has_news`: of the poll.
         """
-        kinds = () if self._pending is None else self._pending[0].kinds
+        kinds = () if self._pending is None else self._pending[0].enrichments
         kinds += self._beats.due(after_ms)
         if has_news:
             kinds += self._beats.among(_OF_CHANGES)

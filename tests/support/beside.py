@@ -34,8 +34,8 @@ class Beside:
 def beside(answers: Iterable[Answer]) -> Beside:
     answers = list(answers)
     return Beside(
-        {each.kind: each.outcome for each in answers},
-        {each.kind: each.rows for each in answers if each.rows is not None},
+        {each.enrichment: each.outcome for each in answers},
+        {each.enrichment: each.rows for each in answers if each.rows is not None},
     )
 
 

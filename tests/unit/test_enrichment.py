@@ -508,13 +508,13 @@ def test_a_subject_is_the_topics_that_exist_and_those_with_a_reduced_isr():
         ("leaderless", 0, [([1], [])]),
     )
     made = subject({"configs", "elr", "fenced"}, answered)
-    assert made.kinds == ("fenced", "elr", "configs")
+    assert made.enrichments == ("fenced", "elr", "configs")
     assert made.topics == ["whole", "reduced", "as large", "empty", "leaderless"]
     assert made.reduced == [("reduced", 2), ("as large", 1), ("leaderless", 1)]
     assert subject({"configs"}, answered).reduced == []
     nothing = subject(EVERY, metadata())
     assert nothing == replace(
-        made, kinds=nothing.kinds, topics=[], reduced=[], offsets=nothing.offsets
+        made, enrichments=nothing.enrichments, topics=[], reduced=[], offsets=nothing.offsets
     )
     assert made.offsets is None
     wanted = subject({"offsets"}, answered, TopicFilter(pattern="x"), "g").offsets
@@ -526,8 +526,8 @@ def test_a_subject_is_the_topics_that_exist_and_those_with_a_reduced_isr():
 
 
 def test_what_the_broker_forwards_is_asked_last():
-    assert subject(EVERY, metadata()).kinds[-2:] == ("reassignments", "quorum")
-    assert sorted(subject(EVERY, metadata()).kinds) == sorted(EVERY)
+    assert subject(EVERY, metadata()).enrichments[-2:] == ("reassignments", "quorum")
+    assert sorted(subject(EVERY, metadata()).enrichments) == sorted(EVERY)
 
 
 # When and over what: `asking`.
@@ -581,7 +581,7 @@ def enriched(asking: Asking, *kinds: str):
         )
     asked = [each.asked_at for each in answers if each.asked_at]
     assert asked == sorted(asked)
-    return {each.kind: each.outcome for each in answers}
+    return {each.enrichment: each.outcome for each in answers}
 
 
 def test_a_connection_that_is_lost_is_made_again_for_the_rest(asking, monkeypatch):

@@ -261,7 +261,7 @@ def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
         *("fenced", "fenced"),
     ], "each header comes before its rows"
     assert {kind: len(row["digest"]) for kind, row in values.items()} == {
-        each.kind: 16 for each in answers
+        each.enrichment: 16 for each in answers
     }
     key = ("poll_id", "n", "cluster", "day", "cluster_id")
     assert {tuple(row[name] for name in key) for row in others} == {

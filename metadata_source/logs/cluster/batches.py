@@ -38,9 +38,7 @@ class WholeBatches:
 
 
 def up_to_bad(data: bytes) -> tuple[list[pa.RecordBatch], ProtocolError | None]:
-    """Return the records of whole batches up to the first that cannot be read, and what is wrong
-    with that one.
-    """
+    """Return the records of whole batches up to the first bad one, and what is wrong with that."""
     records: list[pa.RecordBatch] = []
     problem, at = None, 0
     while True:

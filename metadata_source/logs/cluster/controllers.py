@@ -74,9 +74,7 @@ class Fetched:
 
 
 class Controllers:
-    """The controllers of one cluster. Keeps its connections. Of one thread at a time, but for
-    `interrupt`.
-    """
+    """One cluster's controllers; keeps connections. One thread at a time, but for `interrupt`."""
 
     def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
         """Ask nobody yet. `pace`: bounds bytes a second; None for extents, which take few."""
@@ -91,9 +89,7 @@ class Controllers:
         self._is_over = False
 
     def interrupt(self) -> None:
-        """End what is asked, from another thread: it fails, and so does all that is asked
-        afterwards.
-        """
+        """End what is asked, from another thread: it fails, and so does all that is asked later."""
         self._is_over = True
         self._connections.interrupt()
 
@@ -144,14 +140,14 @@ class Controllers:
                 wait_s=held_s,
             )
 
-        told = self._ask(question, "responses", deadline)
+        partition = self._ask(question, "responses", deadline)
         return Fetched(
             leader_epoch=self._epoch,
-            begin=told["log_start_offset"],
-            high_watermark=told["high_watermark"],
-            records=told["records"] or b"",
-            diverging=_named(told["diverging_epoch"], Diverging, "epoch", "end_offset"),
-            snapshot=_named(told["snapshot_id"], SnapshotId, "end_offset", "epoch"),
+            begin=partition["log_start_offset"],
+            high_watermark=partition["high_watermark"],
+            records=partition["records"] or b"",
+            diverging=_named(partition["diverging_epoch"], Diverging, "epoch", "end_offset"),
+            snapshot=_named(partition["snapshot_id"], SnapshotId, "end_offset", "epoch"),
         )
 
     def snapshot(self, of: SnapshotId, position: int, deadline: float) -> tuple[bytes, int] | None:
@@ -160,21 +156,19 @@ class Controllers:
 
         The bytes are record batches that begin and end anywhere.
         """
-        told = self._ask(
+        partition = self._ask(
             lambda: _fetch_snapshot(self.cluster.cluster_id, of, position, self._epoch),
             "topics",
             deadline,
         )
-        if told["error_code"] == _SNAPSHOT_NOT_FOUND:
+        if partition["error_code"] == _SNAPSHOT_NOT_FOUND:
             return None
-        return bytes(told["unaligned_records"]), int(told["size"])
+        return bytes(partition["unaligned_records"]), int(partition["size"])
 
     def _ask(
         self, question: Callable[[], Question], topics: str, deadline: float
     ) -> dict[str, Any]:
-        """Return what the active controller says of the log; look for who that is. Raises
-        ClusterLogError.
-        """
+        """Return what the active controller says of the log, once found. Raises ClusterLogError."""
         if self._pace is not None:
             deadline += self._pace.hold()
         while True:
@@ -216,19 +210,19 @@ class Controllers:
         others. Raises ClusterLogError.
         """
         answer = self._answer(address, question, deadline)
-        told: dict[str, Any] = next(
+        partition: dict[str, Any] = next(
             (each for topic in answer[topics] for each in topic["partitions"]), {}
         )
         where, code = (
             format_address(address),
-            answer["error_code"] or told.get("error_code", _UNKNOWN_SERVER_ERROR),
+            answer["error_code"] or partition.get("error_code", _UNKNOWN_SERVER_ERROR),
         )
         if code in {_NONE, _SNAPSHOT_NOT_FOUND}:
             self._active = address
-            return told
+            return partition
         if code not in _ELSEWHERE:
             raise _refused(where, code, self.cluster.cluster_id)
-        leader = told["current_leader"] or {"leader_id": -1, "leader_epoch": NO_EPOCH}
+        leader = partition["current_leader"] or {"leader_id": -1, "leader_epoch": NO_EPOCH}
         if leader["leader_epoch"] < self._epoch:
             problem = (
                 f"knows of leader epoch {leader['leader_epoch']}, and {self._epoch} has been seen"
@@ -339,12 +333,12 @@ def _most_telling(failures: list[ClusterLogError]) -> ClusterLogError:
     )
 
 
-def _named(values: dict[str, int] | None, kind: Callable[[int, int], Any], *names: str) -> Any:
-    """Return those of an answer's values as a tuple of a kind; None where it has none."""
+def _named(values: dict[str, int] | None, made: Callable[[int, int], Any], *names: str) -> Any:
+    """Return what `made` makes of these of an answer's values; None where it has none."""
     return (
         None
         if values is None or values["epoch"] == NO_EPOCH
-        else kind(*(values[name] for name in names))
+        else made(*(values[name] for name in names))
     )
 
 

@@ -14,17 +14,13 @@ if TYPE_CHECKING:
 
 
 class KafkaClusterLogSource(LogSource):
-    """The records that controllers wrote to their log. See `metadata_source.options` for the
-    options.
-    """
+    """The records that controllers wrote to their log. Options: `metadata_source.options`."""
 
     format = "kafka_cluster_log"
     log = "metadata_source.logs.cluster.log:ClusterLog"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of each log from where it is asked to begin to its present end, or of
-        files.
-        """
+        """Return the reader of each log, from where it is to begin to its end now, or of files."""
         from metadata_source.logs.cluster.files import FilesReader  # noqa: PLC0415
 
         files = self.log_of("batch", schema).options.files

@@ -1,6 +1,4 @@
-"""Rows of bronze.cluster_log: of records of the log and of snapshots, and of what became of spans
-of offsets.
-"""
+"""Rows of bronze.cluster_log: of records of the log and of snapshots, and of spans of offsets."""
 
 from __future__ import annotations
 
@@ -41,9 +39,7 @@ class Read:
         """Time and leader epoch of the last record."""
 
     def hear(self, records: pa.RecordBatch) -> None:
-        """Note times of records (schema of `record_batches.RECORDS`), also of those before the
-        span.
-        """
+        """Note times of records (`record_batches.RECORDS`), also of those before the span."""
         times = records["timestamp_ms"].to_numpy()
         if self.last_ms is not None:
             times = np.append(self.last_ms, times)
@@ -79,9 +75,7 @@ def same_in(snapshot: SnapshotId) -> dict[str, int]:
 
 
 def record_rows(same: Mapping[str, Any], decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of records that were decoded. `same`: of `same_of`, and `same_in`, here and
-    below.
-    """
+    """Return the rows of decoded records. `same`: of `same_of`, and `same_in`, here and below."""
     kind = "snapshot" if "snapshot_offset" in same else "record"
     columns = dict(zip(decoded.schema.names, decoded, strict=True))
     columns |= {

@@ -156,14 +156,14 @@ class LogWatcher:
         return seen
 
     def _cluster_id(self, position: LogPosition | None) -> str:
-        """Return the id of the cluster: as it is given, as the position has it, or as brokers say
-        it.
-        """
+        """Return the cluster's id: as it is given, as the position has it, or as brokers say it."""
         given = self._controllers.cluster.cluster_id
         if given is not None:
             return given
         found = (
-            position.cluster_id if position is not None else told_by(self._brokers, self._timeout_s)
+            position.cluster_id
+            if position is not None
+            else cluster_id_of(self._brokers, self._timeout_s)
         )
         self._controllers.cluster = replace(self._controllers.cluster, cluster_id=found)
         return found
@@ -227,7 +227,7 @@ def _records(answer: Fetched) -> pa.RecordBatch:
         raise ClusterLogError("protocol", str(error)) from None
 
 
-def told_by(brokers: Cluster | None, timeout_s: float) -> str:
+def cluster_id_of(brokers: Cluster | None, timeout_s: float) -> str:
     """Return the id of a cluster, as its brokers say it. Raises ClusterLogError."""
     if brokers is None:
         raise ClusterLogError("options", "clusterId: missing")
@@ -279,7 +279,7 @@ def epoch_before(controllers: Controllers, last: Fetched, deadline: float) -> in
     a snapshot.
     """
 
-    def is_told(epoch: int) -> bool:
+    def is_known(epoch: int) -> bool:
         return controllers.fetch(_FAR, epoch, deadline).snapshot is None
 
-    return bisect_left(range(last.leader_epoch), True, key=is_told)
+    return bisect_left(range(last.leader_epoch), True, key=is_known)

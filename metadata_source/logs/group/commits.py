@@ -45,9 +45,7 @@ class Commits:
     """Takes records of spans that are read side by side, and gives rows of what commits came to."""
 
     def __init__(self, groups_pattern: str | None = None) -> None:
-        """`groups_pattern`: a regular expression (RE2) of whole names; commits of other groups are
-        not kept.
-        """
+        """`groups_pattern`: a regular expression (RE2) of whole names; others are not kept."""
         self._pattern = groups_pattern
         self._codes: dict[tuple[int, bytes], int] = {}
         self._keys: list[CommitKey] = []
@@ -176,9 +174,7 @@ class Commits:
         return select(join(select(commits, ~is_pending), counted), order), where[order]
 
     def _markers(self, records: Records) -> tuple[Positions, Flags]:
-        """Return where markers are, and which of them commit; give a row of the first of each
-        producer.
-        """
+        """Return where markers are, and which commit; give a row of the first of each producer."""
         at = np.flatnonzero(records.is_control & (records.producers >= 0))
         keys = _only(records.keys, at)
         # A version, and the type: ABORT(0) or COMMIT(1) of Kafka's ``ControlRecordType``.
@@ -188,9 +184,9 @@ class Commits:
             .to_numpy(zero_copy_only=False)
         )
         at, keys = at[is_one], _only(keys, np.flatnonzero(is_one))
-        kinds = np.frombuffer(b"".join(keys.to_pylist()), ">i2").reshape(-1, 2)[:, 1]
-        is_end = (kinds == 0) | (kinds == 1)
-        at, commits = at[is_end], kinds[is_end] == 1
+        types = np.frombuffer(b"".join(keys.to_pylist()), ">i2").reshape(-1, 2)[:, 1]
+        is_end = (types == 0) | (types == 1)
+        at, commits = at[is_end], types[is_end] == 1
         rows = []
         pairs = np.stack([records.partitions[at], records.producers[at]])
         for first in np.sort(np.unique(pairs, axis=1, return_index=True)[1]).tolist():
@@ -309,9 +305,7 @@ def _only(array: pa.Array, rows: Positions) -> pa.Array:
 def _next_marker(
     pending: Aggregates, since: Positions, records: Records, markers: Positions
 ) -> Positions:
-    """Return of each commit in a transaction which marker ends that (an index of `markers`), -1
-    where none does.
-    """
+    """Return which marker ends each commit's transaction (an index of `markers`), -1 for none."""
     count = len(since)
     if not count or not len(markers):
         return np.full(count, -1)

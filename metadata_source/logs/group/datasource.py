@@ -5,9 +5,7 @@ from metadata_source.logs.source import LogSource
 
 
 class KafkaGroupLogSource(LogSource):
-    """The records that group coordinators wrote to their log. See `metadata_source.options` for the
-    options.
-    """
+    """The records that group coordinators wrote to their log (`metadata_source.options`)."""
 
     format = "kafka_group_log"
     log = "metadata_source.logs.group.log:GroupLog"

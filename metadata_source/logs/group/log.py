@@ -1,6 +1,4 @@
-"""The coordinators' log. Nearly every record is an offset commit: those come to aggregates, the
-others are rows.
-"""
+"""The coordinators' log. Offset commits, nearly all of it, come to aggregates, others to rows."""
 
 from __future__ import annotations
 
@@ -46,9 +44,7 @@ class GroupLog(TopicLog):
         return cls(options, source.topic, options.max_records if mode == "stream" else None)
 
     def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:
-        """Return what decodes keys and values of a cluster's records, with pseudonyms if they are
-        asked for.
-        """
+        """Return what decodes keys and values of a cluster's records, with pseudonyms or not."""
         decode = (
             partial(decode_records, classic=REDPANDA_GROUP)
             if cluster.kind == REDPANDA

@@ -1,3 +1,1 @@
-"""Logs that are topics: what `__consumer_offsets` has in common with any other one that brokers
-write and lead.
-"""
+"""Logs that are topics: all that `__consumer_offsets` shares with others that brokers lead."""

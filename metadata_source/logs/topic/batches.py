@@ -23,15 +23,11 @@ _LENGTH_AND_MAGIC: Final = struct.Struct(">8xi4xb")
 _OFFSET_BYTES: Final = 8
 _COUNTED_FROM: Final = 12
 _BATCHES: Final = 2
-"""The format of record batches. Messages of older ones begin alike, with the offset of the last
-message in them.
-"""
+"""The format of record batches. Older messages begin alike, with the last message's offset."""
 _CHECKED_FROM: Final = 16
 """Where the bytes of an old message begin that its CRC covers, which is the four bytes before."""
 _LEAST_OLD: Final = 14
-"""The bytes of the smallest message of format 0, after its length: the CRC, magic, attributes, and
-no key, no value.
-"""
+"""Bytes of the smallest message of format 0 after its length: one without key and value."""
 _NO_PRODUCER: Final = -1
 
 

@@ -141,9 +141,7 @@ def _record_rows(
 
 @dataclass(slots=True)
 class Beginning:
-    """Asks for the extent of a log, and where one without a position is to begin. `name`: of the
-    log, for people.
-    """
+    """Asks for the extent of a log, and where to begin without a position. `name`: for people."""
 
     of: TopicLog
     name: str
@@ -179,9 +177,7 @@ class Beginning:
         )
 
     def wait(self, position: LogPosition, seconds: float) -> LogExtent | None:
-        """Return the log as it is once it has news, None if it has none for so long. Raises
-        LogError.
-        """
+        """Return the log as it is once it has news, None if it has none. Raises LogError."""
         return self.watcher.wait(position, seconds)
 
     def interrupt(self) -> None:

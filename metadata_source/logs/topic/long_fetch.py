@@ -13,7 +13,7 @@ from metadata_source.broker_errors import error_name
 from metadata_source.connections import Connections
 from metadata_source.errors import PollError
 from metadata_source.logs.topic.batches import Unreadable, read_answers
-from metadata_source.questions import FetchFrom, fetch
+from metadata_source.questions import FetchFrom, fetch, fetched
 from metadata_source.transport import Loop
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metadata_source.addresses import Address
     from metadata_source.options import Cluster
-    from metadata_source.questions import Asked
+    from metadata_source.questions import Asked, FetchedPartition
 
 _ANSWER_BYTES: Final = 1 << 20
 _PARTITION_BYTES: Final = 1 << 18
@@ -45,16 +45,12 @@ class Ends(NamedTuple):
 
 
 class LongFetch:
-    """Waits at the leaders of one cluster, again and again. Of one thread at a time, but for
-    `wake`.
-    """
+    """Waits at one cluster's leaders, again and again. Of one thread at a time, but for `wake`."""
 
     def __init__(
         self, cluster: Cluster, topic: str, has_news: Callable[[pa.RecordBatch], bool]
     ) -> None:
-        """Ask nobody yet. `has_news`: whether records (schema `record_batches.RECORDS`) are worth a
-        batch.
-        """
+        """Ask nobody yet. `has_news`: whether `record_batches.RECORDS` are worth a batch."""
         self._topic, self._has_news = topic, has_news
         self._loop = Loop(cluster.client_id)
         self._connections = Connections(cluster, self._loop)
@@ -144,7 +140,7 @@ class LongFetch:
                 self._avoid(address)
                 raise
 
-    def _answer(self, address: Address) -> list[dict[str, Any]]:
+    def _answer(self, address: Address) -> list[FetchedPartition]:
         """Return what a leader answered, by partition. Raises PollError."""
         try:
             response = self._under_way.pop(address).response()
@@ -156,7 +152,7 @@ class LongFetch:
             self._free_at[address] = time.monotonic() + response.throttle_time_ms / 1000
         return partitions
 
-    def _is_news(self, answered: Mapping[int, Mapping[str, Any]]) -> bool:
+    def _is_news(self, answered: Mapping[int, FetchedPartition]) -> bool:
         """Whether some records are news, cannot be read, which whoever reads them says, or are more
         than came.
         """
@@ -183,11 +179,9 @@ class LongFetch:
         self._free_at.clear()
 
 
-def _checked(response: Any, address: Address) -> list[dict[str, Any]]:
+def _checked(response: Any, address: Address) -> list[FetchedPartition]:
     """Return the partitions of an answer. Raises PollError for an error of one."""
-    partitions = [
-        each.to_dict(json=False) for topic in response.responses for each in topic.partitions
-    ]
+    partitions = fetched(response)
     for code in (response.error_code, *(each["error_code"] for each in partitions)):
         if code:
             raise PollError(

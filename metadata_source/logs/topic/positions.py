@@ -81,9 +81,7 @@ class LogPosition:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LogPosition:
-        """Return the position that `to_json` wrote. Without `epochs`, as it was once written, no
-        epoch is known.
-        """
+        """Return the position that `to_json` wrote; older ones have no `epochs`: none is known."""
         return cls(
             value["cluster_id"],
             value["topic_id"],
@@ -134,9 +132,7 @@ class Span:
 
 
 def is_remade(before: str | None, now: str | None) -> bool:
-    """Whether a topic's ids are those of two topics. A cluster that is upgraded to Kafka 2.8 gives
-    its topics ids.
-    """
+    """Whether ids are those of two topics. A cluster upgraded to Kafka 2.8 gives its topics ids."""
     return None not in {before, now} and before != now
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from metadata_source.logs.topic.positions import LogExtent, Span
     from metadata_source.logs.topic.watcher import Led, LogWatcher
     from metadata_source.protocol.vectors import Flags, Positions
+    from metadata_source.questions import FetchedPartition
 
 BATCH_ROWS: Final = 4_096
 BATCH_BYTES: Final = 16 * 2**20
@@ -43,9 +44,7 @@ _TRIES: Final = 3
 """How many times a batch is fetched before it counts as one that nobody can read."""
 _TIMEOUTS: Final = 10
 _LEAST_PACE: Final = 100
-"""Offsets a second, beside ten times `requestTimeout`: a cluster that is slower holds up the others
-of its batch.
-"""
+"""Offsets a second, beside ten times `requestTimeout`: slower clusters hold up their batch."""
 
 
 class Records(NamedTuple):
@@ -137,9 +136,7 @@ class Reading:
         self._is_out_of_range = False
         self._problem = ""
         self._tries: dict[int, tuple[int, int]] = {}
-        """By partition, the position at which a batch could not be read last, and how many times it
-        came so.
-        """
+        """By partition, where a batch could not be read last, and how many times it came so."""
         self._cut_off: set[int] = set()
         """The partitions of which bytes came last, and no batch that ends in them."""
 
@@ -175,7 +172,7 @@ class Reading:
         self._records, self._ended, self._count, self._size = [], [], 0, 0
         return flushed
 
-    def _answers(self, deadline: float) -> Iterator[list[dict[str, Any]]]:
+    def _answers(self, deadline: float) -> Iterator[list[FetchedPartition]]:
         """Yield what each leader has next of its partitions, all asked side by side; nothing if
         that is to be tried again. Raises LogError.
         """
@@ -196,7 +193,7 @@ class Reading:
         asked = [(address, of_leader) for address, of_leader in offsets.items() if of_leader]
         until = time.monotonic() + max(_LEAST_S, (deadline - time.monotonic()) / 2)
 
-        def ask(leader: tuple[Address, Mapping[Led, int]]) -> list[dict[str, Any]] | PollError:
+        def ask(leader: tuple[Address, Mapping[Led, int]]) -> list[FetchedPartition] | PollError:
             try:
                 return self._watcher.fetch(*leader, until)
             except PollError as error:
@@ -217,7 +214,7 @@ class Reading:
         self._leaders = {}
         time.sleep(_WAIT_S)
 
-    def _take(self, answers: list[dict[str, Any]], until: float) -> bool:
+    def _take(self, answers: list[FetchedPartition], until: float) -> bool:
         """Go past what a leader has answered, as far as it is read by `until`. Return whether a
         partition has moved on. Raises LogError.
         """
@@ -288,7 +285,7 @@ class Reading:
             after = at.span.end if bad.after is None or bad.after <= at.position else bad.after
             self._lose(bad.partition, min(after, at.span.end), bad.problem)
 
-    def _is_refused(self, answer: Mapping[str, Any]) -> bool:
+    def _is_refused(self, answer: FetchedPartition) -> bool:
         """Whether a leader has not answered for a partition, now. Raises LogError."""
         code = answer["error_code"]
         if code == TOPIC_AUTHORIZATION_FAILED:
@@ -403,9 +400,7 @@ class Reading:
         return LogError("timeout", f"{where}: {problem}")
 
     def _resumption(self, log: LogExtent, at: _At, *, late: bool) -> int | None:
-        """Return where to continue if the log has lost what is next; None if it has not, or if that
-        is not known.
-        """
+        """Return where to continue if the log lost what is next; None if not, or not known."""
         begin, end = log.begins.get(at.span.partition), log.ends.get(at.span.partition)
         if is_remade(at.span.topic_id, log.topic_id) or (late and not log.partitions):
             return at.span.end

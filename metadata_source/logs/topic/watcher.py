@@ -30,6 +30,7 @@ from metadata_source.questions import (
     TopicQuestion,
     fetch,
     fetch_error,
+    fetched,
     read_probe,
 )
 from metadata_source.threads import side_by_side
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from metadata_source.lineage import Lineage
     from metadata_source.logs.topic.positions import LogPosition
     from metadata_source.options import Cluster
+    from metadata_source.questions import FetchedPartition
 
 _READ: Final = 1 << 3
 """AclOperation.READ, as a bit of the authorized operations (KIP-430)."""
@@ -140,9 +142,9 @@ class LogWatcher:
 
     def fetch(
         self, address: Address, offsets: Mapping[Led, int], deadline: float
-    ) -> list[dict[str, Any]]:
-        """Return what a leader has of partitions from offsets on, open transactions too (partitions
-        of Fetch's response; none while it throttles). Raises PollError.
+    ) -> list[FetchedPartition]:
+        """Return what a leader has of partitions from offsets on, open transactions too; nothing
+        while it throttles. Raises PollError.
 
         Threads may ask different brokers at once.
         """
@@ -156,7 +158,7 @@ class LogWatcher:
         if answer.error_code:
             where, code = format_address(address), answer.error_code
             raise PollError("broker_error", f"{where}: error {code} ({error_name(code)})")
-        return [each.to_dict(json=False) for topic in answer.responses for each in topic.partitions]
+        return fetched(answer)
 
     def starting(
         self, log: LogExtent, starting: Literal["earliest", "latest"] | int
@@ -217,9 +219,7 @@ class LogWatcher:
         return poll.cluster_id, frozenset(each["partition"] for each in partitions)
 
     def _check_read(self, topic: Mapping[str, Any], deadline: float) -> None:
-        """Raise PollError unless the topic may be read: with DESCRIBE alone everything but that
-        would work.
-        """
+        """Raise PollError unless the topic may be read: DESCRIBE alone allows all but that."""
         allowed, code = topic.get("authorized_operations"), topic.get("error_code")
         if code in DENIED:
             missing = True
@@ -248,7 +248,7 @@ class LogWatcher:
             try:
                 first = self._offsets(address, led, EARLIEST, deadline)
                 last = self._offsets(address, led, LATEST, deadline)
-                told = self._epochs(
+                lineages = self._epochs(
                     address,
                     [each for each in led if each.partition in first],
                     first,
@@ -259,12 +259,12 @@ class LogWatcher:
                 failed.append(error)
                 return
             for each in led:
-                if each.partition in first.keys() & last.keys() & told.keys():
+                if each.partition in first.keys() & last.keys() & lineages.keys():
                     begins[each.partition], ends[each.partition] = (
                         first[each.partition],
                         last[each.partition],
                     )
-                    epochs[each.partition] = told[each.partition]
+                    epochs[each.partition] = lineages[each.partition]
 
         side_by_side(self._leaders.items(), lambda leader: ask(*leader), "leaders")
         if failed and len(failed) == len(self._leaders):
@@ -284,8 +284,10 @@ class LogWatcher:
         ).response
         # Another partition's leader may well answer: where there is an error, the offset is not
         # known now. A new leader does not say where its log ends before it knows (KIP-207).
-        told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
-        return {each.partition_index: each.offset for each in told}
+        partitions = (
+            each for topic in answer.topics for each in topic.partitions if not each.error_code
+        )
+        return {each.partition_index: each.offset for each in partitions}
 
     def _epochs(
         self,
@@ -295,35 +297,31 @@ class LogWatcher:
         ours: Mapping[int, Lineage],
         deadline: float,
     ) -> dict[int, Lineage]:
-        """Return the newest epochs of partitions, as far back as one is known here: as their leader
-        tells them.
-        """
-        told = {
+        """Return partitions' newest epochs, back to one that is known here, as leaders tell."""
+        lineages = {
             each: self._lineages.get(each, ((each.epoch, OPEN),)) if each.epoch != NO_EPOCH else ()
             for each in led
         }
         while asked := [
-            each for each in told if is_short(ours.get(each.partition, ()), told[each])
+            each for each in lineages if is_short(ours.get(each.partition, ()), lineages[each])
         ]:
             answers = self._ends_of_epochs(
-                address, {each: told[each][0][0] - 1 for each in asked}, deadline
+                address, {each: lineages[each][0][0] - 1 for each in asked}, deadline
             )
             for each in asked:
                 if each.partition in answers:
                     epoch, end = answers[each.partition]
-                    told[each] = older(told[each], epoch, end, begins[each.partition])
+                    lineages[each] = older(lineages[each], epoch, end, begins[each.partition])
                 else:
                     # It does not lead any more. What it told before may not hold.
-                    del told[each]
-        self._lineages |= told
-        return {each.partition: lineage for each, lineage in told.items()}
+                    del lineages[each]
+        self._lineages |= lineages
+        return {each.partition: lineage for each, lineage in lineages.items()}
 
     def _ends_of_epochs(
         self, address: Address, epochs: Mapping[Led, int], deadline: float
     ) -> dict[int, tuple[int, int]]:
-        """Return, of the last epoch that a leader has up to the one asked for, which it is and
-        where it ends.
-        """
+        """Return the last epoch that a leader has up to the one asked for, and where it ends."""
         topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         partitions = [
             topic.OffsetForLeaderPartition(
@@ -338,8 +336,10 @@ class LogWatcher:
         answer = self._poller.ask_broker(
             address, Question(OffsetForLeaderEpochRequest, fields, _FIRST_FOR_CONSUMERS), deadline
         )
-        told = (each for topic in answer.topics for each in topic.partitions if not each.error_code)
-        return {each.partition: (each.leader_epoch, each.end_offset) for each in told}
+        answered = (
+            each for topic in answer.topics for each in topic.partitions if not each.error_code
+        )
+        return {each.partition: (each.leader_epoch, each.end_offset) for each in answered}
 
 
 def _refused(error: PollError) -> LogError:

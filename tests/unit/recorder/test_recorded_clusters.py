@@ -477,7 +477,7 @@ def test_an_answer_that_is_stumbled_over_is_a_failed_one_and_the_rest_is_kept(br
 
     def stumbles(self, answers):
         answers = list(answers)
-        if any(each.kind == "groups" and each.rows is not None for each in answers):
+        if any(each.enrichment == "groups" and each.rows is not None for each in answers):
             raise ValueError("a bug")
         return beside(self, answers)
 
