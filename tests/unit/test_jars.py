@@ -29,8 +29,8 @@ def test_what_ivy_could_not_get_is_found_in_its_log():
 	found org.apache.kafka#kafka_2.13;4.3.1 in public
 :: problems summary ::
 :::: ERRORS
-	Server access error at url https://e.org/a.pom (java.net.UnknownHostException: e.org)
-	Server access error at url https://e.org/a.jar (java.net.UnknownHostException: e.org)
+	Server access error at url https://example.org/pom (java.net.UnknownHostException: example.org)
+	Server access error at url https://example.org/jar (java.net.UnknownHostException: example.org)
 		::          UNRESOLVED DEPENDENCIES         ::
 		:: org.apache.kafka#kafka_2.13;9.9.9: not found
 		::              FAILED DOWNLOADS            ::
@@ -38,7 +38,7 @@ def test_what_ivy_could_not_get_is_found_in_its_log():
 		:: org.scala-lang#scala-library;2.13.18!scala-library.jar
 """
     assert failures(log) == [
-        "java.net.UnknownHostException: e.org",
+        "java.net.UnknownHostException: example.org",
         "org.apache.kafka#kafka_2.13;9.9.9: not found",
         "org.scala-lang#scala-library;2.13.18!scala-library.jar",
     ]
