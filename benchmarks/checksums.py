@@ -61,7 +61,7 @@ def measured(spark: SparkSession, folder: str, commits: int) -> str:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--commits", type=int, default=30)
     commits = max(parser.parse_args().commits, _WARM + 1)
     spark = product.session()

@@ -61,7 +61,7 @@ QUESTIONS: Final = {
 
 def main() -> int:
     """Print the table, then the aim and what was reached."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help=f"a {QUICK}th of it all")
     part = QUICK if parser.parse_args().quick else 1
     spark = product.session()

@@ -433,7 +433,7 @@ def grown(periods: Sequence[Period]) -> dict[str, float]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print what was measured; the exit status is 1 if something has grown too much."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument(
         "--steps", type=int, default=60, help="of which a round makes history (default %(default)s)"

@@ -6,7 +6,6 @@ Delta's log is read by delta-rs (`deltalake`): DuckDB's own extension would be a
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import suppress
 from functools import lru_cache
@@ -103,15 +102,6 @@ def _functions(node: exp.Expr) -> exp.Expr:
         return exp.func(name, node.this, node.expression)
     if isinstance(node, exp.Anonymous) and node.name.lower() == "timestamp_micros":
         return exp.func("make_timestamptz", *node.expressions)
-    if isinstance(node, exp.FromJson) and isinstance(node.expression, exp.Literal):
-        # Of a text that is no JSON Spark makes null, DuckDB an error.
-        json_or_null = exp.Case().when(exp.func("json_valid", node.this.copy()), node.this.copy())
-        return exp.func(
-            "from_json",
-            json_or_null,
-            exp.Literal.string(_structure(node.expression.this)),
-            dialect="duckdb",
-        )
     if (
         isinstance(node, exp.Cast)
         and isinstance(node.this, exp.HexString)
@@ -123,12 +113,6 @@ def _functions(node: exp.Expr) -> exp.Expr:
         as_columns = exp.PropertyEQ(this=exp.to_identifier("recursive"), expression=exp.true())
         return exp.func("unnest", node.this, as_columns)
     return node
-
-
-def _structure(ddl: str) -> str:
-    """The structure that DuckDB's from_json takes, of the columns that Spark's takes as DDL."""
-    columns = sqlglot.parse_one(f"CREATE TABLE of ({ddl})", read="spark").find_all(exp.ColumnDef)
-    return json.dumps({column.name: column.args["kind"].sql("duckdb") for column in columns})
 
 
 def attach(

@@ -129,7 +129,6 @@ STATE = Table(
             "int",
             "Of silver: into how many parts the topics of the cluster are cut, by their hash.",
         ),
-        Column("last_due_at", "timestamp", "Of silver: when the last poll was due, good or not."),
         Column("refused_polls", "bigint", "Of silver: answers of another cluster since last_poll."),
         Column(
             "stale_polls",
@@ -164,7 +163,7 @@ STATE = Table(
         Column(
             "memory",
             "string",
-            "The fold's own, which nobody else reads; null where the cluster was taken out of the "
+            "The fold's own, which no SQL reads; null where the cluster was taken out of the "
             "history.",
         ),
     ),

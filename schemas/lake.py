@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 TABLES: tuple[Table, ...] = (
     *bronze.TABLES,
@@ -118,14 +117,7 @@ class Lake:
         )
         return rows.where("_change_type = 'insert'").drop("_change_type", "_commit_timestamp")
 
-    def read_stream(self, spark: SparkSession, table: Table, **options: str) -> DataFrame:
-        """The rows appended to `table`, as a stream; deletions by retention are passed over."""
-        reader = (
-            spark.readStream.format("delta").option("skipChangeCommits", "true").options(**options)
-        )
-        return self._load(reader, table)
-
-    def _load(self, reader: DataFrameReader | DataStreamReader, table: Table) -> DataFrame:
+    def _load(self, reader: DataFrameReader, table: Table) -> DataFrame:
         return (
             reader.load(self.path(table))
             if self.root is not None

@@ -273,7 +273,8 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
             raise ValueError(f"clusters.{alias}.{MIGRATING}: {value!r} is neither true nor false")
     given["migrating"] = frozenset(alias for alias, value in own.items() if truth(value))
     ages = given.pop("retention", {})
-    apart = {each.name: ages.pop(each.name) for each in DECLARED if each.name in ages}
+    kept_apart = [each.name for each in DECLARED if each.kept_apart and each.name in ages]
+    apart = {name: ages.pop(name) for name in kept_apart}
     given |= {f"{schema}_retention": age for schema, age in ages.items()} | {"own_retention": apart}
     thresholds, limits = (
         Thresholds(**given.pop("thresholds", {})),

@@ -2,7 +2,7 @@
 
 import hashlib
 
-POLLS, LOG = SOURCES = ("polls", "log")
+POLLS, LOG = "polls", "log"
 """The sources that tell history."""
 
 LOG_ID = "/log/"

@@ -264,7 +264,6 @@ def _states(given: ClusterInput, state: State, log: LogState | None, rows: Rows)
         missing=sorted(state.missing),
         told_by=LOG if is_by_log(log) else POLLS,
         parts=given.parts,
-        last_due_at=state.last_poll_at,
         refused_polls=state.refused_polls,
         stale_polls=len(state.waiting),
         taken=dict(state.seen),

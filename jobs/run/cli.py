@@ -107,10 +107,9 @@ def is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def parser_of(name: str, description: str | None, config_holds: str) -> argparse.ArgumentParser:
-    """A parser that asks for --config; of `description`, a module's docstring, it shows the first
-    line.
-    """
-    parser = argparse.ArgumentParser(prog=name, description=(description or "").partition("\n")[0])
+    """A parser that asks for --config; of a module's docstring it shows the first paragraph."""
+    first = " ".join((description or "").partition("\n\n")[0].split())
+    parser = argparse.ArgumentParser(prog=name, description=first)
     parser.add_argument(
         "--config", required=True, metavar="FILE", help=f"YAML: {config_holds} (see conf/)"
     )

@@ -35,7 +35,6 @@ from metadata_source.recorder.folder import (
     hold_lock,
     is_lock_of,
     is_temporary,
-    owner_of,
     prepare,
     read_json,
     spool_id,
@@ -252,10 +251,6 @@ class Spooled:
         self._spoilt: set[int] = set()
         self._synced: set[int] = set()
         self._synced_to = 0
-
-    def owner(self) -> Owner | None:
-        """Return the recorder that writes; None where none does."""
-        return owner_of(self.folder)
 
     @property
     def committed(self) -> int:

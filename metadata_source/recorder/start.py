@@ -139,9 +139,7 @@ class Hold:
         self._tried = 1 if now - self._started_at > _STEADY_S else self._tried + 1
         self._process = start(self._options, self._spool, self._token, self._driver)
         self._started_at, self._has_locked = time.monotonic(), False
-        self._next_at = self._started_at + min(
-            _AGAIN_AT_MOST_S, _AGAIN_AFTER_S * 2 ** (self._tried - 1)
-        )
+        self._next_at = self._started_at + again_after_s(self._tried)
 
     def record_once(self) -> subprocess.Popen[bytes]:
         """Start a recorder that polls each cluster once, and ends. Raises as `attach`."""
@@ -164,6 +162,11 @@ class Hold:
         """End the recorder that was started here."""
         if self._process is not None and self._process.poll() is None:
             _end(self._process)
+
+
+def again_after_s(tried: int) -> float:
+    """Return after how long a recorder is started once more that died so often."""
+    return min(_AGAIN_AT_MOST_S, _AGAIN_AFTER_S * 2 ** min(tried - 1, 10))
 
 
 def _end(process: subprocess.Popen[bytes], within_s: float = _ENDS_WITHIN_S) -> None:

@@ -72,6 +72,12 @@ def test_lag_is_kept_as_gold_unless_it_has_an_age_of_its_own(tmp_path: Path) -> 
     assert of_lag.kept == {"silver": None, "gold": None, "group_lag": timedelta(days=90)}
 
 
+def test_silver_and_gold_have_their_ages(tmp_path: Path) -> None:
+    read = load(str(config(tmp_path, GOOD.replace("  gold: 400 days", "  silver: 30d"))))
+    assert (read.silver_retention, read.gold_retention) == (timedelta(days=30), None)
+    assert read.own_retention == {}
+
+
 def test_which_clusters_are_asked_for_offsets(tmp_path: Path) -> None:
     asked = "    enrich: {groups: 1m, offsets: }\n"
     own, shared = (

@@ -5,14 +5,10 @@ import pytest
 
 from schemas.in_duckdb import query_in_duckdb
 
-MEMORY = """'0f3a 1'), ('{"seen":{"a":1}}'"""
-"""Of two rows of internal.states: one says how the tables were made, and is no JSON."""
-
 
 @pytest.mark.parametrize(
     ("column", "rows", "expected"),
     [
-        ("from_json(x, 'seen map<string, bigint>').seen", MEMORY, [None, {"a": 1}]),
         ("exists(x, e -> e > 2)", "array(1, 2)), (array(3)", [False, True]),
         ("get(x, 0)", "array(7, 8)", [7]),
         ("max_by(x.a, x.b)", "struct(1 AS a, 1 AS b)), (struct(NULL AS a, 2 AS b)", [None]),

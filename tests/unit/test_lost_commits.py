@@ -1,5 +1,5 @@
 """Files of Delta's log as a power cut leaves them; what Delta makes of them is in
-tests/spark/test_power_cuts.py.
+tests/spark/test_checkpoints.py.
 """
 
 import json

@@ -28,6 +28,7 @@ from metadata_source.recorder.folder import (
     began_s,
     last_owner,
     make_temporary,
+    owner_of,
     prepare,
 )
 from metadata_source.recorder.news import News
@@ -114,15 +115,15 @@ def test_only_this_user_may_read_it(tmp_path):
 
 def test_a_spool_has_one_writer(tmp_path):
     written = opened(tmp_path, "mine", "first")
-    assert Spooled(tmp_path).owner() == owner("mine", "first") == last_owner(tmp_path)
+    assert owner_of(tmp_path) == owner("mine", "first") == last_owner(tmp_path)
     with pytest.raises(SpoolError, match=f"{tmp_path}: another recorder writes this spool"):
         opened(tmp_path)
-    assert Spooled(tmp_path).owner() == owner("mine", "first"), "who was refused is not the owner"
+    assert owner_of(tmp_path) == owner("mine", "first"), "who was refused is not the owner"
     written.close()
-    assert Spooled(tmp_path).owner() is None
+    assert owner_of(tmp_path) is None
     assert last_owner(tmp_path) == owner("mine", "first")
     opened(tmp_path, "other").close()
-    assert Spooled(tmp_path / "none").owner() is None
+    assert owner_of(tmp_path / "none") is None
 
 
 def test_a_writer_that_was_killed_leaves_no_lock(tmp_path):
@@ -134,7 +135,7 @@ record(opened(Path({str(tmp_path)!r}), "killed"), "east", 0)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", script], check=False)
-    assert Spooled(tmp_path).owner() is None
+    assert owner_of(tmp_path) is None
     written = opened(tmp_path)
     record(written, "east", 1)
     assert [(entry.seq, entry.number) for entry in Spooled(tmp_path).after(0)] == [(1, 1), (2, 2)]
@@ -148,16 +149,14 @@ def test_whoever_has_the_lock_and_says_nothing_is_an_error(tmp_path, monkeypatch
     with pytest.raises(
         SpoolError, match="a process holds the lock of the spool that is no recorder"
     ):
-        Spooled(tmp_path).owner()
+        owner_of(tmp_path)
     gone = Owner("token", 2**22 + 1, 0.0, "run")
     folders.write_json(
         tmp_path / "owner.json",
         {"version": 1, "token": "old", "pid": gone.pid, "started": 0, "run": "r"},
     )
     begin = time.monotonic()
-    assert Spooled(tmp_path).owner().run == "r", (
-        "of another machine's processes nothing is known here"
-    )
+    assert owner_of(tmp_path).run == "r", "of another machine's processes nothing is known here"
     assert time.monotonic() - begin >= 0.05
     written.close()
 
@@ -384,7 +383,7 @@ def test_a_temporary_spool_ends_with_its_writer(tmp_path):
     written.close()
     assert not written.folder.exists()
     assert Spooled(written.folder).after(0) == []
-    assert Spooled(written.folder).owner() is None
+    assert owner_of(written.folder) is None
 
 
 def test_bytes_that_are_gone_are_an_error(tmp_path):

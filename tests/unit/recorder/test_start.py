@@ -16,8 +16,8 @@ import pytest
 
 from metadata_source.errors import OptionsError
 from metadata_source.recorder import folder, start
-from metadata_source.recorder.folder import began_s
-from metadata_source.recorder.spool import Spooled, SpoolError, TakenOverError
+from metadata_source.recorder.folder import began_s, owner_of
+from metadata_source.recorder.spool import SpoolError, TakenOverError
 from metadata_source.recorder.start import Hold, write_facts
 from tests.support.spools import opened
 
@@ -75,7 +75,7 @@ def hold(path: Path, token: str = "token") -> Hold:  # noqa: S107 - no password
 
 
 def holder(path: Path) -> int | None:
-    owner = Spooled(path).owner()
+    owner = owner_of(path)
     return None if owner is None else owner.pid
 
 
@@ -113,6 +113,11 @@ def test_a_reader_starts_a_recorder_where_none_records_and_holds_on_to_it(starte
     held.attach()
     hold(path).attach()
     assert len(processes) == 1, "a reader of the same run has the same recorder"
+
+
+def test_a_recorder_that_has_died_for_days_is_still_started_again():
+    assert [start.again_after_s(tried) for tried in (1, 2, 3)] == [1, 2, 4]
+    assert start.again_after_s(5_000) == start._AGAIN_AT_MOST_S
 
 
 def test_a_recorder_that_dies_is_started_again_and_more_seldom_each_time(started, monkeypatch):
