@@ -126,7 +126,7 @@ class GroupLag(History[Visits]):
         return not visits.where(_is_not_taken(states_of(spark, config.lake))).isEmpty()
 
     def _polls(self, context: Context, version: int) -> DataFrame:
-        """What bronze has had since the version that was looked at, up to another one."""
+        """The rows of bronze since the version that was looked at, up to another one."""
         if not 0 <= self._version < version:
             return context.lake.read_version(context.spark, METADATA_POLLS, version)
         return appended(context.spark, context.lake, METADATA_POLLS, self._version + 1, version)

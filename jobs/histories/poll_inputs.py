@@ -116,7 +116,7 @@ def _behind(context: Context, behind: Mapping[str, str | None]) -> list[Rows]:
         for table in (*silver.SNAPSHOTS, *_REGISTRATIONS)
     }
     partitions = read.pop(silver.PARTITION_SNAPSHOTS)
-    # A record of the log changes partitions as the others stand then.
+    # A record of the log changes partitions as the others are then.
     is_wanted = {
         table: is_later | F.col("is_current") if table in _EVIDENCE else is_later for table in read
     }

@@ -86,7 +86,7 @@ def judge(status: LakeStatus, limits: Limits) -> list[Crossed]:
 
 
 def noted_of(status: LakeStatus) -> dict[str, datetime]:
-    """What upkeep has noted for a time, and for which."""
+    """The times that upkeep has noted, and of what."""
     last = {} if status.upkeep_at is None else {"the last upkeep": status.upkeep_at}
     return last | {f"retention of {schema}": since for schema, since in status.kept_since.items()}
 
