@@ -257,9 +257,8 @@ def test_commits_of_real_members(cluster, made_topic):
     with made_topic(servers, name, 30, replication_factor=3) as admin:
         settings = {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False}
         with closing(Consumer(settings)) as member:
-            member.commit(
-                offsets=[TopicPartition(name, 0, 1)], asynchronous=False
-            )  # makes the log, if it is not there
+            # This makes the log, if it is not there.
+            member.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)
             seen = look(one, TOPIC)
             of_group = log_partition(group, len(seen.partitions))
             start = seen.ends[of_group]
