@@ -20,8 +20,8 @@ from jobs.histories.poll_news import LOG, LogMemory, NewPolls
 from jobs.histories.poll_plan import (
     OF_POLLS,
     DoneSilver,
-    PollInput,
     PollNews,
+    PollPlan,
     gold_behind,
     of_silver,
 )
@@ -51,7 +51,7 @@ class Polls(History[PollNews]):
     key = "cluster"
     by = "cluster_id"
     woken_by = (METADATA_POLLS, bronze.CLUSTER_LOG)
-    plan_type = PollInput
+    plan_type = PollPlan
     can_make_again = True
     other_states: ClassVar[Mapping[str, Collection[str]]] = {SILVER: (CLUSTER_LOG,)}
     needs_silver: ClassVar[Mapping[Table, Collection[str]]] = dict.fromkeys(
@@ -111,7 +111,7 @@ class Polls(History[PollNews]):
             versions=self.polls.headers.versions(context, takes),
         )
 
-    def planned(self, context: Context, plan: PollInput) -> PollNews:
+    def planned(self, context: Context, plan: PollPlan) -> PollNews:
         """The polls and the records that a planned round takes."""
         takes, records = list(plan.clusters.values()), {}
         if plan.log is not None:
@@ -181,12 +181,12 @@ class Polls(History[PollNews]):
         """The keys of live rows."""
         return rows["cluster"]
 
-    def _plan(self, context: Context, now: datetime, takes: Iterable[Take]) -> PollInput:
+    def _plan(self, context: Context, now: datetime, takes: Iterable[Take]) -> PollPlan:
         config, clusters = context.config, {each.cluster: each for each in takes}
         migrating, names = tuple(sorted(config.migrating)), tuple(self.names)
-        return PollInput(now, names, config.thresholds, migrating, config.topic_filter, clusters)
+        return PollPlan(now, names, config.thresholds, migrating, config.topic_filter, clusters)
 
-    def _news(self, context: Context, plan: PollInput) -> PollNews:
+    def _news(self, context: Context, plan: PollPlan) -> PollNews:
         by_polls = SILVER in plan.histories
         says = str(context.run.outages) if by_polls else f"{len(plan.clusters)} cluster(s)"
         clusters = plan.clusters.keys()
