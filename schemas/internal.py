@@ -72,7 +72,7 @@ STATE = Table(
             "string",
             "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | "
             "leader_churn | rebalance_history | rebalance_cost | group_lag | validate | "
-            "aside of <history> (which leaves the cluster out since done_at, as its fold fails).",
+            "left out of <history> (the cluster, since done_at, as its fold fails).",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),

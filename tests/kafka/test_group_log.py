@@ -785,7 +785,7 @@ class Job:
 @pytest.mark.soak
 def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, lake, monkeypatch):
     """Nobody else waits for it, and of its own log nothing is lost and nothing there twice."""
-    monkeypatch.setattr(reading, "ASIDE_S", 2.0)
+    monkeypatch.setattr(reading, "LEFT_OUT_S", 2.0)
     as_broker = {"client.id": "__admin_client"}  # whom brokers let write to internal topics
     count = 300_000
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})

@@ -124,8 +124,8 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     found: list[list[str]] = []
 
     def replace(spark: object, lake: object, table: object, rows: Any, where: str) -> None:
-        assert where == "history = 'aside of silver'"
-        assert all(row["history"] == "aside of silver" and row["why"] for row in rows)
+        assert where == "history = 'left out of silver'"
+        assert all(row["history"] == "left out of silver" and row["why"] for row in rows)
         found.append(sorted(row["cluster"] for row in rows))
 
     monkeypatch.setattr(left_out_rows, "replace_rows", replace)
