@@ -31,7 +31,7 @@ from jobs.configuration.config import load
 from jobs.rounds.commit import replace_rows
 from jobs.rules.groups.partition import log_partition
 from jobs.run import reading
-from jobs.run.logs import GROUP_LOG
+from jobs.run.logs import FOLLOWED_GROUP_LOG
 from jobs.run.reading import Reading
 from jobs.upkeep.upkeep import expire_bronze
 from metadata_source.columns.group_log import SCHEMA
@@ -757,7 +757,7 @@ class Job:
 
     def __init__(self, spark, config) -> None:
         self.spark, self.config = spark, config
-        self.reading = Reading(spark, config, GROUP_LOG)
+        self.reading = Reading(spark, config, FOLLOWED_GROUP_LOG)
 
     def until(self, is_so) -> None:
         deadline = time.monotonic() + 60
@@ -768,7 +768,7 @@ class Job:
 
     def planned(self) -> str:
         """What the batch is to come to that is being read."""
-        folder = Path(self.config.checkpoint(GROUP_LOG.query))
+        folder = Path(self.config.checkpoint(FOLLOWED_GROUP_LOG.query))
         batches = [int(file.name) for file in folder.glob("offsets/*") if file.name.isdigit()]
         is_read = not batches or (folder / "commits" / str(max(batches))).exists()
         return "" if is_read else (folder / "offsets" / str(max(batches))).read_text()
