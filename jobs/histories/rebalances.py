@@ -56,7 +56,7 @@ class GroupPlan:
 class Memory:
     """How far each partition of a cluster's log was taken: era and offset. `at`: of that round."""
 
-    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    positions: dict[str, tuple[int, int]] = field(default_factory=dict)
     at: datetime | None = None
 
 
@@ -152,7 +152,7 @@ class RebalanceHistory(History[GroupNews]):
             before, memory = context.states.get((JOB, cluster), {}), _memory(context, cluster)
             until, until_at = (each.until, each.until_at) if output is not None else (None, None)
             ends = {str(of): position for of, position in news.read.ends.get(cluster, {}).items()}
-            at, positions = memory.at if output is None else news.plan.at, memory.places | ends
+            at, positions = memory.at if output is None else news.plan.at, memory.positions | ends
             yield state_of(
                 JOB,
                 cluster,
@@ -252,4 +252,4 @@ def _memory(context: Context, cluster: str) -> Memory:
 
 def _positions(context: Context, cluster: str) -> Positions:
     """How far each partition of a cluster's log was taken."""
-    return {int(each): position for each, position in _memory(context, cluster).places.items()}
+    return {int(each): position for each, position in _memory(context, cluster).positions.items()}
