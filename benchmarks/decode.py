@@ -215,9 +215,8 @@ def peak_memory(file: Path) -> int:
 def _peak_memory_here(file: Path) -> int:
     """Return NumPy's and Python's peak and Arrow's: together at least the most at any time."""
     body = file.read_bytes()
-    decode_response(
-        metadata_response(VERSION, 10, 100), VERSION
-    )  # pyarrow imports pandas when it meets its first array
+    # pyarrow imports pandas when it meets its first array.
+    decode_response(metadata_response(VERSION, 10, 100), VERSION)
     tracemalloc.start()
     decode_response(body, VERSION)
     return tracemalloc.get_traced_memory()[1] + pa.default_memory_pool().max_memory()

@@ -65,10 +65,8 @@ class _Answers(socketserver.BaseRequestHandler):
             request = self._read(*struct.unpack(">i", head))
             api_key, version, correlation_id = struct.unpack_from(">hhi", request)
             if api_key == API_VERSIONS:
-                header, body = (
-                    b"",
-                    self.server.bodies[API_VERSIONS | version << 16],
-                )  # its header has no tags in any version
+                # Its header has no tags in any version.
+                header, body = b"", self.server.bodies[API_VERSIONS | version << 16]
             elif (api_key, version) == (METADATA, VERSION):
                 header, body = b"\0", self.server.bodies[METADATA]
             else:

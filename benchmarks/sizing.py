@@ -49,9 +49,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--seconds", type=float, default=240.0, help="of each run (default %(default)s)"
     )
     arguments = parser.parse_args(argv)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that everything that was started is ended
+    # So that everything that was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(_LINE.format(*_COLUMNS))
     for count in arguments.clusters:
         print(_LINE.format(*_measured(count, arguments.seconds)), flush=True)

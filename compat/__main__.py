@@ -34,9 +34,8 @@ _SLOTS: Final = 3
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the versions that are asked for; the exit status is 0 when everything agrees."""
     arguments = _parser().parse_args(argv)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that everything that was started is ended
+    # So that everything that was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     wanted = [
         version
         for version in VERSIONS

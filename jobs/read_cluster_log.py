@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from jobs.configuration.config import Config
 from jobs.run.cli import run_job
-from jobs.run.logs import CLUSTER_LOG
+from jobs.run.logs import FOLLOWED_CLUSTER_LOG
 from jobs.run.reading import follow
 
 
@@ -17,8 +17,8 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     """Follow the logs; with `once`, read up to where they end now. Raises at the end if a cluster
     was left out.
     """
-    follow(spark, config, CLUSTER_LOG, once=once)
+    follow(spark, config, FOLLOWED_CLUSTER_LOG, once=once)
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(CLUSTER_LOG.query, __doc__, run))
+    sys.exit(run_job(FOLLOWED_CLUSTER_LOG.query, __doc__, run))

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from jobs.configuration.config import Config
 from jobs.run.cli import run_job
-from jobs.run.logs import GROUP_LOG
+from jobs.run.logs import FOLLOWED_GROUP_LOG
 from jobs.run.reading import follow
 
 
@@ -17,8 +17,8 @@ def run(spark: SparkSession, config: Config, once: bool) -> None:
     """Follow the logs; with `once`, read up to where they end now. Raises at the end if a cluster
     was left out.
     """
-    follow(spark, config, GROUP_LOG, once=once)
+    follow(spark, config, FOLLOWED_GROUP_LOG, once=once)
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(GROUP_LOG.query, __doc__, run))
+    sys.exit(run_job(FOLLOWED_GROUP_LOG.query, __doc__, run))

@@ -25,9 +25,8 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 def _die_with_supervisor() -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(
-            PR_SET_PDEATHSIG, signal.SIGKILL
-        )  # safe here: this process has one thread
+        # Safe here: this process has one thread.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,9 +45,8 @@ def main(argv: Sequence[str]) -> int:
             child.wait()
             shutil.rmtree(folder, ignore_errors=True)
             if os.getpgrp() == os.getpid():
-                os.killpg(
-                    0, signal.SIGKILL
-                )  # what the command has started, paused or not; and this process
+                # All that the command has started ends, paused or not; and this process.
+                os.killpg(0, signal.SIGKILL)
             return 1
         time.sleep(SECONDS_BETWEEN_LOOKS)
     return child.returncode

@@ -207,10 +207,8 @@ def _good(cluster: Cluster, topic_filter: TopicFilter, poll: Poll, *, needs_id: 
     if cluster.cluster_id not in {cluster_id, None}:
         raise PollError(
             "wrong_cluster",
-            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is "
-            f"{cluster.cluster_id} (a rebuilt "
-            f"cluster gets a "
-            "new alias)",
+            f"{where}: belongs to cluster {metadata.cluster_id}, clusterId is {cluster.cluster_id} "
+            "(a rebuilt cluster gets a new alias)",
         )
     if metadata.brokers.num_rows == 0:
         raise PollError("no_brokers", f"{where}: its broker list is empty, as while it starts")

@@ -169,9 +169,8 @@ def _read_once(task: _Task) -> Iterator[pa.RecordBatch]:
             planned = Planned(task.stream, 0, cluster.alias, day_of(task.at_ms))
             records = BatchRecords(task.topic_filter, pseudonyms, task.groups_pattern)
             rows = records.rows(planned, poll)
-            del (
-                poll
-            )  # only its rows are held, and its place among the decoders goes to another after them
+            # Only its rows are held, and its slot goes to another after them.
+            del poll
             yield from rows
             poller.let_go()
             with closing(poller.asking(due.polling.enrich_timeout_ms)) as asking:

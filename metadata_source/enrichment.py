@@ -39,6 +39,7 @@ from metadata_source import groups, offsets, questions
 from metadata_source.columns.polls import OFFSETS
 from metadata_source.errors import PollError, stumbled
 from metadata_source.kafka_constants import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
+from metadata_source.many_brokers import Broker
 from metadata_source.members import lack_replica
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
@@ -51,14 +52,13 @@ from metadata_source.questions import (
     UNCLEAN,
     Question,
 )
-from metadata_source.visits import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from metadata_source.groups import Coordinated
+    from metadata_source.many_brokers import Visits
     from metadata_source.protocol.metadata import ClusterMetadata
-    from metadata_source.visits import Visits
 
 _GROUPS_A_ROW: Final = 100
 _OFFSETS_A_ROW: Final = 1_000

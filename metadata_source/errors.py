@@ -44,32 +44,20 @@ class ErrorKind(StrEnum):
 
     UNREACHABLE = "unreachable", Retry.AGAIN
     TIMEOUT = "timeout", Retry.AGAIN
-    NO_BROKERS = (
-        "no_brokers",
-        Retry.AGAIN,
-    )  # an empty list of brokers: that of a broker that is starting
+    # An empty list of brokers: that of a broker that is starting.
+    NO_BROKERS = "no_brokers", Retry.AGAIN
     BROKER_ERROR = "broker_error", Retry.AGAIN
     NO_LEADER = "no_leader", Retry.AGAIN  # of a log: nobody says where it ends
-    OVERLAPPED = (
-        "overlapped",
-        Retry.AGAIN,
-    )  # the poll was not sent, since the one before was still running
-    LOST = (
-        "lost",
-        Retry.AGAIN,
-    )  # the poll was recorded, and the spool has not kept it, or what it follows
-    SPOOL_FULL = (
-        "spool_full",
-        Retry.AGAIN,
-    )  # the poll was made, and the spool had no room for its rows
-    HANDED_OVER = (
-        "handed_over",
-        Retry.AGAIN,
-    )  # the poll is in the spool of a recorder that another one has replaced
-    CLOCK = (
-        "clock",
-        Retry.AGAIN,
-    )  # this machine's, which is not believed yet (`metadata_source.clock`)
+    # The poll was not sent, since the one before was still running.
+    OVERLAPPED = "overlapped", Retry.AGAIN
+    # The poll was recorded, and the spool has not kept it, or what it follows.
+    LOST = "lost", Retry.AGAIN
+    # The poll was made, and the spool had no room for its rows.
+    SPOOL_FULL = "spool_full", Retry.AGAIN
+    # The poll is in the spool of a recorder that another one has replaced.
+    HANDED_OVER = "handed_over", Retry.AGAIN
+    # The clock is this machine's, which is not believed yet (`metadata_source.clock`).
+    CLOCK = "clock", Retry.AGAIN
     TLS = "tls"
     PROTOCOL = "protocol"  # bytes that are no answer, or over which the code stumbled
     ODD_ANSWER = "odd_answer"  # it lists something twice, or without a name (`protocol.oddities`)
@@ -77,16 +65,12 @@ class ErrorKind(StrEnum):
     NOT_CONTROLLER = "not_controller"
     AUTHENTICATION = "authentication", Retry.REMEMBERED
     AUTHORIZATION = "authorization", Retry.REMEMBERED
-    NOT_ALLOWED = (
-        "not_allowed",
-        Retry.REMEMBERED,
-    )  # of a log: what may be read of it takes another permission
+    # Of a log: what may be read of it takes another permission.
+    NOT_ALLOWED = "not_allowed", Retry.REMEMBERED
     TOO_LARGE = "too_large", Retry.REMEMBERED
     WRONG_CLUSTER = "wrong_cluster", Retry.REMEMBERED
-    NO_CLUSTER_ID = (
-        "no_cluster_id",
-        Retry.REMEMBERED,
-    )  # the answer has none, where history needs one
+    # The answer has none, where history needs one.
+    NO_CLUSTER_ID = "no_cluster_id", Retry.REMEMBERED
     OPTIONS = "options", Retry.NOBODY
     TOO_MANY_FILES = "too_many_files", Retry.NOBODY  # this process may open no more
 

@@ -36,7 +36,7 @@ from metadata_source.questions import Question, check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from metadata_source.visits import Broker, Time, Visits
+    from metadata_source.many_brokers import Broker, Time, Visits
 
 _CLASSIC: Final = "classic"
 _STABLE: Final = "Stable"

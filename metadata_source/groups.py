@@ -21,15 +21,15 @@ from kafka.protocol.admin import ListGroupsRequest
 from metadata_source.errors import PollError
 from metadata_source.group_descriptions import describe, is_simple, listed_group, type_of
 from metadata_source.kafka_constants import OFFSETS_TOPIC
+from metadata_source.many_brokers import Time, at_addresses, some, undone
 from metadata_source.questions import Question, TopicQuestion, check
 from metadata_source.threads import side_by_side
-from metadata_source.visits import Time, at_addresses, some, undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from metadata_source.group_descriptions import Description, Group
-    from metadata_source.visits import Broker, Visits
+    from metadata_source.many_brokers import Broker, Visits
 
     _Tell: TypeAlias = Callable[
         [Visits, Broker, str | None, Sequence[str], Time], Iterator[tuple[str, Description]]

@@ -37,20 +37,20 @@ from metadata_source.columns.polls import OFFSET
 from metadata_source.errors import PollError
 from metadata_source.images import covered
 from metadata_source.lineage import NO_EPOCH
+from metadata_source.many_brokers import Time, at_addresses, undone
 from metadata_source.options.readers import whole_name
 from metadata_source.outcomes import outcome_of
 from metadata_source.questions import EARLIEST, LATEST, check, commits
 from metadata_source.threads import side_by_side
-from metadata_source.visits import Time, at_addresses, undone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from metadata_source.groups import Coordinated
+    from metadata_source.many_brokers import Broker, Visits
     from metadata_source.options import TopicFilter
     from metadata_source.questions import Timed
-    from metadata_source.visits import Broker, Visits
 
 Numbers = npt.NDArray[np.int64]
 

@@ -125,12 +125,10 @@ REBALANCES = Table(
             "reasons",
             "array<string>",
             f"Inferred, of: {', '.join(REASONS)}. Null where nothing is known from before. "
-            "static_member_left: it left "
-            "or timed out, which look the same. partitions_changed: some were added or lost. "
-            "metadata_changed: the "
-            "coordinator of a group with epochs knew other metadata of its topics, such as racks "
-            "of replicas, and no "
-            "partition was added or lost. same_members: nothing shows why.",
+            "static_member_left: it left or timed out, which look the same. partitions_changed: "
+            "some were added or lost. metadata_changed: the coordinator of a group with epochs "
+            "knew other metadata of its topics, such as racks of replicas, and no partition was "
+            "added or lost. same_members: nothing shows why.",
         ),
         *columns("""
             silent_ms_max bigint -- If a member that left had died, it had been silent for at most

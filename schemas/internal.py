@@ -1,4 +1,4 @@
-"""What the jobs must remember from round to round. Not for analysts, and free to change."""
+"""The memory of the jobs from round to round. Not for analysts, and free to change."""
 
 from schemas.silver import CLUSTER_COLUMNS, GROUP_ID
 from schemas.table import PART, Column, Table, View, part_column
@@ -71,10 +71,8 @@ STATE = Table(
             "history",
             "string",
             "silver | cluster_log (how far the controllers' log became silver) | isr_shrink | "
-            "leader_churn | "
-            "rebalance_history | rebalance_cost | group_lag | validate | aside of <history> "
-            "(which leaves the cluster "
-            "out since done_at, as its fold fails).",
+            "leader_churn | rebalance_history | rebalance_cost | group_lag | validate | "
+            "left out of <history> (the cluster, since done_at, as its fold fails).",
             nullable=False,
         ),
         Column("cluster", "string", "Alias of the cluster.", nullable=False),

@@ -31,7 +31,7 @@ class Column:
 
     @property
     def ddl(self) -> str:
-        """The column as it stands in CREATE TABLE."""
+        """The column as CREATE TABLE has it."""
         not_null = "" if self.nullable else " NOT NULL"
         generated = f" GENERATED ALWAYS AS ({self.generated_as})" if self.generated_as else ""
         return f"`{self.name}` {self.type}{generated}{not_null} COMMENT {sql_string(self.comment)}"

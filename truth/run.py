@@ -15,7 +15,7 @@ from jobs.configuration.config import Config, load
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.run import metadata_stream
-from jobs.run.logs import CLUSTER_LOG
+from jobs.run.logs import FOLLOWED_CLUSTER_LOG
 from jobs.run.reading import Reading, follow
 from local_cluster import LocalCluster
 from local_cluster.cluster import KAFKA_VERSION
@@ -186,12 +186,12 @@ def polling(spark: SparkSession, configs: Iterable[Config]) -> Iterator[list[Str
 @contextlib.contextmanager
 def following(spark: SparkSession, config: Config) -> Iterator[StreamingQuery]:
     """Follow the controllers' log for a while, and read it to where it ends then."""
-    reading = Reading(spark.newSession(), config, CLUSTER_LOG)
+    reading = Reading(spark.newSession(), config, FOLLOWED_CLUSTER_LOG)
     try:
         yield reading.query
     finally:
         reading.query.stop()
-    follow(spark, config, CLUSTER_LOG, once=True)
+    follow(spark, config, FOLLOWED_CLUSTER_LOG, once=True)
 
 
 def await_batches(queries: Sequence[StreamingQuery], count: int) -> None:

@@ -44,9 +44,8 @@ def main() -> None:
         "--pipeline", action="store_true", help="with history, which shares the processors"
     )
     arguments = parser.parse_args()
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that everything that was started is ended
+    # So that everything that was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     count, seconds = arguments.clusters, arguments.seconds
     job = "pipeline" if arguments.pipeline else "poll_metadata"
     with (

@@ -243,9 +243,8 @@ class _Session(asyncio.Protocol):
             response = ApiVersionsResponse(
                 version=version, error_code=0, api_keys=keys, throttle_time_ms=0
             )
-            return b"", bytes(
-                response.encode(version=version)
-            )  # its header has no tags in any version
+            # Its header has no tags in any version.
+            return b"", bytes(response.encode(version=version))
         if api_key == METADATA_REQUEST.api_key:
             return b"\0", self._cluster.metadata()
         fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": None, "topics": []}

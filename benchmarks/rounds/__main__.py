@@ -26,9 +26,8 @@ RUNS = 5
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure what is asked for; the exit status is 1 when something could not be measured."""
     arguments = _parser().parse_args(argv)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that everything that was started is ended
+    # So that everything that was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     measures = chosen(arguments.only, every=arguments.all)
     results: Results = {}
     for found in measured(measures, arguments.runs, lambda what: print(what, flush=True)):

@@ -154,9 +154,8 @@ def _repeat(rows: DataFrame, table: Table, path: str, times: int, span: timedelt
 
 
 def _moved(table: Table, micros: F.Column) -> Iterator[tuple[str, F.Column]]:
-    earlier = F.lpad(
-        F.lit(999) - F.col("_round"), 4, "1"
-    )  # polls sort by their streams, which begin with a year
+    # Polls sort by their streams, which begin with a year.
+    earlier = F.lpad(F.lit(999) - F.col("_round"), 4, "1")
     for column in table.columns:
         if column.name in _POLLS:
             yield column.name, F.concat(earlier, F.substring(column.name, 5, 100))

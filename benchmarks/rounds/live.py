@@ -75,9 +75,8 @@ def busy(folder: Path, say: Say, runs: int) -> Results:
             _await_poll_since(config, datetime.now(UTC))
             seconds = []
             for run in range(1 + runs):
-                say(
-                    f"a round took {_timed(lambda: round_once(spark, config)):.1f} s"
-                )  # what is still to be done
+                # A round of what is still to be done.
+                say(f"a round took {_timed(lambda: round_once(spark, config)):.1f} s")
                 cluster.start(2) if run % 2 else cluster.stop(2)
                 if run % 2:
                     administration.await_settled((1, 2, 3))

@@ -23,7 +23,7 @@ from jobs.histories.polls import Polls
 from jobs.histories.rebalances import RebalanceHistory
 from jobs.rounds.engine import Engine
 from jobs.run import metadata_stream
-from jobs.run.logs import GROUP_LOG
+from jobs.run.logs import FOLLOWED_GROUP_LOG
 from jobs.run.reading import Reading
 from jobs.run.session import spark_session
 from jobs.upkeep.upkeep import keep_up, next_due
@@ -155,7 +155,7 @@ def polling(spark: SparkSession, config: Config) -> Iterator[None]:
     """Poll, and read the coordinators' log, as long as this is open."""
     streams = (
         metadata_stream.polling(spark, config),
-        Reading(spark, config, GROUP_LOG),
+        Reading(spark, config, FOLLOWED_GROUP_LOG),
     )
     try:
         yield

@@ -104,9 +104,8 @@ def in_a_process(measure: Measure, runs: int) -> Results:
 
 
 def _run(measure: Measure, runs: int, to: Connection) -> None:
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that everything that was started is ended
+    # So that everything that was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     start = time.perf_counter()
 
     def say(what: str) -> None:

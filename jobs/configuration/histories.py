@@ -1,5 +1,5 @@
-"""The histories, as everybody knows them who makes none: what internal.states calls each, of which
-clusters a configuration has it made, what waits for it, and what is kept of it.
+"""The histories, as code outside jobs/histories/ knows them: what internal.states calls each, of
+which clusters a configuration has it made, what waits for it, and what is kept of it.
 
 Needs no Spark: status, questions and the configuration read it. The classes in jobs/histories/ make
 them.

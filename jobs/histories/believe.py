@@ -26,12 +26,12 @@ def believe(engine: Engine, polls: Polls, cluster: str) -> None:
             f"no poll of a cluster {cluster!r} waits in {engine.lake}: there is nothing to "
             "believe; `kafka-metadata-history status` says where polls wait"
         )
-    gone = polls.polls.lost(cluster, waited)
-    polls.polls.believed = cluster
+    gone = polls.new.lost(cluster, waited)
+    polls.new.believed = cluster
     try:
         engine.round(datetime.now(UTC))
     finally:
-        polls.polls.believed = None
+        polls.new.believed = None
     if left := silver_state(engine.context(), cluster).waiting:
         why = (
             "its fold fails, so its history is left out"

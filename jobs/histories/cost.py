@@ -50,7 +50,7 @@ _SAYS = "cost of rebalances"
 
 
 @dataclass(frozen=True)
-class CostInput:
+class CostPlan:
     """The news that a round takes: rebalances told after `told_after`, up to `told_until`; and, for
     rows that are live, what there was from when the log was read last but one (`read_after`) up to
     then (`read_until`). `at`: of the round. `left_out`: the clusters that are left out; `held`:
@@ -78,7 +78,7 @@ class CostInput:
 @dataclass(frozen=True)
 class Memory:
     """When the last rebalance was told that was taken, and by alias, when the log was read that was
-    looked at. `held`: as of CostInput.
+    looked at. `held`: as of CostPlan.
     """
 
     told: datetime
@@ -94,7 +94,7 @@ class RebalanceCost(History[News]):
     names = (JOB,)
     tables = (REBALANCE_COST,)
     live = (REBALANCE_COST,)
-    plan_type = CostInput
+    plan_type = CostPlan
 
     def __init__(self) -> None:
         self._told_version, self._looked_at = -1, _NEVER
@@ -123,7 +123,7 @@ class RebalanceCost(History[News]):
             alias: at for alias, at in read_until.items() if alias not in context.left_out
         }
         held = memory.held or memory.told if context.left_out else None
-        plan = CostInput(
+        plan = CostPlan(
             now, memory.told, told_until, read_after, read_until, tuple(context.left_out), held
         )
         self._looked_at, self._read = now, read_until
@@ -132,14 +132,14 @@ class RebalanceCost(History[News]):
             self._told_version = version if len(new) == len(fresh) else -1
         return replace(_news(context, plan, new), is_due=is_due)
 
-    def planned(self, context: Context, plan: CostInput) -> News:
+    def planned(self, context: Context, plan: CostPlan) -> News:
         """The history has one table: if that lacks the round, it is made of what there is now."""
         return _news(context, plan, over(context, plan.told_after, plan.told_until))
 
     def note(self, context: Context, news: News, output: Output | None) -> Iterable[State]:  # noqa: ARG002
         """How far it is with all clusters."""
         if output is not None:
-            plan: CostInput = news.plan
+            plan: CostPlan = news.plan
             yield _state(Memory(plan.told_until, plan.read_until, plan.held))
 
     def go_back(self, context: Context) -> Iterable[State]:
@@ -178,7 +178,7 @@ def _kept(context: Context) -> pa.Table:
     return context.live.of([REBALANCE_COST], range(PARTS))[REBALANCE_COST]
 
 
-def _news(context: Context, plan: CostInput, new: Sequence[Row]) -> News:
+def _news(context: Context, plan: CostPlan, new: Sequence[Row]) -> News:
     """The rows of bronze around rebalances. `new`: some may have a cost already."""
     kept = _kept(context)
     kept = kept.filter(pc.invert(pc.is_in(kept["cluster"], pa.array(plan.left_out, pa.string()))))

@@ -22,8 +22,8 @@ _OF_REBALANCES = "record NOT IN ('commits', 'marker') AND coalesce(type NOT IN (
 
 
 def new_rows(rows: DataFrame, taken: Mapping[str, Positions]) -> DataFrame:
-    """Those of `rows` that are beyond what was taken, by alias; with COLUMNS, those of POSITION and
-    `goes_on_at`, the offset that follows.
+    """Those of `rows` that are beyond what was taken, by alias; with COLUMNS, those of POSITION
+    (jobs/rules/groups/fold_rebalances.py) and `goes_on_at`, the offset that follows.
     """
     rows = rows.where(_OF_REBALANCES).select(*COLUMNS)
     done = [

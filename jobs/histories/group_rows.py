@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from jobs.histories.group_log import COLUMNS, new_rows
 from jobs.rounds.history import KEY, Context, Rows, key_column
 from jobs.rounds.live import PARTS, part_column
-from jobs.rules.groups.fold_rebalances import POSITION, ClusterInput, Positions
+from jobs.rules.groups.fold_rebalances import POSITION, GroupTake, Positions
 from schemas.bronze import GROUP_LOG
 from schemas.silver import GROUP_SNAPSHOTS
 from schemas.table import PART
@@ -70,7 +70,7 @@ class GroupRows:
         keyed = said.select(key_column(F.col(PART)).alias(KEY), *COLUMNS, *POSITION)
         self.rows.append((GROUP_LOG, keyed))
 
-    def add_polls(self, context: Context, clusters: Mapping[str, ClusterInput]) -> None:
+    def add_polls(self, context: Context, clusters: Mapping[str, GroupTake]) -> None:
         """Add the states of groups that began, or ended, in the polls that are taken."""
         taken = [
             (alias, each.since or "", each.until)

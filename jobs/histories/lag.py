@@ -39,7 +39,7 @@ _Memory = dict[str, Visit]
 
 
 @dataclass(frozen=True)
-class LagInput:
+class LagPlan:
     """The polls whose visits a round takes, by alias. `at`: of the round."""
 
     at: datetime
@@ -61,7 +61,7 @@ class GroupLag(History[Visits]):
     names = (JOB,)
     tables = (*LAG_TABLES, LAG_STATES)
     live = (GROUP_LAG, LAG_STATES)
-    plan_type = LagInput
+    plan_type = LagPlan
     needs: ClassVar[Mapping[Table, str]] = {
         METADATA_POLLS: f"""
             SELECT min(day) FROM {{rows}} LEFT JOIN (
@@ -81,7 +81,7 @@ class GroupLag(History[Visits]):
         """The visits that no round has taken, of each cluster up to so many."""
         version = newest_version(context.spark, context.lake, METADATA_POLLS)
         if version == self._version:
-            return Visits(plan=LagInput(now, {}), visits={})
+            return Visits(plan=LagPlan(now, {}), visits={})
         polls = self._polls(context, version)
         headers = headers_of(polls.where(_is_not_taken(context.states)), context.left_out)
         most = context.config.polls_per_round
@@ -91,7 +91,7 @@ class GroupLag(History[Visits]):
             self._version = version
         return _news(context, polls, taken, now, is_more=is_more)
 
-    def planned(self, context: Context, plan: LagInput) -> Visits:
+    def planned(self, context: Context, plan: LagPlan) -> Visits:
         """The visits of planned polls."""
         polls = context.lake.read(context.spark, METADATA_POLLS)
         headers = headers_of(polls.where(is_planned(plan.polls)))
@@ -126,7 +126,7 @@ class GroupLag(History[Visits]):
         return not visits.where(_is_not_taken(states_of(spark, config.lake))).isEmpty()
 
     def _polls(self, context: Context, version: int) -> DataFrame:
-        """What bronze has had since the version that was looked at, up to another one."""
+        """The rows of bronze since the version that was looked at, up to another one."""
         if not 0 <= self._version < version:
             return context.lake.read_version(context.spark, METADATA_POLLS, version)
         return appended(context.spark, context.lake, METADATA_POLLS, self._version + 1, version)
@@ -136,7 +136,7 @@ def _news(
     context: Context, polls: DataFrame, headers: Sequence[Row], at: datetime, *, is_more: bool
 ) -> Visits:
     """The visits of these headers, and what they tell of groups."""
-    plan = LagInput(at, {})
+    plan = LagPlan(at, {})
     for header in headers:
         plan.polls.setdefault(header["cluster"], []).append(header["poll_id"])
     if not headers:

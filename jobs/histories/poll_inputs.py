@@ -25,7 +25,7 @@ from jobs.rules.gold.isr_shrink import needed
 from jobs.rules.log.needed import needed as needed_by_log
 from jobs.rules.log.records import in_order
 from jobs.rules.log.silver import TABLES as LOG_TABLES
-from jobs.rules.round import GOLD, SILVER, Plan
+from jobs.rules.round import GOLD, SILVER, RoundSettings
 from jobs.rules.silver.cluster import BROKERS, WITNESSES
 from jobs.rules.silver.compare import RECORD, TOPIC_RECORD, narrowed_rows
 from jobs.rules.silver.state import Row
@@ -55,17 +55,18 @@ _TOPICS = (
 
 def inputs_of(context: Context, news: PollNews) -> Inputs:
     """The rows that the fold of each cluster gets."""
-    takes, plan, records = [*news.plan.clusters.values()], news.plan.plan, news.records
-    behind = {each.cluster: gold_behind(context, plan.histories, each.cluster) for each in takes}
+    takes, settings, records = [*news.plan.clusters.values()], news.plan.settings, news.records
+    made = settings.histories
+    behind = {each.cluster: gold_behind(context, made, each.cluster) for each in takes}
     # Where gold is made alone, what silver remembers is not known.
-    by_silver = takes if SILVER in plan.histories else ()
+    by_silver = takes if SILVER in made else ()
     large = LargeClusters(
         takes,
         of_silver(context),
         {each.cluster: silver_state(context, each.cluster) for each in by_silver},
         {each.cluster for each in takes if each.is_large and behind[each.cluster] == ""},
     )
-    tables = _tables_read(plan, large)
+    tables = _tables_read(settings, large)
     is_large = any(each.is_large for each in takes)
     if is_large and _PARTITIONS in tables:
         tables.remove(_PARTITIONS)
@@ -92,9 +93,9 @@ def inputs_of(context: Context, news: PollNews) -> Inputs:
         for each in takes
         if not (each.is_large or each.log) and behind[each.cluster] is None
     }
-    written = [table for name in OF_POLLS if name in plan.histories for table in OF_POLLS[name]]
+    written = [table for name in OF_POLLS if name in made for table in OF_POLLS[name]]
     return Inputs(
-        partial(fold, clusters, plan, narrowed=small),
+        partial(fold, clusters, settings, narrowed=small),
         [*written, STATE],
         fresh,
         live,
@@ -116,7 +117,7 @@ def _behind(context: Context, behind: Mapping[str, str | None]) -> list[Rows]:
         for table in (*silver.SNAPSHOTS, *_REGISTRATIONS)
     }
     partitions = read.pop(silver.PARTITION_SNAPSHOTS)
-    # A record of the log changes partitions as the others stand then.
+    # A record of the log changes partitions as the others are then.
     is_wanted = {
         table: is_later | F.col("is_current") if table in _EVIDENCE else is_later for table in read
     }
@@ -130,11 +131,11 @@ def _behind(context: Context, behind: Mapping[str, str | None]) -> list[Rows]:
     return [*found, (silver.PARTITION_SNAPSHOTS, partitions)]
 
 
-def _tables_read(plan: Plan, clusters: LargeClusters) -> list[Table]:
+def _tables_read(settings: RoundSettings, clusters: LargeClusters) -> list[Table]:
     """The tables of which live rows are read."""
     tables: list[Table] = []
     takes, states = clusters.takes, clusters.states
-    if SILVER in plan.histories:
+    if SILVER in settings.histories:
         records = {record for each in takes for record in each.records}
         # Where settings change, gold looks at the partitions as they are.
         is_read = not records.isdisjoint({"topic", "configs"}) or any(
@@ -150,7 +151,7 @@ def _tables_read(plan: Plan, clusters: LargeClusters) -> list[Table]:
         tables += [
             silver.ENRICHMENTS[record] for record in sorted(records & silver.ENRICHMENTS.keys())
         ]
-    of_gold = [history for history in OF_POLLS if history in GOLD and history in plan.histories]
+    of_gold = [history for history in OF_POLLS if history in GOLD and history in settings.histories]
     return [
         *dict.fromkeys(
             (*tables, *(table for each in of_gold for table in OF_POLLS[each] if table.live))
@@ -219,7 +220,7 @@ def _rows_of(
 
 def fold(
     takes: Mapping[str, Take],
-    plan: Plan,
+    settings: RoundSettings,
     cluster: str,
     news: Mapping[str, pa.Table],
     live: Mapping[str, pa.Table],
@@ -235,7 +236,7 @@ def fold(
     log = news.pop(bronze.CLUSTER_LOG.full_name, None)
     of_state = live.pop(STATE.full_name, None)
     states = {} if of_state is None else {row["history"]: row for row in rows_of(of_state)}
-    if cluster in narrowed and SILVER in plan.histories and SILVER in states:
+    if cluster in narrowed and SILVER in settings.histories and SILVER in states:
         news, live = narrowed_rows(states[SILVER]["memory"], each, news, live)
     live = needed(live, _topics(news, live))
     brought = {name: rows_of(of_table) for name, of_table in live.items()}
@@ -255,7 +256,7 @@ def fold(
         each.teller,
         each.believe,
     )
-    return rules.fold(taken, plan)
+    return rules.fold(taken, settings)
 
 
 def _topics(news: Mapping[str, pa.Table], live: Mapping[str, pa.Table]) -> pa.Array:

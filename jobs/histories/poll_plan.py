@@ -9,7 +9,7 @@ import pyarrow as pa
 from jobs.configuration.config import Thresholds
 from jobs.rounds.history import Context, News
 from jobs.rounds.plan import State
-from jobs.rules.round import GOLD, SILVER, Plan
+from jobs.rules.round import GOLD, SILVER, RoundSettings
 from jobs.rules.silver.state import State as SilverState
 from jobs.rules.takes import Take
 from schemas import gold, silver
@@ -41,7 +41,7 @@ class DoneSilver:
 
 
 @dataclass(frozen=True)
-class PollInput:
+class PollPlan:
     """All that a round takes. `at`: of the round. `log`: first and last version of
     bronze.cluster_log that no round has noted, and `is_rest`: no cluster's records of these are
     left. `silver`: where gold is made alone.
@@ -58,10 +58,10 @@ class PollInput:
     silver: dict[str, DoneSilver] = field(default_factory=dict)
 
     @property
-    def plan(self) -> Plan:
+    def settings(self) -> RoundSettings:
         """As the folds see it."""
-        limits, migrating = self.thresholds, frozenset(self.migrating)
-        return Plan(frozenset(self.histories), limits, self.at, migrating, self.topic_filter)
+        histories, migrating = frozenset(self.histories), frozenset(self.migrating)
+        return RoundSettings(histories, self.thresholds, self.at, migrating, self.topic_filter)
 
 
 @dataclass(kw_only=True)
@@ -71,7 +71,7 @@ class PollNews(News):
     be gone.
     """
 
-    plan: PollInput
+    plan: PollPlan
     records: Mapping[str, pa.Table] = field(default_factory=dict)
     versions: tuple[int, int] | None = None
 

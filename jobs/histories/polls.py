@@ -20,20 +20,19 @@ from jobs.histories.poll_news import LOG, LogMemory, NewPolls
 from jobs.histories.poll_plan import (
     OF_POLLS,
     DoneSilver,
-    PollInput,
     PollNews,
+    PollPlan,
     gold_behind,
     of_silver,
 )
 from jobs.rounds.history import Context, History, Inputs, Output
-from jobs.rounds.plan import State, kept_since, states_of
+from jobs.rounds.plan import State, kept_since, state_of, states_of
 from jobs.rules.log.state import State as LogState
-from jobs.rules.memory import dumps, loads
+from jobs.rules.memory import loads
 from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER
 from jobs.rules.takes import Take
 from schemas import bronze, silver
 from schemas.bronze import METADATA_POLLS
-from schemas.internal import STATE
 from schemas.lake import LakeError
 from schemas.table import Table
 
@@ -51,7 +50,7 @@ class Polls(History[PollNews]):
     key = "cluster"
     by = "cluster_id"
     woken_by = (METADATA_POLLS, bronze.CLUSTER_LOG)
-    plan_type = PollInput
+    plan_type = PollPlan
     can_make_again = True
     other_states: ClassVar[Mapping[str, Collection[str]]] = {SILVER: (CLUSTER_LOG,)}
     needs_silver: ClassVar[Mapping[Table, Collection[str]]] = dict.fromkeys(
@@ -79,12 +78,12 @@ class Polls(History[PollNews]):
         """,
     }
 
-    def __init__(self, histories: Iterable[str] = OF_POLLS) -> None:
-        wanted = set(histories)
+    def __init__(self, names: Iterable[str] = OF_POLLS) -> None:
+        wanted = set(names)
         self.names = [history for history in OF_POLLS if history in wanted]
         self.tables = [*self.written_by(self.names)]
         self.live = [table for table in self.tables if table.live]
-        self.polls = NewPolls(self.names)
+        self.new = NewPolls(self.names)
 
     def written_by(self, histories: Iterable[str]) -> Iterable[Table]:
         """The tables that some of the histories write."""
@@ -99,19 +98,19 @@ class Polls(History[PollNews]):
         """The polls and records that have to become history; or the silver that becomes gold."""
         if SILVER not in self.names:
             return self._new_silver(context, now)
-        takes = self.polls.due(context, now)
+        takes = self.new.due(context, now)
         if not takes:
             return None
-        log, is_rest = self.polls.log_versions(takes)
+        log, is_rest = self.new.log_versions(takes)
         plan = replace(self._plan(context, now, takes), log=log, is_rest=is_rest)
         return replace(
             self._news(context, plan),
             is_due=True,
-            records=self.polls.records_of(takes),
-            versions=self.polls.headers.versions(context, takes),
+            records=self.new.records_of(takes),
+            versions=self.new.headers.versions(context, takes),
         )
 
-    def planned(self, context: Context, plan: PollInput) -> PollNews:
+    def planned(self, context: Context, plan: PollPlan) -> PollNews:
         """The polls and the records that a planned round takes."""
         takes, records = list(plan.clusters.values()), {}
         if plan.log is not None:
@@ -131,17 +130,15 @@ class Polls(History[PollNews]):
             loads(LogState, row["memory"]).is_open for row in told if row["history"] == CLUSTER_LOG
         )
         if news.plan.log is not None and news.plan.is_rest and not is_open:
-            memory = dumps(LogMemory(news.plan.log[1]))
-            of_log = {"history": CLUSTER_LOG, "cluster": LOG, "round": None, "memory": memory}
-            yield dict.fromkeys(STATE.column_names) | of_log
+            yield state_of(CLUSTER_LOG, LOG, LogMemory(news.plan.log[1]))
 
     def done(self, context: Context, news: PollNews) -> None:
         """Forget what was taken."""
-        self.polls.take(context, list(news.plan.clusters.values()))
+        self.new.take(context, list(news.plan.clusters.values()))
 
     def forget(self, cluster: str) -> None:
         """Look at all polls of a cluster again."""
-        self.polls.headers.forget(cluster)
+        self.new.headers.forget(cluster)
 
     def check_again(self, context: Context, cluster: str) -> None:
         """Raise LakeError where bronze or silver no longer has all that the history was made of."""
@@ -181,12 +178,12 @@ class Polls(History[PollNews]):
         """The keys of live rows."""
         return rows["cluster"]
 
-    def _plan(self, context: Context, now: datetime, takes: Iterable[Take]) -> PollInput:
+    def _plan(self, context: Context, now: datetime, takes: Iterable[Take]) -> PollPlan:
         config, clusters = context.config, {each.cluster: each for each in takes}
         migrating, names = tuple(sorted(config.migrating)), tuple(self.names)
-        return PollInput(now, names, config.thresholds, migrating, config.topic_filter, clusters)
+        return PollPlan(now, names, config.thresholds, migrating, config.topic_filter, clusters)
 
-    def _news(self, context: Context, plan: PollInput) -> PollNews:
+    def _news(self, context: Context, plan: PollPlan) -> PollNews:
         by_polls = SILVER in plan.histories
         says = str(context.run.outages) if by_polls else f"{len(plan.clusters)} cluster(s)"
         clusters = plan.clusters.keys()

@@ -20,7 +20,7 @@ from jobs.histories.group_rows import GroupRows
 from jobs.rounds.appended import VERSIONS_A_ROUND, appended, new_versions
 from jobs.rounds.history import Context, History, News, Output
 from jobs.rounds.plan import NewestStates, State, States, kept_since, state_of
-from jobs.rules.groups.fold_rebalances import ClusterInput, Positions, fold, forgets_before
+from jobs.rules.groups.fold_rebalances import GroupTake, Positions, fold, forgets_before
 from jobs.rules.memory import dumps
 from jobs.rules.round import SILVER
 from schemas import groups
@@ -36,7 +36,7 @@ _LOG = ""
 
 
 @dataclass(frozen=True)
-class GroupInput:
+class GroupPlan:
     """All that a round takes. `at`: of the round. `clusters`: by alias. `versions`: first and last
     of bronze.group_log that no round has noted. `kept_since`: from when on retention has left gold
     whole. `remembered`: for how long groups are that are gone. `left_out`: the clusters that were
@@ -45,7 +45,7 @@ class GroupInput:
 
     at: datetime
     thresholds: Thresholds
-    clusters: dict[str, ClusterInput]
+    clusters: dict[str, GroupTake]
     versions: tuple[int, int] | None
     kept_since: datetime | None
     remembered: timedelta
@@ -56,7 +56,7 @@ class GroupInput:
 class Memory:
     """How far each partition of a cluster's log was taken: era and offset. `at`: of that round."""
 
-    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    positions: dict[str, tuple[int, int]] = field(default_factory=dict)
     at: datetime | None = None
 
 
@@ -72,7 +72,7 @@ class LogMemory:
 class GroupNews(News):
     """The news of groups, as they were read."""
 
-    plan: GroupInput
+    plan: GroupPlan
     read: GroupRows
 
 
@@ -95,7 +95,7 @@ class RebalanceHistory(History[GroupNews]):
     }
     tables = (*groups.TABLES, GROUP_STATES)
     live = tables
-    plan_type = GroupInput
+    plan_type = GroupPlan
 
     def __init__(self) -> None:
         self._looked: dict[str, str] = {}
@@ -111,7 +111,7 @@ class RebalanceHistory(History[GroupNews]):
             row for (of, _), row in context.states.items() if of == JOB and row["round"] is None
         ]
         clusters = {
-            row["cluster"]: ClusterInput(row["cluster_id"])
+            row["cluster"]: GroupTake(row["cluster_id"])
             for row in unnoted
             if row["cluster"] != _LOG
         }
@@ -121,7 +121,7 @@ class RebalanceHistory(History[GroupNews]):
         if since < last or all(row["cluster"] != _LOG for row in unnoted):
             self._noted = since
         config = context.config
-        plan = GroupInput(
+        plan = GroupPlan(
             now,
             config.thresholds,
             clusters,
@@ -139,7 +139,7 @@ class RebalanceHistory(History[GroupNews]):
             self._looked |= {of: each.until for of, each in clusters.items() if each.until}
         return news
 
-    def planned(self, context: Context, plan: GroupInput) -> GroupNews:
+    def planned(self, context: Context, plan: GroupPlan) -> GroupNews:
         """The rows of the log and of silver that a planned round takes."""
         ids = {cluster: each.cluster_id for cluster, each in plan.clusters.items()}
         return _news(context, plan, plan.versions, ids, planned=plan.at)
@@ -152,7 +152,7 @@ class RebalanceHistory(History[GroupNews]):
             before, memory = context.states.get((JOB, cluster), {}), _memory(context, cluster)
             until, until_at = (each.until, each.until_at) if output is not None else (None, None)
             ends = {str(of): position for of, position in news.read.ends.get(cluster, {}).items()}
-            at, positions = memory.at if output is None else news.plan.at, memory.places | ends
+            at, positions = memory.at if output is None else news.plan.at, memory.positions | ends
             yield state_of(
                 JOB,
                 cluster,
@@ -176,7 +176,7 @@ class RebalanceHistory(History[GroupNews]):
         if (held := _log(context).held) is not None:
             yield context.states[JOB, _LOG] | {"memory": dumps(LogMemory(held))}
 
-    def _new_polls(self, context: Context, states: States) -> dict[str, ClusterInput]:
+    def _new_polls(self, context: Context, states: States) -> dict[str, GroupTake]:
         """The clusters of which groups are polled, and silver has changed since."""
         found = {}
         for cluster, row in _of_silver(states).items():
@@ -187,7 +187,7 @@ class RebalanceHistory(History[GroupNews]):
                 continue
             if "groups" in json.loads(row["memory"]).get("enriched", {}):
                 until, until_at = row["done_poll"], row["done_at"]
-                found[cluster] = ClusterInput(row["cluster_id"], done, until, until_at)
+                found[cluster] = GroupTake(row["cluster_id"], done, until, until_at)
         if found:
             rows = context.lake.read(context.spark, COORDINATORS)
             of_cluster = rows.where(F.col("cluster").isin(*found)).groupBy("cluster")
@@ -198,7 +198,7 @@ class RebalanceHistory(History[GroupNews]):
 
 def _news(
     context: Context,
-    plan: GroupInput,
+    plan: GroupPlan,
     versions: tuple[int, int] | None,
     ids: Mapping[str, str],
     *,
@@ -212,7 +212,7 @@ def _news(
         taken = {cluster: _positions(context, cluster) for cluster in known}
         read.add_log(context, log, ids, taken, plan.left_out)
     read.add_polls(context, plan.clusters)
-    clusters = {of: ClusterInput(id_) for of, id_ in read.ids.items()} | plan.clusters
+    clusters = {of: GroupTake(id_) for of, id_ in read.ids.items()} | plan.clusters
     forgets = partial(forgets_before, remembered=plan.remembered, kept_since=plan.kept_since)
     return GroupNews(
         plan=replace(plan, clusters=clusters),
@@ -252,4 +252,4 @@ def _memory(context: Context, cluster: str) -> Memory:
 
 def _positions(context: Context, cluster: str) -> Positions:
     """How far each partition of a cluster's log was taken."""
-    return {int(each): position for each, position in _memory(context, cluster).places.items()}
+    return {int(each): position for each, position in _memory(context, cluster).positions.items()}

@@ -69,7 +69,7 @@ def visits_of(
 
 
 def _answers(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
-    """What visits were answered: cluster, poll_id, cluster_id, offsets (of many partitions)."""
+    """The answers to visits: cluster, poll_id, cluster_id, offsets (of many partitions)."""
     wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
     visits = polls.sparkSession.createDataFrame(
         wanted, "cluster string, poll_id string, cluster_id string"

@@ -278,7 +278,9 @@ class Engine:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether a lost round cannot be made another time either: no fold, or no input."""
+    """Whether a lost round cannot be made another time either: its fold fails, or its input is
+    gone.
+    """
     is_fold = isinstance(error, FoldError) or broken_cluster(error) is not None
     is_gone = isinstance(error, (AnalysisException, KeyError)) or any(
         each in java_text(error) for each in _GONE
@@ -287,7 +289,9 @@ def _is_final(error: Exception) -> bool:
 
 
 def job_of(history: Callable[[], History[Any]]) -> Job:
-    """A job that makes a history alone, once or lastingly. Exits with CROSSED: one is left out."""
+    """A job that makes a history alone, once, or until it is stopped. Exits with CROSSED if a
+    cluster is left out.
+    """
 
     def run(spark: SparkSession, config: Config, once: bool) -> int:
         ensure_lake(spark, config.lake)

@@ -1,4 +1,4 @@
-"""The fold of a round: new and live rows meet by key, large clusters bring what differs alone."""
+"""The fold of a round: new and live rows meet by key, of large clusters only what differs."""
 
 from typing import Any
 

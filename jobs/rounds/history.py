@@ -52,8 +52,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Run:
-    """The run that makes histories. `outages`: hears of each poll. `since`: when it began, if it
-    reads the controllers' log all the time.
+    """The run that makes histories. `outages`: is shown each poll's header. `since`: when it
+    began, if it reads the controllers' log all the time.
     """
 
     outages: Outages = field(default_factory=Outages)
@@ -118,8 +118,8 @@ class Inputs:
     """The rows that a fold gets, by key.
 
     `news`: all columns but KEY. `live`: rows that are here, `others`: rows that lie beside them, as
-    their tables have them. `tables`: that the fold makes rows of. `large`: where it is in the
-    round.
+    their tables have them. `tables`: that the fold makes rows of. `large`: the large clusters of
+    the round; None: there are none.
     """
 
     fold: Fold
@@ -150,7 +150,7 @@ class History(ABC, Generic[N]):
     """One history, or several that are made together. Its object knows what it looked at last."""
 
     declared: ClassVar[Sequence[Declared]]
-    """As those know it who do not make it."""
+    """As status, questions and the configuration know it."""
     job: ClassVar[str]
     """The name of the work in a pipeline, for its log."""
     names: Sequence[str]

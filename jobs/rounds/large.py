@@ -391,14 +391,14 @@ def _first(said: DataFrame, opened: _Opened) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
     alias, schema = opened.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
     [header] = opened.headers.to_pylist()
-    place, version = Observation(poll_of(header), None), header["api_version"]
+    observation, version = Observation(poll_of(header), None), header["api_version"]
     kind = opened.take.kind
     cluster = {"cluster_id": opened.take.claimed_id, "cluster": alias}
 
     def of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             with failing_as(alias):
-                rows = first_rows(place, version, batch, cluster, schema, kind=kind)
+                rows = first_rows(observation, version, batch, cluster, schema, kind=kind)
             yield rows
 
     is_said = (F.col("poll_id") == opened.take.first_poll) & (F.col("record") == "topic")

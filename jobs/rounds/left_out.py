@@ -16,7 +16,7 @@ AGAIN_AFTER_S = 60.0
 AT_MOST_S = 3_600.0
 """How long a cluster is left out at most."""
 
-ASIDE_OF = "aside of "
+LEFT_OUT_OF = "left out of "
 """The history of a row that names a cluster which is left out begins so; the row says why."""
 
 

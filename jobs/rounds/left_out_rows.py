@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from jobs.rounds.commit import delete_rows, replace_rows
-from jobs.rounds.left_out import ASIDE_OF
+from jobs.rounds.left_out import LEFT_OUT_OF
 from jobs.rounds.plan import State, States
 from schemas.internal import STATE
 from schemas.lake import Lake
@@ -16,7 +16,7 @@ class LeftOutRows:
     """The rows of internal.states that say which clusters a history leaves out, for `status`."""
 
     def __init__(self, spark: SparkSession, lake: Lake, history: str) -> None:
-        self._spark, self._lake, self._history = spark, lake, f"{ASIDE_OF}{history}"
+        self._spark, self._lake, self._history = spark, lake, f"{LEFT_OUT_OF}{history}"
         self._rows: dict[str, State] = {}
 
     def read(self, states: States) -> Collection[str]:

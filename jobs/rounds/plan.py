@@ -111,9 +111,9 @@ def overtaken_by(steps: Iterable[Step], writer: str, histories: Collection[str])
 class Rounds:
     """The rounds of one job, which is the writer of `histories` from now on.
 
-    `beside`: history -> other rows of internal.states that its rounds write. `to_finish`: rounds
-    that an earlier run has planned and not done. `lost`: those that are done, and that tables have
-    lost since.
+    `other_states`: history -> other rows of internal.states that its rounds write. `to_finish`:
+    rounds that an earlier run has planned and not done. `lost`: those that are done, and that
+    tables have lost since.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class Rounds:
         spark: SparkSession,
         lake: Lake,
         histories: Sequence[str],
-        beside: Mapping[str, Collection[str]] = _NO_OTHERS,
+        other_states: Mapping[str, Collection[str]] = _NO_OTHERS,
     ) -> None:
-        self._spark, self._lake, self._beside = spark, lake, beside
+        self._spark, self._lake, self._other_states = spark, lake, other_states
         self.histories = frozenset(histories)
         self.writer = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
         self._last = self._read().agg(F.max("round")).collect()[0][0] or 0
@@ -159,7 +159,7 @@ class Rounds:
         `tables`: those that it has written.
         """
         written = step.histories.union(
-            *(self._beside.get(history, ()) for history in step.histories)
+            *(self._other_states.get(history, ()) for history in step.histories)
         )
         rows = [row for row in states if row["history"] in written]
         # Histories share the numbers, and one may never have a round with a certain remainder.

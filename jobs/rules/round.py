@@ -90,7 +90,7 @@ class ClusterInput:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RoundSettings:
     """The settings of all clusters of a round. `at`: when it was planned. `migrating`: the aliases
     of those that are on their way from ZooKeeper to KRaft. `topic_filter`: that of polls, as in
     bronze.
@@ -103,13 +103,13 @@ class Plan:
     topic_filter: str | None = None
 
 
-def fold(given: ClusterInput, plan: Plan) -> dict[str, list[Row]]:
+def fold(given: ClusterInput, settings: RoundSettings) -> dict[str, list[Row]]:
     """The rows that a round makes of one cluster, by table; those of internal.state among them."""
     rows: dict[str, list[Row]] = {}
     states: list[Row] = []
     silver = given.states.get(SILVER)
-    if SILVER in plan.histories:
-        rows, states = _silver(given, plan.topic_filter)
+    if SILVER in settings.histories:
+        rows, states = _silver(given, settings.topic_filter)
         silver = states[0]
     if silver is None or silver["done_poll"] is None or given.is_first:
         return rows | {STATE: states}
@@ -119,7 +119,7 @@ def fold(given: ClusterInput, plan: Plan) -> dict[str, list[Row]]:
     since = min(
         (
             given.states.get(history, {}).get("done_poll") or ""
-            for history in GOLD.keys() & plan.histories
+            for history in GOLD.keys() & settings.histories
         ),
         default="",
     )
@@ -127,18 +127,18 @@ def fold(given: ClusterInput, plan: Plan) -> dict[str, list[Row]]:
     of_silver[BROKERS] += listed(of_silver[BROKER_REGISTRATIONS.full_name])
     for table in OF_LOG:
         del of_silver[table.full_name]
-    for history in GOLD.keys() & plan.histories:
+    for history in GOLD.keys() & settings.histories:
         before = given.states.get(history, {"done_poll": None, "memory": "null"})
         news = GoldInput.of(
             of_silver,
             before["done_poll"],
             silver["done_poll"],
             silver["done_at"],
-            is_migrating=given.cluster in plan.migrating,
+            is_migrating=given.cluster in settings.migrating,
         )
-        result = GOLD[history](json.loads(before["memory"]), given.live, news, plan.thresholds)
+        result = GOLD[history](json.loads(before["memory"]), given.live, news, settings.thresholds)
         for table_name, made in result.rows.items():
-            stamp = {"updated_at": plan.at} if table_name in _STAMPED else {}
+            stamp = {"updated_at": settings.at} if table_name in _STAMPED else {}
             rows[table_name] = [{**row, **stamp} for row in made]
         told = {
             "done_poll": silver["done_poll"],

@@ -77,9 +77,8 @@ def run_job(
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("py4j").setLevel(
-        logging.CRITICAL
-    )  # each error that it raises, it writes with a trace, too
+    # Each error that py4j raises, it writes with a trace, too.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(is_not_of_py4j)
 
     def run() -> int | None:

@@ -68,7 +68,7 @@ def cluster_log_read_up_to(
     return {row.cluster: row.next_offset for row in found if row.went != "truncated"}
 
 
-GROUP_LOG = FollowedLog(
+FOLLOWED_GROUP_LOG = FollowedLog(
     query="read_group_log",
     source="kafka_group_log",
     table=bronze.GROUP_LOG,
@@ -77,7 +77,7 @@ GROUP_LOG = FollowedLog(
     options=group_log_options,
 )
 
-CLUSTER_LOG = FollowedLog(
+FOLLOWED_CLUSTER_LOG = FollowedLog(
     query="read_cluster_log",
     source="kafka_cluster_log",
     table=bronze.CLUSTER_LOG,
@@ -89,5 +89,5 @@ CLUSTER_LOG = FollowedLog(
 
 def logs_of(config: Config) -> list[FollowedLog]:
     """The logs that the configuration asks for."""
-    given = ((GROUP_LOG, config.group_log), (CLUSTER_LOG, config.cluster_log))
+    given = ((FOLLOWED_GROUP_LOG, config.group_log), (FOLLOWED_CLUSTER_LOG, config.cluster_log))
     return [log for log, options in given if options is not None]

@@ -18,7 +18,7 @@ from jobs.run.streams import Running, append_stream
 from metadata_source.errors import LogError
 from schemas.table import Table
 
-ASIDE_S = 120.0
+LEFT_OUT_S = 120.0
 """How long a cluster is left out after reading it has failed. If its brokers answer and its log
 cannot be read, each attempt costs the other clusters `requestTimeout`.
 """
@@ -92,13 +92,13 @@ class Reading(Running):
         # Where the batch stays planned, a query without the cluster would take its records for
         # lost.
         if forget_planned(self._spark, self._config.checkpoint(self._followed.query)) and others:
-            self._until[alias] = time.monotonic() + ASIDE_S
+            self._until[alias] = time.monotonic() + LEFT_OUT_S
         elif self._once:
             raise error
         log.warning(
             "%s; this log is %s",
             one_line(error),
-            f"left out for {ASIDE_S:.0f} s" if others else "tried again",
+            f"left out for {LEFT_OUT_S:.0f} s" if others else "tried again",
         )
         self.begin_again()
 

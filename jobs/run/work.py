@@ -78,8 +78,7 @@ class Lasting:
         else:
             log.error(
                 "%s has failed for %.0f s: %s; correct what the error names, it is tried again. "
-                "Polling continues, and "
-                "bronze keeps what history has not had",
+                "Polling continues, and bronze keeps what history has not had",
                 self.name,
                 now - self._failed_at,
                 one_line(error),

@@ -59,7 +59,7 @@ _PROGRAM = re.compile(
     r"|(?:Plan|Expression)WithUnresolvedIdentifier\b)",
     re.IGNORECASE,
 )
-"""What runs programs, or reads files by their path, as Spark's plans name it."""
+"""Nodes that run programs, or read files by their path, as Spark's plans name them."""
 
 
 def check_runs_nothing(spark: SparkSession, frame: DataFrame) -> None:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Any
 
-from jobs.rounds.left_out import ASIDE_OF
+from jobs.rounds.left_out import LEFT_OUT_OF
 from jobs.run.unanswered import Asked, asked_of
 
 Row = Mapping[str, Any]
@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Polls:
+class PollCounts:
     """The polls of one cluster that were due within the window.
 
     `failed`: kind of error -> polls. `late`: answered, and sent more than half an interval after
@@ -78,7 +78,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutOf:
     """A history that leaves a cluster out, `since` its fold failed, and what the error says."""
 
     history: str
@@ -102,7 +102,7 @@ class Cluster:
 
     cluster: str
     interval: timedelta
-    polls: Polls = field(default_factory=Polls)
+    polls: PollCounts = field(default_factory=PollCounts)
     good_at: datetime | None = None
     refused_polls: int = 0
     stale_polls: int = 0
@@ -115,7 +115,7 @@ class Cluster:
     offsets_at: datetime | None = None
     asked: tuple[Asked, ...] = ()
     known_as: str | None = None
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOutOf, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -225,9 +225,9 @@ def clusters_of(
                 asked_of(of_answers),
                 aliases.get(polls.cluster_id) if refused and polls.cluster_id is not None else None,
                 tuple(
-                    LeftOut(row["history"].removeprefix(ASIDE_OF), row["done_at"], row["why"])
+                    LeftOutOf(row["history"].removeprefix(LEFT_OUT_OF), row["done_at"], row["why"])
                     for row in sorted(of_states, key=itemgetter("history"))
-                    if row["history"].startswith(ASIDE_OF)
+                    if row["history"].startswith(LEFT_OUT_OF)
                 ),
             )
         )
@@ -236,7 +236,7 @@ def clusters_of(
 
 def polls_of(
     headers: Iterable[Row], taken: Mapping[str, int], waiting: Collection[str], interval: timedelta
-) -> Polls:
+) -> PollCounts:
     """Polls of one cluster by their headers. `taken`: the last n that history took of each stream;
     `waiting`: the polls that it did not decide about.
     """
@@ -250,7 +250,7 @@ def polls_of(
     failing = list(takewhile(lambda header: header["outcome"] != "ok", reversed(of_newest)))
     last = failing[0] if failing else {}
     older = [header for header in ordered if header["stream"] < newest]
-    return Polls(
+    return PollCounts(
         len(ordered),
         failed,
         sum(_is_late(header, interval) for header in ordered),

@@ -134,7 +134,7 @@ def _unanswered(each: Cluster) -> str:
 
 
 def _waiting(status: LakeStatus) -> list[Waiting]:
-    """What waits for each history of each cluster."""
+    """The rows that wait for each history of each cluster."""
     return [waiting for each in status.clusters for waiting in each.waiting]
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 
 from jobs.configuration.limits import Limits
 from jobs.rules.ids import POLLS
-from kafka_metadata_history.answers.status import Cluster, LakeStatus, Polls
+from kafka_metadata_history.answers.status import Cluster, LakeStatus, PollCounts
 from metadata_source.outcomes import TO_DO, reason
 from metadata_source.text import printable
 
@@ -86,7 +86,7 @@ def judge(status: LakeStatus, limits: Limits) -> list[Crossed]:
 
 
 def noted_of(status: LakeStatus) -> dict[str, datetime]:
-    """What upkeep has noted for a time, and for which."""
+    """The times that upkeep has noted, and of what."""
     last = {} if status.upkeep_at is None else {"the last upkeep": status.upkeep_at}
     return last | {f"retention of {schema}": since for schema, since in status.kept_since.items()}
 
@@ -195,12 +195,12 @@ def believed(cluster: str) -> str:
     return f"if they are right, `kafka-metadata-history run --believe {cluster}` accepts them"
 
 
-def failures_by_kind(polls: Polls) -> str:
+def failures_by_kind(polls: PollCounts) -> str:
     """How many polls failed of each kind."""
     return ", ".join(f"{kind} {count}" for kind, count in sorted(polls.failed.items()))
 
 
-def why(polls: Polls) -> str:
+def why(polls: PollCounts) -> str:
     """Why the last poll failed and, where no later poll mends that, what to do; one line."""
     return reason(polls.error_kind, polls.error)
 

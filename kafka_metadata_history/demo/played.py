@@ -82,9 +82,8 @@ def demo(folder: Path, run: RunCommand) -> None:
     """Record the incident in `folder`, which is made again, print what the command answers, and
     name three more questions. Nothing is left running. Raises DemoError.
     """
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that everything that was started is ended
+    # So that everything that was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started = time.monotonic()
 
     def say(what: str) -> None:

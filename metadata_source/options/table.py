@@ -128,8 +128,7 @@ _CLUSTER_OPTIONS: Final = (
     ),
     Option("clusters", readers.clusters).means(
         'Many clusters in one read, as JSON: `{"alias": {"kafka.bootstrap.servers": "...", ...}, '
-        "...}`. Options "
-        "beside it hold for every cluster that does not set its own."
+        "...}`. Options beside it hold for every cluster that does not set its own."
     ),
 )
 _CLIENT_HASH_KEY: Final = Option("clientHashKey", secret=True).means(

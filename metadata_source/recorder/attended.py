@@ -59,9 +59,8 @@ class Attended:
         )
         self._once, self._facts = once, (options.known_ids, options.doubted_clock)
         self.token = options.recorder or uuid4().hex
-        own = (
-            os.getpid()
-        )  # which ends with the query; a folder of the query's own is of no use then
+        # This process ends with the query; a folder of the query's own is of no use then.
+        own = os.getpid()
         ends_with = (own, began_s(own)) if self._is_own else self._driver
         self._hold = Hold(given, self.folder, self.token, ends_with)
         self._spooled: Spooled | None = None
@@ -77,9 +76,8 @@ class Attended:
         prepare(self.folder)
         if self._is_own and not self._once:
             make_temporary(self.folder)
-        with suppress(
-            OSError
-        ):  # a full disk: the recorder has the ids from the clusters themselves
+        # Where the disk is full, the recorder has the ids from the clusters themselves.
+        with suppress(OSError):
             write_facts(self.folder, self.token, *self._facts)
 
     @property

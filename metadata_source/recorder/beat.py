@@ -69,7 +69,7 @@ def wall_ms(due_s: float, now_s: float, now_ms: int) -> int:
     return now_ms - round((now_s - due_s) * 1000)
 
 
-class Questions:
+class QuestionBeats:
     """The beats of the questions that are asked beside the polls of one cluster: the first ones at
     once.
 

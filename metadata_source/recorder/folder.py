@@ -43,7 +43,7 @@ _REMEDIES: Final = {
     errno.EDQUOT: _ROOM,
     errno.EIO: "its disk fails: name a folder of another one (spool)",
 }
-"""What helps where the system refuses something for another reason than a missing right."""
+"""The remedy, by error number, where the system refuses for another reason than a missing right."""
 _REPLACED: Final = 100
 """So many runs that were replaced are remembered."""
 

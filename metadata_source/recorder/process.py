@@ -41,7 +41,7 @@ FACTS: Final = "facts.json"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a recorder is started with.
+    """The orders that a recorder is started with.
 
     `driver`: the process that it records for, and when that began (`began_s`); `token`: of the run,
     by which a reader knows its own recorder.

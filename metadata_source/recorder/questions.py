@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.enrichment import subject
-from metadata_source.recorder.beat import Questions
+from metadata_source.recorder.beat import QuestionBeats
 
 if TYPE_CHECKING:
     from metadata_source.addresses import Address
@@ -35,7 +35,7 @@ class QuestionThread:
         """Ask nobody yet."""
         self._alias, self._options = alias, options
         self._asking, self._entries = asking, entries
-        self._beats = Questions(polling.enrich)
+        self._beats = QuestionBeats(polling.enrich)
         self._pending: tuple[Subject, Address] | None = None
         self._thread: threading.Thread | None = None
 

@@ -118,9 +118,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         before, offset = Offset.from_json(start), Offset.from_json(end)
-        self._let_go(
-            before
-        )  # it is committed, and if this spool is another machine's next, nobody says so later
+        # It is committed, and if this spool is another machine's next, nobody says so later.
+        self._let_go(before)
         spooled = self._spooled()
         if spooled is not None and spooled.id != offset.session:
             spooled = None
@@ -220,9 +219,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _Waiting(entries, offset.seq if offset.seq == spooled.broken else None)
         entries = spooled.after(spooled.committed)
         if offset.stream is not None:
-            until = min(
-                offset.to_ms or 0, _now_ms()
-            )  # a clock that was ahead must not keep polls out
+            # A clock that was ahead must not keep polls out.
+            until = min(offset.to_ms or 0, _now_ms())
             return _Waiting(
                 entries, max((entry.seq for entry in entries if entry.at_ms <= until), default=0)
             )

@@ -67,7 +67,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Segment:
-    """What is known of a segment: its index, read up to `read`.
+    """A segment as far as it is known: its index, read up to `read`.
 
     `run` is None until the first line is read, which says also how long the schema's message is,
     and how far entries and those of each cluster were counted before: `seq`, `numbers`.

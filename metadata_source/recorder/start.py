@@ -62,9 +62,8 @@ def start(
     prepare(spool)
     _end_of_another(spool, token)
     if (read_json(spool / "facts.json") or {"token": token}).get("token") != token:
-        (spool / "facts.json").unlink(
-            missing_ok=True
-        )  # of a run before: the lake may say something else by now
+        # Those are of a run before: the lake may say something else by now.
+        (spool / "facts.json").unlink(missing_ok=True)
     given = {
         "options": {name: text for name, text in options.items() if not _is_by_jobs(name)},
         "spool": str(spool),

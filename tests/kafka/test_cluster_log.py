@@ -31,7 +31,7 @@ from jobs.configuration.config import load
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.run import metadata_stream
-from jobs.run.logs import CLUSTER_LOG
+from jobs.run.logs import FOLLOWED_CLUSTER_LOG
 from kafka_metadata_history.check import checked_log
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
@@ -281,7 +281,7 @@ def test_the_job_keeps_each_record_once_also_without_its_checkpoint(
         make_topic(quorum, name)
         read_cluster_log.run(spark, config, once=True)  # finds the log
         read_cluster_log.run(spark, config, once=True)
-        shutil.rmtree(config.checkpoint(CLUSTER_LOG.query))
+        shutil.rmtree(config.checkpoint(FOLLOWED_CLUSTER_LOG.query))
     rows = [without_nulls(row) for row in rows_of(config.lake, bronze.CLUSTER_LOG)]
     assert {row["cluster_id"] for row in rows} == {quorum.cluster_id}
     assert {went for went, _, _ in fates(rows)} == {"read"}

@@ -31,7 +31,7 @@ from jobs.configuration.config import load
 from jobs.rounds.commit import replace_rows
 from jobs.rules.groups.partition import log_partition
 from jobs.run import reading
-from jobs.run.logs import GROUP_LOG
+from jobs.run.logs import FOLLOWED_GROUP_LOG
 from jobs.run.reading import Reading
 from jobs.upkeep.upkeep import expire_bronze
 from metadata_source.columns.group_log import SCHEMA
@@ -257,9 +257,8 @@ def test_commits_of_real_members(cluster, made_topic):
     with made_topic(servers, name, 30, replication_factor=3) as admin:
         settings = {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False}
         with closing(Consumer(settings)) as member:
-            member.commit(
-                offsets=[TopicPartition(name, 0, 1)], asynchronous=False
-            )  # makes the log, if it is not there
+            # This makes the log, if it is not there.
+            member.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)
             seen = look(one, TOPIC)
             of_group = log_partition(group, len(seen.partitions))
             start = seen.ends[of_group]
@@ -758,7 +757,7 @@ class Job:
 
     def __init__(self, spark, config) -> None:
         self.spark, self.config = spark, config
-        self.reading = Reading(spark, config, GROUP_LOG)
+        self.reading = Reading(spark, config, FOLLOWED_GROUP_LOG)
 
     def until(self, is_so) -> None:
         deadline = time.monotonic() + 60
@@ -769,7 +768,7 @@ class Job:
 
     def planned(self) -> str:
         """What the batch is to come to that is being read."""
-        folder = Path(self.config.checkpoint(GROUP_LOG.query))
+        folder = Path(self.config.checkpoint(FOLLOWED_GROUP_LOG.query))
         batches = [int(file.name) for file in folder.glob("offsets/*") if file.name.isdigit()]
         is_read = not batches or (folder / "commits" / str(max(batches))).exists()
         return "" if is_read else (folder / "offsets" / str(max(batches))).read_text()
@@ -786,7 +785,7 @@ class Job:
 @pytest.mark.soak
 def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, lake, monkeypatch):
     """Nobody else waits for it, and of its own log nothing is lost and nothing there twice."""
-    monkeypatch.setattr(reading, "ASIDE_S", 2.0)
+    monkeypatch.setattr(reading, "LEFT_OUT_S", 2.0)
     as_broker = {"client.id": "__admin_client"}  # whom brokers let write to internal topics
     count = 300_000
     admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})

@@ -388,7 +388,7 @@ def test_a_cluster_whose_fold_fails_is_left_out_and_comes_back(
             expected = [row for row in whole[table] if json.loads(row)["cluster"] == "c0"]
             assert expected
             assert compared(table, rows_of(lake, table)) == expected
-        (row,) = states(lake, "aside of silver").values()
+        (row,) = states(lake, "left out of silver").values()
         assert row["cluster"] == "c1"
         assert row["why"].startswith("KeyError: 'leader_epoch' (__call__, line ")
         now[0] = 59.0

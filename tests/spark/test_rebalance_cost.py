@@ -172,7 +172,7 @@ def note(lake: Lake, number: int, read_at: float, made_at: float) -> None:
     }
     row |= {
         "last_seen_at": at(read_at),
-        "memory": json.dumps({"places": {}, "at": at(made_at).isoformat()}),
+        "memory": json.dumps({"positions": {}, "at": at(made_at).isoformat()}),
     }
     stored.append(lake, STATE, [row])
 

@@ -705,7 +705,7 @@ def test_a_round_without_news_commits_nothing(
     history.catch_up(whole=True)
     of_groups = [row for row in newest_states(lake) if row["history"] == JOB]
     noted = {row["cluster"]: json.loads(row["memory"]) for row in of_groups}
-    assert noted["alpha"]["places"]["1"] == [0, 510]
+    assert noted["alpha"]["positions"]["1"] == [0, 510]
     (read_at,) = (row["last_seen_at"] for row in of_groups if row["cluster"] == "alpha")
     assert read_at == quiet.rows[0]["read_at"], "up to then somebody observed its groups"
     assert noted[""] == {"version": read_to}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from jobs.configuration.config import Thresholds
 from jobs.rules import round as rules
 from jobs.rules.gold.news import TIMES
-from jobs.rules.round import GOLD, SILVER, ClusterInput, Plan
+from jobs.rules.round import GOLD, SILVER, ClusterInput, RoundSettings
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import first_rows, narrow, to_look_at
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
@@ -36,7 +36,7 @@ from tests.support.silver_rounds import (
 Row = dict[str, Any]
 CONFIGS = silver.TOPIC_CONFIGS.full_name
 KEYS = {table.full_name: table.key for table in (*silver.TABLES, *gold.TABLES)}
-PLAN = Plan(frozenset({SILVER, *GOLD}), Thresholds(), START)
+SETTINGS = RoundSettings(frozenset({SILVER, *GOLD}), Thresholds(), START)
 _TIME = pa.timestamp("us", tz="UTC")
 _ARROW = {
     **dict.fromkeys(
@@ -69,7 +69,7 @@ class Rounds:
     alias: str
     claimed_id: str
     kind: str = "kafka"
-    plan: Plan = PLAN
+    settings: RoundSettings = SETTINGS
     tables: dict[str, dict[tuple, Row]] = field(default_factory=lambda: defaultdict(dict))
     states: dict[str, Row] = field(default_factory=dict)
     headers: dict[str, Row] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Rounds:
             is_first=each.first_poll is not None,
             kind=each.kind,
         )
-        made = rules.fold(taken, self.plan)
+        made = rules.fold(taken, self.settings)
         for row in made.pop(STATE.full_name):
             self.states[row["history"]] = row
         for table, rows in made.items():
@@ -296,7 +296,9 @@ def tables_of(
         claimed_id = next(
             row["cluster_id"] for row in rows if row["record"] == "poll" and row["outcome"] == "ok"
         )
-        made = Rounds(alias, claimed_id, (kinds or {}).get(alias, "kafka"), replace(PLAN, at=at))
+        made = Rounds(
+            alias, claimed_id, (kinds or {}).get(alias, "kafka"), replace(SETTINGS, at=at)
+        )
         made.catch_up(rows, 60)
         for table in (*silver.TABLES, *gold.TABLES):
             found[table] += made.tables[table.full_name].values()

@@ -21,10 +21,10 @@ from metadata_source.errors import PollError
 from metadata_source.features import features_request
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic.watcher import Led, LogWatcher
+from metadata_source.many_brokers import Broker, Time
 from metadata_source.probes import Prober
 from metadata_source.questions import FetchFrom, Question, TopicQuestion
 from metadata_source.raw_requests import RawRequest
-from metadata_source.visits import Broker, Time
 
 CLIENT = "kafka-metadata-history"
 CORRELATION = 7

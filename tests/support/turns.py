@@ -14,7 +14,16 @@ from jobs.configuration.config import Thresholds
 from jobs.rules.log.image import Image
 from jobs.rules.log.registrations import offline_replicas
 from jobs.rules.log.state import State as LogState
-from jobs.rules.round import CLUSTER_LOG, GOLD, SILVER, STATE, ClusterInput, Plan, Row, fold
+from jobs.rules.round import (
+    CLUSTER_LOG,
+    GOLD,
+    SILVER,
+    STATE,
+    ClusterInput,
+    RoundSettings,
+    Row,
+    fold,
+)
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
 from jobs.rules.takes import take
@@ -26,7 +35,7 @@ from tests.support.histories import Answer
 
 ALIAS, CLUSTER_ID = CLUSTER["cluster"], CLUSTER["cluster_id"]
 HAND_OVER = timedelta(seconds=30)
-PLAN = Plan(frozenset({SILVER, *GOLD}), Thresholds(), START)
+SETTINGS = RoundSettings(frozenset({SILVER, *GOLD}), Thresholds(), START)
 TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.TABLES)}
 STREAM = "20261101T000000Z-00000000"
 
@@ -153,7 +162,7 @@ class Lake:
     """Tables, and rounds that take what was there at a time. `topic_filter`: that of the polls."""
 
     def __init__(self, life: Life, topic_filter: str | None = None) -> None:
-        self.life, self.plan = life, replace(PLAN, topic_filter=topic_filter)
+        self.life, self.settings = life, replace(SETTINGS, topic_filter=topic_filter)
         self.bronze = bronze_rows(ALIAS, life.answers)
         self.tables: dict[str, dict[Any, Row]] = defaultdict(dict)
         self.states: dict[str, Row] = {}
@@ -215,8 +224,8 @@ class Lake:
             log=records,
             teller=taken.teller,
         )
-        made = fold(brought, self.plan)
-        assert fold(brought, self.plan) == made
+        made = fold(brought, self.settings)
+        assert fold(brought, self.settings) == made
         for row in made.pop(STATE):
             self.states[row["history"]] = row
         for table, rows in made.items():

@@ -13,9 +13,9 @@ from metadata_source import groups as groups_module
 from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
+from metadata_source.many_brokers import Broker, Time
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.writing import write_message
-from metadata_source.visits import Broker, Time
 from tests.support.beside import answered
 from tests.support.coordinators import Cluster, Node, listed
 

@@ -23,11 +23,11 @@ from metadata_source.brokers import Brokers
 from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Rows, Subject, subject
 from metadata_source.errors import PollError
+from metadata_source.many_brokers import Broker
 from metadata_source.options import TopicFilter, parse
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.questions import MIN_ISR
-from metadata_source.visits import Broker
 from tests.support.beside import answered
 from tests.support.messages import Answering
 

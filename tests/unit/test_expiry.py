@@ -9,7 +9,7 @@ import pytest
 
 from jobs.configuration.config import Thresholds
 from jobs.rounds.live import replaced
-from jobs.rules.groups.fold_rebalances import ClusterInput, forgets_before
+from jobs.rules.groups.fold_rebalances import GroupTake, forgets_before
 from jobs.rules.groups.fold_rebalances import fold as fold_part
 from jobs.rules.groups.group import Group
 from jobs.upkeep.expiry import TABLES, cutoff_of, held, over_before
@@ -262,7 +262,7 @@ def test_a_round_forgets_groups_of_its_part_that_were_gone_before_what_is_kept()
     }
 
     def folded(since: datetime) -> dict[str, list]:
-        clusters, at = {"prod": ClusterInput("id-prod")}, group_records.at(99)
+        clusters, at = {"prod": GroupTake("id-prod")}, group_records.at(99)
         made = fold_part(
             "prod/3",
             {},

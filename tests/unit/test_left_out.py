@@ -14,7 +14,7 @@ from jobs.configuration.config import Thresholds
 from jobs.histories.believe import believe
 from jobs.histories.group_rows import GroupRows
 from jobs.histories.polls import Polls
-from jobs.histories.rebalances import GroupInput, GroupNews, RebalanceHistory
+from jobs.histories.rebalances import GroupNews, GroupPlan, RebalanceHistory
 from jobs.rounds import engine as makers
 from jobs.rounds import left_out_rows
 from jobs.rounds.engine import Engine
@@ -124,8 +124,8 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     found: list[list[str]] = []
 
     def replace(spark: object, lake: object, table: object, rows: Any, where: str) -> None:
-        assert where == "history = 'aside of silver'"
-        assert all(row["history"] == "aside of silver" and row["why"] for row in rows)
+        assert where == "history = 'left out of silver'"
+        assert all(row["history"] == "left out of silver" and row["why"] for row in rows)
         found.append(sorted(row["cluster"] for row in rows))
 
     monkeypatch.setattr(left_out_rows, "replace_rows", replace)
@@ -247,7 +247,7 @@ def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_w
     """The run that finishes the round has left nobody out."""
     row = {"history": "rebalance_history", "cluster": "", "round": 8, "memory": '{"version":4}'}
     context: Any = Context(*[None] * 3, {("rebalance_history", ""): row}, None, LeftOut())  # type: ignore[arg-type]
-    plan = GroupInput(
+    plan = GroupPlan(
         datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out
     )
     news = GroupNews(plan=plan, read=GroupRows())

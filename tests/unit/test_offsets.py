@@ -10,10 +10,10 @@ from metadata_source import offsets as offsets_module
 from metadata_source.columns.polls import OFFSET, OFFSETS, POLLS
 from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
+from metadata_source.many_brokers import Broker
 from metadata_source.offsets import Wanted
 from metadata_source.options import TopicFilter
 from metadata_source.questions import EARLIEST
-from metadata_source.visits import Broker
 from tests.support.beside import answered
 from tests.support.coordinators import BEGIN, Cluster, Node, listed
 

@@ -21,7 +21,7 @@ from jobs.rounds.history import Run
 from jobs.rounds.plan import OvertakenError
 from jobs.run import metadata_stream, pipeline, streams
 from jobs.run import reading as of_logs
-from jobs.run.logs import GROUP_LOG
+from jobs.run.logs import FOLLOWED_GROUP_LOG
 from jobs.run.pipeline import _ended, _watch, join_within, run_once
 from jobs.run.reading import FollowedLog, Reading
 from jobs.run.streams import Running
@@ -33,7 +33,7 @@ from schemas.lake import LakeError
 LOG_IS_AWAY = StreamingQueryException(
     "[KAFKA_METADATA_GROUP_LOG] timeout: cluster orders: nobody answers"
 )
-POLLS, LOG = metadata_stream.QUERY, GROUP_LOG.query
+POLLS, LOG = metadata_stream.QUERY, FOLLOWED_GROUP_LOG.query
 
 
 class Query:
@@ -116,7 +116,7 @@ def query_of(stream: Running) -> Query:
 
 @pytest.mark.parametrize("outcome", [True, False])
 def test_the_pipeline_has_ended_when_a_query_has(started: list[Query], *, outcome: bool) -> None:
-    reading = Reading(None, CONFIG, GROUP_LOG)  # type: ignore[arg-type]
+    reading = Reading(None, CONFIG, FOLLOWED_GROUP_LOG)  # type: ignore[arg-type]
     assert ended(Streams(outcome), polls=polling(Query()), log=reading) is outcome
     assert len(started) == 1
 
@@ -128,7 +128,7 @@ def test_the_pipeline_has_ended_when_a_query_was_stopped() -> None:
 
 
 def test_one_cluster_that_cannot_be_read_holds_up_nobody_elses_log(started: list[Query]) -> None:
-    reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query())  # type: ignore[arg-type]
+    reading, polls = Reading(None, CONFIG, FOLLOWED_GROUP_LOG), polling(Query())  # type: ignore[arg-type]
     streams = Streams(LOG_IS_AWAY)
     query_of(reading).end(LOG_IS_AWAY)
     assert not ended(streams, polls=polls, log=reading)
@@ -163,7 +163,7 @@ def test_a_stream_that_had_got_somewhere_is_started_again(
 ) -> None:
     """A worker that was killed ends its query. The next one makes the batch again."""
     reading, polls = (
-        Reading(None, CONFIG, GROUP_LOG),
+        Reading(None, CONFIG, FOLLOWED_GROUP_LOG),
         polling(Query(has_progress=True), following := Query()),
     )  # type: ignore[arg-type]
     query_of(polls).end(CRASHED)
@@ -283,7 +283,7 @@ def test_a_query_that_fails_again_after_its_first_batch_is_started_ever_later(
 def test_a_log_that_cannot_be_taken_back_at_once_ends_no_pipeline(
     started: list[Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading = Reading(None, CONFIG, GROUP_LOG)  # type: ignore[arg-type]
+    reading = Reading(None, CONFIG, FOLLOWED_GROUP_LOG)  # type: ignore[arg-type]
     query_of(reading).end(LOG_IS_AWAY)
     assert not ended(Streams(LOG_IS_AWAY), log=reading)
     reading._until = dict.fromkeys(reading._until, 0.0)
@@ -301,7 +301,7 @@ def test_a_query_that_waits_to_be_started_again_keeps_nobody_waiting(
     started: list[Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
-    reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query(), Query())  # type: ignore[arg-type]
+    reading, polls = Reading(None, CONFIG, FOLLOWED_GROUP_LOG), polling(Query(), Query())  # type: ignore[arg-type]
     query_of(polls).end(CRASHED)
     assert not ended(Streams(CRASHED), polls=polls, log=reading)
     query_of(reading).end(LOG_IS_AWAY)
@@ -326,7 +326,7 @@ def test_a_query_that_waits_to_be_started_again_keeps_nobody_waiting(
 def test_what_a_person_has_to_mend_ends_the_pipeline(
     started: list[Query], of: str, says: str
 ) -> None:
-    streams = {POLLS: polling(Query()), LOG: Reading(None, CONFIG, GROUP_LOG)}  # type: ignore[arg-type]
+    streams = {POLLS: polling(Query()), LOG: Reading(None, CONFIG, FOLLOWED_GROUP_LOG)}  # type: ignore[arg-type]
     error = StreamingQueryException(says)
     query_of(streams[of]).end(error)
     with pytest.raises(StreamingQueryException) as raised:
@@ -433,7 +433,7 @@ def test_a_lake_that_cannot_be_written_for_a_while_ends_no_stream(
 def test_a_run_that_is_to_end_waits_for_no_disk(
     started: list[Query], monkeypatch: pytest.MonkeyPatch, *, once: bool
 ) -> None:
-    reading = Reading(None, CONFIG, GROUP_LOG, once=once)  # type: ignore[arg-type]
+    reading = Reading(None, CONFIG, FOLLOWED_GROUP_LOG, once=once)  # type: ignore[arg-type]
     ends = iter([READ_ONLY, Query()])
 
     def start(*_: object, **__: object) -> Query:
@@ -452,7 +452,7 @@ def test_a_run_that_is_to_end_waits_for_no_disk(
 def test_polls_that_are_mended_by_nobody_end_the_pipeline_beside_a_log_that_is_read(
     started: list[Query],
 ) -> None:
-    reading, polls = Reading(None, CONFIG, GROUP_LOG), polling(Query())  # type: ignore[arg-type]
+    reading, polls = Reading(None, CONFIG, FOLLOWED_GROUP_LOG), polling(Query())  # type: ignore[arg-type]
     error = StreamingQueryException("[KAFKA_METADATA_OPTIONS] no")
     query_of(polls).end(error)
     query_of(reading).end(LOG_IS_AWAY)

@@ -107,7 +107,9 @@ def test_old_states_are_replaced_though_another_history_has_every_other_round(mo
         rounds, "replace_rows", lambda *_, number, **__: written["whole"].append(number)
     )
     of_polls = object.__new__(Rounds)
-    vars(of_polls).update(_spark=None, _lake=None, _done=1, _beside={}, histories=frozenset(ALL))
+    vars(of_polls).update(
+        _spark=None, _lake=None, _done=1, _other_states={}, histories=frozenset(ALL)
+    )
     for number in range(3, 101, 2):
         step = planned(number, "a")
         of_polls.done(step, [])

@@ -22,9 +22,9 @@ from kafka_metadata_history.answers.status import (
     Cluster,
     ClusterLog,
     LakeStatus,
-    LeftOut,
+    LeftOutOf,
     Log,
-    Polls,
+    PollCounts,
     Size,
     Waiting,
     clusters_of,
@@ -141,14 +141,14 @@ def crossed(each: Cluster, **limits: Any) -> list[tuple[str, str]]:
 def test_a_history_that_leaves_a_cluster_out_says_so() -> None:
     since, says = NOW - timedelta(minutes=3), "KeyError: 'leader_epoch' (_fold, line 7)"
     row = {
-        "history": "aside of silver",
+        "history": "left out of silver",
         "cluster": "prod",
         "round": 0,
         "done_at": since,
         "why": says,
     }
     found = cluster(*map(header, range(10)), known=(silver(9),), states=(row,), logs=[READ])
-    assert found.left_out == (LeftOut("silver", since, says),)
+    assert found.left_out == (LeftOutOf("silver", since, says),)
     todo = ": upgrade the program, or report it"
     assert crossed(found) == [
         (
@@ -162,7 +162,7 @@ def test_a_history_that_leaves_a_cluster_out_says_so() -> None:
 
 
 def test_a_cluster_that_fares_well() -> None:
-    assert replace(WELL.polls, good_at=None) == Polls(polls=10)
+    assert replace(WELL.polls, good_at=None) == PollCounts(polls=10)
     assert WELL.good_at == WELL.polls.good_at == NOW + S
     assert WELL.log == Log(read_at=NOW)
     assert judge(facts(WELL), Limits()) == []
@@ -253,7 +253,7 @@ STALE = (
     "`kafka-metadata-history run --believe prod` accepts them"
 )
 TWO_FAIL, THREE_FAIL = (
-    Polls(100, {"timeout": n}, failing=n, error_kind="timeout", error="x") for n in (2, 3)
+    PollCounts(100, {"timeout": n}, failing=n, error_kind="timeout", error="x") for n in (2, 3)
 )
 
 
@@ -276,15 +276,15 @@ TWO_FAIL, THREE_FAIL = (
         (replace(WELL, interval=600 * S, good_at=NOW - 1320 * S), {}, None),
         (replace(WELL, polls=TWO_FAIL), {}, None),
         (replace(WELL, polls=THREE_FAIL), {}, "failures: the last 3 poll(s) failed: timeout: x"),
-        (replace(WELL, polls=Polls(10, {"timeout": 2})), {}, None),
+        (replace(WELL, polls=PollCounts(10, {"timeout": 2})), {}, None),
         (
-            replace(WELL, polls=Polls(10, {"timeout": 2, "tls": 1})),
+            replace(WELL, polls=PollCounts(10, {"timeout": 2, "tls": 1})),
             {},
             "failedPercent: 3 of 10 polls within 60 min failed: timeout 2, tls 1",
         ),
-        (replace(WELL, polls=Polls(10, late=1)), {}, None),
+        (replace(WELL, polls=PollCounts(10, late=1)), {}, None),
         (
-            replace(WELL, polls=Polls(10, late=2)),
+            replace(WELL, polls=PollCounts(10, late=2)),
             {},
             "latePercent: 2 of 10 polls within 60 min were sent more than half an interval late",
         ),
@@ -373,7 +373,7 @@ def test_thresholds(each: Cluster, limits: dict[str, Any], found: str | None) ->
 
 @pytest.mark.parametrize("kind", TO_DO)
 def test_one_failed_poll_is_enough_where_a_person_has_to_act(kind: str) -> None:
-    polls = Polls(100, {kind: 1}, failing=1, error_kind=kind, error="b:9092: no \x1b[31m")
+    polls = PollCounts(100, {kind: 1}, failing=1, error_kind=kind, error="b:9092: no \x1b[31m")
     said = f"the last 1 poll(s) failed: {kind}: b:9092: no \\x1b[31m; {TO_DO[kind]}"
     assert crossed(replace(WELL, polls=polls)) == [("failures", said)]
 
@@ -464,7 +464,7 @@ def test_a_time_for_people(time: float, text: str) -> None:
 
 # --- renderings ---
 
-FAILING = Polls(
+FAILING = PollCounts(
     9,
     {"authentication": 1, "timeout": 2},
     1,
@@ -544,7 +544,7 @@ def test_a_log_of_which_nothing_was_ever_read_is_not_called_up_to_date() -> None
 
 
 def test_the_table_says_why_polls_failed_that_are_good_again() -> None:
-    table = as_table(facts(replace(WELL, polls=Polls(10, {"tls": 1, "timeout": 2}))), [])
+    table = as_table(facts(replace(WELL, polls=PollCounts(10, {"tls": 1, "timeout": 2}))), [])
     assert [
         line
         for line in table.splitlines()
@@ -688,7 +688,7 @@ def test_prometheus_reads_who_tells_and_when_the_controllers_log_was_read() -> N
     late=st.integers(0, 9),
 )
 def test_prometheus_reads_any_alias(aliases: list[str], late: int) -> None:
-    polls = Polls(9, {"timeout": 1}, late)
+    polls = PollCounts(9, {"timeout": 1}, late)
     text = as_prometheus(
         facts(*(replace(WELL, cluster=alias, polls=polls) for alias in aliases)), []
     )

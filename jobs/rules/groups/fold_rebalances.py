@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class ClusterInput:
+class GroupTake:
     """The part of a cluster that a round takes: new rows of its log, and polls of groups after
     `since` (None: all) up to `until`.
 
@@ -67,7 +67,7 @@ def fold(
     said: Mapping[str, pa.Table],
     live: Mapping[str, pa.Table],
     *,
-    clusters: Mapping[str, ClusterInput],
+    clusters: Mapping[str, GroupTake],
     ends: Mapping[str, Positions],
     limits: Thresholds,
     at: datetime,

@@ -232,9 +232,8 @@ class _Source:
             recent |= {*self.memory["recent"]}
         of_batch = sorted(recent)
         if now.rebalance is not None and not now.known:
-            recent.add(
-                self._id(*key_of(now.rebalance))
-            )  # A member that was not read of yet may prolong it.
+            # A member that was not read of yet may prolong it.
+            recent.add(self._id(*key_of(now.rebalance)))
         settled, unsettled = self._split(output, recent)
         first = (
             Life(since or written_by(records[0]))

@@ -137,10 +137,8 @@ class Memory:
         topics: dict[str, dict[int, _Partition]] = {}
         for (topic, partition), kept in self.partitions.items():
             offsets = kept.offsets
-            steps = [
-                offsets[0],
-                *(other - one for one, other in pairwise(offsets)),
-            ]  # A fifth as long as offsets.
+            # Steps are a fifth as long as offsets.
+            steps = [offsets[0], *(other - one for one, other in pairwise(offsets))]
             topics.setdefault(topic, {})[partition] = kept._replace(offsets=steps)
         return {
             "due": self.due,
@@ -380,9 +378,8 @@ def _least(before: int | None, end: int | None, committed: int) -> int | None:
     """
     if before is None or end is None:
         return None
-    least = (
-        min(before, end) - committed
-    )  # The end falls if the log is cut off, or the topic made again.
+    # The end falls if the log is cut off, or the topic made again.
+    least = min(before, end) - committed
     return least if end < committed else max(0, least)
 
 

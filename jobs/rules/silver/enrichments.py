@@ -79,9 +79,8 @@ def min_isr_of_changed(
         for topics in unlisted.values()
         for topic in topics
     ]
-    return dict(
-        sorted((topic, min_isr) for topic, min_isr in told if min_isr is not None)
-    )  # The last of each stays.
+    # The last of each stays.
+    return dict(sorted((topic, min_isr) for topic, min_isr in told if min_isr is not None))
 
 
 def headers_of(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

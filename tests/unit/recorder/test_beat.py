@@ -7,7 +7,7 @@ import pytest
 from metadata_source.recorder.beat import (
     Beat,
     KeyFrame,
-    Questions,
+    QuestionBeats,
     begins_after_ms,
     is_key_due,
     wall_ms,
@@ -87,7 +87,7 @@ def asked(
     every_ms: dict[str, int], interval_ms: int, ticks: int, failing: tuple[int, ...] = ()
 ) -> list[str]:
     """What is asked with each poll; nothing with those that fail."""
-    questions, found = Questions(every_ms), []
+    questions, found = QuestionBeats(every_ms), []
     for tick in range(ticks):
         due = () if tick in failing else questions.due(tick * interval_ms)
         questions.asked(due, tick * interval_ms)
@@ -113,7 +113,7 @@ def test_each_question_has_a_beat_of_its_own_and_stays_due_until_it_is_asked(
 
 
 def test_only_what_is_asked_at_all_is_asked_at_once():
-    assert Questions({"configs": 1, "groups": 1}).among(("reassignments", "configs")) == (
+    assert QuestionBeats({"configs": 1, "groups": 1}).among(("reassignments", "configs")) == (
         "configs",
     )
 

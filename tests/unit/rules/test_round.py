@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jobs.configuration.config import Thresholds
-from jobs.rules.round import GOLD, SILVER, STATE, ClusterInput, Plan, Row, fold
+from jobs.rules.round import GOLD, SILVER, STATE, ClusterInput, RoundSettings, Row, fold
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
 from jobs.rules.takes import take
@@ -32,7 +32,7 @@ ALIAS, CLUSTER_ID = "c", "id-c"
 TABLES = {
     table.full_name: table for table in (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
 }
-ALL = Plan(
+ALL = RoundSettings(
     frozenset({SILVER, *GOLD}), Thresholds(gold_oracle.FLAPS, gold_oracle.FLAP_WINDOW), START
 )
 
@@ -52,7 +52,7 @@ class Lake:
         kept = self.states.get(SILVER)
         return State() if kept is None else State.from_json(json.loads(kept["memory"]))
 
-    def round(self, until: int, most_polls: int, plan: Plan = ALL) -> bool:
+    def round(self, until: int, most_polls: int, settings: RoundSettings = ALL) -> bool:
         """Take polls of the first `until`; whether there were any that no round had taken. Each
         round is folded twice.
         """
@@ -62,7 +62,7 @@ class Lake:
             for h in so_far
             if h["poll_id"] in state.waiting or h["n"] > state.seen.get(h["stream"], -1)
         ]
-        if SILVER in plan.histories and len(new) == len(state.waiting):
+        if SILVER in settings.histories and len(new) == len(state.waiting):
             return False
         is_known = any(h["outcome"] == "ok" and h["cluster_id"] == CLUSTER_ID for h in so_far)
         claimed_id = CLUSTER_ID if is_known else None
@@ -78,8 +78,8 @@ class Lake:
         brought = ClusterInput(
             ALIAS, taken.claimed_id, 1, said, self.brought(), self.states, kind=self.kind
         )
-        rows = fold(brought, plan)
-        assert fold(brought, plan) == rows
+        rows = fold(brought, settings)
+        assert fold(brought, settings) == rows
         self.keep(rows)
         return True
 
