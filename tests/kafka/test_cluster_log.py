@@ -233,7 +233,7 @@ def test_a_stream_reads_each_offset_once_though_the_active_controller_is_killed(
 def test_a_batch_read_in_spark_and_what_is_wrong(quorum: LocalCluster, spark: Any) -> None:
     (example,) = (block for block in blocks("python") if "kafka_cluster_log" in block)
     for given in (SERVERS, "clusterId"):  # of the cluster that there is
-        example = re.sub(rf'(?<="{given}", ")[^"]+', options_of(quorum)[given], example)
+        example = re.sub(rf'("{given}",\s*")[^"]+', rf"\g<1>{options_of(quorum)[given]}", example)
     frame = eval(example, {"spark": spark})  # noqa: S307 - not registered: found by the name of its module
     assert frame.where("record = 'span' AND went = 'read'").count() == 1
     for wrong, said in (

@@ -22,7 +22,7 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql.functions import size
 
 import metadata_source
-from metadata_source import answer_lock, poller
+from metadata_source import answer_lock, attempts
 from metadata_source.datasource import _DECODERS, _read_once, _tasks
 from metadata_source.errors import PollError
 from metadata_source.options import parse
@@ -455,7 +455,7 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, cluster_
         most = max(most, held())
         return metadata
 
-    monkeypatch.setattr(poller, "decode_response", decode)
+    monkeypatch.setattr(attempts, "decode_response", decode)
     monkeypatch.setattr(answer_lock, "SMALL_BYTES", 0)
     aliases = {f"c{n}": {"clusterId": cluster_id} if cluster_id else {} for n in range(16)}
     options = parse(

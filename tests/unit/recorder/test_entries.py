@@ -116,12 +116,12 @@ def test_late_answers_go_once_and_with_a_good_poll_in_the_order_in_which_they_we
     made.write(due_s + 1, OVERLAPPED)
     made.write(due_s + 2, FAILED)
     made.entries.make(due_s + 3, made.poll())
-    made.entries.await_kinds((third.kind,))
+    made.entries.await_kinds((third.enrichment,))
     made.entries.add(third)
     made.entries.write()
     made.write(due_s + 4, made.poll())
     kinds = [list(each.outcomes) for each in made.kept.entries]
-    assert kinds == [[], [], [], [first.kind, second.kind, third.kind], []]
+    assert kinds == [[], [], [], [first.enrichment, second.enrichment, third.enrichment], []]
 
 
 def test_an_answer_that_came_with_a_poll_that_failed_waits_for_a_good_one(made):

@@ -583,7 +583,7 @@ def test_an_entry_waits_for_no_question_that_is_stumbled_over(brokers, caplog):
             with entries.changed:
                 entries.make(time.monotonic(), poll)
                 about = thread.take_due(after_ms, poll.metadata, has_news=False)
-                entries.await_kinds(about.kinds)
+                entries.await_kinds(about.enrichments)
                 thread.ask(about, poller.answerer)
                 begin = time.monotonic()
                 entries.wait(20)
