@@ -165,7 +165,7 @@ class Hold:
 
 def again_after_s(tried: int) -> float:
     """Return after how long a recorder is started once more that died so often."""
-    return min(_AGAIN_AT_MOST_S, _AGAIN_AFTER_S * 2 ** min(tried - 1, 10))
+    return min(_AGAIN_AT_MOST_S, _AGAIN_AFTER_S * 2.0 ** min(tried - 1, 10))
 
 
 def _end(process: subprocess.Popen[bytes], within_s: float = _ENDS_WITHIN_S) -> None:
