@@ -15,7 +15,7 @@ from jobs import status
 from jobs.configuration.config import load
 from jobs.run.unanswered import Asked
 from kafka_metadata_history.answers.in_spark import status_in_spark
-from kafka_metadata_history.answers.status import Cluster, ClusterLog, LakeStatus, Log, Polls
+from kafka_metadata_history.answers.status import Cluster, ClusterLog, LakeStatus, Log, PollCounts
 from kafka_metadata_history.opened import status_without_spark
 from schemas import bronze, silver
 from schemas.groups import REBALANCES
@@ -170,7 +170,7 @@ def since(cluster: Cluster) -> dict[str, datetime | None]:
 
 def test_facts_are_what_the_tables_have(facts: LakeStatus) -> None:
     interval = timedelta(seconds=10)
-    expected = Polls(
+    expected = PollCounts(
         polls=11,
         failed={"timeout": 1, "unreachable": 1, "authentication": 2},
         late=1,

@@ -34,7 +34,7 @@ from kafka_metadata_history.answers.status import (
     ClusterLog,
     LakeStatus,
     Log,
-    Polls,
+    PollCounts,
     Size,
     Waiting,
 )
@@ -1036,7 +1036,7 @@ def test_pip_installs_nothing_without_a_checksum() -> None:
 def exported() -> dict[str, set[str]]:
     """Each metric that the status has, with its labels: of a lake in which everything is known."""
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    polls = Polls(10, {"timeout": 1}, 1, now, 1, now, "timeout", "no answer")
+    polls = PollCounts(10, {"timeout": 1}, 1, now, 1, now, "timeout", "no answer")
     waits = {each.waits.history: each.waits.says for each in DECLARED if each.waits is not None}
     waiting = tuple(Waiting(history, now, says) for history, says in waits.items())
     cluster = Cluster(
