@@ -82,7 +82,8 @@ class _Reading:
                     yield rows.record_rows(self._same, read.take(between(records, read.next, end)))
                 position = read.next
                 tries = tries + 1 if problem is not None and (position, read.next) == before else 0
-                if problem is not None and tries == _TRIES:
+                is_over = tries == _TRIES or (tries > 0 and time.monotonic() >= deadline)
+                if problem is not None and is_over:
                     latest = self._beyond(read.next, end, problem)
                     yield from self._lost(read, latest.offset, f"{problem.path}: {problem.problem}")
                     yield from self.snapshot(latest)
