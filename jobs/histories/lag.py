@@ -100,20 +100,22 @@ class GroupLag(History[Visits]):
         )
 
     def note(self, context: Context, news: Visits, output: Output | None) -> Iterable[State]:  # noqa: ARG002 - a visit that changed nothing was taken, too
-        """How far each alias is."""
-        for (alias, cluster_id), visits in news.visits.items():
+        """How far each alias is. Of one that led to several clusters, the last poll counts."""
+        rows: dict[str, State] = {}
+        memories: dict[str, _Memory] = {}
+        for (alias, cluster_id), visits in sorted(news.visits.items(), key=_last_poll):
             before, last = context.states.get((JOB, alias), {}), visits[-1]
-            memory = context.memory(JOB, alias, _Memory) or {}
-            # Of an alias that led to several clusters, the last poll of all counts.
-            done_poll = max(last.poll, before.get("done_poll") or "")
-            yield state_of(
+            known = context.memory(JOB, alias, _Memory) or {}
+            memories[alias] = {**memories.get(alias, known), cluster_id: last}
+            rows[alias] = state_of(
                 JOB,
                 alias,
-                memory | {cluster_id: last},
+                memories[alias],
                 cluster_id=cluster_id,
-                done_poll=done_poll,
+                done_poll=max(last.poll, before.get("done_poll") or ""),
                 done_at=from_micros(last.seen),
             )
+        return rows.values()
 
     def go_back(self, context: Context) -> Iterable[State]:  # noqa: ARG002
         """Look at all visits again that no round has taken."""
@@ -130,6 +132,10 @@ class GroupLag(History[Visits]):
         if not 0 <= self._version < version:
             return context.lake.read_version(context.spark, METADATA_POLLS, version)
         return appended(context.spark, context.lake, METADATA_POLLS, self._version + 1, version)
+
+
+def _last_poll(of: tuple[ClusterKey, Sequence[Visit]]) -> str:
+    return of[1][-1].poll
 
 
 def _news(
