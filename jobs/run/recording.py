@@ -4,7 +4,6 @@ within seconds.
 
 import os
 import secrets
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +13,6 @@ from jobs.configuration.config import Config, spool_beside
 
 TOKEN = secrets.token_hex(8)
 """Tells a recorder, and the readers of its spool, whose they are: this process's."""
-
-ENDS_WITHIN_S = 15.0
-"""A recorder that is asked to end finishes the polls that are under way, for some seconds."""
 
 
 @contextmanager
@@ -34,7 +30,7 @@ def recording(config: Config) -> Iterator[None]:
     from metadata_source.options import parse  # noqa: PLC0415
     from metadata_source.pseudonyms import Pseudonyms  # noqa: PLC0415
     from metadata_source.recorder.folder import attend, began_s  # noqa: PLC0415
-    from metadata_source.recorder.start import start  # noqa: PLC0415 - of all jobs, two poll
+    from metadata_source.recorder.start import end, start  # noqa: PLC0415 - of all jobs, two poll
 
     options, spool = config.source_options({}), Path(config.spool)
     if (key := parse(options, "stream").client_hash_key) is not None:
@@ -49,7 +45,7 @@ def recording(config: Config) -> Iterator[None]:
         yield
     finally:
         is_over.set()
-        _end(recorder)
+        end(recorder)
 
 
 def claim_spool(config: Config) -> None:
@@ -60,12 +56,3 @@ def claim_spool(config: Config) -> None:
 
     if config.spool != spool_beside(config.checkpoints) and not os.environ.get("SPARK_REMOTE"):
         claim(Path(config.spool), config.checkpoints)
-
-
-def _end(recorder: subprocess.Popen[bytes]) -> None:
-    recorder.terminate()
-    try:
-        recorder.wait(ENDS_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        recorder.kill()
-        recorder.wait()

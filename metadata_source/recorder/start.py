@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from metadata_source.recorder.folder import Owner
 
 _ENDS_WITHIN_S: Final = 15.0
-"""How long a recorder that is asked to end has for it."""
+"""A recorder that is asked to end finishes the polls that are under way, for some seconds."""
 _KILLED_WITHIN_S: Final = 5.0
 _LOOK_S: Final = 0.05
 _AGAIN_AFTER_S: Final = 1.0
@@ -126,7 +126,7 @@ class Hold:
         if self._process is not None and self._process.poll() is None:
             if not self._has_locked and time.monotonic() - self._started_at < _LOCKS_WITHIN_S:
                 return  # it has not got the lock yet
-            _end(self._process)  # somebody has removed the folder, and it writes where nobody reads
+            end(self._process)  # somebody has removed the folder, and it writes where nobody reads
         if self._process is not None and self._process.returncode == REFUSED:
             raise OptionsError(
                 f"the recorder of the spool {self._spool} refuses its options: its last line says "
@@ -160,7 +160,7 @@ class Hold:
     def end(self) -> None:
         """End the recorder that was started here."""
         if self._process is not None and self._process.poll() is None:
-            _end(self._process)
+            end(self._process)
 
 
 def again_after_s(tried: int) -> float:
@@ -168,11 +168,11 @@ def again_after_s(tried: int) -> float:
     return min(_AGAIN_AT_MOST_S, _AGAIN_AFTER_S * 2.0 ** min(tried - 1, 10))
 
 
-def _end(process: subprocess.Popen[bytes], within_s: float = _ENDS_WITHIN_S) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """End a recorder that was started here: as it would itself, or else at once."""
     process.terminate()
     try:
-        process.wait(within_s)
+        process.wait(_ENDS_WITHIN_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -17,7 +17,7 @@ from jobs.configuration.config import Config
 from jobs.run import cli, metadata_stream, recording
 from jobs.upkeep.lake_clock import LastPolls
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
-from metadata_source.recorder import folder
+from metadata_source.recorder import folder, start
 from metadata_source.recorder.folder import SpoolError, began_s
 from schemas.lake import Lake
 
@@ -32,6 +32,7 @@ class Starter(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("metadata_source.recorder.start")
+        self.end = start.end
         self.given: list[dict[str, Any]] = []
         self.program = "import time; time.sleep(60)"
         self.started: subprocess.Popen[bytes] | None = None
@@ -107,7 +108,7 @@ def test_a_recorder_ends_with_a_job_that_fails(
 ) -> None:
     """Also one that does not heed what it is asked."""
     starter.program = LAST
-    monkeypatch.setattr(recording, "ENDS_WITHIN_S", 0.1)
+    monkeypatch.setattr(start, "_ENDS_WITHIN_S", 0.1)
 
     def job() -> None:
         with recording.recording(config):
