@@ -230,11 +230,13 @@ def test_without_room_polls_go_on_and_one_row_says_so_before_a_key_frame(brokers
         changed(brokers)
         kept.until(lambda: kept.refused >= 4)
         kept.has_room = True
-        kept.until(lambda: len(kept.entries) >= 7)
+        kept.until(lambda: sum(each.ok for each in kept.entries) >= 6)
     full = next(
         n for n, each in enumerate(kept.entries) if each.header["error_kind"] == "spool_full"
     )
-    gap, whole, later = kept.entries[full : full + 3]
+    gap = kept.entries[full]
+    # A busy machine may let ticks pass: these have entries, too.
+    whole, later = [each for each in kept.entries[full + 1 :] if each.ok][:2]
     assert (gap.ok, gap.is_key_frame, gap.news, gap.header["outcome"]) == (
         False,
         False,
