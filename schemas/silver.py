@@ -48,15 +48,13 @@ INTERVAL_COLUMNS = (
 )
 
 INTERVAL_ENDS = (
-    *(
-        "last_poll",
-        "last_seen_at",
-        "last_seen_sent_at",
-        "superseded_poll",
-        "valid_to",
-        "to_offset",
-        "end_reason",
-    ),
+    "last_poll",
+    "last_seen_at",
+    "last_seen_sent_at",
+    "superseded_poll",
+    "valid_to",
+    "to_offset",
+    "end_reason",
 )
 """The columns that change once a row is written, when it ends; `is_current` follows them."""
 

@@ -23,13 +23,11 @@ settings.load_profile("short")
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("unit", "spark", "kafka", "notebooks")
 LONGEST = (
-    *(
-        "cluster",
-        "kafka/test_truth.py",
-        "incident_lake",
-        "spark/test_history.py",
-        "spark/test_validate.py",
-    ),
+    "cluster",
+    "kafka/test_truth.py",
+    "incident_lake",
+    "spark/test_history.py",
+    "spark/test_validate.py",
     *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_lake.py"),
 )
 """Groups that take long. They are begun first, or one process would be left with one when the other
@@ -95,12 +93,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     os.chdir(ROOT)  # the settings name folders of the repository
 
     own = (
-        *(
-            "kafka-clients-",
-            "kafka-group-coordinator-",
-            "kafka-coordinator-common-",
-            "kafka-server-common-",
-        ),
+        "kafka-clients-",
+        "kafka-group-coordinator-",
+        "kafka-coordinator-common-",
+        "kafka-server-common-",
         *("kafka-metadata-", "pcollections-", "kafka-storage-", "kafka-server-4", "kafka-raft-"),
         *("kafka-transaction-coordinator-", "kafka-share-coordinator-", "commons-validator-"),
     )

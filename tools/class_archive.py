@@ -36,11 +36,9 @@ def of_spark(scratch: Path) -> Path:
     made = scratch / SPARK.name
     options = default_settings()["spark.driver.extraJavaOptions"]
     command = [
-        *(
-            str(Path(sys.executable).with_name("spark-submit")),
-            "--properties-file",
-            "conf/spark-defaults.conf",
-        ),
+        str(Path(sys.executable).with_name("spark-submit")),
+        "--properties-file",
+        "conf/spark-defaults.conf",
         *("--driver-java-options", options.replace(TAKES, keep(made))),
         *("tools/first_run.py", str(scratch)),
     ]

@@ -34,17 +34,15 @@ SHOWN = 5
 """So many differences of a part are shown."""
 
 OF_A_POLL = (
-    *(
-        "poll_id",
-        "stream",
-        "sent_at",
-        "received_at",
-        "asked_at",
-        "answered_at",
-        "latency_ms",
-        "broker",
-        "brokers",
-    ),
+    "poll_id",
+    "stream",
+    "sent_at",
+    "received_at",
+    "asked_at",
+    "answered_at",
+    "latency_ms",
+    "broker",
+    "brokers",
     *("commit_read_after", "commit_read_before", "ends_read_after", "ends_read_before"),
 )
 LEFT_OUT = {

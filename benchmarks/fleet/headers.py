@@ -24,17 +24,15 @@ if TYPE_CHECKING:
     from benchmarks.fleet.made_up import Member
 
 _COLUMNS = (
-    *(
-        "cluster",
-        "stream",
-        "n",
-        "poll_id",
-        "record",
-        "scheduled_at",
-        "sent_at",
-        "interval_ms",
-        "error_kind",
-    ),
+    "cluster",
+    "stream",
+    "n",
+    "poll_id",
+    "record",
+    "scheduled_at",
+    "sent_at",
+    "interval_ms",
+    "error_kind",
     *("witnesses", "kind"),
 )
 

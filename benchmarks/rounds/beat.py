@@ -214,16 +214,14 @@ def _beside_faults(folder: Path, say: Say, seconds: float) -> _Recorded:
 # --- what the tables say ---
 
 _HEADER: Final = (
-    *(
-        "record",
-        "n",
-        "interval_ms",
-        "scheduled_at",
-        "sent_at",
-        "received_at",
-        "attempts",
-        "error_kind",
-    ),
+    "record",
+    "n",
+    "interval_ms",
+    "scheduled_at",
+    "sent_at",
+    "received_at",
+    "attempts",
+    "error_kind",
     *("kind", "asked_at", "answered_at"),
 )
 

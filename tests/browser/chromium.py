@@ -18,19 +18,15 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
-    *(
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--hide-scrollbars",
-    ),
-    *(
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--remote-debugging-port=0",
-    ),
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--remote-debugging-port=0",
 )
 T = TypeVar("T")
 

@@ -198,12 +198,10 @@ def test_a_controllers_log_whose_checkpoint_is_lost_is_read_from_where_bronze_ha
         lake,
         bronze.CLUSTER_LOG,
         [
-            *(
-                span("a", 1, "read", 9),
-                span("a", 2, "truncated", 4),
-                span("a", 3, "read", 7, 5),
-                span("a", 3, "read", 6),
-            ),
+            span("a", 1, "read", 9),
+            span("a", 2, "truncated", 4),
+            span("a", 3, "read", 7, 5),
+            span("a", 3, "read", 6),
             *(span("b", 1, "read", 9), span("b", 2, "truncated", 4)),
             *(span("c", 1, "read", 3), span("c", 1, "lost", 8), span("d", 1, "read", 3)),
         ],

@@ -99,12 +99,10 @@ class Replay:
         for topic in topics:
             for of in topic.partitions():
                 yield (
-                    *(
-                        topic.name(),
-                        topic.topicId().toString(),
-                        topic.isInternal(),
-                        of.partitionIndex(),
-                    ),
+                    topic.name(),
+                    topic.topicId().toString(),
+                    topic.isInternal(),
+                    of.partitionIndex(),
                     *(of.errorCode(), of.leaderId(), of.leaderEpoch(), list(of.replicaNodes())),
                     *(sorted(of.isrNodes()), sorted(of.offlineReplicas())),
                 )
@@ -133,15 +131,13 @@ def told(lake: LogLake) -> Iterator[tuple[Any, ...]]:
 
 
 _PARTITION = (
-    *(
-        "topic_id",
-        "replicas",
-        "leader",
-        "leader_epoch",
-        "partition_epoch",
-        "leader_recovery_state",
-        "directories",
-    ),
+    "topic_id",
+    "replicas",
+    "leader",
+    "leader_epoch",
+    "partition_epoch",
+    "leader_recovery_state",
+    "directories",
 )
 _SETS = ("isr", "adding_replicas", "removing_replicas", "elr", "last_known_elr")
 

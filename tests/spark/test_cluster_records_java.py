@@ -199,13 +199,11 @@ def test_batches_of_kafka_are_read(jvm: Any, codec: str, time: str) -> None:
     data = b""
     for part in (written[:1], written[1:60], written[60:]):
         builder = named(jvm, f"{BATCH_CLASSES}.MemoryRecords").builder(
-            *(
-                jvm.java.nio.ByteBuffer.allocate(1 << 22),
-                2,
-                compression,
-                timestamp_type,
-                part[0][0],
-            ),
+            jvm.java.nio.ByteBuffer.allocate(1 << 22),
+            2,
+            compression,
+            timestamp_type,
+            part[0][0],
             *(1_800_000_000_000, 7),
         )
         for offset, timestamp, key, value in part:

@@ -20,19 +20,15 @@ from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import answers
 
 COMPARED = (
-    *(
-        silver.BROKER_SNAPSHOTS,
-        silver.TOPIC_SNAPSHOTS,
-        silver.PARTITION_SNAPSHOTS,
-        silver.CLUSTER_SNAPSHOTS,
-    ),
-    *(
-        silver.TOPIC_CONFIGS,
-        silver.POLL_GAPS,
-        gold.STALE_BROKERS,
-        *gold.ISR_TABLES,
-        *gold.LEADER_TABLES,
-    ),
+    silver.BROKER_SNAPSHOTS,
+    silver.TOPIC_SNAPSHOTS,
+    silver.PARTITION_SNAPSHOTS,
+    silver.CLUSTER_SNAPSHOTS,
+    silver.TOPIC_CONFIGS,
+    silver.POLL_GAPS,
+    gold.STALE_BROKERS,
+    *gold.ISR_TABLES,
+    *gold.LEADER_TABLES,
 )
 OLDER = sorted(path.name for path in FOLDER.glob("lake-*.tar.xz") if path != stored(LAKE_VERSION))
 

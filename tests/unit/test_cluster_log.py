@@ -1177,12 +1177,10 @@ def test_the_files_of_a_controller(tmp_path: Path) -> None:
     write_folder(Quorum(), tmp_path)
     rows = batch_read(path=str(tmp_path), cluster="here", clusterId="x")
     assert told(rows) == [
-        *(
-            ("record", 0, "LeaderChangeMessage"),
-            ("record", 1, "a"),
-            ("record", 2, "b"),
-            ("read", 0, 3),
-        ),
+        ("record", 0, "LeaderChangeMessage"),
+        ("record", 1, "a"),
+        ("record", 2, "b"),
+        ("read", 0, 3),
         *(("record", 5, "c"), ("read", 3, 6)),
         *(("snapshot", 0, "a"), ("read", 0, 2, 6)),
     ]

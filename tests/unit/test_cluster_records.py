@@ -383,22 +383,18 @@ def test_the_settings_that_are_kept_are_these() -> None:
     # `tests/spark/test_cluster_records_java.py` asks Kafka whether one is sensitive.
     assert {kind: set(names) for kind, names in KEPT_CONFIGS.items()} == {
         2: {
-            *(
-                "cleanup.policy",
-                "max.message.bytes",
-                "min.insync.replicas",
-                "retention.bytes",
-                "retention.ms",
-            ),
+            "cleanup.policy",
+            "max.message.bytes",
+            "min.insync.replicas",
+            "retention.bytes",
+            "retention.ms",
             *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
             "unclean.leader.election.enable",
         },
         4: {
-            *(
-                "leader.replication.throttled.rate",
-                "follower.replication.throttled.rate",
-                "min.insync.replicas",
-            ),
+            "leader.replication.throttled.rate",
+            "follower.replication.throttled.rate",
+            "min.insync.replicas",
             "unclean.leader.election.enable",
         },
         32: {"consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"},

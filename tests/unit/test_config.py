@@ -397,20 +397,16 @@ def test_an_id_that_is_configured_stands(tmp_path: Path) -> None:
             )
             for key in ("bronze", "silver", "groupLag")
             for age, shown in (
-                *(
-                    ("12M", "'12M'"),
-                    ("12m", "'12m'"),
-                    ("1s", "'1s'"),
-                    ("48h", "'48h'"),
-                    ("1y", "'1y'"),
-                ),
-                *(
-                    ("52w", "'52w'"),
-                    ("6 months", "'6 months'"),
-                    ("7", "'7'"),
-                    ("1.5d", "'1.5d'"),
-                    ("-1d", "'-1d'"),
-                ),
+                ("12M", "'12M'"),
+                ("12m", "'12m'"),
+                ("1s", "'1s'"),
+                ("48h", "'48h'"),
+                ("1y", "'1y'"),
+                ("52w", "'52w'"),
+                ("6 months", "'6 months'"),
+                ("7", "'7'"),
+                ("1.5d", "'1.5d'"),
+                ("-1d", "'-1d'"),
             )
         ),
         ("  bronze: 3d", "  bronze: 0d", "retention.bronze: '0d' is less than 1d, the least"),

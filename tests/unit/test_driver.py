@@ -31,18 +31,16 @@ PRODUCT = [
     for file in (ROOT / room).rglob("*.py")
 ]
 OF_THE_JVM = {
-    *(
-        "_jvm",
-        "_jsc",
-        "_jdf",
-        "_jsparkSession",
-        "_sc",
-        "sparkContext",
-        "SparkContext",
-        "newSession",
-        "rdd",
-        "py4j",
-    ),
+    "_jvm",
+    "_jsc",
+    "_jdf",
+    "_jsparkSession",
+    "_sc",
+    "sparkContext",
+    "SparkContext",
+    "newSession",
+    "rdd",
+    "py4j",
     *("DeltaTable", "persist"),  # want a plugin of the server, and what serverless runtimes refuse
 }
 """Names that a session of Spark Connect does not have everywhere."""

@@ -209,18 +209,14 @@ def test_a_cluster_has_an_interval_and_questions_of_its_own():
                 f"unknown option 'kafka.{name}': nothing here needs it",
             )
             for name in (
-                *(
-                    "ssl.cipher.suites",
-                    "ssl.enabled.protocols",
-                    "ssl.keymanager.algorithm",
-                    "ssl.engine.factory.class",
-                ),
-                *(
-                    "sasl.login.class",
-                    "sasl.oauthbearer.jwks.endpoint.url",
-                    "group.id",
-                    "enable.auto.commit",
-                ),
+                "ssl.cipher.suites",
+                "ssl.enabled.protocols",
+                "ssl.keymanager.algorithm",
+                "ssl.engine.factory.class",
+                "sasl.login.class",
+                "sasl.oauthbearer.jwks.endpoint.url",
+                "group.id",
+                "enable.auto.commit",
             )
         ),
         (

@@ -247,17 +247,15 @@ def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
         ("fenced", None, 0, [broker]),
     ]
     assert [row["kind"] or row["record"] for row in others] == [
-        *(
-            "configs",
-            "configs",
-            "configs",
-            "reassignments",
-            "reassignments",
-            "quorum",
-            "quorum",
-            "elr",
-            "elr",
-        ),
+        "configs",
+        "configs",
+        "configs",
+        "reassignments",
+        "reassignments",
+        "quorum",
+        "quorum",
+        "elr",
+        "elr",
         *("fenced", "fenced"),
     ], "each header comes before its rows"
     assert {kind: len(row["digest"]) for kind, row in values.items()} == {

@@ -35,15 +35,13 @@ class Score:
 
 
 HEADINGS: Final = (
-    *(
-        "group",
-        "rows",
-        "pauses",
-        "longest, ms",
-        "done twice",
-        "lag back",
-        "rows of lag",
-        "at rest",
-        "faults",
-    ),
+    "group",
+    "rows",
+    "pauses",
+    "longest, ms",
+    "done twice",
+    "lag back",
+    "rows of lag",
+    "at rest",
+    "faults",
 )

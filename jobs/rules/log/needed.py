@@ -13,12 +13,10 @@ _PARTITIONS = silver.PARTITION_REGISTRATIONS.full_name
 _BY_PARTITION = {
     table.full_name
     for table in (
-        *(
-            silver.PARTITION_REGISTRATIONS,
-            silver.PARTITION_SNAPSHOTS,
-            silver.REASSIGNMENTS,
-            silver.PARTITION_ELR,
-        ),
+        silver.PARTITION_REGISTRATIONS,
+        silver.PARTITION_SNAPSHOTS,
+        silver.REASSIGNMENTS,
+        silver.PARTITION_ELR,
     )
 }
 _BY_TOPIC = {silver.TOPIC_SNAPSHOTS.full_name, silver.TOPIC_CONFIGS.full_name}

@@ -34,15 +34,13 @@ _RECOVERING: Final = 1
 """``LeaderRecoveryState``."""
 _LEVELS = ("metadata_version_level", "elr_version_level")
 _REGISTERED = (
-    *(
-        "partition_epoch",
-        "leader",
-        "leader_epoch",
-        "replicas",
-        "isr",
-        "adding_replicas",
-        "removing_replicas",
-    ),
+    "partition_epoch",
+    "leader",
+    "leader_epoch",
+    "replicas",
+    "isr",
+    "adding_replicas",
+    "removing_replicas",
     *("elr", "last_known_elr"),
 )
 
@@ -147,13 +145,11 @@ DERIVED: Final[Mapping[Table, frozenset[str]]] = {
 """Columns of no one record: a batch makes one value, for nobody is ever shown a part of it."""
 
 TABLES: Final = (
-    *(
-        silver.CLUSTER_SNAPSHOTS,
-        silver.FEATURES,
-        silver.BROKER_REGISTRATIONS,
-        silver.CONFIGS,
-        silver.TOPIC_CONFIGS,
-    ),
+    silver.CLUSTER_SNAPSHOTS,
+    silver.FEATURES,
+    silver.BROKER_REGISTRATIONS,
+    silver.CONFIGS,
+    silver.TOPIC_CONFIGS,
     *(silver.TOPIC_SNAPSHOTS, silver.PARTITION_SNAPSHOTS, silver.PARTITION_REGISTRATIONS),
     *(silver.REASSIGNMENTS, silver.PARTITION_ELR),
 )

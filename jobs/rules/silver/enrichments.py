@@ -17,16 +17,14 @@ from metadata_source.outcomes import is_answered
 from schemas.silver import ENRICHMENTS
 
 _GROUP_STATE = (
-    *(
-        "group_type",
-        "protocol_type",
-        "state",
-        "group_epoch",
-        "target_epoch",
-        "topology_epoch",
-        "assignor",
-        "members",
-    ),
+    "group_type",
+    "protocol_type",
+    "state",
+    "group_epoch",
+    "target_epoch",
+    "topology_epoch",
+    "assignor",
+    "members",
 )
 _BY_TOPIC = {"configs", "reassignments", "elr"}
 _ONE_A_ROW = {"configs", "quorum"}

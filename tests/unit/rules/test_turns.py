@@ -148,14 +148,12 @@ def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
         answer = next(each for each in life.answers if each.poll_id == last)
         expected = {
             (
-                *(
-                    topic,
-                    p["partition"],
-                    of["topic_id"],
-                    p["leader"],
-                    p["leader_epoch"],
-                    tuple(p["replicas"]),
-                ),
+                topic,
+                p["partition"],
+                of["topic_id"],
+                p["leader"],
+                p["leader_epoch"],
+                tuple(p["replicas"]),
                 tuple(sorted(p["isr"])),
             )
             for topic, of in answer.topics.items()
