@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.addresses import Address, format_address
+from metadata_source.backoff import backoff_s
 from metadata_source.errors import ErrorKind, PollError, Retry
 
 if TYPE_CHECKING:
@@ -192,9 +193,8 @@ class Brokers:
 
 def back_off(round_: int, deadline: float) -> bool:
     """Wait before another round; False when the poll's time would be over by then."""
-    wait = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (round_ - 1)) * random.uniform(  # noqa: S311
-        1 - _JITTER, 1 + _JITTER
-    )
+    jitter = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
+    wait = backoff_s(_BACKOFF_S, round_, _BACKOFF_MAX_S) * jitter
     if time.monotonic() + wait >= deadline:
         return False
     time.sleep(wait)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from jobs.run.backoff import backoff_s
+from metadata_source.backoff import backoff_s
 
 AGAIN_AFTER_S = 60.0
 """How long a cluster is left out first."""

@@ -13,10 +13,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 import metadata_source
 from jobs.configuration.config import Config
 from jobs.rounds.plan import OvertakenError
-from jobs.run.backoff import backoff_s
 from jobs.run.checkpoints import check_checkpoint
 from jobs.run.cli import one_line
 from jobs.run.driver import JAVA_ERRORS, java_causes, java_text
+from metadata_source.backoff import backoff_s
 from metadata_source.errors import ClusterLogError, GroupLogError, LogError, PollError, TokenError
 from schemas.in_spark import ensure_lake, read_view
 from schemas.internal import CLUSTERS

@@ -8,9 +8,9 @@ from threading import Event
 from pyspark.sql import SparkSession
 
 from jobs.rounds.plan import OvertakenError
-from jobs.run.backoff import backoff_s
 from jobs.run.cli import one_line
 from jobs.run.driver import take_pool
+from metadata_source.backoff import backoff_s
 from schemas.table import Table
 
 log = logging.getLogger("kafka_metadata_history.pipeline")
@@ -54,7 +54,7 @@ class Lasting:
             except OvertakenError as error:
                 self.overtaken = error
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, polling goes on
+            except Exception as error:  # noqa: BLE001 - whatever it is, polls are made
                 if stop.is_set():
                     return
                 work = None  # Made again, from the tables.

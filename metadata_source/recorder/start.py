@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from metadata_source.backoff import backoff_s
 from metadata_source.errors import OptionsError
 from metadata_source.options.table import BY_NAME
 from metadata_source.recorder.folder import (
@@ -138,7 +139,7 @@ class Hold:
         self._tried = 1 if now - self._started_at > _STEADY_S else self._tried + 1
         self._process = start(self._options, self._spool, self._token, self._driver)
         self._started_at, self._has_locked = time.monotonic(), False
-        self._next_at = self._started_at + again_after_s(self._tried)
+        self._next_at = self._started_at + backoff_s(_AGAIN_AFTER_S, self._tried, _AGAIN_AT_MOST_S)
 
     def record_once(self) -> subprocess.Popen[bytes]:
         """Start a recorder that polls each cluster once, and ends. Raises as `attach`."""
@@ -161,11 +162,6 @@ class Hold:
         """End the recorder that was started here."""
         if self._process is not None and self._process.poll() is None:
             end(self._process)
-
-
-def again_after_s(tried: int) -> float:
-    """Return after how long a recorder is started once more that died so often."""
-    return min(_AGAIN_AT_MOST_S, _AGAIN_AFTER_S * 2.0 ** min(tried - 1, 10))
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

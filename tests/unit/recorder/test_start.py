@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from metadata_source.backoff import backoff_s
 from metadata_source.errors import OptionsError
 from metadata_source.recorder import folder, start
 from metadata_source.recorder.folder import began_s, owner_of
@@ -115,9 +116,14 @@ def test_a_reader_starts_a_recorder_where_none_records_and_holds_on_to_it(starte
     assert len(processes) == 1, "a reader of the same run has the same recorder"
 
 
-def test_a_recorder_that_has_died_for_days_is_still_started_again():
-    assert [start.again_after_s(tried) for tried in (1, 2, 3)] == [1, 2, 4]
-    assert start.again_after_s(5_000) == start._AGAIN_AT_MOST_S
+def test_a_recorder_that_has_died_for_days_is_still_started_again(started):
+    path, processes = started
+    held = hold(path)
+    held._tried, held._started_at = 5_000, time.monotonic()
+    held.attach()
+    assert len(processes) == 1
+    assert held._next_at - held._started_at == start._AGAIN_AT_MOST_S
+    assert [backoff_s(start._AGAIN_AFTER_S, tried, 30) for tried in (1, 2, 3)] == [1, 2, 4]
 
 
 def test_a_recorder_that_dies_is_started_again_and_more_seldom_each_time(started, monkeypatch):
