@@ -137,8 +137,8 @@ def subject(
     """Return what these enrichments are asked about. `metadata`: of a good poll, covered topics
     alone.
     """
-    # What the broker answers itself comes first: with the quorum lost, what it forwards gets no
-    # answer.
+    # The broker answers some questions itself. These come first: if the quorum is lost, a question
+    # that the broker forwards gets no answer.
     ordered = tuple(enrichment for enrichment in _ENRICHMENTS if enrichment in enrichments)
     names = metadata.topics["topic"]
     exists = pc.and_(pc.equal(metadata.topics["error_code"], 0), pc.is_valid(names))

@@ -80,7 +80,7 @@ class Member(TypedDict, total=False):
 
 
 class Description(TypedDict, total=False):
-    """What the request of a group's type answered: `error`, or the rest, as far as it has that."""
+    """The answer to the request of a group's type: `error`, or the rest, as far as it has that."""
 
     error: str
     state: str | None
@@ -102,7 +102,7 @@ class Group(Description, total=False):
 def describe(
     visits: Visits, broker: Broker, type_: str | None, ids: Sequence[str], given: Time
 ) -> Iterator[tuple[str, Description]]:
-    """Yield what is told of each of the groups: at least an error."""
+    """Yield the description of each group: at least an error."""
     group_type = _GROUP_TYPES.get(type_ or _CLASSIC)
     if group_type is None:
         unsupported: Description = {"error": "not_supported"}
@@ -211,7 +211,7 @@ def _classic_group(group: Any) -> Description:
 
 
 def _classic_members(group: Any) -> Iterator[Member]:
-    # Of a group that is not stable neither subscriptions nor assignments are told
+    # The coordinator says subscriptions and assignments of a stable group alone
     # (ClassicGroup.describe).
     is_whole = group.protocol_type == PROTOCOL_TYPE and group.group_state == _STABLE
     for member in group.members:
@@ -244,15 +244,22 @@ def _classic_assigned(data: bytes) -> list[TopicPartitions] | None:
     )
 
 
+def _identity(member: Any) -> Member:
+    """Return what members of groups with epochs have, of any type."""
+    return {
+        "member_id": member.member_id,
+        "rack": member.rack_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "epoch": member.member_epoch,
+    }
+
+
 def _consumer_members(group: Any) -> Iterator[Member]:
     for member in group.members:
         yield {
-            "member_id": member.member_id,
+            **_identity(member),
             "instance_id": member.instance_id,
-            "rack": member.rack_id,
-            "client_id": member.client_id,
-            "client_host": member.client_host,
-            "epoch": member.member_epoch,
             "topics": sorted(member.subscribed_topic_names),
             "regex": member.subscribed_topic_regex or None,
             "assigned": _assigned(member.assignment),
@@ -263,11 +270,7 @@ def _consumer_members(group: Any) -> Iterator[Member]:
 def _share_members(group: Any) -> Iterator[Member]:
     for member in group.members:
         yield {
-            "member_id": member.member_id,
-            "rack": member.rack_id,
-            "client_id": member.client_id,
-            "client_host": member.client_host,
-            "epoch": member.member_epoch,
+            **_identity(member),
             "topics": sorted(member.subscribed_topic_names),
             "assigned": _assigned(member.assignment),
         }
@@ -281,12 +284,8 @@ def _streams_group(group: Any) -> Description:
 def _streams_members(group: Any) -> Iterator[Member]:
     for member in group.members:
         yield {
-            "member_id": member.member_id,
+            **_identity(member),
             "instance_id": member.instance_id,
-            "rack": member.rack_id,
-            "client_id": member.client_id,
-            "client_host": member.client_host,
-            "epoch": member.member_epoch,
             "active_tasks": _tasks(member.assignment.active_tasks),
             "standby_tasks": _tasks(member.assignment.standby_tasks),
             "warmup_tasks": _tasks(member.assignment.warmup_tasks),

@@ -1,9 +1,9 @@
 """Groups of every type: each broker lists those that it coordinates, and describes them.
 
 A broker lists the groups that it coordinates, those of the partitions of ``__consumer_offsets``
-that it leads. So they are all there if each of its partitions was led, before and after listing and
-by its own word, by a broker that was listed; else nothing is told. Where that topic may not be
-seen, or does not exist yet, every broker must have been listed.
+that it leads. If brokers that were asked led all partitions of that topic, before and after they
+listed and by their own word, all groups are there. Else the answer has no group. If that topic may
+not be seen, or does not exist yet, all brokers must have been asked.
 
 A group is described by the broker that listed it (`group_descriptions`).
 """

@@ -394,7 +394,7 @@ def fetch(
 
 
 class FetchedPartition(TypedDict):
-    """What a fetch has brought of a partition: fields of FetchResponse."""
+    """A partition in the answer to a fetch: fields of FetchResponse."""
 
     partition_index: int
     error_code: int

@@ -53,7 +53,7 @@ def begun(
     group had committed offsets of.
 
     `before`: the group's rebalances of the ten minutes before. `log`, `visits`: of that time too;
-    what they have of later times is left to `continued`. `waiting`: rows of the rebalances before;
+    `continued` takes later ones. `waiting`: rows of the rebalances before;
     where nobody has committed since, the commit that they wait to be followed is this one's, too.
     """
     others = [each for each in before if each.log_partition == rebalance.log_partition]

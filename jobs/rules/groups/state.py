@@ -117,7 +117,7 @@ class Member:
 class Standing:
     """A group at one moment. `generation` is the group epoch of groups that are not classic.
 
-    What the coordinator knew of the topics: `metadata_hash` from Kafka 4.1 on, before a digest of
+    `metadata_hash`: the coordinator's hash of the topics from Kafka 4.1 on, before a digest of
     `partition_metadata`. `making`: partitions that a share group was to have state of when that was
     last told, with `names` of their topics; they stay once they have it.
     """
