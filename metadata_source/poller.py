@@ -153,12 +153,12 @@ class Poller:
         attempts = 0
         for address in self.brokers.to_ask(failures, deadline):
             attempts += 1
-            last, error = self._attempts.ask(address, self._attempt_until(address, deadline))
+            asked, error = self._attempts.ask(address, self._attempt_until(address, deadline))
             if error is None:
                 try:
-                    answered, checked = self._witnesses.check(address, last, deadline)
+                    answered, checked = self._witnesses.check(address, asked, deadline)
                 except PollError as of_another:
-                    last, error = replace(last, metadata=None, image=None), of_another
+                    asked, error = replace(asked, metadata=None, image=None), of_another
                 else:
                     self.brokers.answered = self._answered = answered
                     return replace(checked, attempts=attempts)
@@ -167,6 +167,8 @@ class Poller:
                 error.kind == "timeout" and address in failures and time.monotonic() >= deadline
             ):
                 failures[address] = error
+            # An attempt that sent nothing says nothing of a request that was sent before.
+            last = last if asked.sent_at is None else asked
         self.brokers.forget()
         return _failed(last, attempts, failures)
 

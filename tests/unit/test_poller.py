@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -818,7 +819,16 @@ def test_a_witness_that_hangs_takes_a_second_at_most(brokers):
 def test_a_poll_without_an_answer_says_when_it_was_sent(brokers):
     for broker in brokers.brokers:
         broker.hangs_on = frozenset({METADATA})
-    with of_cluster(brokers, timeout="500ms") as each:
+    with of_cluster(brokers, timeout="2s") as each:
         poll = each.poll()
     assert (poll.error_kind, poll.received_at, poll.metadata) == ("timeout", None, None)
+    assert abs((datetime.now(UTC) - poll.sent_at).total_seconds()) < 5
+
+
+def test_a_poll_says_when_it_was_sent_though_what_followed_was_refused(brokers):
+    brokers.brokers[0].hangs_on = frozenset({METADATA})
+    with poller(brokers.servers(0), "1s") as each, ThreadPoolExecutor(1) as beside:
+        beside.submit(lambda: (time.sleep(0.3), brokers.stop(0)))
+        poll = each.poll()
+    assert (poll.error_kind, poll.received_at) == ("unreachable", None)
     assert abs((datetime.now(UTC) - poll.sent_at).total_seconds()) < 5
