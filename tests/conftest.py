@@ -15,8 +15,8 @@ import tests.support.examples  # noqa: E402, F401 - registers the profiles
 # Far from UTC, where the sessions are: a time that lost its zone on the way shows.
 os.environ["TZ"] = "Asia/Tokyo"
 time.tzset()
-# Secrets of tests have names and places of many kinds; tests/unit/test_references.py holds what may
-# be read unless it is said. Workers of Spark have the environment that its JVM was started in.
+# Secrets of tests have names and places of many kinds: test_references.py holds what may be read
+# unless it is said. Workers of Spark have the environment that its JVM was started in.
 os.environ |= {"KAFKA_METADATA_SECRET_FILES": "/", "KAFKA_METADATA_SECRET_VARIABLES": "*"}
 settings.load_profile("short")
 
@@ -85,7 +85,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from local_cluster.cluster import KAFKA_VERSION
     from local_cluster.jars import kafka_jars
     from tests.support.shared import share_in
-    from tests.worker import LONG_LIVED_JVM, worker_python
+    from tests.support.worker import LONG_LIVED_JVM, worker_python
     from truth.session import default_settings
 
     share_in(tmp_path_factory)

@@ -10,22 +10,21 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from tests.unit.rules import test_cost, test_group, test_lag
 
 from metadata_source.protocol import group_messages as group_specs
 from metadata_source.protocol import offset_messages
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from metadata_source.protocol.writing import write_message
 from schemas import silver
-from tests import cluster_records, group_messages
-from tests.cluster_logs import RandomLog, controls
-from tests.group_simulator import WHAT
-from tests.record_batches import CODECS, Batch, Record, batch_bytes
-from tests.support import turns
+from tests.support import cluster_records, group_messages, turns
 from tests.support.bronze_rows import bronze_rows
+from tests.support.cluster_logs import RandomLog, controls
+from tests.support.group_simulator import WHAT
 from tests.support.histories import VERSIONS, VERSIONS_WITHOUT_IDS, RandomCluster
 from tests.support.mutations import mutated, mutations
+from tests.support.record_batches import CODECS, Batch, Record, batch_bytes
 from tests.unit import test_offset_commits as commits
-from tests.unit.rules import test_cost, test_group, test_lag
 
 Row = dict[str, Any]
 POLLS = 24

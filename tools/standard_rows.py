@@ -34,6 +34,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 from pyspark.sql import SparkSession
+from tests.unit.rules import test_cost, test_group, test_lag
 
 from jobs.rules import takes
 from jobs.rules.groups.lag import Visit
@@ -43,16 +44,15 @@ from pyspark_kafka_group_log import DefaultSource as GroupLog
 from pyspark_kafka_metadata import DefaultSource as Polls
 from schemas.bronze import GROUP_LOG, METADATA_POLLS
 from schemas.lake import TABLES, VIEWS, Lake
-from tests.lakes import make_history, new_lake
 from tests.spark import test_group_lag, test_rebalance_cost, test_rebalance_history, test_turns
 from tests.support import group_rounds, incident, incident_groups, shared, stored, turns
 from tests.support.bronze_rows import COLUMNS
 from tests.support.histories import Answer
 from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.lakes import make_history, new_lake
 from tests.support.large_rounds import Rounds
 from tests.support.log_rounds import LogLake
-from tests.unit.rules import test_cost, test_group, test_lag
-from tests.worker import SMALL_JVM, worker_python
+from tests.support.worker import SMALL_JVM, worker_python
 from truth.session import ROOT, default_settings
 
 try:

@@ -42,10 +42,10 @@ from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
 from metadata_source.options import parse_cluster_log
 from metadata_source.protocol.cluster_specs import COUNTED
 from schemas import bronze, silver
-from tests.group_messages import without_nulls
-from tests.lakes import new_lake
 from tests.support.documents import blocks
 from tests.support.dumped import printed_record
+from tests.support.group_messages import without_nulls
+from tests.support.lakes import new_lake
 from tests.support.stored import rows_of
 from tests.support.streams import Stream
 from tests.support.topics import until

@@ -25,9 +25,9 @@ from confluent_kafka.admin import (
 from local_cluster import LocalCluster
 from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.record_batches import RecordBatches, read_batches
-from tests.cluster_records import SECRET, kept
-from tests.group_messages import without_nulls
+from tests.support.cluster_records import SECRET, kept
 from tests.support.dumped import printed_record
+from tests.support.group_messages import without_nulls
 from truth.dump import dump
 
 CONTROLLER = 3

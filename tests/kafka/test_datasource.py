@@ -29,10 +29,10 @@ from metadata_source.options import parse
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
 from tests.support.beside import outcomes_of
 from tests.support.recorders import check_numbers, recorded, recorder_of, recording, wait_until
+from tests.support.repository import ROOT
 from tests.support.streams import Stream
-from tests.worker import SMALL_JVM, worker_python
+from tests.support.worker import SMALL_JVM, worker_python
 
-ROOT = Path(__file__).resolve().parents[2]
 TOPIC = "datasource-test"
 
 

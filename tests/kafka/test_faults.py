@@ -20,7 +20,7 @@ from schemas import bronze, silver
 from tests.support import stored
 from tests.support.lake_checks import check_lake, check_polls
 from tests.support.pipelines import ROOT, Pipeline, config_file, running, stopped, wait_for
-from tests.worker import worker_python
+from tests.support.worker import worker_python
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 

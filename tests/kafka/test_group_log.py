@@ -45,9 +45,9 @@ from metadata_source.options import Cluster, parse_group_log
 from schemas import bronze, internal
 from schemas.in_spark import read_view
 from schemas.lake import Lake
-from tests.group_messages import key_bytes, value_bytes
-from tests.lakes import new_lake
 from tests.support.group_log import log_of
+from tests.support.group_messages import key_bytes, value_bytes
+from tests.support.lakes import new_lake
 from tests.support.streams import Stream
 
 RAW = "group-log-raw"

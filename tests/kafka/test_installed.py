@@ -19,9 +19,9 @@ import pytest
 
 from local_cluster import LocalCluster
 from tests.support.pipelines import wait_for
+from tests.support.repository import ROOT
 from tests.support.standalone import packing
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

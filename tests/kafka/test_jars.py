@@ -1,13 +1,12 @@
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from kafka_metadata_history.jars.errors import JarsError
 from kafka_metadata_history.jars.fetch import fetch_jars
+from tests.support.repository import ROOT
 
-REPOSITORY = Path(__file__).parents[2]
 SIMPLE = ("org.slf4j", "slf4j-simple", "1.7.36")
 
 
@@ -23,7 +22,7 @@ def test_two_processes_at_once_fetch_one_whole_folder(tmp_path):
     ]
     both = [
         subprocess.Popen(
-            command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         for _ in range(2)
     ]

@@ -19,8 +19,8 @@ from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.ports import HOST, ReservedPorts
 from local_cluster.probe import ask, brokers_known_to, is_listening
 from local_cluster.process import NodeProcess
+from tests.support.repository import ROOT
 
-REPOSITORY = Path(__file__).parents[2]
 # broker.session.timeout.ms, 9 s, and time for two busy cores.
 FENCED_WITHIN = 30.0
 
@@ -197,7 +197,7 @@ with LocalCluster(brokers=1, controllers=1) as cluster:
     time.sleep(600)
 """
     with subprocess.Popen(
-        [sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as parent:
         try:
             broker, controller, folder = parent.stdout.readline().split()
@@ -218,7 +218,7 @@ def test_the_command_line_leaves_a_cluster_that_it_can_end(tmp_path):
         return subprocess.run(
             [sys.executable, "-m", "local_cluster", *arguments],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             check=False,
@@ -275,7 +275,7 @@ from local_cluster.__main__ import main
 local_cluster.{killed_in} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main(["up", "--brokers", "1"])
 """
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     up = subprocess.run([sys.executable, "-c", killed], cwd=tmp_path, env=environment, check=False)
     assert up.returncode == -signal.SIGKILL
     config = str(tmp_path / ".local-cluster" / "cluster" / "node-1" / "server.properties")

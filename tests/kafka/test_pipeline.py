@@ -23,12 +23,12 @@ from jobs.upkeep.upkeep import expire_bronze, keep_up
 from local_cluster import LocalCluster
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
-from tests.lakes import new_lake
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.group_scores import check_scores
 from tests.support.histories import good_answer
 from tests.support.lake_checks import check_lake, check_polls
+from tests.support.lakes import new_lake
 from tests.support.pipelines import config_file, running, stopped, wait_for
 from tests.support.verdicts import check_verdict
 from truth.administration import Administration
@@ -119,7 +119,7 @@ class Upkeep:
 # --- one run of everything, judged by the truth ---
 
 FAULTS_SEED, SECONDS = 26502, 75.0
-"""Its plan has something of everything: tests/unit/test_truth_chaos.py."""
+"""Its plan has something of everything: tests/unit/truth/test_chaos.py."""
 SEED, BEFORE, AFTER = 281, 4, 1
 """Steps of a group before and after its coordinator's broker stops: the beginnings of what `make
 truth` does.

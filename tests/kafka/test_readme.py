@@ -16,10 +16,10 @@ from kafka_metadata_history.opened import asking, without_spark
 from local_cluster import LocalCluster
 from schemas.in_spark import attach
 from schemas.lake import Lake
-from tests.commands import run_in_new_shell
-from tests.lakes import new_lake
+from tests.support.commands import run_in_new_shell
 from tests.support.documents import ROOT, blocks, commands, section
-from tests.worker import SMALL_JVM
+from tests.support.lakes import new_lake
+from tests.support.worker import SMALL_JVM
 
 CONFIG = "kafka-metadata-history.yaml"
 

@@ -1,5 +1,5 @@
 """The recorder beside real brokers, without Spark. What it does at each step:
-tests/unit/recorder.
+tests/unit/metadata_source/recorder.
 """
 
 import os

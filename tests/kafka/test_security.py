@@ -29,7 +29,7 @@ from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.transport import Connection
-from tests.commands import run_in_new_shell
+from tests.support.commands import run_in_new_shell
 from tests.support.group_log import log_of
 from tests.support.marks import traces
 from tests.support.pipelines import ROOT, command_of, environment

@@ -22,7 +22,7 @@ from jobs.run.outages import Outages
 from kafka_metadata_history import command as installed
 from local_cluster import LocalCluster
 from metadata_source.outcomes import TO_DO
-from tests.lakes import new_lake
+from tests.support.lakes import new_lake
 from tests.support.pipelines import ROOT, command, environment, running, wait_for
 
 LAX = {"latePercent": 100, "gaps": 9, "failedPercent": 100, "lastGoodPoll": "1h"}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lakes import new_lake
 from tests.support.group_scores import check_scores
+from tests.support.lakes import new_lake
 from tests.support.verdicts import check_verdict
 from truth.compare_log import compare_log
 from truth.costs.play import KINDS as COST_KINDS
@@ -23,7 +23,7 @@ from truth.report import judge
 from truth.run import NEWEST, run
 
 SEED, SECONDS = 19993, 40.0
-"""Its plan has something of everything: tests/unit/test_truth_chaos.py."""
+"""Its plan has something of everything: tests/unit/truth/test_chaos.py."""
 
 
 def test_history_agrees_with_the_log(spark: SparkSession, tmp_path: Path) -> None:

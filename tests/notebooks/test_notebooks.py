@@ -21,12 +21,12 @@ from notebooks.render import names
 from notebooks.review import Framed, ReviewError, open_review
 from schemas import consumption, groups, silver, views
 from schemas.lake import TABLES, VIEWS, Lake
-from tests.commands import run_in_new_shell
+from tests.support.commands import run_in_new_shell
 from tests.support.documents import commands, document
 from tests.support.report_pages import columns_of, data_of, marks_of
+from tests.support.repository import ROOT
 from tests.support.shown_notebooks import known_to_duckdb, shown
 
-ROOT = Path(__file__).resolve().parents[2]
 UNTIL = "2026-11-01T12:01:40Z"
 SINCE = datetime(2026, 11, 1, 12, 0, 5, tzinfo=UTC).timestamp() * 1000
 
@@ -356,7 +356,7 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
 def test_incident(pages: dict[str, Page]) -> None:
     page = pages["incident"]
     (report,) = page.reports
-    # tests/unit/test_report.py and tests/browser have what is in it.
+    # tests/unit/kafka_metadata_history/report/test_report.py and tests/browser have what is in it.
     assert "<title>Kafka metadata history of prod</title>" in report
     # One row of the table for each kind, of all groups.
     whole = page.columns("what", "broker_id", "events", "example")

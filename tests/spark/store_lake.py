@@ -16,9 +16,9 @@ from schemas import bronze
 from schemas.in_spark import ensure_tables
 from schemas.lake import TABLES, Lake
 from schemas.table import LAKE_VERSION
-from tests.lakes import make_history
 from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import answers
+from tests.support.lakes import make_history
 from truth.session import local_session
 
 FOLDER = Path(__file__).resolve().parent / "data"

@@ -14,8 +14,8 @@ from jobs.rounds.appended import READ_WITHIN, appended, upto
 from jobs.run.driver import clean_log
 from schemas.bronze import CLUSTER_LOG
 from schemas.lake import Lake
-from tests.cluster_logs import span
-from tests.lakes import new_lake
+from tests.support.cluster_logs import span
+from tests.support.lakes import new_lake
 from tests.support.stored import append
 
 NOW = datetime.now(UTC)

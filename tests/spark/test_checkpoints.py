@@ -15,8 +15,8 @@ from jobs.run.logs import cluster_log_read_up_to, group_log_read_up_to
 from schemas import bronze
 from schemas.internal import STATE
 from schemas.lake import LakeError
-from tests.lakes import new_lake
 from tests.support import stored
+from tests.support.lakes import new_lake
 from tests.support.power_cuts import cut_power
 
 

@@ -12,10 +12,18 @@ from jobs.rules.log.image import Image
 from jobs.rules.log.silver import METADATA_VERSION, image_of
 from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
-from tests import cluster_records
-from tests.cluster_logs import ABORT, BEGIN, START, Entry, RandomLog, rows_of, rows_of_snapshot
 from tests.spark.test_cluster_records_java import RECORD_CLASSES, named, serialized
 from tests.spark.test_group_records_java import java_message
+from tests.support import cluster_records
+from tests.support.cluster_logs import (
+    ABORT,
+    BEGIN,
+    START,
+    Entry,
+    RandomLog,
+    rows_of,
+    rows_of_snapshot,
+)
 from tests.support.examples import examples
 from tests.support.log_rounds import LogLake
 

@@ -14,11 +14,18 @@ from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECOR
 from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.record_batches import read_batches
 from metadata_source.protocol.spec import Message
-from tests import cluster_records
-from tests.cluster_records import SECRET, decoded, expected, expected_control, kept, values_of
-from tests.group_messages import without_nulls
-from tests.record_batches import CODECS
 from tests.spark.test_group_records_java import check_schemas, java_message
+from tests.support import cluster_records
+from tests.support.cluster_records import (
+    SECRET,
+    decoded,
+    expected,
+    expected_control,
+    kept,
+    values_of,
+)
+from tests.support.group_messages import without_nulls
+from tests.support.record_batches import CODECS
 
 RECORD_CLASSES = "org.apache.kafka.common.metadata"
 CONTROL_CLASSES = "org.apache.kafka.common.message"

@@ -21,10 +21,10 @@ from metadata_source.schedule import poll_id
 from schemas import bronze, consumption, internal, views
 from schemas.in_spark import read_view
 from schemas.lake import Lake
-from tests.lakes import new_lake, utc
 from tests.support import stored
 from tests.support.broken_folds import broken_for
 from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.lakes import new_lake, utc
 from tests.support.stored import newest_states, version
 
 Row = dict[str, Any]

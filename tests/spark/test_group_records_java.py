@@ -28,8 +28,8 @@ from metadata_source.protocol.group_specs import (
 )
 from metadata_source.protocol.offset_commits import read_keys, read_values
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
-from tests import group_messages
-from tests.group_messages import (
+from tests.support import group_messages
+from tests.support.group_messages import (
     camel_case,
     decoded,
     expected,

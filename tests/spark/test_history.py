@@ -38,13 +38,13 @@ from schemas.internal import ROUNDS, STATE
 from schemas.lake import Lake, LakeError
 from schemas.lost_commits import mend_lost_commits
 from schemas.table import PART, Table
-from tests.lakes import new_lake
 from tests.support import gold_oracle
 from tests.support.broken_folds import broken_for
 from tests.support.bronze_rows import bronze_rows
 from tests.support.disks import full_after, small_disk
 from tests.support.histories import START, Answer, RandomCluster, good_answer
 from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.lakes import new_lake
 from tests.support.large_rounds import tables_of
 from tests.support.power_cuts import cut_power
 from tests.support.retained import keys, was_over
@@ -157,7 +157,7 @@ def states(lake: Lake, history: str = "silver") -> dict[str, Row]:
 @pytest.fixture(scope="module")
 def histories() -> dict[str, list[Answer]]:
     """Of clusters with all that the rules are about. Rules themselves have random histories without
-    Spark (tests/unit/rules), and rounds in Spark are held against the rules below.
+    Spark (tests/unit/jobs/rules), and rounds in Spark are held against the rules below.
     """
     clusters = [
         RandomCluster("c0", 1),

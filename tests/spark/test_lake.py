@@ -27,9 +27,9 @@ from schemas.in_spark import attach, check_tables, ensure_lake, ensure_tables, r
 from schemas.internal import STATE
 from schemas.lake import TABLES, VIEWS, Lake, LakeError
 from schemas.table import VERSION_PROPERTY, Column
-from tests.lakes import new_lake
-from tests.metadata_messages import cluster
 from tests.support import stored
+from tests.support.lakes import new_lake
+from tests.support.metadata_messages import cluster
 
 
 @pytest.fixture(scope="module")

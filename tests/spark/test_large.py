@@ -24,11 +24,11 @@ from schemas.internal import STATE
 from schemas.lake import Lake
 from schemas.silver import PARTITION_SNAPSHOTS
 from schemas.table import PART
-from tests.lakes import new_lake, rows_of
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import START, Answer, RandomCluster
 from tests.support.kills import KilledError, killed_at
+from tests.support.lakes import new_lake, rows_of
 from tests.support.large_rounds import OF_A_RUN, in_memory
 
 POLLS = 24

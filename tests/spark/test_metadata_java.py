@@ -21,7 +21,7 @@ from metadata_source.protocol.spec import (
     Primitive,
     Struct,
 )
-from tests.metadata_messages import cluster, decoded, expected, responses
+from tests.support.metadata_messages import cluster, decoded, expected, responses
 
 VERSIONS = range(14)
 MESSAGES = "org.apache.kafka.common.message"

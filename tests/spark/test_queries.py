@@ -1,7 +1,6 @@
 """The named queries on lakes of known rows."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,10 @@ from schemas import bronze, internal, silver
 from schemas.in_spark import attach
 from schemas.lake import Lake
 from schemas.table import Table
-from tests.lakes import new_lake
+from tests.support.lakes import new_lake
+from tests.support.repository import ROOT
 
-QUERIES = Path(__file__).resolve().parents[2] / "schemas" / "queries"
+QUERIES = ROOT / "schemas" / "queries"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 BEGAN = NOON - timedelta(days=30)
 STREAM = "20261101T110000Z-00000000"

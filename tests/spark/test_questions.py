@@ -1,5 +1,5 @@
 """Spark answers the questions of an incident review, and jobs/query.py asks them. That the answers
-are right is in tests/unit/test_incident.py.
+are right is in tests/unit/kafka_metadata_history/answers/test_incident.py.
 """
 
 import json
@@ -97,7 +97,7 @@ def test_spark_leaves_out_what_nobody_observed_as_duckdb_does(
     ask: Ask, lake: Lake, name: str
 ) -> None:
     """Ten minutes after the last poll. That DuckDB is right is in
-    tests/unit/test_sums_of_time.py.
+    tests/unit/schemas/test_sums_of_time.py.
     """
     later = {"until": "2026-11-01T12:12:00Z"}
     found = ask(name, **later)

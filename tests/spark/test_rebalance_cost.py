@@ -19,11 +19,11 @@ from schemas import bronze, groups
 from schemas.consumption import REBALANCE_COST
 from schemas.internal import STATE
 from schemas.lake import Lake
-from tests.group_records import at
-from tests.lakes import new_lake
 from tests.support import stored
 from tests.support.broken_folds import broken_for
+from tests.support.group_records import at
 from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.lakes import new_lake
 
 Row = dict[str, Any]
 STREAM = "20260101T000000Z-0a1b2c"

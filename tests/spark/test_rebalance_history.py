@@ -32,12 +32,11 @@ from schemas import bronze, groups, internal, silver
 from schemas.in_spark import read_view
 from schemas.lake import VIEWS, Lake
 from schemas.table import Table
-from tests import lakes
-from tests.group_records import CONSUMER, Log, at, classic, classic_member
-from tests.lakes import new_lake, utc
-from tests.support import stored
+from tests.support import lakes, stored
 from tests.support.broken_folds import broken_for
+from tests.support.group_records import CONSUMER, Log, at, classic, classic_member
 from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.lakes import new_lake, utc
 from tests.support.retained import is_live, keys, was_over
 from tests.support.stored import newest_states, version
 

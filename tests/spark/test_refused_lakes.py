@@ -14,7 +14,7 @@ from jobs.configuration.config import Config, load
 from schemas import bronze, silver
 from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY
-from tests.lakes import new_lake
+from tests.support.lakes import new_lake
 
 JOBS: dict[str, Callable[[SparkSession, Config], object]] = {
     "rebalance_history": lambda spark, config: rebalance_history.run(spark, config, True),

@@ -21,10 +21,10 @@ from schemas import bronze, silver
 from schemas.groups import REBALANCES
 from schemas.internal import STATE
 from schemas.lake import TABLES, Lake
-from tests.lakes import keep, new_lake
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
+from tests.support.lakes import keep, new_lake
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 BEGAN = NOW - timedelta(minutes=5)

@@ -14,10 +14,10 @@ from schemas import bronze, gold, internal, silver
 from schemas.in_spark import ensure_tables
 from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION
-from tests.lakes import make_history, rows_of
 from tests.spark.store_lake import FOLDER, POLLS, stored, unpacked
 from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import answers
+from tests.support.lakes import make_history, rows_of
 
 COMPARED = (
     silver.BROKER_SNAPSHOTS,

@@ -18,11 +18,11 @@ from jobs.run import session
 from jobs.upkeep.upkeep import expire_bronze
 from schemas import bronze
 from schemas.lake import Lake, LakeError
-from tests.cluster_logs import span
-from tests.lakes import new_lake
 from tests.support import turns
+from tests.support.cluster_logs import span
 from tests.support.histories import START
 from tests.support.kills import KilledError, killed_after, killed_at
+from tests.support.lakes import new_lake
 from tests.support.stored import Row, append, as_text, newest_states, rows_of
 from tests.support.turns import ALIAS, HAND_OVER, Life, lived
 

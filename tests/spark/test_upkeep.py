@@ -22,10 +22,10 @@ from jobs.upkeep.upkeep import expire_bronze, expire_rounds, keep_up, next_due
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
 from schemas.table import Table
-from tests.lakes import make_history, new_lake, rows_of
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, RandomCluster
+from tests.support.lakes import make_history, new_lake, rows_of
 from tests.support.large_rounds import OF_A_RUN, in_memory
 
 ALIASES = ("north", "south")

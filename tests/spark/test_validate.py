@@ -15,10 +15,10 @@ from jobs.configuration.config import Config, load
 from jobs.validation import run, validity
 from jobs.validation.validity import Batch, Finding, Rule
 from schemas import bronze, groups, internal, quality, silver
-from tests.lakes import keep, make_history, new_lake
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
+from tests.support.lakes import keep, make_history, new_lake
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STREAM = "20261101T110000Z-00000000"

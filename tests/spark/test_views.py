@@ -1,5 +1,5 @@
-"""The views over groups' tables: Spark answers as DuckDB does (tests/unit/test_views.py), and reads
-no more than it must.
+"""The views over groups' tables: Spark answers as DuckDB does (tests/unit/schemas/test_views.py),
+and reads no more than it must.
 """
 
 import json
@@ -16,10 +16,10 @@ from schemas import views
 from schemas.in_spark import read_view
 from schemas.lake import Lake
 from schemas.table import View
-from tests.group_states import at
-from tests.lakes import new_lake, utc
 from tests.support import group_views, stored
 from tests.support.duckdb_lake import ask, duckdb_lake
+from tests.support.group_states import at
+from tests.support.lakes import new_lake, utc
 
 ROWS = group_views.merged(
     [

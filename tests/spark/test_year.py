@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.year import CLUSTERS, MOST, Period, grown
+from tests.support.repository import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 COUNTED = ("files", "log entries", "rows of internal", "memory of folds", "heap", "python")
 """What must not grow; how long things take, the benchmark prints beside it."""
 

@@ -1,9 +1,9 @@
 """The documents that users read: README.md and docs/, their sections, code blocks and commands."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.repository import ROOT
+
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXT = "\n".join(file.read_text(encoding="utf-8") for file in FILES)
 """All of them, README.md first."""

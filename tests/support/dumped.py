@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
-from tests.cluster_records import expected, expected_control, from_json, number_of
+from tests.support.cluster_records import expected, expected_control, from_json, number_of
 from truth.dump import CONTROLS
 
 RECORD = re.compile(

@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas import bronze, consumption, groups, internal, silver
 from schemas.table import Table
-from tests.group_states import at
+from tests.support.group_states import at
 
 Row = dict[str, Any]
 Rows = dict[Table, list[Row]]

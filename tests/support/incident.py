@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from schemas.lake import Lake
-from tests.lakes import keep, new_lake
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
+from tests.support.lakes import keep, new_lake
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 STREAM = "20261101T110000Z-00000000"

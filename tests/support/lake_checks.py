@@ -6,8 +6,8 @@ from operator import itemgetter
 
 from schemas import bronze, gold, internal, silver
 from schemas.lake import Lake
-from tests.lakes import rows_of
 from tests.support import stored
+from tests.support.lakes import rows_of
 from tests.support.large_rounds import OF_A_RUN, in_memory
 from tests.support.recorders import GAPS, check_numbers
 

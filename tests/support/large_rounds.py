@@ -309,8 +309,8 @@ def tables_of(
 def in_memory(
     bronze: Iterable[Row], kinds: Mapping[str, str] | None = None
 ) -> dict[str, list[str]]:
-    """The same as tests.lakes.rows_of has the rows of a lake without OF_A_RUN, by the table's
-    name.
+    """The same as tests.support.lakes.rows_of has the rows of a lake without OF_A_RUN, by the
+    table's name.
     """
     return {
         table.full_name: sorted(

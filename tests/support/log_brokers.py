@@ -13,9 +13,9 @@ from metadata_source.protocol.dicts import read_values
 from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
-from tests.record_batches import Batch, Record, batch_bytes
 from tests.support.listening import Listening
 from tests.support.messages import REQUESTS, written
+from tests.support.record_batches import Batch, Record, batch_bytes
 
 TOPIC = "__consumer_offsets"
 NOT_TOLD = -(2**31)

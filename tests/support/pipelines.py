@@ -18,9 +18,8 @@ from jobs.run.metadata_stream import QUERY
 from local_cluster import LocalCluster
 from metadata_source.recorder.folder import last_owner
 from tests.support.recorders import end_recorder
-from tests.worker import SMALL_JVM, worker_python
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.repository import ROOT
+from tests.support.worker import SMALL_JVM, worker_python
 
 
 def config_file(

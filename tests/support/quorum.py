@@ -11,10 +11,10 @@ from metadata_source.errors import PollError
 from metadata_source.logs.cluster.positions import SnapshotId
 from metadata_source.messages.reading import response_of
 from metadata_source.transport import Answer
-from tests.cluster_records import control_key, control_value, frame
-from tests.record_batches import Batch, Record, batch_bytes
+from tests.support.cluster_records import control_key, control_value, frame
 from tests.support.listening import Listening
 from tests.support.messages import REQUESTS, read_request, written
+from tests.support.record_batches import Batch, Record, batch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

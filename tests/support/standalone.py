@@ -23,9 +23,9 @@ from packaging.requirements import Requirement
 
 from local_cluster.ports import HOST, ReservedPorts
 from tests.support.documents import commands, document
+from tests.support.repository import ROOT
 from truth.session import settings_of
 
-ROOT = Path(__file__).resolve().parents[2]
 NAME = "kafka-metadata-history"
 UNPACKED = "/opt/kafka-metadata-history/environment"
 """Where docs/spark-clusters.md unpacks the environment for a server of Spark Connect."""

@@ -29,8 +29,8 @@ from jobs.rules.silver.state import State
 from jobs.rules.takes import take
 from jobs.rules.teller import teller
 from schemas import gold, silver
-from tests.cluster_logs import CLUSTER, START, RandomLog, in_effect, rows_of, span
 from tests.support.bronze_rows import bronze_rows
+from tests.support.cluster_logs import CLUSTER, START, RandomLog, in_effect, rows_of, span
 from tests.support.histories import Answer
 
 ALIAS, CLUSTER_ID = CLUSTER["cluster"], CLUSTER["cluster_id"]

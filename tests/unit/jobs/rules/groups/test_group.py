@@ -1,0 +1,266 @@
+"""All of one group, from the log and from polls: whatever rounds are cut into, they leave the same
+tables.
+"""
+
+import json
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.configuration.config import Thresholds
+from jobs.rules.groups.group import is_over, settled
+from schemas import groups
+from tests.support.epoch_group_simulator import ConsumerGroup, ShareGroup
+from tests.support.examples import examples
+from tests.support.group_records import Log, at, classic, classic_member
+from tests.support.group_rounds import Rounds
+from tests.support.group_simulator import WHAT, ClassicGroup
+from tests.support.group_states import at as described_at
+from tests.support.group_states import classic as described
+from tests.support.group_states import member, states
+
+ACTIONS = st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, 30)), min_size=1, max_size=25)
+LIMITS = Thresholds(storm=3, crash_loop=2)
+NO_TIMES = {"timestamp": None}
+MAKERS = {
+    "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
+    "cooperative": lambda partitions: ClassicGroup(partitions, cooperative=True),
+    "cooperative, old": lambda partitions: ClassicGroup(partitions, cooperative=True, old=True),
+    "eager, no times": lambda partitions: ClassicGroup(partitions, cooperative=False, old=True),
+    "consumer": ConsumerGroup,
+    "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
+    "share": ShareGroup,
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@settings(max_examples=examples(20))
+@given(
+    partitions=st.integers(1, 7),
+    actions=ACTIONS,
+    cuts=st.lists(st.integers(0, 200), max_size=5),
+    begin=st.just(0) | st.integers(0, 50),
+)
+def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, cuts, begin):
+    """`begin`: of a group that is met in mid-life."""
+    group = MAKERS[maker](partitions)
+    for action in actions:
+        group.do(action)
+    group.settle()
+    rows = [row | NO_TIMES for row in group.log.rows] if "no times" in maker else group.log.rows
+    rows = rows[begin:]
+    whole, cut, by_one = Rounds(LIMITS), Rounds(LIMITS), Rounds(LIMITS)
+    if rows:
+        whole.take(rows)
+    begin = 0
+    for end in [*sorted(each % (len(rows) + 1) for each in cuts), len(rows)]:
+        if rows[begin:end]:
+            cut.take(rows[begin:end])
+            begin = end
+    for row in rows:
+        by_one.take([row])
+    assert cut.sorted() == whole.sorted()
+    assert by_one.sorted() == whole.sorted()
+    if rows:
+        rebalances = whole.of(groups.REBALANCES)
+        assert {row["rebalance_id"] for row in whole.of(groups.REBALANCE_MEMBERS)} <= {
+            r["id"] for r in rebalances
+        }
+        assert [life["valid_to"] for life in whole.of(groups.GROUP_LIVES)] == [None]
+        assert sum(row["ended_before"] is None for row in rebalances) <= 1
+
+
+# --- polls tell of a group until its log does ---
+
+
+def after_polls(*seen, state_seconds):
+    """Since when the log has a group that polls showed, and until when polls had it; seconds after
+    its record's time.
+
+    `seen`: as of states(); the record is written 100 s after the first poll.
+    """
+    rounds = Rounds()
+    rounds.take(states=states(*seen))
+    record = (described_at(0) - at(0)).total_seconds() + 100
+    log = Log().batch(
+        record, classic(7, [classic_member("a")], state_seconds=record + state_seconds)
+    )
+    rounds.take(log.rows)
+    lives = {row["source"]: row for row in rounds.of(groups.GROUP_LIVES)}
+    times = lives["log"]["valid_from"], lives["polls"]["valid_to"]
+    return tuple((each - at(record)).total_seconds() for each in times)
+
+
+def test_the_log_has_a_group_from_when_the_join_phase_of_its_first_rebalance_ended():
+    seen = (0, described("Stable", member("a", {"t": [0]})))
+    assert after_polls(seen, state_seconds=-3) == (-3, -3)
+
+
+def test_the_log_has_a_group_from_when_a_rebalance_had_begun_that_polls_saw():
+    stable, rebalances = (
+        described("Stable", member("a", {"t": [0]})),
+        described("PreparingRebalance", member("a")),
+    )
+    # By a second after the beat.
+    assert after_polls((0, stable), (9, rebalances), state_seconds=-3) == (-9, -9)
+
+
+# --- __consumer_offsets gets more partitions: the group hashes to one whose coordinator is new ---
+
+
+def moved(first, second, *, was=7, is_now=57):
+    """The logs of two lives of one group, which overlap: what the first wrote last came after the
+    second began.
+    """
+    for group, partition, shift, later in ((first, was, 5_000, 0), (second, is_now, -100, 0.5)):
+        log = group.log
+        log.rows = [
+            row
+            | {
+                "log_partition": partition,
+                "offset": row["offset"] + shift,
+                "timestamp": row["timestamp"] + timedelta(seconds=later),
+            }
+            for row in log.rows
+        ]
+    rows = [*first.log.rows, *second.log.rows]
+    return sorted(rows, key=lambda row: (row["timestamp"], row["log_partition"], row["offset"]))
+
+
+def lived(maker, partitions, actions):
+    group = MAKERS[maker](partitions)
+    for action in actions:
+        group.do(action)
+    group.settle()
+    return group
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@settings(max_examples=examples(10))
+@given(lives=st.tuples(ACTIONS, ACTIONS), cuts=st.lists(st.integers(0, 200), max_size=5))
+def test_each_partition_that_keeps_a_group_tells_its_own(maker, lives, cuts):
+    first, second = (lived(maker, 3, actions) for actions in lives)
+    rows = moved(first, second)
+    apart = [Rounds(LIMITS), Rounds(LIMITS)]
+    for rounds, partition in zip(apart, (7, 57), strict=True):
+        if of_partition := [row for row in rows if row["log_partition"] == partition]:
+            rounds.take(of_partition)
+    cut, begin = Rounds(LIMITS), 0
+    for end in [*sorted(each % (len(rows) + 1) for each in cuts), len(rows)]:
+        if rows[begin:end]:
+            cut.take(rows[begin:end])
+            begin = end
+    for table in (groups.REBALANCES, groups.GROUP_EVENTS, groups.REBALANCE_MEMBERS):
+        expected = [repr(row) for rounds in apart for row in rounds.of(table)]
+        assert sorted(map(repr, cut.of(table))) == sorted(expected)
+    storms = [repr(row) for rounds in apart for row in rounds.of(groups.REBALANCE_STORMS)]
+    assert sorted(map(repr, cut.of(groups.REBALANCE_STORMS))) == sorted(storms)
+    lives = [(row["log_partition"], row["group_type"]) for row in cut.of(groups.GROUP_LIVES)]
+    assert len(lives) == len(set(lives)) == len({row["log_partition"] for row in rows})
+
+
+def test_a_group_in_another_partition_starts_at_low_offsets():
+    first, second = Log(next_offset=5_000), Log(log_partition=57, next_offset=0)
+    first.batch(0, classic(0)).batch(1, classic(1, [classic_member("a")]))
+    second.batch(20, classic(1, [classic_member("a2")], state_seconds=19)).batch(
+        22, classic(2, [classic_member("b")])
+    )
+    rounds = Rounds()
+    rounds.take(first.rows)
+    # Only now have all its members timed out where they were.
+    rounds.take([*second.rows, *first.batch(45, classic(2)).batch(90, (2, None, None)).rows[2:]])
+    found = [
+        (row["log_partition"], row["generation"], row["reasons"], row["end_reason"])
+        for row in sorted(rounds.of(groups.REBALANCES), key=lambda row: row["began_before"])
+    ]
+    assert found == [
+        (7, 1, ["member_joined"], "completed"),
+        (57, 1, ["member_joined"], "completed"),
+        (57, 2, ["member_joined", "member_left"], "completed"),
+        (7, 2, ["member_left", "group_emptied"], "emptied"),
+    ]
+    lives = {
+        row["log_partition"]: (row["valid_from"], row["valid_to"])
+        for row in rounds.of(groups.GROUP_LIVES)
+    }
+    assert lives == {7: (at(0), at(90)), 57: (at(20), None)}
+
+
+def test_what_is_lost_of_one_partition_says_nothing_of_the_other():
+    first, second = Log(next_offset=5_000), Log(log_partition=57, next_offset=0)
+    first.batch(0, classic(0)).batch(1, classic(1, [classic_member("a")]))
+    second.batch(20, classic(1, [classic_member("a2")]))
+    first.span("lost", first.next_offset, first.next_offset + 10, seconds=30)
+    rounds = Rounds()
+    rounds.take([*second.rows, *first.rows])
+    rounds.take(second.batch(40, classic(2)).rows[1:])
+    last = max(rounds.of(groups.REBALANCES), key=lambda row: row["began_before"])
+    assert (last["log_partition"], last["prev_generation"], last["reasons"]) == (
+        57,
+        1,
+        ["member_left", "group_emptied"],
+    )
+    lost = [
+        row["log_partition"]
+        for row in rounds.of(groups.GROUP_EVENTS)
+        if row["event"] == "records_lost"
+    ]
+    assert lost == [7]
+
+
+def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
+    log = Log().batch(0, classic(0))
+    for generation in range(1, 4):
+        log.batch(generation, classic(generation, [classic_member(f"a{generation}")]))
+    rounds = Rounds(LIMITS)
+    rounds.take(log.rows)
+    storms = list(rounds.of(groups.REBALANCE_STORMS))
+    assert [row["kind"] for row in storms] == ["storm"]
+    rounds.take(states=states((0, described("Stable", member("a3", {"t": [0]})))))
+    assert rounds.of(groups.REBALANCE_STORMS) == storms
+
+
+@pytest.mark.parametrize("read_on", [0, 5])
+def test_a_group_is_over_once_it_is_gone_and_nothing_was_told_of_it_for_long(read_on) -> None:
+    """Its tombstone may be the last record of its log: nobody can tell then that its batch has no
+    more.
+    """
+    log, rounds = Log(), Rounds()
+    rounds.take(log.batch(10, classic(1, [classic_member("m1", has={"t": [0]})])).rows)
+    assert not is_over(json.loads(rounds.memory), at(10_000)), "it is there, however quiet"
+    rounds.take(log.batch(20, classic(2)).rows[-1:])
+    assert not is_over(json.loads(rounds.memory), at(10_000)), (
+        "it is empty, and its offsets are kept"
+    )
+    rounds.take(log.batch(30, (2, None, None)).rows[-1:], read_on=read_on)
+    assert not is_over(json.loads(rounds.memory), at(30))
+    assert is_over(json.loads(rounds.memory), at(31))
+    live = {
+        table.full_name: [row for row in rounds.of(table) if row.get("is_live")]
+        for table in groups.TABLES
+    }
+    assert any(live.values()) == (read_on == 0)
+    for name, rows in settled(live).items():
+        assert [row | {"is_live": True} for row in rows] == live[name]
+        assert not any(row["is_live"] for row in rows)
+    rounds.take(
+        log.batch(40, classic(0))
+        .batch(41, classic(1, [classic_member("m2", has={"t": [0]})]))
+        .rows[-2:]
+    )
+    assert not is_over(json.loads(rounds.memory), at(10_000)), "it is there again"
+
+
+def test_a_group_that_polls_tell_of_is_over_once_they_do_not_show_it() -> None:
+    shown, second = (
+        states((0, described("Stable", member("a1", {"t": [0]}))), (50, None)),
+        timedelta(seconds=1),
+    )
+    there, gone = Rounds(), Rounds()
+    there.take(states=[row | {"valid_to": None, "end_reason": None} for row in shown])
+    gone.take(states=shown)
+    assert not is_over(json.loads(there.memory), shown[0]["valid_to"] + timedelta(days=1))
+    assert not is_over(json.loads(gone.memory), shown[0]["valid_to"])
+    assert is_over(json.loads(gone.memory), shown[0]["valid_to"] + second)
