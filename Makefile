@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command 'make lock'
 
-.PHONY: setup jars lock demo try test unit lint format bench soak truth compat clean
+.PHONY: setup jars lock demo try test unit lint format bench soak truth compat mutants clean
 
 setup: .venv/.ready .jars/delta .jars/spark.jsa .jars/kafka-classes
 
@@ -87,6 +87,10 @@ truth: setup
 	$(BIN)/python -m truth.groups
 	$(BIN)/python -m truth.groups --kafka-version 3.9.2
 	$(BIN)/python -m truth.costs
+
+# Small changes of the product, each of which a test must notice. PART=today is a twentieth, another one each day.
+mutants: .venv/.ready
+	$(BIN)/python -m tools.mutants $(PART:%=--part %)
 
 compat: setup
 	$(BIN)/python -m compat
