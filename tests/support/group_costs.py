@@ -2,6 +2,7 @@
 of costs that folds make of them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -33,6 +34,24 @@ class Written:
     rebalance: str | None = None
     removed: bool = False
     members: int = 1
+
+
+def commit(at: int, offset: int) -> Written:
+    return Written(at, offset)
+
+
+def rebalance(at: int, name: str = "r", members: int = 1) -> Written:
+    return Written(at, rebalance=name, members=members)
+
+
+def removal(at: int) -> Written:
+    return Written(at, removed=True)
+
+
+def lost(offset: int, next_offset: int, read_at: int = 20_000) -> Row:
+    """The row of records that were gone before they could be read."""
+    row = {"record": "lost", "offset": offset, "next_offset": next_offset, "read_at": ms(read_at)}
+    return row | {"producer_id": None, "chunk": None}
 
 
 def read(log: list[Written], first: int, last: int, read_at: int) -> list[Row]:
@@ -96,12 +115,14 @@ def row_of(stretch: list[tuple[int, Written]], read_at: int, producer: int | Non
     }
 
 
-def told(log: list[Written], end: int | None = None) -> list[Row]:
+def told(
+    log: list[Written], end: int | None = None, lasting: Iterable[str | None] = ()
+) -> list[Row]:
     """The rebalances that the log up to `end` tells: each id has its records side by side or apart,
-    and lasts until its last one.
+    and lasts until its last one, or is `lasting` yet.
     """
     rows: dict[str, Row] = {}
-    lasting = {each.rebalance for each in log[end or len(log) :]}
+    lasting = {*lasting, *(each.rebalance for each in log[end or len(log) :])}
     for offset, each in enumerate(log[:end]):
         if each.rebalance is not None:
             last = next(reversed(rows.values()), None)
@@ -135,10 +156,11 @@ def visit(at: int, committed: int | None, log_end: int | None, log_start: int = 
 
 def costs(
     log: list[Written],
-    visits: list[Visit] = [],  # noqa: B006
+    visits: Iterable[Visit] = (),
     cuts: tuple[int, ...] = (),
     *,
     folded_once: bool = False,
+    lasting: Iterable[str] = (),
 ) -> list[Row]:
     """The rows of a group whose log is read in stretches, and folded after each of them; the last
     ones count.
@@ -154,7 +176,7 @@ def costs(
         first = end
         if folded_once and end < len(log):
             continue
-        rebalances = told(log, end)
+        rebalances = told(log, end, lasting)
         new = {row["id"] for row in rebalances if row["ended_before"] is not None} - done
         live = [row for row in rows.values() if row["close_reason"] is None]
         # As the job reads them: from fifteen minutes before what is new, or was looked at last.
