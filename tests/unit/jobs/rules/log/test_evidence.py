@@ -104,6 +104,12 @@ ELIGIBLE = {"elr": [2], "last_known_elr": [3]}
         ),
         pytest.param(
             {},
+            {"broker_registrations": [registered(-5, 0, is_fenced=True), registered(0)]},
+            {},
+            id="it is unfenced at that moment",
+        ),
+        pytest.param(
+            {},
             {"broker_registrations": [registered(-5, -1, is_fenced=True), registered(-1)]},
             {},
             id="it was fenced before",

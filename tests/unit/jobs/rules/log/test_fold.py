@@ -205,6 +205,17 @@ def test_making_a_topic_is_one_state_of_it() -> None:
     assert [row["min_insync_replicas"] for row in lake.rows[TOPIC_CONFIGS]] == [2]
 
 
+def test_a_batch_ends_where_a_record_is_between() -> None:
+    """It has no row: a NoOpRecord is a batch of its own, of whatever time."""
+    partition = record(
+        3, **{**PARTITION, "partition_id": 1}, topic_id=TOPIC_ID, replicas=[1], isr=[1], leader=1
+    )
+    for offset, counts in ((3, [2]), (4, [1, 2])):
+        entry = Entry(offset, 1, START + timedelta(seconds=1), *partition)
+        rows = whole([*a_log(), *rows_of([entry])]).rows[TOPICS]
+        assert sorted(row["partition_count"] for row in rows) == counts
+
+
 def test_a_broker_that_is_fenced_makes_one_state_of_a_partition_with_its_change() -> None:
     lake = whole(
         a_log(
@@ -301,6 +312,16 @@ def test_a_setting_of_brokers_files_is_as_polls_tell_it_where_no_record_sets_one
     lake.static_configs = {"min.insync.replicas": "2"}
     lake.take(a_log((record(9, topic_id=TOPIC_ID), 5))[3:], polled)
     assert settings_told(lake) == [(None, 1, 1)]
+
+
+def test_a_setting_of_brokers_files_is_known_with_a_snapshot() -> None:
+    """A record after it sets another one at its own moment."""
+    lake = LogLake()
+    lake.static_configs = {"min.insync.replicas": "2"}
+    then = snapshot_of(image_of(whole(a_log()).live))
+    snapshot = rows_of_snapshot(then, 3, 1, START + timedelta(seconds=1))
+    lake.take([*snapshot, *a_log((config(2, "t", "3"), 4))[3:]])
+    assert settings_told(lake) == [(2, None, 1), (3, 4, 4)]
 
 
 def test_controllers_change_with_the_leaders_of_the_log() -> None:
