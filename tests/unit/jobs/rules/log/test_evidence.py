@@ -53,7 +53,7 @@ def registered(begin: int, end: int | None = None, **told: Any) -> Row:
     """Broker 1 from a second until another, beside that of the record."""
     return {
         "broker_id": 1,
-        "first_poll": f"{begin + 100}",
+        "first_poll": f"{begin + 100:03}",
         "valid_from": START + timedelta(seconds=begin),
         "valid_to": None if end is None else START + timedelta(seconds=end),
         "is_fenced": False,

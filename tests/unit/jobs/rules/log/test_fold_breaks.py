@@ -164,6 +164,16 @@ def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
     assert lake.state.is_whole
 
 
+def test_a_snapshot_of_an_older_clock_changes_nothing_before_what_is_known() -> None:
+    """Clocks of controllers differ, and times never decrease."""
+    rows = a_log((change(isr=[1]), 9))
+    then = snapshot_of(image_of(whole(rows[:3]).live))
+    lake = whole([*rows, span("lost", 4, 6), *rows_of_snapshot(then, 6, 1, START)])
+    (ended, began) = sorted(lake.rows[PARTITIONS], key=lambda row: row["first_poll"])[-2:]
+    assert (ended["isr"], began["isr"]) == ([1], [1, 2])
+    assert ended["valid_to"] == began["valid_from"] == START + timedelta(seconds=9)
+
+
 def test_a_log_that_has_lost_its_end_is_not_told_again() -> None:
     """What changed before is history already, with its times. The difference came between two
     observations.

@@ -8,7 +8,6 @@ import pytest
 
 from metadata_source.kafka_constants import LAST_MS
 from metadata_source.logs.group.aggregates import (
-    Aggregates,
     CommitKey,
     by_key,
     entry_structs,
@@ -23,7 +22,9 @@ NONE = -1
 MOST = 2**63 - 1
 COMMIT: dict[str, int] = {
     **dict.fromkeys(("key", "stretch", "falls", "fallen", "id_high", "id_low"), 0),
-    **{"commits": 1, "gap_from_ms": NONE, "gap_to_ms": NONE},
+    "commits": 1,
+    "gap_from_ms": NONE,
+    "gap_to_ms": NONE,
     **dict.fromkeys(("removed_offset", "removed_ms", "producer"), NONE),
     "log_partition": 0,
 }
@@ -40,7 +41,7 @@ def removal(offset: int, ms: int, **more: int) -> dict[str, int]:
     return none | more
 
 
-def columns(*rows: dict[str, int]) -> Aggregates:
+def columns(*rows: dict[str, int]) -> dict[str, Any]:
     names = no_aggregates()
     return {name: np.array([row[name] for row in rows], dtype=np.int64) for name in names}
 
@@ -64,8 +65,12 @@ def merged(*rows: dict[str, int]) -> list[dict[str, int]]:
             [commit(0, 0, 5), commit(3, 7, 9)],
             [
                 {
-                    **{"commits": 2, "to_offset": 3, "to_ms": 7, "last_committed": 9},
-                    **{"gap_from_ms": 0, "gap_to_ms": 7},
+                    "commits": 2,
+                    "to_offset": 3,
+                    "to_ms": 7,
+                    "last_committed": 9,
+                    "gap_from_ms": 0,
+                    "gap_to_ms": 7,
                 }
             ],
             id="two are one, with the time between",
@@ -74,8 +79,14 @@ def merged(*rows: dict[str, int]) -> list[dict[str, int]]:
             [commit(0, 0, 5), commit(3, 7, 2), commit(4, 8, 1)],
             [
                 {
-                    **{"commits": 3, "to_offset": 4, "to_ms": 8, "last_committed": 1},
-                    **{"gap_from_ms": 0, "gap_to_ms": 7, "falls": 2, "fallen": 4},
+                    "commits": 3,
+                    "to_offset": 4,
+                    "to_ms": 8,
+                    "last_committed": 1,
+                    "gap_from_ms": 0,
+                    "gap_to_ms": 7,
+                    "falls": 2,
+                    "fallen": 4,
                 }
             ],
             id="offsets that fall",
@@ -119,9 +130,15 @@ def merged(*rows: dict[str, int]) -> list[dict[str, int]]:
             [removal(4, 9), commit(0, 0, 5)],
             [
                 {
-                    **{"commits": 0, "from_offset": NONE, "to_offset": NONE, "from_ms": NONE},
-                    **{"to_ms": NONE, "first_committed": NONE, "last_committed": NONE},
-                    **{"removed_offset": 4, "removed_ms": 9},
+                    "commits": 0,
+                    "from_offset": NONE,
+                    "to_offset": NONE,
+                    "from_ms": NONE,
+                    "to_ms": NONE,
+                    "first_committed": NONE,
+                    "last_committed": NONE,
+                    "removed_offset": 4,
+                    "removed_ms": 9,
                 },
                 {},
             ],
@@ -150,8 +167,13 @@ def merged(*rows: dict[str, int]) -> list[dict[str, int]]:
             [commit(0, 0, 5, falls=1, fallen=MOST), commit(1, 0, 2, falls=1, fallen=7)],
             [
                 {
-                    **{"commits": 2, "to_offset": 1, "last_committed": 2, "gap_from_ms": 0},
-                    **{"gap_to_ms": 0, "falls": 3, "fallen": MOST},
+                    "commits": 2,
+                    "to_offset": 1,
+                    "last_committed": 2,
+                    "gap_from_ms": 0,
+                    "gap_to_ms": 0,
+                    "falls": 3,
+                    "fallen": MOST,
                 }
             ],
             id="what fell has a largest sum",
@@ -160,8 +182,13 @@ def merged(*rows: dict[str, int]) -> list[dict[str, int]]:
             [commit(0, 0, 5), commit(1, 0, MOST), commit(2, 0, 0, falls=1, fallen=9)],
             [
                 {
-                    **{"commits": 3, "to_offset": 2, "last_committed": 0, "gap_from_ms": 0},
-                    **{"gap_to_ms": 0, "falls": 2, "fallen": MOST},
+                    "commits": 3,
+                    "to_offset": 2,
+                    "last_committed": 0,
+                    "gap_from_ms": 0,
+                    "gap_to_ms": 0,
+                    "falls": 2,
+                    "fallen": MOST,
                 }
             ],
             id="also of one fall and those inside",
