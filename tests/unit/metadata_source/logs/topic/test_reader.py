@@ -1,10 +1,8 @@
-"""Batches of the coordinators' log that cannot be read: they cost their own offsets, and no
-others.
+"""Spans of a topic's log as records, each of which is read or lost once: batches that cannot be
+read cost their own offsets, and no others.
 """
 
-import random
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -12,78 +10,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from metadata_source.errors import LogError, PollError
 from metadata_source.logs.group.commits import Commits
 from metadata_source.logs.topic import batches, reader
-from metadata_source.logs.topic.batches import Answered, Unreadable, read_answers
-from metadata_source.logs.topic.positions import LogExtent, Span
+from metadata_source.logs.topic.batches import Answered, read_answers
+from metadata_source.logs.topic.positions import Span
 from metadata_source.logs.topic.watcher import Led
 from metadata_source.protocol import record_batches
 from tests.support.group_log import log_of
 from tests.support.record_batches import Batch, Record, batch_bytes
-
-ADDRESS = ("host", 1)
-KEY, VALUE = b"\0\2\0\1g", b"\0\3"
-
-
-def batch(offset: int, count: int = 1, **more: Any) -> bytes:
-    return batch_bytes(Batch(offset, [Record(n, 0, KEY, VALUE) for n in range(count)], **more))
-
-
-def flipped(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :]
-
-
-def old(offset: int, count: int = 1, magic: int = 1, codec: int = 0) -> bytes:
-    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
-    for n in range(count):
-        builder.append(offset + n, 1_763_802_000_000, KEY, VALUE)
-    data = bytes(builder.build())
-    # As a broker writes it: a compressed message has the offset of the last one in it.
-    return (offset + count - 1).to_bytes(8) + data[8:] if codec else data
-
-
-class Leader:
-    """The leader of some partitions: `log` has, of each, batches with their last offsets. The first
-    of those that are asked for come with an answer, and the begin of the one after. `asked`: the
-    offsets of each fetch.
-    """
-
-    def __init__(self, log: dict[int, list[tuple[int, bytes]]], batches_an_answer: int = 3) -> None:
-        self.log, self.batches_an_answer = log, batches_an_answer
-        self.asked: list[dict[int, int]] = []
-        self.leaders_asked = 0
-        self.codes: dict[int, int] = {}
-
-    def leaders(self) -> dict[tuple[str, int], list[Led]]:
-        self.leaders_asked += 1
-        return {ADDRESS: [Led(partition, -1) for partition in self.log]}
-
-    def fetch(
-        self, _address: object, offsets: dict[Led, int], _deadline: float
-    ) -> list[dict[str, Any]]:
-        self.asked.append({each.partition: offset for each, offset in offsets.items()})
-        return [self.answer(each.partition, offset) for each, offset in offsets.items()]
-
-    def ask_extent(self) -> LogExtent:
-        ends = {partition: log[-1][0] + 1 for partition, log in self.log.items()}
-        return LogExtent("id", None, frozenset(ends), dict.fromkeys(ends, 0), ends)
-
-    def answer(self, partition: int, offset: int) -> dict[str, Any]:
-        there = [data for last, data in self.log[partition] if last >= offset]
-        cut = there[self.batches_an_answer : self.batches_an_answer + 1]
-        records = b"".join(there[: self.batches_an_answer]) + b"".join(
-            each[: len(each) // 2] for each in cut
-        )
-        code = self.codes.get(partition, 0)
-        return {
-            "partition_index": partition,
-            "error_code": code,
-            "high_watermark": self.log[partition][-1][0] + 1,
-            "records": None if code else records,
-        }
+from tests.support.topic_batches import KEY, batch, flipped, old
+from tests.support.topic_leader import Leader
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +36,7 @@ def read(
     on.
     """
     spans = [Span("c", "id", None, partition, 0, end) for partition, end in ends.items()]
-    reading = reader.Reading(leader, spans, "topic", Commits())  # type: ignore[arg-type]
+    reading = reader.Reading(leader, spans, "topic", Commits())
     offsets: dict[int, list[int]] = {partition: [] for partition in ends}
     went: list[reader.Went] = []
     for records, _, ended in reading.steps(timeout_s):
@@ -236,18 +174,6 @@ def test_messages_of_old_formats_are_one_row_that_says_so(magic: int, codec: int
     assert len(leader.asked) == 1
 
 
-def test_a_batch_whose_format_became_an_old_one_is_no_old_message() -> None:
-    bad = bytearray(batch(2, 3))
-    bad[16] = 1
-    found = list(read_answers({0: batch(0, 2) + bytes(bad) + batch(5)}))
-    assert [type(each) for each in found] == [Answered, Unreadable]
-    assert found[1] == Unreadable(0, 5, "magic: 1, not 2")
-    as_old = bytes(bad[:12]) + zlib.crc32(bytes(bad[16:])).to_bytes(4) + bytes(bad[16:])
-    (_, found_old, *_) = read_answers({0: batch(0, 2) + as_old + batch(5)})
-    assert isinstance(found_old, Unreadable)
-    assert found_old.is_old
-
-
 def test_an_answer_has_one_budget_of_decompressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest of it comes again, from where it was read."""
     budget = 10_000
@@ -302,7 +228,7 @@ def test_a_broker_that_gives_one_record_at_a_time_does_not_hold_up_the_others_fo
 @st.composite
 def logs(draw: st.DrawFn) -> dict[int, list[tuple[int, bytes, bool]]]:
     """Of partitions: batches with their last offsets, and whether they are good."""
-    chance = random.Random(draw(st.integers(0, 2**32)))
+    chance = draw(st.randoms(use_true_random=False))
     made: dict[int, list[tuple[int, bytes, bool]]] = {}
     for partition in range(draw(st.integers(1, 3))):
         offset, made[partition] = 0, []
