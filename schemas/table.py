@@ -57,8 +57,13 @@ def sql_type(of: pa.DataType) -> str:
 
 
 _ARROW_TYPES = {
-    **{"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64()},
-    **{"boolean": pa.bool_(), "binary": pa.binary(), "date": pa.date32()},
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
 
