@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from truth.events import leader_transitions, raised_by_moves
-from truth.log import BrokerState, PartitionKey, PartitionState, Truth, during
+from truth.model.events import leader_transitions, raised_by_moves
+from truth.model.states import BrokerState, PartitionKey, PartitionState, Truth, during
 from truth.observed import Poll, Seen, SeenBroker, Watch
 
 TOLERANCE = timedelta(seconds=0.6)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from truth.compare_spells import SpellScore
-from truth.log import PartitionState, Truth
+from truth.model.states import PartitionState, Truth
 
 COMMITTED_WITHIN = timedelta(milliseconds=500)
 """A record has the time at which its batch was begun; answers show it once it is committed."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import median
 
-from truth.log import PartitionKey
+from truth.model.states import PartitionKey
 from truth.observed import Watch
 
 

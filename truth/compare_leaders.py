@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from truth.compare_events import EventScore, LeaderChange, left_out_rows, within
-from truth.events import (
+from truth.model.events import (
     FAILOVER,
     OFFLINE,
     PREFERRED,
@@ -17,7 +17,7 @@ from truth.events import (
     leader_transitions,
     raised_by_moves,
 )
-from truth.log import PartitionKey, PartitionState, Truth, during
+from truth.model.states import PartitionKey, PartitionState, Truth, during
 from truth.observed import Poll, Seen, Watch
 
 EXACT: Final = "exact"

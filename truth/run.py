@@ -25,7 +25,8 @@ from truth.administration import Administration
 from truth.chaos import Entry, play
 from truth.dump import TruthError
 from truth.lake import ALIAS
-from truth.log import WHOLE_LOG, Truth, read_truth
+from truth.log import WHOLE_LOG, read_truth
+from truth.model.states import Truth
 from truth.scenarios import PROPERTIES, plan, topics
 from truth.traffic import Traffic
 

@@ -22,8 +22,9 @@ from truth.compare_isrs import compare_isr_changes
 from truth.compare_leaders import compare_leader_changes
 from truth.compare_log import LogScore
 from truth.dump import Record
-from truth.events import isr_departures, leader_transitions
-from truth.log import Truth, at_time, truth_of
+from truth.log import truth_of
+from truth.model.events import isr_departures, leader_transitions
+from truth.model.states import Truth, at_time
 from truth.observed import Poll, Seen, SeenBroker, Watch, polls_of
 from truth.plain import isr_changes, leader_changes
 from truth.report import Verdict, failed_on_nodes, failed_steps

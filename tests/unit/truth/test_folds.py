@@ -29,10 +29,11 @@ from truth.compare_spells import (
     compare_incidents,
 )
 from truth.compare_stale import Heard, Stale, compare_stale
+from truth.cuts import Views, cuts
 from truth.dump import Record
-from truth.log import Truth, at_time, truth_of
+from truth.log import truth_of
+from truth.model.states import Truth, at_time
 from truth.observed import Poll, Watch
-from truth.spells import Views, cuts
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 ORDERS, CLICKS, AGAIN = "orders-id", "clicks-id", "clicks-again"
