@@ -26,9 +26,9 @@ class LeaderChange:
     prev_leader_epoch: int
     leader_epoch: int
     changes_min: int
-    changes_max: int
+    changes_max: int | None
     epoch_semantics: str
-    """exact | upper_bound."""
+    """exact | upper_bound | unreliable."""
     reason: str | None
     unclean: str | None
     """no | suspected | proven; null where it cannot be told."""

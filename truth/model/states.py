@@ -128,9 +128,23 @@ class Truth:
     ended_at: datetime = EPOCH
     """The last record of all; what was said up to then is known."""
 
+    @property
+    def shows_stopping_offline(self) -> bool:
+        """With ZooKeeper replicas of a broker that stops may be offline while it is still listed.
+
+        With KRaft each log has features.
+        """
+        return not self.features
+
     def level(self, feature: str) -> int:
         """The last finalized level of a feature; 0 when the log names none."""
         return next((one.level for one in reversed(self.features) if one.name == feature), 0)
+
+    def id_of(self, topic: str, at: datetime) -> str:
+        """The id of the topic that had this name then, or that has had it first."""
+        lives = [life for life in self.topics.values() if life.topic == topic]
+        begun = [life for life in lives if life.created_at <= at]
+        return max(begun or lives[:1], key=lambda life: life.created_at).topic_id
 
     def ends_at(self, key: PartitionKey) -> datetime | None:
         """When the partition's topic was removed; None while it lives."""
