@@ -16,7 +16,8 @@ from tests.support.cluster_logs import RandomLog, in_effect, rows_of
 from tests.support.dumped import printed, times
 from tests.support.log_rounds import LogLake
 from truth.compare_log import Rows, compare_rows
-from truth.log import Truth, truth_of
+from truth.log import truth_of
+from truth.model.states import Truth
 
 OF_PARTITIONS = {
     "states": silver.PARTITION_SNAPSHOTS,

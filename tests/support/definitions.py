@@ -11,7 +11,6 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
-from local_cluster.jars import kafka_jars
 from metadata_source.protocol import cluster_specs, group_specs
 from metadata_source.protocol.spec import (
     METADATA_REQUEST,
@@ -45,13 +44,6 @@ RECORDS: Final[tuple[Message, ...]] = (
 
 METADATA: Final = (METADATA_REQUEST, METADATA_RESPONSE)
 """The messages of which the product has tables of its own."""
-
-
-def differences(kafka_version: str) -> list[str]:
-    """Return how the tables differ from a version's definitions, a line each. Raises
-    JarsError.
-    """
-    return compare(definitions(kafka_jars(kafka_version)))
 
 
 def definitions(jars: Iterable[Path]) -> dict[str, Definition]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from truth.log import NO_LEADER, PartitionKey, PartitionState, Truth, at_time, during
+from truth.model.states import NO_LEADER, PartitionKey, PartitionState, Truth, at_time, during
 
 PREFERRED = "preferred"
 FAILOVER = "failover"
@@ -126,7 +126,8 @@ def _raises(
     truth: Truth, since: datetime | None, until: datetime | None
 ) -> Iterator[tuple[PartitionState, PartitionState]]:
     for states in truth.partitions.values():
-        for before, after in pairwise(states):
+        # With a leader that is shown gone nothing was written.
+        for before, after in pairwise(state for state in states if not state.is_shown_gone):
             late_enough = since is None or after.at > since
             if after.names_leader and late_enough and (until is None or after.at <= until):
                 yield before, after
