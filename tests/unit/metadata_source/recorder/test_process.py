@@ -17,17 +17,15 @@ import pytest
 
 from metadata_source.recorder import process as process_module
 from metadata_source.recorder.start import REFUSED
-from tests.support.byte_cluster import METADATA, OFFSETS, ByteCluster
+from tests.support.byte_cluster import METADATA, ByteCluster
+from tests.support.recorded_clusters import hang, two_groups
 from tests.support.recording import Recording, order, recording
 from tests.support.spools import opened
-
-TOPICS = {"orders": [(5, (0, 1, 2))], "payments": [(3, (1, 2, 0))], OFFSETS: [(1, (0, 1, 2))]}
 
 
 @pytest.fixture
 def brokers() -> Iterator[ByteCluster]:
-    with ByteCluster(3, **TOPICS) as found:
-        found.brokers[0].groups = ("billing", "shipping")
+    with two_groups() as found:
         yield found
 
 
@@ -73,8 +71,7 @@ def test_it_polls_at_once_and_ends_when_it_is_asked_to(brokers, tmp_path):
 
 
 def test_it_ends_in_time_though_a_broker_hangs(brokers, tmp_path):
-    for broker in brokers.brokers:
-        broker.hangs_on = frozenset({METADATA})
+    hang(brokers, METADATA)
     given = options(brokers, pollInterval="60s", requestTimeout="60s")
     with recording(tmp_path, order(tmp_path, given, os.getpid())) as found:
         found.until(lambda: brokers.polled)
@@ -187,8 +184,7 @@ def test_once_polls_and_asks_and_ends(brokers, tmp_path):
 
 def test_once_that_is_asked_to_end_before_says_so_by_its_status(brokers, tmp_path):
     """Else its reader takes a run without polls for one that made them."""
-    for broker in brokers.brokers:
-        broker.hangs_on = frozenset({METADATA})
+    hang(brokers, METADATA)
     given = options(brokers, pollInterval="60s", requestTimeout="60s")
     with recording(tmp_path, order(tmp_path, given, os.getpid(), once=True)) as found:
         found.until(lambda: brokers.polled)
