@@ -52,8 +52,9 @@ class Changing(ByteCluster):
 
 
 def in_order(patch: pytest.MonkeyPatch) -> None:
-    """Let rounds be in the order of brokers' ids, and images spread soon."""
+    """Let brokers be asked in the order of their ids, and images spread soon."""
     patch.setattr(brokers_module.random, "randint", lambda _, last: last)
+    patch.setattr(brokers_module.random, "shuffle", lambda _: None)
     patch.setattr(witnesses, "_SPREAD_S", 0.02)
     patch.setattr(witnesses, "_WITNESS_S", 20.0)  # a busy machine keeps that
 

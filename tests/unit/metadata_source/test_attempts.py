@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from metadata_source import attempts as attempts_module
@@ -11,7 +12,7 @@ from metadata_source import brokers as brokers_module
 from metadata_source.answer_lock import SMALL_BYTES
 from metadata_source.options import parse
 from metadata_source.poller import Poller
-from tests.support.byte_cluster import ByteCluster, made
+from tests.support.byte_cluster import encoded, made
 from tests.support.changing import (
     Changing,
     answered_by,
@@ -57,6 +58,15 @@ def test_an_answer_that_lists_no_broker_says_nothing_of_the_cluster(brokers):
         brokers.set(brokers.whole, 1)
         brokers.asked.clear()
         assert each.poll().broker_id == 1
+
+
+def test_an_answer_that_lists_something_twice_is_odd(brokers):
+    listed = brokers.whole.brokers
+    brokers.set(replace(brokers.whole, brokers=pa.concat_tables([listed, listed.slice(1, 1)])))
+    with of_cluster(brokers) as each:
+        poll = each.poll()
+    assert (poll.error_kind, poll.attempts, poll.metadata) == ("odd_answer", 3, None)
+    assert "it lists broker 1 twice" in poll.error
 
 
 @pytest.mark.parametrize(
@@ -219,7 +229,7 @@ def test_options_that_are_wrong_leave_no_broker_out(brokers, tmp_path):
         assert each.brokers.avoided == {}
 
 
-def test_a_large_answer_has_a_slot_until_it_is_let_go():
+def test_a_large_answer_has_a_slot_until_it_is_let_go(brokers):
     decoders = threading.Semaphore(1)
 
     def is_free() -> bool:
@@ -228,18 +238,20 @@ def test_a_large_answer_has_a_slot_until_it_is_let_go():
             decoders.release()
         return found
 
-    with ByteCluster(3, orders=[(5, (0, 1, 2))] * 7_000, payments=[(3, (1, 2, 0))]) as brokers:
-        options = parse({"kafka.bootstrap.servers": brokers.servers()})
-        with Poller(options.clusters[0], options.topic_filter, 60_000, decoders) as each:
-            for let_go in (each.let_go, each.close):
-                poll = each.poll()
-                assert poll.response_bytes > SMALL_BYTES
-                assert (poll.error_kind, is_free()) == (None, False)
-                let_go()
-                assert is_free()
-            each.poll()
-            brokers.set(brokers.made(orders=[(5, (0, 1, 2))], payments=[(3, (1, 2, 0))]))
-            for number in range(3):
-                brokers.stop(number)
-            assert each.poll().error_kind == "unreachable"
-            assert is_free(), "the next poll lets go of it"
+    def answers(body: bytes | None) -> None:
+        for broker in brokers.brokers:
+            broker.odd = body
+
+    large = encoded(brokers.made(orders=[(5, (0, 1, 2))] * 7_000), 12, None)
+    assert len(large) > SMALL_BYTES
+    options = parse({"kafka.bootstrap.servers": brokers.servers()})
+    with Poller(options.clusters[0], options.topic_filter, 60_000, decoders) as each:
+        for let_go in (each.let_go, each.close):
+            answers(large)
+            assert (each.poll().error_kind, is_free()) == (None, False)
+            let_go()
+            assert is_free()
+        each.poll()
+        answers(None)
+        assert each.poll().error_kind is None
+        assert is_free(), "the next poll lets go of it, and a small answer has none"

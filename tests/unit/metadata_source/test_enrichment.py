@@ -1,12 +1,14 @@
 """Questions beside metadata, and the meaning of answers, in kafka-python's own messages."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from kafka.protocol.admin import DescribeQuorumResponse
 
+from metadata_source import enrichment
 from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Rows, Subject, subject
 from metadata_source.errors import PollError
@@ -408,3 +410,10 @@ def test_a_subject_is_the_topics_that_exist_and_those_with_a_reduced_isr():
 def test_what_the_broker_forwards_is_asked_last():
     assert subject(EVERY, metadata()).enrichments[-2:] == ("reassignments", "quorum")
     assert sorted(subject(EVERY, metadata()).enrichments) == sorted(EVERY)
+
+
+def test_an_answer_is_not_before_its_question_though_the_clock_is_set_back(monkeypatch):
+    times = iter([datetime(2026, 11, 1, 12, tzinfo=UTC), datetime(2026, 11, 1, 11, tzinfo=UTC)])
+    monkeypatch.setattr(enrichment, "datetime", SimpleNamespace(now=lambda _: next(times)))
+    found = enrichment.answer("fenced", about(), Answered(fenced()))
+    assert found.asked_at == found.answered_at == datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -172,11 +172,13 @@ def test_a_witness_that_gives_no_answer_is_one_and_another_is_asked(brokers):
         brokers.hang(first, on=(METADATA,))
         brokers.set(brokers.moved)
         poll = each.poll()
-    assert [(told.error_kind, told.is_behind) for told in poll.witnesses] == [
-        ("timeout", None),
-        (None, False),
-    ]
-    assert poll.witnesses[0].broker_id == first
+        assert [(told.error_kind, told.is_behind) for told in poll.witnesses] == [
+            ("timeout", None),
+            (None, False),
+        ]
+        assert poll.witnesses[0].broker_id == first
+        brokers.set(brokers.image((7, (2, 1)), (5, (1, 2))))
+        assert first not in {told.broker_id for told in each.poll().witnesses}, "nor asked again"
 
 
 # --- whom it believes ---
