@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from metadata_source.threads import _QUEUED, in_threads
+from metadata_source.threads import _QUEUED, in_threads, side_by_side
 
 CLUSTERS = ("a", "b", "c")
 
@@ -65,3 +65,25 @@ def test_what_goes_wrong_in_a_thread_is_raised_after_the_rows_of_the_others():
     assert sorted(itertools.islice(batches, 2)) == ["a", "c"]
     with pytest.raises(MemoryError):
         next(batches)
+
+
+def test_side_by_side_in_a_bounded_number_of_threads() -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def call(item: int) -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.005)
+        with lock:
+            running -= 1
+        return -item
+
+    assert side_by_side(range(200), call, "test") == [-n for n in range(200)]
+    assert 1 < most <= 64
+    assert side_by_side([], call, "test") == []
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError):
+        side_by_side([1, 0, 2], lambda n: 1 // n, "test")
+    assert threading.active_count() == before
