@@ -38,7 +38,6 @@ from schemas.internal import ROUNDS, STATE
 from schemas.lake import Lake, LakeError
 from schemas.lost_commits import mend_lost_commits
 from schemas.table import PART, Table
-from tests.support import gold_oracle
 from tests.support.broken_folds import broken_for
 from tests.support.bronze_rows import bronze_rows
 from tests.support.disks import full_after, small_disk
@@ -46,9 +45,10 @@ from tests.support.histories import START, Answer, RandomCluster, good_answer
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.lakes import new_lake
 from tests.support.large_rounds import tables_of
+from tests.support.oracles import gold as oracle
+from tests.support.oracles.silver import expected_rows
 from tests.support.power_cuts import cut_power
 from tests.support.retained import keys, was_over
-from tests.support.silver_oracle import expected_rows
 from tests.support.stored import Row, append, as_text, newest_states, rounds_of, rows_of, version
 
 POLLS = 12
@@ -202,19 +202,13 @@ def test_gold_is_as_the_plain_rules_say(varied: Lake) -> None:
     seen = set()
     for alias, state in states(varied).items():
         rows = settled_rows(varied, state)
-        changes = gold_oracle.isr_changes(rows, state["done_at"])
-        episodes = gold_oracle.isr_episodes(rows, changes)
-        for table, expected in {
-            gold.ISR_CHANGES: changes,
-            gold.ISR_EPISODES: episodes,
-            gold.BROKER_INCIDENTS: gold_oracle.broker_incidents(changes, episodes),
-            gold.LEADER_CHANGES: gold_oracle.leader_changes(rows),
-            gold.LEADER_BALANCE: gold_oracle.leader_balance(rows),
-        }.items():
+        wanted = oracle.expected_rows(rows, state["done_at"])
+        for table, rows_stored in stored.items():
+            expected = wanted[table.full_name]
             names = list(expected[0]) if expected else []
             found = [
                 {name: row[name] for name in names}
-                for row in stored[table]
+                for row in rows_stored
                 if row["cluster"] == alias
             ]
             assert as_text(found) == as_text(expected), (alias, table.full_name)
