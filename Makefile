@@ -70,6 +70,8 @@ lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tools.check_docs
+	$(BIN)/python -m tools.check_deploy
 
 format: .venv/.ready
 	$(BIN)/ruff check --fix .
