@@ -48,7 +48,7 @@ from tests.support.group_messages import without_nulls
 from tests.support.lakes import new_lake
 from tests.support.stored import rows_of
 from tests.support.streams import Stream
-from tests.support.topics import until
+from tests.support.waiting import eventually
 from truth.dump import dump
 
 SERVERS = "kafka.controller.bootstrap.servers"
@@ -142,14 +142,14 @@ def test_a_snapshot_and_then_the_log_are_what_the_files_hold(quorum: LocalCluste
         files = sorted(folder.glob("*.checkpoint"))
         return read(path=str(files[-1])) if files else []
 
-    until(lambda: "in-a-snapshot" in {row.get("topic", {}).get("topic") for row in latest()})
+    eventually(lambda: "in-a-snapshot" in {row.get("topic", {}).get("topic") for row in latest()})
 
     def with_more() -> list[dict[str, Any]]:
         """Of a snapshot that was just made there may be no record after it yet."""
         found = read(**options_of(quorum, startingOffsets="snapshot"))
         return found if fates(found) else []
 
-    rows = until(with_more)
+    rows = eventually(with_more)
     snapshot = records(rows, "snapshot")
     ((went, start, end),) = fates(rows)
     assert (went, start) == ("read", snapshot[0]["snapshot_offset"])
@@ -379,7 +379,7 @@ def test_older_controllers(version: str) -> None:
         assert records(rows) == [row for row in records(of_files) if start <= row["offset"] < end]
         assert {"before", "after"} <= {row.get("topic", {}).get("topic") for row in records(rows)}
         cluster.start(active)
-        until(lambda: list(folder_of(cluster).glob("*.checkpoint")))
+        eventually(lambda: list(folder_of(cluster).glob("*.checkpoint")))
         rows = read(**options_of(cluster, startingOffsets="snapshot"))
         # 3.3.2 names no snapshot as long as the log begins at 0.
         assert bool(records(rows, "snapshot")) == (version == "3.9.2")
@@ -399,7 +399,7 @@ def test_a_log_that_has_lost_its_beginning() -> None:
             rows = read(**options_of(cluster))
             return rows if records(rows, "snapshot") and fates(rows) else []
 
-        rows = until(read_on, 180)
+        rows = eventually(read_on, within=180)
         ((went, start, end),) = fates(rows)
         assert (went, start > 1) == ("read", True)
         folder, named = folder_of(cluster), {"cluster": "default", "clusterId": cluster.cluster_id}

@@ -17,7 +17,7 @@ from metadata_source.options import parse
 from metadata_source.outcomes import is_answered
 from metadata_source.poller import Poller
 from tests.support.beside import Beside, ask_beside
-from tests.support.topics import until
+from tests.support.waiting import eventually
 
 TOPIC = "groups-test"
 
@@ -98,7 +98,7 @@ def test_each_group_is_described_by_its_type(
     assert (found["empty"]["state"], found["empty"]["members"]) == ("Empty", [])
     assert not any(group.get("error") for group in found.values())
 
-    until(lambda: members["classic"].owned and members["consumer"].owned)
+    eventually(lambda: members["classic"].owned and members["consumer"].owned)
     for name in ("classic", "consumer", "share", "streams"):
         (member,) = found[name]["members"]
         assert member["client_id"].startswith(f"{name}-1")  # streams says which thread it is
@@ -157,8 +157,8 @@ def test_while_a_coordinator_stops_groups_are_all_told_or_none(
         assert not whole(lambda: cluster.kill(stopped)), (
             "groups of a coordinator that died after the poll listed it"
         )
-        until(whole)
+        eventually(whole)
     finally:
         cluster.start(stopped)
     end = time.monotonic() + 5
-    until(lambda: whole() and time.monotonic() > end)
+    eventually(lambda: whole() and time.monotonic() > end)
