@@ -27,7 +27,6 @@ from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from schemas import gold
 from schemas.in_duckdb import in_duckdb
 from schemas.silver import OF_LOG
-from tests.spark.test_group_records_java import as_json
 from tests.support.cluster_logs import (
     CLUSTER,
     LEADER_CHANGE,
@@ -43,6 +42,7 @@ from tests.support.cluster_logs import (
     span,
 )
 from tests.support.examples import examples
+from tests.support.kafka_classes import as_json
 from tests.support.log_rounds import KEYS, LogLake, narrow
 from tests.support.turns import Batches
 from truth.dump import Record
