@@ -26,6 +26,7 @@ LONGEST = (
     "cluster",
     "kafka/test_truth.py",
     "incident_lake",
+    "spark/test_kills.py",
     "spark/test_history.py",
     "spark/test_validate.py",
     *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_lake.py"),
