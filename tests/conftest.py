@@ -21,6 +21,8 @@ os.environ |= {"KAFKA_METADATA_SECRET_FILES": "/", "KAFKA_METADATA_SECRET_VARIAB
 settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent
+SHARED = ("cluster", "sasl_ssl_cluster", "guarded")
+"""Clusters of all tests of `tests/kafka/`: the files that ask for them are one group."""
 KINDS = ("unit", "java", "spark", "kafka", "notebooks")
 LONGEST = (
     "cluster",
@@ -64,9 +66,7 @@ def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
 
     files = {item: str(item.path.relative_to(ROOT / "tests")) for item in items}
     sharing = {
-        file
-        for item, file in files.items()
-        if file.startswith("kafka") and asks_for(item, "cluster", "sasl_ssl_cluster")
+        file for item, file in files.items() if file.startswith("kafka") and asks_for(item, *SHARED)
     }
     groups = {item: "cluster" if file in sharing else file for item, file in files.items()}
     return groups | {item: "incident_lake" for item in items if asks_for(item, "incident_lake")}

@@ -65,19 +65,22 @@ def settled(server: str) -> dict[str, dict[str, Any]]:
     wanted = dict.fromkeys(("classic", "consumer", "share", "streams"), "Stable") | {
         "empty": "Empty"
     }
-    end = time.monotonic() + 60
-    while True:
+    seen: dict[str, Any] = {}
+
+    def is_settled() -> bool:
         answered = ask(server)
         found = groups(answered) if is_answered(answered.outcomes["groups"]) else {}
         found = {name: group for name, group in found.items() if name in wanted}
         states = {name: group.get("error") or group["state"] for name, group in found.items()}
         of_all = [member for group in found.values() for member in group.get("members") or ()]
-        if states == wanted and all(
+        seen.update(outcomes=answered.outcomes, states=states, found=found)
+        return states == wanted and all(
             member.get("assigned") or member.get("active_tasks") for member in of_all
-        ):
-            return found
-        assert time.monotonic() < end, f"{answered.outcomes}, {states}"
-        time.sleep(0.5)
+        )
+
+    eventually(is_settled, lambda: f"groups: {seen}")
+    settled_groups: dict[str, dict[str, Any]] = seen["found"]
+    return settled_groups
 
 
 def test_each_group_is_described_by_its_type(
