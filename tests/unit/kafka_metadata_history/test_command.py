@@ -23,7 +23,7 @@ from metadata_source.probes import Permission
 from schemas import in_duckdb
 from schemas.lake import Lake
 from schemas.table import LAKE_VERSION, Table
-from tests.spark.store_lake import stored, unpacked
+from tests.support.store_lake import stored, unpacked
 
 WINDOW = ("--since", "2026-11-01", "--until", "2026-11-02")
 

@@ -1,7 +1,7 @@
 """JAAS lines, as Kafka's own JaasContext reads them."""
 
 import pytest
-from pyspark.errors import IllegalArgumentException
+from py4j.protocol import Py4JJavaError
 
 from metadata_source.errors import OptionsError
 from metadata_source.jaas import parse_jaas
@@ -31,8 +31,7 @@ MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
         "password=a#b",
     ],
 )
-def test_a_line_is_read_as_kafka_reads_it(spark, options):
-    jvm = spark.sparkContext._jvm
+def test_a_line_is_read_as_kafka_reads_it(jvm, options):
     line = f"{MODULE} required {options};"
     configs = jvm.java.util.HashMap()
     configs.put("sasl.jaas.config", jvm.org.apache.kafka.common.config.types.Password(line))
@@ -40,7 +39,9 @@ def test_a_line_is_read_as_kafka_reads_it(spark, options):
         (entry,) = jvm.org.apache.kafka.common.security.JaasContext.loadClientContext(
             configs
         ).configurationEntries()
-    except IllegalArgumentException:
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() != "IllegalArgumentException":
+            raise
         with pytest.raises(OptionsError):
             parse_jaas(line)
     else:

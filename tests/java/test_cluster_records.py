@@ -14,7 +14,6 @@ from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECOR
 from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.record_batches import read_batches
 from metadata_source.protocol.spec import Message
-from tests.spark.test_group_records_java import check_schemas, java_message
 from tests.support import cluster_records
 from tests.support.cluster_records import (
     SECRET,
@@ -25,10 +24,17 @@ from tests.support.cluster_records import (
     values_of,
 )
 from tests.support.group_messages import without_nulls
+from tests.support.kafka_classes import (
+    MESSAGES,
+    METADATA,
+    bytes_of,
+    check_schemas,
+    java_message,
+    named,
+    serialized,
+)
 from tests.support.record_batches import CODECS
 
-RECORD_CLASSES = "org.apache.kafka.common.metadata"
-CONTROL_CLASSES = "org.apache.kafka.common.message"
 BATCH_CLASSES = "org.apache.kafka.common.record.internal"
 
 quickly = settings(
@@ -39,20 +45,6 @@ quickly = settings(
 )
 
 
-def named(jvm: Any, name: str) -> Any:
-    return getattr(jvm, name)
-
-
-def serialized(jvm: Any, record: Any, version: int) -> bytes:
-    """Return what `MetadataRecordSerde` writes."""
-    serde = named(jvm, "org.apache.kafka.metadata.MetadataRecordSerde")()
-    written = named(jvm, "org.apache.kafka.server.common.ApiMessageAndVersion")(record, version)
-    cache = jvm.org.apache.kafka.common.protocol.ObjectSerializationCache()
-    buffer = jvm.java.nio.ByteBuffer.allocate(serde.recordSize(written, cache))
-    serde.write(written, cache, jvm.org.apache.kafka.common.protocol.ByteBufferAccessor(buffer))
-    return bytes(buffer.array())
-
-
 @pytest.mark.parametrize(("number", "version"), cluster_records.RECORDS)
 def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
     message = RECORD_TYPES[number]
@@ -60,7 +52,7 @@ def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version:
     @quickly
     @given(values_of(message, version))
     def check(values: dict[str, Any]) -> None:
-        data = serialized(jvm, java_message(jvm, RECORD_CLASSES, message, version, values), version)
+        data = serialized(jvm, java_message(jvm, METADATA, message, version, values), version)
         # One is read by the exact reader, many are read side by side.
         for count in (1, FEWEST):
             assert decoded([data] * count) == [expected(number, version, values)] * count
@@ -69,7 +61,7 @@ def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version:
 
 
 def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
-    types = named(jvm, f"{RECORD_CLASSES}.MetadataRecordType").values()
+    types = named(jvm, f"{METADATA}.MetadataRecordType").values()
     kafka = {
         each.id(): (each.newMetadataRecord().getClass().getSimpleName(), each) for each in types
     }
@@ -82,14 +74,14 @@ def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
         assert versions == (0, message.last_version)
 
 
-MESSAGES = [
-    *((RECORD_CLASSES, message) for message in RECORD_TYPES.values()),
-    *((CONTROL_CLASSES, message) for message in CONTROL_TYPES.values()),
+TABLES = [
+    *((METADATA, message) for message in RECORD_TYPES.values()),
+    *((MESSAGES, message) for message in CONTROL_TYPES.values()),
 ]
 
 
 @pytest.mark.parametrize(
-    ("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES]
+    ("package", "message"), [pytest.param(*each, id=each[1].name) for each in TABLES]
 )
 def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
     check_schemas(jvm, package, message)
@@ -98,30 +90,30 @@ def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Me
 def records_with_secrets(jvm: Any) -> list[tuple[int, Any]]:
     """Records as Kafka writes them, whose every text and every byte that may be one is a secret."""
     secret = bytearray(SECRET.encode())
-    token = named(jvm, f"{RECORD_CLASSES}.DelegationTokenRecord")()
+    token = named(jvm, f"{METADATA}.DelegationTokenRecord")()
     token.setOwner(SECRET).setRequester(SECRET).setRenewers([SECRET]).setTokenId(SECRET)
-    user = named(jvm, f"{RECORD_CLASSES}.UserScramCredentialRecord")()
+    user = named(jvm, f"{METADATA}.UserScramCredentialRecord")()
     user.setName(SECRET).setSalt(secret).setStoredKey(secret).setServerKey(secret).setIterations(
         4096
     )
-    quota = named(jvm, f"{RECORD_CLASSES}.ClientQuotaRecord")().setKey(SECRET).setValue(1.5)
-    acl = named(jvm, f"{RECORD_CLASSES}.AccessControlEntryRecord")()
+    quota = named(jvm, f"{METADATA}.ClientQuotaRecord")().setKey(SECRET).setValue(1.5)
+    acl = named(jvm, f"{METADATA}.AccessControlEntryRecord")()
     acl.setResourceName(SECRET).setPrincipal(SECRET).setHost(SECRET)
     return [
         (10, token),
         (11, user),
         (14, quota),
         (18, acl),
-        (19, named(jvm, f"{RECORD_CLASSES}.RemoveAccessControlEntryRecord")()),
-        (22, named(jvm, f"{RECORD_CLASSES}.RemoveUserScramCredentialRecord")().setName(SECRET)),
-        (26, named(jvm, f"{RECORD_CLASSES}.RemoveDelegationTokenRecord")().setTokenId(SECRET)),
+        (19, named(jvm, f"{METADATA}.RemoveAccessControlEntryRecord")()),
+        (22, named(jvm, f"{METADATA}.RemoveUserScramCredentialRecord")().setName(SECRET)),
+        (26, named(jvm, f"{METADATA}.RemoveDelegationTokenRecord")().setTokenId(SECRET)),
         (4, config(jvm, 4, "ssl.key.password", SECRET)),
         (4, config(jvm, 2, "sasl.jaas.config", SECRET)),
     ]
 
 
 def config(jvm: Any, kind: int, name: str, value: str) -> Any:
-    record = named(jvm, f"{RECORD_CLASSES}.ConfigRecord")()
+    record = named(jvm, f"{METADATA}.ConfigRecord")()
     return record.setResourceType(kind).setResourceName("r").setName(name).setValue(value)
 
 
@@ -206,7 +198,7 @@ def test_batches_of_kafka_are_read(jvm: Any, codec: str, time: str) -> None:
     data = b""
     for part in (written[:1], written[1:60], written[60:]):
         builder = named(jvm, f"{BATCH_CLASSES}.MemoryRecords").builder(
-            jvm.java.nio.ByteBuffer.allocate(1 << 22),
+            jvm.java.nio.ByteBuffer.allocate(1 << 18),
             2,
             compression,
             timestamp_type,
@@ -258,7 +250,7 @@ def test_control_batches_of_kafka_decode_to_what_went_in(jvm: Any, number: int) 
     @quickly
     @given(values_of(message, 0))
     def check(values: dict[str, Any]) -> None:
-        java = java_message(jvm, CONTROL_CLASSES, message, 0, values)
+        java = java_message(jvm, MESSAGES, message, 0, values)
         data = _bytes(
             write(17, 1_700_000_000_000, 5, jvm.java.nio.ByteBuffer.allocate(1 << 16), java)
         )
@@ -278,7 +270,6 @@ def test_control_records_of_kafka_decode_to_what_went_in(
     jvm: Any, number: int, version: int
 ) -> None:
     message = CONTROL_TYPES[number]
-    to_bytes = jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor
     (type_of_kafka,) = (
         each
         for each in named(jvm, f"{BATCH_CLASSES}.ControlRecordType").values()
@@ -289,8 +280,8 @@ def test_control_records_of_kafka_decode_to_what_went_in(
     @quickly
     @given(values_of(message, version))
     def check(values: dict[str, Any]) -> None:
-        java = java_message(jvm, CONTROL_CLASSES, message, version, values)
-        data = bytes(to_bytes(java, version).buffer().array())
+        java = java_message(jvm, MESSAGES, message, version, values)
+        data = bytes_of(jvm, java, version)
         for count in (1, FEWEST):
             assert (
                 decoded([data] * count, [key] * count)

@@ -1,7 +1,7 @@
 """Store a lake of this version for versions of the program to come: half of the known incident, in
 its middle.
 
-python -m tests.spark.store_lake
+python -m tests.support.store_lake
 
 Done once for each LAKE_VERSION. tests/spark/test_stored_lakes.py takes the lake on with what the
 program is by then.
@@ -19,9 +19,10 @@ from schemas.table import LAKE_VERSION
 from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import answers
 from tests.support.lakes import make_history
+from tests.support.repository import ROOT
 from truth.session import local_session
 
-FOLDER = Path(__file__).resolve().parent / "data"
+FOLDER = ROOT / "tests" / "spark" / "data"
 POLLS = 4
 """Two brokers are missing after so many: episodes and incidents are open, and causes are not
 decided.

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metadata_source.messages.reading import read_response, response_of
+from tests.support.kafka_classes import MESSAGES, bytes_of, named, read_json
 from tests.support.messages import REQUESTS
 from tests.support.requests import ASKED
 
@@ -102,7 +103,7 @@ def plain(told: Any, field: Any) -> Any:
 @pytest.mark.parametrize(("api_key", "version"), VERSIONS)
 def test_what_kafka_answers_is_read_as_it_means_it(jvm: Any, api_key: int, version: int) -> None:
     response = response_of(REQUESTS[api_key])
-    java = getattr(jvm, f"org.apache.kafka.common.message.{response.name}Data")
+    java = named(jvm, f"{MESSAGES}.{response.name}Data")
     if not java.LOWEST_SUPPORTED_VERSION <= version <= java.HIGHEST_SUPPORTED_VERSION:
         pytest.skip(f"{response.name} v{version} is not among the versions of these classes")
 
@@ -113,15 +114,8 @@ def test_what_kafka_answers_is_read_as_it_means_it(jvm: Any, api_key: int, versi
         if api_key == DESCRIBE_CLUSTER:
             # The library calls it by another name.
             text = text.replace("authorized_operations", "clusterAuthorizedOperations")
-        node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(text)
-        data = getattr(
-            jvm, f"org.apache.kafka.common.message.{response.name}DataJsonConverter"
-        ).read(node, version)
-        body = bytes(
-            jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor(data, version)
-            .buffer()
-            .array()
-        )
+        data = read_json(jvm, f"{MESSAGES}.{response.name}Data", json.loads(text), version)
+        body = bytes_of(jvm, data, version)
         told = read_response(REQUESTS[api_key], version, body, deadline=math.inf).to_dict(
             json=False
         )

@@ -17,57 +17,19 @@ from metadata_source.protocol.spec import (
     METADATA_REQUEST,
     METADATA_RESPONSE,
     Array,
-    Field,
     Primitive,
     Struct,
 )
+from tests.support.group_messages import camel_case
+from tests.support.kafka_classes import MESSAGES, as_json, bytes_of, read_json
 from tests.support.metadata_messages import cluster, decoded, expected, responses
 
 VERSIONS = range(14)
-MESSAGES = "org.apache.kafka.common.message"
-
-
-def java_data(jvm: Any, name: str, values: dict[str, Any], version: int) -> Any:
-    """Return the message `name` of Kafka's classes, read from JSON."""
-    node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(values))
-    return getattr(jvm, f"{MESSAGES}.{name}DataJsonConverter").read(node, version)
-
-
-def java_bytes(jvm: Any, data: Any, version: int) -> bytes:
-    return bytes(
-        jvm.org.apache.kafka.common.protocol.MessageUtil.toByteBufferAccessor(data, version)
-        .buffer()
-        .array()
-    )
-
-
-def as_json(struct: Struct, values: dict[str, Any], version: int) -> dict[str, Any]:
-    """Return the values as the JSON converter of this version wants them: no field that the version
-    lacks.
-    """
-    return {
-        _camel_case(each.name): _json_value(each, values[each.name], version)
-        for each in struct.in_version(version)
-    }
-
-
-def _json_value(field: Field, value: Any, version: int) -> Any:
-    if isinstance(field.type, Array) and isinstance(field.type.of, Struct):
-        return value and [as_json(field.type.of, entry, version) for entry in value]
-    if field.type is Primitive.UUID:
-        return base64.urlsafe_b64encode(value).decode().rstrip("=")
-    return value
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def java_response(jvm: Any, response: dict[str, Any], version: int) -> Any:
-    return java_data(
-        jvm, "MetadataResponse", as_json(METADATA_RESPONSE.body, response, version), version
-    )
+    values = as_json(METADATA_RESPONSE.body, response, version)
+    return read_json(jvm, f"{MESSAGES}.MetadataResponseData", values, version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -77,7 +39,7 @@ def test_responses_of_kafka_decode_to_what_went_in(jvm: Any, version: int) -> No
     )
     @given(responses(version))
     def check(response: dict[str, Any]) -> None:
-        body = java_bytes(jvm, java_response(jvm, response, version), version)
+        body = bytes_of(jvm, java_response(jvm, response, version), version)
         assert decoded(decode_response(body, version)) == expected(response, version)
 
     check()
@@ -86,13 +48,13 @@ def test_responses_of_kafka_decode_to_what_went_in(jvm: Any, version: int) -> No
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_usual_response_of_kafka_decodes_to_what_went_in(jvm: Any, version: int) -> None:
     response = cluster(5, 150, shrunk=0.4, replication=(1, 3))
-    body = java_bytes(jvm, java_response(jvm, response, version), version)
+    body = bytes_of(jvm, java_response(jvm, response, version), version)
     assert decoded(decode_response(body, version)) == expected(response, version)
 
 
 def test_ten_thousand_partitions_in_one_topic_of_kafka(jvm: Any) -> None:
     response = cluster(1, 10_000, shrunk=0.2)
-    body = java_bytes(jvm, java_response(jvm, response, 12), 12)
+    body = bytes_of(jvm, java_response(jvm, response, 12), 12)
     assert decoded(decode_response(body, 12)) == expected(response, 12)
 
 
@@ -111,7 +73,7 @@ def test_unknown_tagged_fields_that_kafka_writes_are_skipped(jvm: Any, version: 
             tagged.unknownTaggedFields().add(
                 jvm.org.apache.kafka.common.protocol.types.RawTaggedField(tag, content)
             )
-    body = java_bytes(jvm, data, version)
+    body = bytes_of(jvm, data, version)
     assert b"x" * 200 in body
     assert decoded(decode_response(body, version)) == expected(response, version)
 
@@ -133,10 +95,9 @@ def test_requests_are_those_of_kafka(jvm: Any, version: int, topics: list[str] |
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    data = java_data(
-        jvm, "MetadataRequest", as_json(METADATA_REQUEST.body, values, version), version
-    )
-    assert encode_request(version, topics) == java_bytes(jvm, data, version)
+    asked = as_json(METADATA_REQUEST.body, values, version)
+    data = read_json(jvm, f"{MESSAGES}.MetadataRequestData", asked, version)
+    assert encode_request(version, topics) == bytes_of(jvm, data, version)
 
 
 def java_reading(jvm: Any, body: bytes, version: int) -> dict[str, Any] | None:
@@ -155,7 +116,7 @@ def java_reading(jvm: Any, body: bytes, version: int) -> dict[str, Any] | None:
 def from_json(struct: Struct, node: dict[str, Any], version: int) -> dict[str, Any]:
     values: dict[str, Any] = {each.name: None for each in struct.fields}
     for each in struct.in_version(version):
-        value = node[_camel_case(each.name)]
+        value = node[camel_case(each.name)]
         if isinstance(each.type, Array) and isinstance(each.type.of, Struct):
             value = [from_json(each.type.of, entry, version) for entry in value]
         values[each.name] = (
@@ -169,7 +130,7 @@ def test_of_mutated_bodies_only_those_are_read_that_kafka_reads_and_in_the_same_
     jvm: Any, version: int
 ) -> None:
     rng = random.Random(version)
-    whole = java_bytes(jvm, java_response(jvm, cluster(2, 2, shrunk=0.5), version), version)
+    whole = bytes_of(jvm, java_response(jvm, cluster(2, 2, shrunk=0.5), version), version)
     read = 0
     for _ in range(150):
         body = bytearray(whole)

@@ -12,8 +12,6 @@ from jobs.rules.log.image import Image
 from jobs.rules.log.silver import METADATA_VERSION, image_of
 from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
-from tests.spark.test_cluster_records_java import RECORD_CLASSES, named, serialized
-from tests.spark.test_group_records_java import java_message
 from tests.support import cluster_records
 from tests.support.cluster_logs import (
     ABORT,
@@ -25,6 +23,7 @@ from tests.support.cluster_logs import (
     rows_of_snapshot,
 )
 from tests.support.examples import examples
+from tests.support.kafka_classes import METADATA, java_message, named, serialized
 from tests.support.log_rounds import LogLake
 
 LISTENER = "PLAINTEXT"
@@ -63,7 +62,7 @@ class Replay:
             .build()
         )
         message = RECORD_TYPES[entry.number]
-        delta.replay(java_message(self._jvm, RECORD_CLASSES, message, entry.version, entry.values))
+        delta.replay(java_message(self._jvm, METADATA, message, entry.version, entry.values))
         return delta.apply(
             named(self._jvm, "org.apache.kafka.image.MetadataProvenance")(entry.offset, 1, 1, True)
         )

@@ -2,8 +2,6 @@
 what went in.
 """
 
-import json
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +23,10 @@ from metadata_source.protocol.group_specs import (
     SUBSCRIPTION,
 )
 from metadata_source.protocol.offset_commits import read_keys, read_values
-from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
+from metadata_source.protocol.spec import Message
 from tests.support import group_messages
 from tests.support.definitions import LATER
 from tests.support.group_messages import (
-    as_json,
     decoded,
     expected,
     records,
@@ -37,9 +34,9 @@ from tests.support.group_messages import (
     structs,
     without_nulls,
 )
+from tests.support.kafka_classes import MESSAGES, check_schemas, java_message
 
 RECORD_CLASSES = "org.apache.kafka.coordinator.group.generated"
-CONSUMER_CLASSES = "org.apache.kafka.common.message"
 CONSUMER_PROTOCOL = "org.apache.kafka.clients.consumer.internals.ConsumerProtocol"
 
 #: Types of records that these classes have, those of offset commits left out.
@@ -55,16 +52,6 @@ quickly = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-
-def java_message(
-    jvm: Any, package: str, message: Message, version: int, values: dict[str, Any]
-) -> Any:
-    """Return the message of Kafka's classes, read from JSON."""
-    node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(
-        json.dumps(as_json(message.body, values))
-    )
-    return getattr(jvm, f"{package}.{message.name}JsonConverter").read(node, version)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +139,7 @@ def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
     @quickly
     @given(structs(message.body, writable), st.binary(max_size=3))
     def check(values: dict[str, Any], rest: bytes) -> None:
-        java = java_message(jvm, CONSUMER_CLASSES, message, writable, values)
+        java = java_message(jvm, MESSAGES, message, writable, values)
         body = bytes(
             jvm.org.apache.kafka.common.protocol.MessageUtil.toVersionPrefixedBytes(writable, java)
         )
@@ -177,58 +164,19 @@ def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
     }
 
 
-MESSAGES = [
+TABLES = [
     *(
         (RECORD_CLASSES, message)
         for each in (OFFSET_COMMIT, *IN_KAFKA.values())
         for message in (each.key, each.value)
     ),
-    (CONSUMER_CLASSES, SUBSCRIPTION),
-    (CONSUMER_CLASSES, ASSIGNMENT),
+    (MESSAGES, SUBSCRIPTION),
+    (MESSAGES, ASSIGNMENT),
 ]
 
 
 @pytest.mark.parametrize(
-    ("package", "message"), [pytest.param(*each, id=each[1].name) for each in MESSAGES]
+    ("package", "message"), [pytest.param(*each, id=each[1].name) for each in TABLES]
 )
 def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
     check_schemas(jvm, package, message)
-
-
-def check_schemas(jvm: Any, package: str, message: Message) -> None:
-    """The fields of each version are those of Kafka's class."""
-    schemas = list(jvm.Class.forName(f"{package}.{message.name}").getField("SCHEMAS").get(None))
-    assert len(schemas) == message.last_version + 1
-    for version, schema in enumerate(schemas):
-        told = re.sub(r" -> [^,)]+", "", schema.toString())
-        assert told == described(message.body, version, flexible=message.flexible(version))
-
-
-def described(struct: Struct, version: int, *, flexible: bool) -> str:
-    """Return a table as Kafka's classes print a schema; of tagged fields they tell the tags only,
-    of arrays not if they may be null.
-    """
-    fields = [
-        f"{each.name}:{_type(each, version, flexible=flexible)}"
-        for each in struct.in_version(version)
-    ]
-    if flexible:
-        tags = [str(tag) for tag in struct.tagged_in(version)]
-        fields.append(f"_tagged_fields:TAGGED_FIELDS_TYPE_NAME({', '.join(tags)})")
-    return f"{{{','.join(fields)}}}"
-
-
-def _type(field: Field, version: int, *, flexible: bool) -> str:
-    return _type_name(field.type, version, flexible=flexible, nullable=field.nullable_in(version))
-
-
-def _type_name(
-    kind: Primitive | Array | Struct, version: int, *, flexible: bool, nullable: bool = False
-) -> str:
-    if isinstance(kind, Struct):
-        return described(kind, version, flexible=flexible)
-    if isinstance(kind, Array):
-        return f"{'COMPACT_' * flexible}ARRAY({_type_name(kind.of, version, flexible=flexible)})"
-    if kind in (Primitive.STRING, Primitive.BYTES):
-        return "COMPACT_" * flexible + "NULLABLE_" * nullable + kind.name
-    return "BOOLEAN" if kind is Primitive.BOOL else kind.name
