@@ -76,7 +76,7 @@ format: .venv/.ready
 	$(BIN)/ruff format .
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --keep
 
 soak: setup
 	$(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile soak --timeout=7200 tests/unit
