@@ -5,8 +5,7 @@ Topics in the layout of `__consumer_offsets` on a real broker hold offset commit
 partitions each and, among them, records of another group: a classic group of three members, a
 KIP-848 group's epoch and what a member has, in turn. Ours decodes every record, commits too, to
 Arrow; the plain loops look at the first two bytes of the key, and decode nothing. Rates are records
-read a second, medians of the runs; ratios are to the faster of the two loops as they come. The
-tuned one fetches without pauses and takes 10,000 messages at once: what is left to gain in Python.
+read a second, medians of the runs; ratios are to the faster of the two loops as they come.
 """
 
 from __future__ import annotations
@@ -48,9 +47,7 @@ if TYPE_CHECKING:
 SHARES: Final = (0.001, 0.01, 0.1)
 RECORDS: Final = 500_000
 PARTITIONS: Final = 2
-_TUNED: Final = {"fetch.queue.backoff.ms": 1}
-"""By default a full queue stops fetching for a second, six times what it takes to empty it."""
-WAYS: Final = ("ours, one core", "ours, Spark", "poll()", "consume(500)", "consume, tuned")
+WAYS: Final = ("ours, one core", "ours, Spark", "poll()", "consume(500)")
 TIMEOUT_MS: Final = 30_000
 
 CLASSIC, EPOCH, CURRENT = 2, 3, 8
@@ -83,7 +80,7 @@ def reading(_folder: Path, say: Say, runs: int) -> Results:
             )
             ours.append(rates[0])
             through_spark.append(rates[1])
-            ratios.append(rates[0] / max(rates[2:4]))
+            ratios.append(rates[0] / max(rates[2:]))
         size, aggregates = _bytes_of_commits(cluster, f"log-{SHARES[0]}")
         spark.stop()
     found = {"group_log_x": ratios, "group_log_records": ours}
@@ -101,7 +98,6 @@ def _reads(spark: Any, servers: str, cluster: Cluster, topic: str) -> list[Calla
         lambda: _through_spark(spark, servers, topic),
         lambda: _plain(Consumer(default), topic, _polled),
         lambda: _plain(Consumer(default), topic, _consumed),
-        lambda: _plain(Consumer(default | _TUNED), topic, _drained),
     ]
 
 
@@ -282,11 +278,3 @@ def _polled(client: Consumer) -> Iterable[Any]:
 def _consumed(client: Consumer) -> Iterable[Any]:
     while True:
         yield from client.consume(500, 1.0)
-
-
-def _drained(client: Consumer) -> Iterable[Any]:
-    while True:
-        messages = client.consume(10_000, 0)
-        if not messages and (message := client.poll(0.5)) is not None:
-            messages = [message]
-        yield from (message for message in messages if message.error() is None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from benchmarks.fleet.answers import Manner
     from benchmarks.fleet.made_up import Member
+    from benchmarks.processes import Memory
 
 _COLUMNS = (
     "cluster",
@@ -52,6 +53,14 @@ def read_headers(table: Path) -> list[dict[str, Any]]:
             asked[row["poll_id"], row["cluster"]].append(row["kind"])
     polls = sorted((row for row in rows if row["record"] == "poll"), key=_PLACE)
     return [row | {"asked": asked[_PLACE(row)]} for row in polls]
+
+
+@dataclass
+class Polled:
+    """The headers of polls that a run left, and the memory of its processes, by role."""
+
+    headers: list[dict[str, Any]] = field(default_factory=list)
+    memory: dict[str, Memory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from benchmarks.results import percentile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.fleet.headers import Polled
     from benchmarks.fleet.made_up import Member
-    from benchmarks.fleet.run import Polled
 
 
 def show(what: str, members: Sequence[Member], found: Polled) -> None:

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.fleet.answers import answering
-from benchmarks.fleet.headers import read_headers, seen
+from benchmarks.fleet.headers import Polled, read_headers, seen
 from benchmarks.fleet.made_up import USUAL_MS, fleet, manners
 from benchmarks.fleet.report import show
-from benchmarks.processes import Memory, Watch
+from benchmarks.processes import Watch
 from benchmarks.product import await_that, configured, running, table_folder
 from benchmarks.results import Results, median, percentile
 
@@ -39,14 +38,6 @@ _ROLES: Final = (
     *(("java", "driver, Java"), ("metadata_source.recorder", RECORDER)),
     *(("streaming_source_runner", "driver, reader of the spool"), ("daemon", "worker")),
 )
-
-
-@dataclass
-class Polled:
-    """The headers of polls that a run left, and the memory of its processes, by role."""
-
-    headers: list[dict[str, Any]] = field(default_factory=list)
-    memory: dict[str, Memory] = field(default_factory=dict)
 
 
 def fleet_of_300(folder: Path, _say: Say, _runs: int) -> Results:

@@ -231,3 +231,20 @@ def test_no_file_and_no_yaml(tmp_path: Path) -> None:
         load(str(config(tmp_path, "lake: [")))
     with pytest.raises(ConfigError, match="not a mapping"):
         load(str(config(tmp_path, "- lake")))
+
+
+CONTROLLERS = "    kafka.controller.bootstrap.servers: c1:9093\n    clusterId: abc\n"
+
+
+def test_the_controllers_log_is_read_of_the_clusters_that_name_controllers(tmp_path: Path) -> None:
+    more = "  other: {kafka.bootstrap.servers: b3:9092}\npoll:\n"
+    text = GOOD.replace("  prod:\n", f"  prod:\n{CONTROLLERS}").replace("poll:\n", more)
+    read = load(str(config(tmp_path, f"{text}clusterLog:\n")))
+    assert read.with_controllers == ["prod"]
+    (asked,) = parse_cluster_log(read.cluster_log_options({}), "stream").clusters
+    assert asked.alias == "prod"
+    assert "kafka.controller" not in read.source_options({})["clusters"], "brokers are polled"
+    with pytest.raises(ConfigError, match="without clusterLog nobody asks controllers"):
+        load(str(config(tmp_path, text)))
+    with pytest.raises(ConfigError, match="clusterLog: no cluster has kafka"):
+        load(str(config(tmp_path, f"{GOOD}clusterLog:\n")))

@@ -65,7 +65,8 @@ def test_numbers_times_and_truths_are_read_where_a_key_asks_for_one(tmp_path: Pa
 def test_a_log_that_is_read_must_not_look_silent(tmp_path: Path) -> None:
     own = "  prod:\n    kafka.controller.bootstrap.servers: c1:9093\n    clusterId: abc\n"
     text = f"{GOOD.replace('  prod:' + chr(10), own)}clusterLog:\n  commitInterval: "
-    load(str(config(tmp_path, f"{text}2500ms\n")))
+    for beat in ("2500ms", "150s"):
+        load(str(config(tmp_path, f"{text}{beat}\n")))
     with pytest.raises(
         ConfigError,
         match=r"clusterLog.commitInterval: 0:02:31 is more than half of history.handOver",
@@ -308,3 +309,26 @@ def test_a_lake_is_a_folder_or_a_uri(tmp_path: Path, given: str, meant: str) -> 
     loaded = load(str(config(tmp_path, GOOD.replace("lake: /data/lake", f"lake: {given}"))))
     assert loaded.lake.root == meant
     assert loaded.checkpoint("q") == f"{meant}/checkpoints/q"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  bronze: 3d", "  bronze: 1d"),
+        ("  flaps: 4", "  flaps: 1"),
+        ("  storm: 7", "  storm: 2"),
+        ("retention:\n", "history: {handOver: 2m}\nretention:\n"),
+        ("retention:\n", "status: {latePercent: 100, failedPercent: 0}\nretention:\n"),
+        ("retention:\n", "status: {gaps: 0, failures: 1, lakeBytes: 1}\nretention:\n"),
+        ("  pollInterval: 15s", "  metadataVersion: 2"),
+    ],
+)
+def test_the_least_and_the_most_are_taken(tmp_path: Path, old: str, new: str) -> None:
+    assert old in GOOD
+    load(str(config(tmp_path, GOOD.replace(old, new))))
+
+
+def test_a_hand_over_has_time_for_a_log_in_which_nothing_happens(tmp_path: Path) -> None:
+    text = GOOD.replace("retention:\n", "history: {handOver: 119s}\nretention:\n")
+    with pytest.raises(ConfigError, match=r"history.handOver: '119s' is less than 2m"):
+        load(str(config(tmp_path, text)))

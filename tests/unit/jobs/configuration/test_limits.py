@@ -3,6 +3,8 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from jobs.configuration.config import load
 from jobs.configuration.limits import Limits
 from tests.support.configurations import GOOD, config
@@ -22,3 +24,8 @@ def test_the_example_shows_the_defaults_of_the_status() -> None:
     assert example.limits == Limits(
         last_good_poll=2 * min(example.poll_intervals.values()) + timedelta(minutes=2)
     )
+
+
+@pytest.mark.parametrize(("interval", "window"), [(30, 3600), (360, 3600), (600, 6000)])
+def test_the_window_has_room_for_ten_polls(interval: int, window: int) -> None:
+    assert Limits().window_of(timedelta(seconds=interval)) == timedelta(seconds=window)

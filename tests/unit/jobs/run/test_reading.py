@@ -149,3 +149,28 @@ def test_one_run_reads_the_other_logs_and_fails_then(
     with pytest.raises(StreamingQueryException) as raised:
         read_group_log.run(None, alone, once=True)  # type: ignore[arg-type]
     assert raised.value is LOG_IS_AWAY, "a run that is to end does not wait for a cluster"
+
+
+def test_an_error_that_names_a_cluster_and_is_not_its_logs_leaves_nobody_out(
+    started: list[Query],
+) -> None:
+    reading = Reading(None, CONFIG, FOLLOWED_GROUP_LOG)  # type: ignore[arg-type]
+    error = StreamingQueryException("[KAFKA_METADATA_OPTIONS] group log: cluster orders: no such")
+    query_of(reading).end(error)
+    with pytest.raises(StreamingQueryException) as raised:
+        reading.keep()
+    assert raised.value is error
+    assert len(started) == 1
+
+
+def test_a_run_that_is_to_end_reads_nobody_again(started: list[Query]) -> None:
+    reading = Reading(None, CONFIG, FOLLOWED_GROUP_LOG, once=True)  # type: ignore[arg-type]
+    query_of(reading).end(LOG_IS_AWAY)
+    assert reading.keep()
+    reading._until = dict.fromkeys(reading._until, 0.0)  # its time is over
+    assert reading.keep()
+    assert [each.clusters for each in started] == [["billing", "orders"], ["billing"]]
+    query_of(reading).end(CRASHED)
+    with pytest.raises(StreamingQueryException) as raised:
+        reading.keep()
+    assert raised.value is CRASHED

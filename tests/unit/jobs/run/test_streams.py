@@ -190,3 +190,26 @@ def test_the_job_of_polls_alone_starts_again_too() -> None:
     with pytest.raises(StreamingQueryException) as raised:
         polls.run(0)
     assert raised.value is final
+
+
+@pytest.mark.parametrize("has_progress", [True, False])
+@pytest.mark.parametrize(
+    "says", ["Cannot call methods on a stopped SparkContext.", "SparkContext was shut down"]
+)
+def test_a_session_that_is_over_ends_the_stream(says: str, *, has_progress: bool) -> None:
+    """Whether it is said of a query that ran, or of one that was to follow it."""
+    error = StreamingQueryException(f"[STREAM_FAILED] java.lang.IllegalStateException: {says}")
+    with pytest.raises(StreamingQueryException) as raised:
+        polling(Query(error, has_progress=has_progress)).keep()
+    assert raised.value is error
+
+
+def test_a_query_that_failed_once_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock(monkeypatch)
+    polls = polling(Query(CRASHED), Query(has_progress=True))
+    for seconds in (0, 1, 60, 60):
+        clock.sleep(seconds)
+        assert polls.keep()
+    assert caplog.messages == ["a stream ended: Python worker exited; it is started again"]

@@ -202,13 +202,6 @@ def test_every_threshold_is_a_key_of_the_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "window"), [(30 * S, 3600 * S), (360 * S, 3600 * S), (600 * S, 6000 * S)]
-)
-def test_the_window_has_room_for_ten_polls(interval: timedelta, window: timedelta) -> None:
-    assert Limits().window_of(interval) == window
-
-
-@pytest.mark.parametrize(
     ("time", "text"),
     [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d")],
 )
