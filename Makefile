@@ -78,7 +78,7 @@ format: .venv/.ready
 	$(BIN)/ruff format .
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --keep
 
 # HALF=1 is what needs no brokers, HALF=2 the rest.
 soak: setup

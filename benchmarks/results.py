@@ -1,19 +1,26 @@
-"""Measurements: values, the runs behind them, and how both are shown."""
+"""Measurements: values, the runs behind them, how both are shown, and the page that keeps them."""
 
 from __future__ import annotations
 
 import math
+import os
 import statistics
+import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.rounds.aims import AIMS, BY_NAME
+from benchmarks.aims import AIMS, BY_NAME
 from metadata_source.text import text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-HEADINGS = ("name", "value", "aim", "", "runs", "least", "most", "of")
+PAGE: Final = Path(__file__).parent / "RESULTS.md"
+BEGIN: Final = "<!-- results: python -m benchmarks --keep -->\n\n"
+END: Final = "\n\n<!-- /results -->"
+HEADINGS: Final = ("name", "value", "aim", "", "runs", "least", "most", "of")
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,8 @@ class Measured:
 
 Results = dict[str, Measured]
 """By name."""
+Say = Callable[[str], None]
+"""Tells whoever waits what was found on the way."""
 
 
 def median(runs: Sequence[float]) -> Measured:
@@ -66,13 +75,36 @@ def _rows(results: Mapping[str, Measured]) -> Iterator[tuple[object, ...]]:
         yield (
             name,
             f"{rounded(measured.value):g}",
-            f"{aim.relation} {aim.wanted:g} {aim.unit}".rstrip(),
-            "met" if aim.is_met(measured.value) else "MISSED",
+            aim if aim.wanted is not None else aim.unit,
+            aim.verdict(measured.value),
             len(measured.runs),
             f"{rounded(min(measured.runs)):g}",
             f"{rounded(max(measured.runs)):g}",
             aim.says,
         )
+
+
+def kept(page: str, results: Mapping[str, Measured]) -> str:
+    """Return the page with a row for each result, in the order of the aims; others stay."""
+    (before, rest), of = page.split(BEGIN), machine()
+    table, after = rest.split(END)
+    heading, rule, *lines = table.splitlines()
+    rows = {line.split("`")[1]: line for line in lines}
+    for name, measured in results.items():
+        aim, value = BY_NAME[name], f"{rounded(measured.value):g} {BY_NAME[name].unit}".strip()
+        cells = (f"`{name}`", value, str(aim), aim.verdict(measured.value), of, aim.says)
+        rows[name] = f"| {' | '.join(cells)} |"
+    ordered = [rows[aim.name] for aim in AIMS if aim.name in rows]
+    return "".join([before, BEGIN, "\n".join([heading, rule, *ordered]), END, after])
+
+
+def machine() -> str:
+    """Return what a result is of: the machine, and the commit."""
+    command = ["git", "describe", "--always", "--dirty=, changed"]
+    commit = subprocess.run(
+        command, cwd=PAGE.parent, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    return f"{os.cpu_count()} cores, {commit}"
 
 
 def rounded(value: float) -> float:

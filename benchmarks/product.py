@@ -18,18 +18,14 @@ import yaml
 
 from jobs.configuration.config import Config, load
 from jobs.configuration.limits import CROSSED
-from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
-from jobs.histories.rebalances import RebalanceHistory
 from jobs.rounds.engine import Engine
 from jobs.run import metadata_stream
 from jobs.run.logs import FOLLOWED_GROUP_LOG
 from jobs.run.reading import Reading
 from jobs.run.session import spark_session
-from jobs.upkeep.upkeep import keep_up, next_due
 from local_cluster.process import NodeProcess
 from schemas import bronze
-from schemas.in_spark import ensure_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +33,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+    from jobs.rounds.history import History
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+CONFIG: Final = "config.yaml"
 SUBMIT: Final = ("spark-submit", "--properties-file", "conf/spark-defaults.conf")
 STOP_S: Final = 30.0
 LOOK_S: Final = 2.0
@@ -69,7 +68,7 @@ def configured(
     its other keys.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file = config_file(folder)
+    file = folder / CONFIG
     content = {
         "lake": str(folder / "lake"),
         "checkpoints": str(folder / "checkpoints"),
@@ -80,16 +79,6 @@ def configured(
     return load(str(file))
 
 
-def config_file(folder: Path) -> Path:
-    """Return where `configured` writes."""
-    return folder / "config.yaml"
-
-
-def make_tables(spark: SparkSession, config: Config) -> None:
-    """Make the lake, empty."""
-    ensure_lake(spark, config.lake)
-
-
 def append_polls(spark: SparkSession, config: Config, rows: pa.Table, *, files: int = 1) -> None:
     """Append rows as the poller's batch would, one commit."""
     # PySpark cannot take chunks that are slices of lists with nulls (tried with 4.2.0).
@@ -97,66 +86,25 @@ def append_polls(spark: SparkSession, config: Config, rows: pa.Table, *, files: 
     frame.write.format("delta").mode("append").save(config.lake.path(bronze.METADATA_POLLS))
 
 
-def round_once(spark: SparkSession, config: Config) -> bool:
-    """Make history of all that bronze has more, in one round; return whether that was anything."""
-    if str(config.lake) not in _HISTORIES:
-        _HISTORIES[str(config.lake)] = Engine(spark, config, Polls())
-    # By a clock of before the polls, so that those that say nothing new wait to be noted, as they
-    # do for a minute.
-    return _HISTORIES[str(config.lake)].round(datetime.now(UTC) - timedelta(days=1))
+def round_once(spark: SparkSession, config: Config, history: type[History[Any]] = Polls) -> bool:
+    """Make a history of all that bronze has more, in one round; return whether that was anything.
 
-
-def lag_once(spark: SparkSession, config: Config) -> None:
-    """Make lag of the visits that bronze has more.
-
-    That nothing moved is not noted: `status` may wait for that.
+    What says nothing new is not noted: `status` may wait for that.
     """
-    if str(config.lake) not in _LAGS:
-        _LAGS[str(config.lake)] = Engine(spark, config, GroupLag())
-    _LAGS[str(config.lake)].round(datetime.now(UTC) - timedelta(days=1))
+    key = str(config.lake), history
+    if key not in _ENGINES:
+        _ENGINES[key] = Engine(spark, config, history())
+    # By a clock of before the polls: what says nothing new waits a minute to be noted.
+    return _ENGINES[key].round(datetime.now(UTC) - timedelta(days=1))
 
 
-_HISTORIES: dict[str, Engine] = {}
-_LAGS: dict[str, Engine] = {}
-
-
-class Pipeline:
-    """The pipeline without polling, by its own clock: rounds of polls, of groups, upkeep."""
-
-    def __init__(self, spark: SparkSession, config: Config) -> None:
-        ensure_lake(spark, config.lake)
-        self._spark, self._config = spark, config
-        self._history, self._groups = (
-            Engine(spark, config, Polls()),
-            Engine(spark, config, RebalanceHistory()),
-        )
-
-    def rounds(self, now: datetime) -> tuple[float, float]:
-        """Make history of all that is new; return the seconds of rounds of polls, and of groups."""
-        took = []
-        for maker in (self._history, self._groups):
-            start = time.perf_counter()
-            while maker.round(now):
-                pass
-            took.append(time.perf_counter() - start)
-        return took[0], took[1]
-
-    def keep_up_when_due(self, now: datetime) -> bool:
-        """Do the upkeep if it is due; return whether it was."""
-        lake, config = self._config.lake, self._config
-        is_due = next_due(self._spark, lake, now) <= now
-        if is_due:
-            keep_up(self._spark, lake, config.bronze_retention, config.kept, now)
-        return is_due
+_ENGINES: dict[tuple[str, type[History[Any]]], Engine] = {}
 
 
 @contextmanager
 def polling(spark: SparkSession, config: Config) -> Iterator[None]:
     """Poll, and read the coordinators' log, as long as this is open."""
-    streams = (
-        metadata_stream.polling(spark, config),
-        Reading(spark, config, FOLLOWED_GROUP_LOG),
-    )
+    streams = (metadata_stream.polling(spark, config), Reading(spark, config, FOLLOWED_GROUP_LOG))
     try:
         yield
     finally:
@@ -165,24 +113,6 @@ def polling(spark: SparkSession, config: Config) -> Iterator[None]:
 
 
 # --- processes ---
-
-
-def command(script: str, folder: Path, *flags: str, settings: Sequence[str] = ()) -> list[str]:
-    """Return the command line of a job, as README.md has it; `settings`: more of Spark's."""
-    return [*SUBMIT, *settings, script, "--config", str(config_file(folder)), *flags]
-
-
-def run_once(folder: Path, settings: Sequence[str] = ()) -> float:
-    """Run `pipeline.py --once` and return its seconds. Raises ProductError when it fails."""
-    start = time.perf_counter()
-    with running("jobs/pipeline.py", folder, "--once", settings=settings) as process:
-        while process.is_running:
-            time.sleep(0.05)
-    seconds = time.perf_counter() - start
-    status = process.status
-    if status not in {0, CROSSED}:  # CROSSED: a cluster could not be polled
-        raise ProductError(f"pipeline.py --once ended with status {status}: {log_end(folder)}")
-    return seconds
 
 
 class Process(NodeProcess):
@@ -203,34 +133,19 @@ class Process(NodeProcess):
 
 @contextmanager
 def running(
-    script: str, folder: Path, *flags: str, settings: Sequence[str] = ()
+    folder: Path,
+    *flags: str,
+    job: str = "pipeline",
+    settings: Sequence[str] = (),
+    command: Sequence[str] = (),
 ) -> Iterator[Process]:
-    """Run a job for a while, with a log in `folder`; it and all it started end with this block."""
-    with _running(command(script, folder, *flags, settings=settings), folder) as process:
-        yield process
-
-
-@contextmanager
-def recording(folder: Path) -> Iterator[Process]:
-    """Run `kafka-metadata-history run` for a while, in the same way."""
-    with _running(
-        [
-            sys.executable,
-            "-m",
-            "kafka_metadata_history",
-            "run",
-            "--config",
-            str(config_file(folder)),
-        ],
-        folder,
-    ) as process:
-        yield process
-
-
-@contextmanager
-def _running(line: Sequence[str], folder: Path) -> Iterator[Process]:
+    """Run a job as README.md has it, or another command, with a log in `folder`; it and all it has
+    started end with this block. `settings`: more of Spark's.
+    """
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     os.chdir(ROOT)
+    line = command or [*SUBMIT, *settings, f"jobs/{job}.py"]
+    line = [*line, "--config", str(folder / CONFIG), *flags]
     process = Process.supervised(line, folder / "log", remove=folder / "scratch")
     try:
         yield process  # type: ignore[misc]
@@ -241,6 +156,19 @@ def _running(line: Sequence[str], folder: Path) -> Iterator[Process]:
         for each in family:
             if not each.wait(STOP_S):
                 each.java.kill()
+
+
+def run_once(folder: Path) -> float:
+    """Run `pipeline.py --once` and return its seconds. Raises ProductError when it fails."""
+    start = time.perf_counter()
+    with running(folder, "--once") as process:
+        while process.is_running:
+            time.sleep(0.05)
+    seconds = time.perf_counter() - start
+    status = process.status
+    if status not in {0, CROSSED}:  # CROSSED: a cluster could not be polled
+        raise ProductError(f"pipeline.py --once ended with status {status}: {log_end(folder)}")
+    return seconds
 
 
 def await_that(
@@ -270,9 +198,5 @@ def table_folder(config: Config, name: str) -> Path:
 
 
 ENRICH: Final = "configs, reassignments, elr"
-POLLS: Final[Mapping[str, Any]] = {
-    "pollInterval": "2s",
-    "requestTimeout": "4s",
-    "enrich": ENRICH,
-}
+POLLS: Final[Mapping[str, Any]] = {"pollInterval": "2s", "requestTimeout": "4s", "enrich": ENRICH}
 """How the clusters of this machine are polled unless told."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import psutil
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
 KB_IN_MB = 1_000
-SAMPLE_S = 0.5
+SAMPLE_S = 1.0
 
 
 def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
@@ -36,11 +38,25 @@ def resident_mb(processes: Iterable[psutil.Process]) -> float:
     return kb * 1.024 / KB_IN_MB
 
 
-class Sampler:
-    """A context manager: a thread that looks at the memory of processes every `every_s` seconds."""
+@dataclass
+class Memory:
+    """MB of the processes of one role: of the largest, and of all together, each at its most."""
 
-    def __init__(self, every_s: float) -> None:
-        self._every_s = every_s
+    one: float = 0.0
+    all: float = 0.0
+    processes: int = 0
+
+
+class Watch:
+    """A context manager: a thread that looks at the memory of processes, role by role."""
+
+    def __init__(
+        self,
+        processes: Callable[[], Iterable[psutil.Process]],
+        role: Callable[[psutil.Process], str] = lambda _: "all",
+    ) -> None:
+        self.memory: dict[str, Memory] = defaultdict(Memory)
+        self._processes, self._role = processes, role
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
 
@@ -52,23 +68,13 @@ class Sampler:
         self._stopped.set()
         self._thread.join()
 
-    def look(self) -> None:
-        """Take one sample."""
-        raise NotImplementedError
-
     def _run(self) -> None:
-        while not self._stopped.wait(self._every_s):
-            self.look()
-
-
-class Watch(Sampler):
-    """Looks at the memory of processes; `most_mb` is the most that they had together."""
-
-    def __init__(self, processes: Callable[[], Sequence[psutil.Process]]) -> None:
-        super().__init__(SAMPLE_S)
-        self.most_mb = 0.0
-        self._processes = processes
-
-    def look(self) -> None:
-        """Take one sample."""
-        self.most_mb = max(self.most_mb, resident_mb(self._processes()))
+        while not self._stopped.wait(SAMPLE_S):
+            found: dict[str, list[float]] = defaultdict(list)
+            for each in self._processes():
+                with suppress(psutil.NoSuchProcess):
+                    found[self._role(each)].append(resident_mb([each]))
+            for role, sizes in found.items():
+                most = self.memory[role]
+                most.one, most.all = max(most.one, *sizes), max(most.all, sum(sizes))
+                most.processes = max(most.processes, len(sizes))

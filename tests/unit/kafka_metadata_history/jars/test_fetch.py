@@ -1,10 +1,8 @@
+"""What Ivy is asked for, and what it could not get."""
+
 from pathlib import Path
 
-import pytest
-
-from kafka_metadata_history.jars.errors import JarsError
 from kafka_metadata_history.jars.fetch import failures, ivy_arguments
-from kafka_metadata_history.jars.java import java_command
 
 
 def test_ivy_is_asked_for_jars_and_bundles_in_the_maven_layout():
@@ -42,15 +40,3 @@ def test_what_ivy_could_not_get_is_found_in_its_log():
         "org.apache.kafka#kafka_2.13;9.9.9: not found",
         "org.scala-lang#scala-library;2.13.18!scala-library.jar",
     ]
-
-
-def test_a_missing_java_is_one_clear_line(monkeypatch, tmp_path):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(
-        JarsError, match=f"no java under JAVA_HOME={tmp_path}: install Java 17 or newer"
-    ):
-        java_command()
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JarsError, match="no java on the PATH: install Java 17"):
-        java_command()
