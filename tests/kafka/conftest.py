@@ -1,16 +1,28 @@
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from local_cluster import LocalCluster
-from metadata_source.options import parse
+from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
+from tests.support.waiting import eventually
 
+EVERY_PERMISSION = AclBindingFilter(
+    *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
+    *(AclOperation.ANY, AclPermissionType.ANY),
+)
 # Spark's workers have the environment that its JVM was started in.
 os.environ["ALICE_PASSWORD"] = "alice-secret"  # noqa: S105
 
@@ -43,16 +55,14 @@ def topic_on(servers: str, name: str, partitions: int, **more: Any) -> Iterator[
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, partitions, **more)])[name].result(30)
     for server in servers.split(","):
-        options = parse({"kafka.bootstrap.servers": server, "topicsPattern": name})
-        end = time.monotonic() + 30
-        known = 0
-        while known < partitions:
-            assert time.monotonic() < end, f"{server} does not know {name}"
-            with Poller(
-                options.clusters[0], options.topic_filter, options.request_timeout_ms
-            ) as poller:
+        (given,) = parse({"kafka.bootstrap.servers": server}).clusters
+
+        def known(given: Cluster = given) -> int:
+            with Poller(given, TopicFilter(pattern=name), 5_000) as poller:
                 answer = poller.poll().metadata
-            known = 0 if answer is None else answer.partitions["topic"].to_pylist().count(name)
+            return 0 if answer is None else answer.partitions.num_rows
+
+        eventually(lambda known=known: known() == partitions, f"{server} to know {name}")
     yield admin
     admin.delete_topics([name])[name].result(30)
 
@@ -72,11 +82,41 @@ def guarded_cluster(
     )
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[LocalCluster]:
-    """One broker with an authorizer."""
-    with guarded_cluster() as started:
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+CONTROLLERS_ASK = {
+    "listener.security.protocol.map": (
+        "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL"
+    ),
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": (
+        f'{PLAIN} username="admin" password="admin-secret" user_admin="admin-secret" '
+        'user_alice="alice-secret";'
+    ),
+    "super.users": "User:ANONYMOUS;User:admin",
+}
+
+
+@pytest.fixture(scope="package")
+def guarded_by_all() -> Iterator[LocalCluster]:
+    """One broker and one controller with an authorizer, shared. The controller asks for a
+    password, and so does one of the broker's listeners.
+    """
+    with guarded_cluster(controllers=1, properties=CONTROLLERS_ASK) as started:
         yield started
+
+
+@pytest.fixture
+def guarded(guarded_by_all: LocalCluster) -> Iterator[LocalCluster]:
+    """That one. A test begins without any topic and any permission."""
+    yield guarded_by_all
+    admin = AdminClient({"bootstrap.servers": guarded_by_all.bootstrap_servers})
+    if topics := [*admin.list_topics(timeout=30).topics]:
+        for gone in admin.delete_topics(topics).values():
+            gone.result(30)
+    for gone in admin.delete_acls([EVERY_PERMISSION]).values():
+        gone.result(30)
+    eventually(lambda: not admin.list_topics(timeout=30).topics, "the topics to be gone")
 
 
 @pytest.fixture(scope="session")

@@ -28,9 +28,10 @@ from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
 from tests.support.beside import outcomes_of
-from tests.support.recorders import check_numbers, recorded, recorder_of, recording, wait_until
+from tests.support.recorders import check_numbers, recorded, recorder_of, recording
 from tests.support.repository import ROOT
 from tests.support.streams import Stream
+from tests.support.waiting import eventually
 from tests.support.worker import SMALL_JVM, worker_python
 
 TOPIC = "datasource-test"
@@ -238,7 +239,7 @@ def test_a_stream_has_each_poll_once_whoever_was_killed_meanwhile(stream, cluste
         )
         committed = headers_in(stream.seen("record"))
         entries = len(recorded(spool))
-        wait_until(lambda: len(recorded(spool)) >= entries + 3, 30, "polls that nobody reads")
+        eventually(lambda: len(recorded(spool)) >= entries + 3, "polls that nobody reads")
         os.kill(recorder.pid, signal.SIGKILL)
         recorder.wait()
         columns = ("record", "is_key_frame")
@@ -283,7 +284,7 @@ def test_stopping_does_not_wait_for_the_next_poll_and_ends_the_streams_own_recor
     query.stop()
     assert time.monotonic() - begin < 5
     recorder.wait(15)
-    wait_until(lambda: not own.exists(), 5, "its folder to go")
+    eventually(lambda: not own.exists(), "its folder to go")
 
 
 def test_available_now_is_one_poll_after_redoing_a_batch_that_was_cut_off(stream, cluster):
@@ -328,9 +329,7 @@ def test_another_machine_takes_over_and_the_first_one_comes_back(stream, cluster
             **of_stream,
         )
         committed = headers_in(stream.seen("record"))
-        wait_until(
-            lambda: len(recorded(first)) >= committed + 3, 30, "polls that are not committed"
-        )
+        eventually(lambda: len(recorded(first)) >= committed + 3, "polls that are not committed")
         stream.run_once(spool=str(other), **of_stream)
     stream.run_until_seen(
         lambda rows: headers_in(rows) >= committed + 5, "record", spool=str(first), **of_stream

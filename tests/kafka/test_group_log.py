@@ -49,6 +49,7 @@ from tests.support.group_log import log_of
 from tests.support.group_messages import key_bytes, value_bytes
 from tests.support.lakes import new_lake
 from tests.support.streams import Stream
+from tests.support.waiting import eventually
 
 RAW = "group-log-raw"
 """A plain topic in the layout of the log: no coordinator minds what is done to it."""
@@ -117,7 +118,10 @@ def summary(rows: list[dict]) -> list[tuple]:
     ]
 
 
-def produce(servers: str, records, topic: str = RAW, partition: int = 0, **more) -> None:
+def produce(
+    servers: str, records, topic: str = RAW, partition: int = 0, at_ms: int = 0, **more
+) -> None:
+    """Write records, with the time of now where none is given."""
     producer = Producer(
         {
             "bootstrap.servers": servers,
@@ -127,7 +131,7 @@ def produce(servers: str, records, topic: str = RAW, partition: int = 0, **more)
         }
     )
     for key, value in records:
-        producer.produce(topic, value, key, partition=partition)
+        producer.produce(topic, value, key, partition=partition, timestamp=at_ms)
         producer.poll(0)
     assert producer.flush(30) == 0
 
@@ -361,11 +365,9 @@ def test_a_span_is_read_from_offset_to_offset(raw, cluster):
 
 def test_a_time_to_start_at(raw, cluster):
     servers = cluster.bootstrap_servers
-    produce(servers, [COMMIT] * 3)
-    time.sleep(0.05)
     since = time.time_ns() // 1_000_000
-    time.sleep(0.05)
-    produce(servers, [COMMIT] * 2)
+    produce(servers, [COMMIT] * 3, at_ms=since - 1)
+    produce(servers, [COMMIT] * 2, at_ms=since)
     with closing(LogWatcher(reach(servers), RAW, 10_000)) as watcher:
         seen = watcher.ask_extent()
         assert watcher.starting(seen, since) == {0: 3, 1: 0}
@@ -382,13 +384,12 @@ def test_what_is_gone_before_it_is_read_is_recorded(raw, cluster):
     one = reach(servers)
     produce(servers, [COMMIT, GROUP] * 5)
     raw.delete_records([TopicPartition(RAW, 0, 4)])
-    time.sleep(0.5)
-    assert look(one).begins == {0: 4, 1: 0}
+    eventually(lambda: look(one).begins == {0: 4, 1: 0}, "the records to be gone")
     assert summary(rows_of(one, 1, 10)) == [("lost", 1, 4), ("read", 4, 10)]
     assert summary(rows_of(one, 1, 3)) == [("lost", 1, 3)]
     # Planned, and gone with all that came before the reading began.
     raw.delete_records([TopicPartition(RAW, 0, 10)])
-    time.sleep(0.5)
+    eventually(lambda: look(one).begins == {0: 10, 1: 0}, "the records to be gone")
     assert summary(rows_of(one, 4, 10)) == [("lost", 4, 10)]
 
 
@@ -760,11 +761,11 @@ class Job:
         self.reading = Reading(spark, config, FOLLOWED_GROUP_LOG)
 
     def until(self, is_so) -> None:
-        deadline = time.monotonic() + 60
-        while not is_so():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        def has_come() -> bool:
             assert self.reading.keep()
+            return bool(is_so())
+
+        eventually(has_come, "the job")
 
     def planned(self) -> str:
         """What the batch is to come to that is being read."""

@@ -32,7 +32,8 @@ from metadata_source.transport import Connection
 from tests.support.commands import run_in_new_shell
 from tests.support.group_log import log_of
 from tests.support.marks import traces
-from tests.support.pipelines import ROOT, command_of, environment
+from tests.support.pipelines import command_of, environment
+from tests.support.repository import ROOT
 from tests.support.secured import (
     CLIENT_SECRET,
     KEY_PASSWORD,
@@ -44,6 +45,7 @@ from tests.support.secured import (
     secured_broker,
 )
 from tests.support.token_endpoint import Signer
+from tests.support.waiting import eventually
 
 LOG = "group-log-raw"
 """A plain topic in the layout of the log."""
@@ -535,10 +537,7 @@ def members(servers: str) -> Iterator[None]:
             }
             consumer = stack.enter_context(closing(Consumer(own)))
             consumer.subscribe([LOG])
-            end = time.monotonic() + 60
-            while not consumer.assignment():
-                assert time.monotonic() < end, f"{group} got nothing"
-                consumer.poll(0.2)
+            eventually(lambda of=consumer: of.poll(0.2) or of.assignment(), f"what {group} has")
         yield
 
 

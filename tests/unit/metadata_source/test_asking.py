@@ -15,7 +15,7 @@ from metadata_source.enrichment import Subject
 from metadata_source.many_brokers import Broker
 from metadata_source.options import parse
 from tests.support.byte_cluster import OFFSETS, ByteCluster
-from tests.support.recorders import wait_until
+from tests.support.waiting import eventually
 
 BEGAN = datetime.now(UTC)
 REASSIGNMENTS = "ListPartitionReassignmentsRequest"
@@ -61,7 +61,7 @@ def test_each_broker_has_one_connection_for_all_questions(brokers):
         for _ in range(2):
             assert set(enriched(asking, brokers, "configs", "groups").values()) == {"ok"}
         assert connections(brokers) == [1, 1]
-    wait_until(lambda: not any(each.open for each in brokers.brokers), 30, "the end")
+    eventually(lambda: not any(each.open for each in brokers.brokers), "the end")
 
 
 @pytest.mark.parametrize("is_first", [False, True])
