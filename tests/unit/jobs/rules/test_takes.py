@@ -9,6 +9,7 @@ from jobs.rules import takes
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import Answered, Poll, State
 from jobs.rules.takes import NOTED_AFTER, PARTITIONS_A_PART, Header, Take, is_due, take
+from jobs.rules.teller import Teller
 
 BEGIN = datetime(2026, 11, 1, 23, 59, tzinfo=UTC)
 STREAM = "20261101T000000Z-00000000"
@@ -41,6 +42,7 @@ def header(n: int, digest: bytes | None = SAME, partitions: int = 10, **more: An
         "broker": None,
         "sent_at": at(n),
         "witnesses": None,
+        "is_key_frame": False,
         **more,
     }
 
@@ -213,3 +215,32 @@ def test_polls_that_wait_are_due_with_the_next_answer_and_not_alone() -> None:
     assert due(state, waits, header(2))
     assert due(state, waits, header(2, NEWS))
     assert not due(state, waits, failed(2), now=at(2)), "a failed poll decides nothing"
+
+
+# --- who tells ---
+
+
+def test_the_first_answer_of_a_large_cluster_is_the_last_poll_of_a_round() -> None:
+    large = [header(n, NEWS, 2 * PARTITIONS_A_PART) for n in range(4)]
+    lost = failed(0)
+    found = taken(State(), lost, *large[1:])
+    assert (found.first_poll, list(found.polls)) == (poll_id(1), [poll_id(0), poll_id(1)])
+    refused = header(0, NEWS, 2 * PARTITIONS_A_PART, cluster_id="other")
+    assert taken(State(), refused, *large[1:]).first_poll == poll_id(1)
+    assert taken(after(0), *large[1:]).first_poll is None, "one was accepted"
+    small = [header(n, NEWS) for n in range(4)]
+    assert taken(State(), *small).first_poll is None
+    of_log = take(
+        "prod", State(), 1, large, claimed_id="id", most_polls=60, teller=Teller(by_log=True)
+    )
+    assert (of_log.first_poll, of_log.parts, of_log.is_large) == (None, 1, False), (
+        "the log tells partitions"
+    )
+    assert found.is_large
+
+
+def test_a_round_that_ends_before_polls_tell_is_the_logs_alone() -> None:
+    headers, by_log = [header(n, NEWS) for n in range(1, 4)], Teller(True, poll_id(3))
+    given = {"claimed_id": "id", "teller": by_log}
+    assert take("prod", after(0), 1, headers, most_polls=3, **given).teller == by_log
+    assert take("prod", after(0), 1, headers, most_polls=2, **given).teller == Teller(True)
