@@ -137,7 +137,7 @@ def test_a_round_takes_so_many_polls_beside_those_that_wait() -> None:
 
 
 def test_a_round_opens_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(takes, "PARTITIONS_A_ROUND", 25)
+    monkeypatch.setattr(takes, "PARTITIONS_A_ROUND", 20)
     assert list(taken(after(0), *(header(n, NEWS) for n in range(1, 5))).polls) == [
         poll_id(1),
         poll_id(2),
@@ -191,6 +191,8 @@ def test_polls_that_say_nothing_new_are_due_after_a_while() -> None:
     for header_ in (header(1), failed(1), header(1, NEWS, cluster_id="other")):
         assert not due(after(0), header_, now=at(1) + NOTED_AFTER)
         assert due(after(0), header_, now=at(1) + NOTED_AFTER + timedelta(microseconds=1))
+    late = at(1) + NOTED_AFTER + timedelta(microseconds=1)
+    assert due(after(0), header(1), header(2), now=late), "the first has waited"
 
 
 def test_a_missing_topic_is_decided_by_the_next_good_answer() -> None:
@@ -213,6 +215,7 @@ def test_polls_that_wait_are_due_with_the_next_answer_and_not_alone() -> None:
         "they were looked at, and nothing has come since"
     )
     assert due(state, waits, header(2))
+    assert due(after(1, waiting=(poll_id(1),)), header(2)), "bronze has kept no more of it"
     assert due(state, waits, header(2, NEWS))
     assert not due(state, waits, failed(2), now=at(2)), "a failed poll decides nothing"
 
@@ -230,12 +233,12 @@ def test_the_first_answer_of_a_large_cluster_is_the_last_poll_of_a_round() -> No
     assert taken(after(0), *large[1:]).first_poll is None, "one was accepted"
     small = [header(n, NEWS) for n in range(4)]
     assert taken(State(), *small).first_poll is None
-    of_log = take(
-        "prod", State(), 1, large, claimed_id="id", most_polls=60, teller=Teller(by_log=True)
-    )
-    assert (of_log.first_poll, of_log.parts, of_log.is_large) == (None, 1, False), (
-        "the log tells partitions"
-    )
+    for parts in (1, 2):
+        by_log = {"claimed_id": "id", "most_polls": 60, "teller": Teller(by_log=True)}
+        of_log = take("prod", State(), parts, large, **by_log)
+        assert (of_log.first_poll, of_log.parts, of_log.is_large) == (None, parts, parts == 2), (
+            "the log tells partitions"
+        )
     assert found.is_large
 
 

@@ -451,6 +451,7 @@ def test_an_alias_keeps_the_first_id_that_nobody_has() -> None:
     shown = [("b", "Z", 5), ("b", "Y", 4), ("c", "Y", 3), ("b", "X", 2), ("a", "X", 1)]
     pairs = [(alias, cluster_id, START + timedelta(seconds=at)) for alias, cluster_id, at in shown]
     assert claims(pairs) == {"a": "X", "c": "Y", "b": "Z"}
+    assert claims([*pairs, ("a", "W", START + timedelta(seconds=6))]) == claims(pairs)
     # Of polls that are due at one moment the alias decides, so that a round done again decides the
     # same.
     assert claims([("b", "X", START), ("a", "X", START)]) == {"a": "X"}
