@@ -186,8 +186,6 @@ def assert_as_the_plain_rules_say(lake: Lake, answers: list[Answer]) -> None:
 
 
 def states_of(*answers: Answer, cuts: Sequence[int] = ()) -> dict[str, Row]:
-    for each in answers:
-        each.cluster_id = each.cluster_id and each.cluster_id.replace("id-prod", CLUSTER_ID)
     return made(list(answers), list(cuts)).states
 
 
@@ -239,8 +237,7 @@ def test_a_state_counts_polls_that_came_to_nothing() -> None:
 
 
 def test_a_state_says_when_to_fold_again_though_nothing_is_new() -> None:
-    (answer,) = (poll(0, 1, {"t": [led(1, 1, 2)]}, cluster_id=CLUSTER_ID),)
-    states = states_of(answer)
+    states = states_of(poll(0, 1, {"t": [led(1, 1, 2)]}, cluster_id=CLUSTER_ID))
     # Two polls after the one that showed an absence, and a moment.
     due = answered(2) + timedelta(microseconds=1)
     assert {history: states[history]["deadline"] for history in GOLD} == {

@@ -445,7 +445,7 @@ def test_balance_has_a_row_only_when_numbers_change() -> None:
         assert row["valid_to"] == at.get(row["superseded_poll"])
 
 
-def test_a_row_that_stands_for_several_partitions_counts_so_often() -> None:
+def test_a_row_for_several_partitions_counts_so_often() -> None:
     history = polled({"t": led(1)}, {"t": led(2, 1)})
     first, second = history.rows[PARTITIONS]
     first["times"] = second["times"] = 5
