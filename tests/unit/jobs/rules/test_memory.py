@@ -1,12 +1,63 @@
-"""A memory says its version, and one of another version is refused in one line."""
+"""The memory of folds as JSON. It says its version, and one of another version is refused."""
 
 import json
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
-from jobs.rules.memory import MemoryVersionError, dumps, loads
+from jobs.rules.memory import MemoryVersionError, dumps, from_json, loads, to_json
+
+AT = datetime(2026, 11, 1, 12, 30, 0, 250_000, UTC)
+
+
+class Pair(NamedTuple):
+    first: int
+    second: str
+
+
+@dataclass(frozen=True)
+class Everything:
+    text: str | None = None
+    digest: bytes | None = None
+    at: datetime | None = None
+    window: timedelta = timedelta(0)
+    of: "Everything | None" = None
+    names: tuple[str, ...] = ()
+    by_name: Mapping[str, int] = field(default_factory=dict)
+    by_number: dict[int, datetime] = field(default_factory=dict)
+    by_place: dict[tuple[str, int], Pair] = field(default_factory=dict)
+
+
+WRITTEN: dict[str, tuple[Everything, dict[str, Any]]] = {
+    "nothing but defaults": (Everything(), {}),
+    "text": (Everything("t"), {"text": "t"}),
+    "bytes": (Everything(digest=b"\x01\xff"), {"digest": "01ff"}),
+    "a time": (Everything(at=AT), {"at": "2026-11-01T12:30:00.250000+00:00"}),
+    "a span": (Everything(window=timedelta(seconds=1.5)), {"window": 1.5}),
+    "another one": (Everything(of=Everything("t")), {"of": {"text": "t"}}),
+    "a tuple": (Everything(names=("a", "b")), {"names": ["a", "b"]}),
+    "by text": (Everything(by_name={"b": 1, "a": 2}), {"by_name": {"b": 1, "a": 2}}),
+    "by number, in order": (
+        Everything(by_number={10: AT, 9: AT}),
+        {"by_number": [[9, AT.isoformat()], [10, AT.isoformat()]]},
+    ),
+    "by place": (
+        Everything(by_place={("t", 0): Pair(1, "x")}),
+        {"by_place": [[["t", 0], [1, "x"]]]},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_what_is_written_is_read_again(case: str) -> None:
+    value, plain = WRITTEN[case]
+    assert to_json(value) == plain
+    assert from_json(Everything, json.loads(json.dumps(plain))) == value
+    assert from_json(Everything, None) is None
+    assert dumps(value) == json.dumps(plain, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
