@@ -9,6 +9,16 @@ from hypothesis import strategies as st
 from jobs.rules.groups.fold import fold
 from jobs.rules.groups.rows import GroupOutput
 from jobs.rules.groups.state import State
+from tests.support.classic_logs import (
+    ALONE,
+    HIGH,
+    LOW,
+    TOMBSTONE,
+    cooperative,
+    m,
+    started,
+    two_phases,
+)
 from tests.support.examples import examples
 from tests.support.group_lives import ACTIONS, CUTS, KINDS, lived
 from tests.support.group_records import (
@@ -17,34 +27,13 @@ from tests.support.group_records import (
     Log,
     at,
     classic,
-    classic_member,
     gist,
     history,
     shows,
 )
 
-ALONE, LOW, HIGH = {"t": [0, 1, 2, 3]}, {"t": [0, 1]}, {"t": [2, 3]}
 ALL, LOWER, HIGHER = {"T": [0, 1, 2, 3]}, {"T": [0, 1]}, {"T": [2, 3]}
-C, TOMBSTONE = CONSUMER, (2, None, None)
-UNKNOWN = (None, None, None, None)
-
-
-def m(member_id, has=None, owned=None):
-    return classic_member(member_id, has=has, owned=owned)
-
-
-def started():
-    """A classic group that was created, and has one member since generation 1."""
-    return Log().batch(0, classic(0)).batch(1, classic(1, [m("a", ALONE)]))
-
-
-def open_one():
-    """A cooperative group that rebalances: `a` gave up what `b` is to have."""
-    log = Log().batch(0, classic(0)).batch(1, classic(1, [m("a", ALONE)], protocol=TAKING))
-    return log.batch(5, classic(2, [m("a", LOW, owned=ALONE), m("b", {})], protocol=TAKING))
-
-
-TAKING = "cooperative-sticky"
+C, UNKNOWN = CONSUMER, (None, None, None, None)
 NEXT = classic(9, [m("a", ALONE)])
 
 
@@ -58,17 +47,17 @@ EVENTS = {
     # Events of each log (began_after, began_before, offset, detail), and why the last rebalance of
     # before ended.
     "records_lost": (
-        open_one().span("lost", 106, 150, seconds=20).batch(21, NEXT),
+        two_phases().span("lost", 106, 150, seconds=20).batch(21, NEXT),
         [("records_lost", 5, 20, 106, "44 offsets were gone before they could be read")],
         "unknown",
     ),
     "records_lost: they cannot be read": (
-        open_one().span("lost", 106, 150, seconds=20, error="crc: not that of the bytes"),
+        two_phases().span("lost", 106, 150, seconds=20, error="crc: not that of the bytes"),
         [("records_lost", 5, 20, 106, "44 offsets cannot be read: crc: not that of the bytes")],
         "unknown",
     ),
     "records_lost: truncated": (
-        open_one().span("truncated", 106, 90, seconds=20).batch(21, NEXT),
+        two_phases().span("truncated", 106, 90, seconds=20).batch(21, NEXT),
         [
             (
                 *("records_lost", 5, 20, 106),
@@ -78,22 +67,22 @@ EVENTS = {
         "unknown",
     ),
     "records_lost: by a clock that is behind": (
-        open_one().span("lost", 106, 150, seconds=2),
+        two_phases().span("lost", 106, 150, seconds=2),
         [("records_lost", 5, 5, 106, "44 offsets were gone before they could be read")],
         "unknown",
     ),
     "undecoded": (
-        open_one().undecoded(6, 2),
+        two_phases().undecoded(6, 2),
         [("undecoded", 6, 6, 106, "version 9 is not known")],
         "unknown",
     ),
     "undecoded: a type that is not known": (
-        open_one().undecoded(6, 99),
+        two_phases().undecoded(6, 99),
         [("undecoded", 6, 6, 106, "version 9 is not known")],
         None,
     ),
-    "deleted": (open_one().batch(8, TOMBSTONE), [("deleted", 8, 8, 106, None)], "deleted"),
-    "records of another type of group": (open_one().batch(8, C.epoch(3)), [], "unknown"),
+    "deleted": (two_phases().batch(8, TOMBSTONE), [("deleted", 8, 8, 106, None)], "deleted"),
+    "records of another type of group": (two_phases().batch(8, C.epoch(3)), [], "unknown"),
 }
 
 
@@ -113,18 +102,31 @@ def test_events(case):
     [
         (lambda log: log.span("lost", log.next_offset, 150, seconds=20), None),
         (lambda log: log.span("truncated", log.next_offset, 90, seconds=20), None),
+        (lambda log: log.span("lost", 101, 150, seconds=20), None),
         (lambda log: log.undecoded(3, 2), None),
         (lambda log: log.undecoded(3, 99), 1),
         # A span that had been read.
         (lambda log: log.span("lost", 90, 103, seconds=20), 1),
     ],
-    ids=["records_lost", "truncated", "undecoded", "undecoded: of no known type", "known already"],
+    ids=[
+        "records_lost",
+        "truncated",
+        "some of them known already",
+        "undecoded",
+        "undecoded: of no known type",
+        "known already",
+    ],
 )
 def test_where_records_are_missing_nothing_is_known_of_before(cut_off, prev_generation):
     log = cut_off(started())
     row = history(log.batch(21, classic(2, [m("a", ALONE)]))).rebalances[-1]
     assert row["prev_generation"] == prev_generation
     assert (row["reasons"] is None) == (row["since_previous_ms"] is None) == (not prev_generation)
+
+
+def test_an_open_rebalance_is_told_up_to_the_last_record():
+    for cuts in ((), (3,)):
+        shows(history(two_phases(), cuts).rebalances[1], end_reason=None, last_offset=104)
 
 
 def test_after_a_truncation_offsets_go_back():
@@ -150,7 +152,7 @@ def test_what_was_lost_before_a_group_was_read_is_no_event():
 
 @pytest.mark.parametrize("span", [None, "lost", "truncated"])
 def test_rows_that_come_again_change_nothing(span):
-    log = open_one()
+    log = two_phases()
     if span:
         log.span(span, log.next_offset, log.next_offset + (9 if span == "lost" else -9), seconds=20)
     log.batch(21, NEXT)
@@ -195,10 +197,15 @@ def test_records_without_a_time_that_lie_side_by_side_are_no_batch():
     assert history(log.batch(5, TOMBSTONE, C.member("a"))).names == ["created", "deleted"]
 
 
+def test_records_of_one_time_that_do_not_lie_side_by_side_are_no_batch():
+    log = started().batch(9, TOMBSTONE).batch(9, C.member("a", protocols=[{"name": "range"}]))
+    assert history(log).names == ["created", "deleted"]
+
+
 def test_bounds_stay_in_order_when_a_clock_steps_back():
     log = started().batch(0.5, classic(2, [m("a", ALONE)], state_seconds=0.4))
-    log.batch(9, classic(3, [m("a", {"t": [0]}, owned=ALONE), m("b")], protocol=TAKING))
-    log.batch(2, classic(4, [m("a", {"t": [0]}), m("b", {"t": [1, 2, 3]})], protocol=TAKING))
+    log.batch(9, cooperative(3, m("a", {"t": [0]}, owned=ALONE), m("b")))
+    log.batch(2, cooperative(4, m("a", {"t": [0]}), m("b", {"t": [1, 2, 3]})))
     rows = history(log).rebalances
     assert len(rows) == 3
     for row in rows:
