@@ -20,6 +20,8 @@ class Rounds:
         self.group, self._thresholds = group, thresholds or Thresholds()
         self.memory: str | None = None
         self.tables: dict[str, list[Row]] = {table.full_name: [] for table in groups.TABLES}
+        self.written: dict[str, list[Row]] = {}
+        """What the last round wrote."""
 
     def take(
         self,
@@ -47,10 +49,10 @@ class Rounds:
             "states": states,
             "log_partition": log_partition,
         }
-        remembered, rows = fold(self.group, memory, live, self._thresholds, **news)
+        remembered, self.written = fold(self.group, memory, live, self._thresholds, **news)
         self.memory = json.dumps(remembered)
         for table in groups.TABLES:
-            self._commit(table, rows[table.full_name])
+            self._commit(table, self.written[table.full_name])
 
     def of(self, table: Table) -> list[Row]:
         """The rows of a table."""
