@@ -21,7 +21,7 @@ import pytest
 
 from jobs.histories import poll_headers, poll_inputs
 from jobs.rounds import appended, commit, engine, lost_rounds, plan, stage
-from jobs.rounds.history import Context, History, News, Output
+from jobs.rounds.history import KEY, Context, History, News, Output
 from jobs.rounds.stage import arrow_schema, failing_as
 from jobs.rules.arrow import rows_of
 from jobs.run import session
@@ -279,7 +279,8 @@ def output_of(history: History[Any], context: Context, news: News) -> Output:
 
 
 def _of_key(rows: pa.Table, history: History[Any], key: str) -> pa.Table:
-    return rows.filter(pc.equal(history.keys_of(rows), key))
+    keys = rows[KEY] if KEY in rows.column_names else history.keys_of(rows)
+    return rows.filter(pc.equal(keys, key))
 
 
 def _save(
