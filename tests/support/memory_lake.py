@@ -25,12 +25,12 @@ from jobs.rounds.history import KEY, Context, History, News, Output
 from jobs.rounds.stage import arrow_schema, failing_as
 from jobs.rules.arrow import rows_of
 from jobs.run import session
-from schemas import silver
+from schemas import in_spark, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.in_duckdb import in_duckdb
-from schemas.internal import ROUNDS, STATE
+from schemas.internal import ROUNDS, STATE, STATE_NOW
 from schemas.lake import VERSION, Lake
-from schemas.table import Table
+from schemas.table import Table, View
 from tests.support.stage import Row
 
 BEGAN = datetime.now(UTC)
@@ -223,6 +223,12 @@ def _not_taken(context: Context) -> Frame:
     return Frame(rows.append_column(VERSION, pa.nulls(len(rows), pa.int64())))
 
 
+def _state_now(spark: Any, lake: MemoryLake, view: View) -> Frame:
+    assert view is STATE_NOW
+    rows = [*_states_of(spark, lake).values()]
+    return Frame(pa.Table.from_pylist(rows, arrow_schema(STATE)), STATE)
+
+
 def _said(spark: Any, context: Context, takes: Any, versions: Any) -> Frame:
     wanted = {
         (each.cluster, poll): {"poll", "answer", *records}
@@ -307,6 +313,8 @@ _IN_MEMORY = {
     (session, "session_for"): lambda spark, _: spark,
     (appended, "is_kept"): lambda *_: True,
     (lost_rounds, "commits_of"): _commits_of,
+    (in_spark, "table_exists"): lambda *_: True,
+    (in_spark, "read_view"): _state_now,
     (poll_headers, "_not_taken"): _not_taken,
     (poll_inputs, "_said"): _said,
     (poll_inputs, "_behind"): _behind,
