@@ -93,7 +93,7 @@ class Counting(History[News]):
         schema = pa.schema([(KEY, pa.string()), *arrow_schema(LAG_STATES)])
         return News(
             plan=plan,
-            rows=[(LAG_STATES, Frame(pa.Table.from_pylist(rows, schema)))],  # type: ignore[list-item]
+            rows=[(LAG_STATES, Frame(pa.Table.from_pylist(rows, schema)))],
             keys={row[KEY] for row in rows},
             fold=counted,
             clusters={cluster for cluster, _ in named},

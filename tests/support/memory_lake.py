@@ -219,7 +219,7 @@ def _commits_of(lake: MemoryLake, table: Table, most: int) -> list[tuple[int, Ro
 
 
 def _not_taken(context: Context) -> Frame:
-    rows = context.lake.rows(METADATA_POLLS)  # type: ignore[attr-defined]
+    rows = context.lake.rows(METADATA_POLLS)
     return Frame(rows.append_column(VERSION, pa.nulls(len(rows), pa.int64())))
 
 
@@ -235,7 +235,7 @@ def _said(spark: Any, context: Context, takes: Any, versions: Any) -> Frame:
         for each in takes
         for poll, records in each.polls.items()
     }
-    rows = context.lake.rows(METADATA_POLLS)  # type: ignore[attr-defined]
+    rows = context.lake.rows(METADATA_POLLS)
     names = zip(*(rows[name].to_pylist() for name in ("cluster", "poll_id", "record")), strict=True)
     is_said = [record in wanted.get((cluster, poll), ()) for cluster, poll, record in names]
     return Frame(rows.filter(pa.array(is_said, pa.bool_())))

@@ -19,7 +19,7 @@ from schemas.lake import LakeError
 )
 def test_a_person_hears_where_nothing_was_believed(left_out: list[str], why: str) -> None:
     row = {"memory": dumps(State(waiting=("s/1",)))}
-    context: Any = Context(*[None] * 3, {("silver", "prod"): row}, None, LeftOut())  # type: ignore[arg-type]
+    context: Any = Context(*[None] * 3, {("silver", "prod"): row}, None, LeftOut())
     engine: Any = SimpleNamespace(
         lake=None,
         left_out=left_out,
@@ -53,7 +53,7 @@ class Waiting:
 
     def context(self) -> Any:
         row = {"memory": dumps(State(waiting=self.waiting))}
-        return Context(*[None] * 3, {("silver", "prod"): row}, None, LeftOut())  # type: ignore[arg-type]
+        return Context(*[None] * 3, {("silver", "prod"): row}, None, LeftOut())
 
 
 def test_what_waits_is_believed_and_what_bronze_has_lost_is_told(

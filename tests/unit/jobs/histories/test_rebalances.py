@@ -18,7 +18,7 @@ JOB = "rebalance_history"
 
 
 def context_of(*rows: dict[str, Any]) -> Any:
-    return Context(*[None] * 3, {(JOB, row["cluster"]): row for row in rows}, None, LeftOut())  # type: ignore[arg-type]
+    return Context(*[None] * 3, {(JOB, row["cluster"]): row for row in rows}, None, LeftOut())
 
 
 def row_of(cluster: str, memory: str, **columns: object) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def lake() -> MemoryLake:
 
 
 def engine_of(lake: MemoryLake, history: Counting) -> Engine:
-    return Engine(None, Config(lake, "", {}), history)  # type: ignore[arg-type]
+    return Engine(None, Config(lake, "", {}), history)
 
 
 def counts(lake: MemoryLake) -> Counter[tuple[str, str]]:
@@ -175,7 +175,7 @@ def test_live_rows_that_a_run_remembers_are_those_of_after_again(lake: MemoryLak
     engine = engine_of(lake, history)
     engine.round(now(0))
     engine.again("a")
-    history.named.append(("a", "g"))  # type: ignore[attr-defined]
+    history.named.append(("a", "g"))
     engine.round(now(0))
     assert counts(lake)["a", "g"] == 1
 
@@ -232,7 +232,7 @@ def test_what_was_left_out_is_taken_once_it_can_be(
     engine = engine_of(lake, Holding(named))
     engine.catch_up()
     assert (counts(lake), list(engine.left_out)) == (Counter({("a", "g"): 1}), ["b"])
-    engine.history.named = [*named, ("b", "g")]  # type: ignore[attr-defined]
+    engine.history.named = [*named, ("b", "g")]
     engine.left_out.clock = lambda: 1e12
     engine.catch_up()
     assert counts(lake)["b", "g"] == 1
@@ -312,7 +312,7 @@ class Idle(Engine):
     """An engine that only writes what it is given."""
 
     def __init__(self, writers: ThreadPoolExecutor) -> None:
-        self.lake, self._replacing, self._writers = None, True, writers  # type: ignore[assignment]
+        self.lake, self._replacing, self._writers = None, True, writers
 
 
 def test_no_commit_is_under_way_when_a_round_has_failed() -> None:
@@ -329,7 +329,7 @@ def test_no_commit_is_under_way_when_a_round_has_failed() -> None:
                 asked.set()
                 Future.result(made)
 
-            made.result = result  # type: ignore[method-assign]
+            made.result = result
             return made
 
     def fail(*_: object, **__: object) -> None:

@@ -39,12 +39,12 @@ def states(lake: MemoryLake) -> dict[tuple[str, str], dict[str, object]]:
 
 
 def test_the_lake_says_why_until_a_cluster_is_part_of_the_history_again(lake: MemoryLake) -> None:
-    rows = LeftOutRows(None, lake, "silver")  # type: ignore[arg-type]
+    rows = LeftOutRows(None, lake, "silver")
     assert list(rows.read(states(lake))) == []
     rows.add("a", "KeyError")
     rows.add("b", "ValueError")
     assert told(lake) == {"a": "KeyError", "b": "ValueError"}
-    again = LeftOutRows(None, lake, "silver")  # type: ignore[arg-type]
+    again = LeftOutRows(None, lake, "silver")
     assert sorted(again.read(states(lake))) == ["a", "b"]
     again.remove(["a"])
     assert told(lake) == {"b": "ValueError"}
@@ -56,7 +56,7 @@ def test_the_lake_says_why_until_a_cluster_is_part_of_the_history_again(lake: Me
 
 
 def test_the_same_reason_is_written_once_and_another_one_keeps_since_when(lake: MemoryLake) -> None:
-    rows = LeftOutRows(None, lake, "silver")  # type: ignore[arg-type]
+    rows = LeftOutRows(None, lake, "silver")
     rows.add("a", "KeyError")
     since, before = states(lake)["left out of silver", "a"]["done_at"], len(lake.commits[STATE])
     rows.add("a", "KeyError")

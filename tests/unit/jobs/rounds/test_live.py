@@ -42,7 +42,7 @@ class Watched(LiveRows):
     """Says which parts it has read."""
 
     def __init__(self, lake: MemoryLake, **more: Any) -> None:
-        super().__init__(None, lake, **more)  # type: ignore[arg-type]
+        super().__init__(None, lake, **more)
         self.read_parts: list[set[int]] = []
 
     def _load(self, table: Table, parts: set[int]) -> None:
@@ -110,7 +110,7 @@ def test_a_round_that_is_made_again_sees_tables_as_they_were_before_it(
 
 
 def test_a_frame_that_is_fixed_is_of_one_version(lake: MemoryLake) -> None:
-    frame: Any = Watched(lake).read(EPISODES, fixed_in=object())  # type: ignore[arg-type]
+    frame: Any = Watched(lake).read(EPISODES, fixed_in=object())
     lake.append(EPISODES, [in_part(5)])
     assert len(frame.rows) == 5
 

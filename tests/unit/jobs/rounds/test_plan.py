@@ -133,7 +133,7 @@ def lake() -> Iterator[MemoryLake]:
 
 
 def job(lake: MemoryLake, *histories: str, others: Mapping[str, list[str]] | None = None) -> Rounds:
-    return Rounds(None, lake, histories or ALL, others or {})  # type: ignore[arg-type]
+    return Rounds(None, lake, histories or ALL, others or {})
 
 
 def row(history: str, number: int, cluster: str = "c") -> State:

@@ -195,12 +195,12 @@ SILVER, GOLD = retention_of("silver"), retention_of("gold")
 
 def test_what_was_over_for_long_enough_goes_once_a_day(lake: MemoryLake) -> None:
     lake.append(silver.POLL_GAPS, [gap(-1), gap(0)])
-    expire_history(None, lake, KEPT, NOW)  # type: ignore[arg-type]
+    expire_history(None, lake, KEPT, NOW)
     assert (gaps(lake), noted(lake)) == ([at(0)], {SILVER: CUTOFF})
     lake.append(silver.POLL_GAPS, [gap(-2)])
-    expire_history(None, lake, KEPT, NOW)  # type: ignore[arg-type]
+    expire_history(None, lake, KEPT, NOW)
     assert gaps(lake) == [at(-2), at(0)], "the day is done"
-    expire_history(None, lake, KEPT, NOW + timedelta(days=1))  # type: ignore[arg-type]
+    expire_history(None, lake, KEPT, NOW + timedelta(days=1))
     assert (gaps(lake), noted(lake)) == ([], {SILVER: CUTOFF + timedelta(days=1)})
 
 
@@ -211,14 +211,14 @@ def test_what_is_dropped_is_noted_before(lake: MemoryLake, monkeypatch: pytest.M
     lake.append(silver.POLL_GAPS, [gap(-1)])
     monkeypatch.setattr(expiry, "delete_rows", fails)
     with pytest.raises(OSError, match="28"):
-        expire_history(None, lake, KEPT, NOW)  # type: ignore[arg-type]
+        expire_history(None, lake, KEPT, NOW)
     assert noted(lake) == {SILVER: CUTOFF}
 
 
 def test_a_table_that_has_nothing_old_is_left_alone(lake: MemoryLake) -> None:
     lake.append(silver.POLL_GAPS, [gap(0)])
     before = len(lake.commits[silver.POLL_GAPS])
-    expire_history(None, lake, KEPT, NOW)  # type: ignore[arg-type]
+    expire_history(None, lake, KEPT, NOW)
     assert len(lake.commits[silver.POLL_GAPS]) == before
 
 
@@ -232,7 +232,7 @@ def test_silver_waits_for_gold(lake: MemoryLake) -> None:
             for name, done_at in done.items()
         ],
     )
-    expire_history(None, lake, KEPT, NOW)  # type: ignore[arg-type]
+    expire_history(None, lake, KEPT, NOW)
     assert gaps(lake) == [at(-1)]
 
 
@@ -243,7 +243,7 @@ def test_members_stay_as_long_as_their_rebalance(lake: MemoryLake) -> None:
     member = of | {"began_before": at(-1)}
     ids = ("kept", "gone")
     lake.append(groups.REBALANCE_MEMBERS, [member | {"rebalance_id": each} for each in ids])
-    expire_history(None, lake, {"gold": timedelta(days=7)}, NOW)  # type: ignore[arg-type]
+    expire_history(None, lake, {"gold": timedelta(days=7)}, NOW)
     assert lake.rows(groups.REBALANCES)["id"].to_pylist() == ["kept"]
     assert lake.rows(groups.REBALANCE_MEMBERS)["rebalance_id"].to_pylist() == ["kept"]
 
@@ -252,9 +252,9 @@ def test_members_stay_as_long_as_their_rebalance(lake: MemoryLake) -> None:
 def test_what_a_clock_that_was_ahead_has_noted_is_corrected(
     lake: MemoryLake, hours: float, corrected: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    note(None, lake, SILVER, at(hours))  # type: ignore[arg-type]
-    note(None, lake, GOLD, at(-9))  # type: ignore[arg-type]
-    correct_noted(None, lake, ["silver", "gold", "group_lag"], CUTOFF)  # type: ignore[arg-type]
+    note(None, lake, SILVER, at(hours))
+    note(None, lake, GOLD, at(-9))
+    correct_noted(None, lake, ["silver", "gold", "group_lag"], CUTOFF)
     assert noted(lake) == {SILVER: at(0) if corrected else at(hours), GOLD: at(-9)}
     assert len(caplog.records) == corrected
 
