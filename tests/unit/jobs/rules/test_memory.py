@@ -78,6 +78,46 @@ def test_a_memory_is_read_by_the_version_that_wrote_it() -> None:
         assert loads(type(memory), dumps(memory)) == memory
 
 
+class Place(NamedTuple):
+    era: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A field of each kind that a memory has."""
+
+    at: datetime | None = None
+    lasts: timedelta = timedelta(0)
+    digest: bytes = b""
+    names: tuple[str, ...] = ()
+    place: Place = field(default=Place(0, 0))
+    offsets: dict[int, int] = field(default_factory=dict)
+    parts: Mapping[str, First] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("memory", "text"),
+    [
+        (Whole(), "{}"),
+        (
+            Whole(datetime(2026, 11, 1, 2, 3, 4, 5, UTC)),
+            '{"at":"2026-11-01T02:03:04.000005+00:00"}',
+        ),
+        (Whole(lasts=timedelta(days=2, seconds=3)), '{"lasts":172803.0}'),
+        (Whole(digest=b"\x00\xff", names=("b", "a")), '{"digest":"00ff","names":["b","a"]}'),
+        (Whole(place=Place(7, 9)), '{"place":[7,9]}'),
+        (Whole(offsets={2: 20, 1: 10}), '{"offsets":[[1,10],[2,20]]}'),
+        (Whole(parts={"b": First(1), "a": First()}), '{"parts":{"b":{"offset":1},"a":{}}}'),
+    ],
+)
+def test_a_memory_comes_back_as_it_was(memory: Whole, text: str) -> None:
+    assert dumps(memory) == text
+    found = loads(Whole, text)
+    assert found == memory
+    assert type(found.place) is Place
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "says"),
     [

@@ -3,18 +3,16 @@ say.
 """
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.configuration.config import Thresholds
-from jobs.rules.round import GOLD, SILVER, STATE, ClusterInput, RoundSettings, Row, fold
+from jobs.rules.round import GOLD, SILVER, STATE, ClusterInput, RoundSettings, fold
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import State
 from jobs.rules.takes import take
@@ -23,11 +21,12 @@ from metadata_source.kinds import KINDS
 from schemas import gold, silver
 from tests.support import gold_oracle
 from tests.support.bronze_rows import bronze_rows
+from tests.support.cluster_stage import ClusterStage
 from tests.support.examples import examples
 from tests.support.histories import START, Answer, RandomCluster
 from tests.support.silver_cases import answered, failed, led, poll, shown_by, shows
 from tests.support.silver_oracle import expected_rows
-from tests.support.silver_rounds import comparable
+from tests.support.stage import comparable
 
 EXAMPLES = examples(16)
 ALIAS, CLUSTER_ID = "c", "id-c"
@@ -39,73 +38,25 @@ ALL = RoundSettings(
 )
 
 
-class Lake:
-    """The tables of one cluster, and what a stage reads of them."""
+class Lake(ClusterStage):
+    """One cluster, and the polls that it has answered."""
 
     def __init__(self, answers: list[Answer], kind: str = "kafka") -> None:
-        self.kind = kind
-        self.bronze = bronze_rows(ALIAS, answers)
+        super().__init__(ALL)
+        self.kind, self.bronze = kind, bronze_rows(ALIAS, answers)
         self.headers = headers_of(self.bronze)
-        self.tables: dict[str, dict[Any, Row]] = defaultdict(dict)
-        self.states: dict[str, Row] = {}
-
-    @property
-    def state(self) -> State:
-        kept = self.states.get(SILVER)
-        return State() if kept is None else State.from_json(json.loads(kept["memory"]))
 
     def round(self, until: int, most_polls: int, settings: RoundSettings = ALL) -> bool:
-        """Take polls of the first `until`; whether there were any that no round had taken. Each
-        round is folded twice.
-        """
+        """Take polls of the first `until`; whether there were any that no round had taken."""
         state, so_far = self.state, self.headers[:until]
-        new = [
-            h
-            for h in so_far
-            if h["poll_id"] in state.waiting or h["n"] > state.seen.get(h["stream"], -1)
-        ]
+        new = self.not_taken(so_far)
         if SILVER in settings.histories and len(new) == len(state.waiting):
             return False
         is_known = any(h["outcome"] == "ok" and h["cluster_id"] == CLUSTER_ID for h in so_far)
         claimed_id = CLUSTER_ID if is_known else None
-        taken = take(
-            ALIAS, state, 1, new, claimed_id=claimed_id, most_polls=most_polls, kind=self.kind
-        )
-        said = [
-            row
-            for row in self.bronze
-            if row["poll_id"] in taken.polls
-            and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
-        ]
-        brought = ClusterInput(
-            ALIAS, taken.claimed_id, 1, said, self.brought(), self.states, kind=self.kind
-        )
-        rows = fold(brought, settings)
-        assert fold(brought, settings) == rows
-        self.keep(rows)
+        more = {"claimed_id": claimed_id, "most_polls": most_polls, "kind": self.kind}
+        self.make(take(ALIAS, state, 1, new, **more), self.bronze, settings=settings)
         return True
-
-    def brought(self) -> dict[str, list[Row]]:
-        """Live rows, and rows of silver that gold has not had."""
-        done = min(
-            (self.states[each]["done_poll"] if each in self.states else "" for each in GOLD),
-            default="",
-        )
-        return {
-            table: [row for row in rows.values() if is_live(row) or is_since(row, done)]
-            for table, rows in self.tables.items()
-        }
-
-    def keep(self, rows: Mapping[str, list[Row]]) -> None:
-        for table, of_table in rows.items():
-            if table == STATE:
-                self.states |= {row["history"]: row for row in of_table}
-                continue
-            keyed = {tuple(row[name] for name in TABLES[table].key): row for row in of_table}
-            assert len(keyed) == len(of_table), table
-            for key in keyed.keys() & self.tables[table].keys():
-                assert is_live(self.tables[table][key]), f"{table}: a row that was closed changes"
-            self.tables[table] |= keyed
 
     @property
     def all(self) -> dict[str, list[str]]:
@@ -114,16 +65,6 @@ class Lake:
         return comparable(
             {table: list(rows.values()) for table, rows in self.tables.items()} | {STATE: states}
         )
-
-
-def is_live(row: Row) -> bool:
-    return row["is_live"] if "is_live" in row else row.get("valid_to", "") is None
-
-
-def is_since(row: Row, done: str) -> bool:
-    return "first_poll" in row and (
-        row["first_poll"] > done or (row["superseded_poll"] or "") > done
-    )
 
 
 def made(
