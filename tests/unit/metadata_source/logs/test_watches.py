@@ -14,7 +14,6 @@ import pytest
 from metadata_source.logs import watches
 from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
-from metadata_source.logs.pace import Begins
 from tests.support.listening import Listening
 from tests.support.log_brokers import Brokers, commit_of, group_of
 from tests.support.quorum import CLUSTER_ID, NO_OP, Quorum, topic
@@ -191,16 +190,6 @@ def test_batches_begin_no_more_often_than_they_may(logs: Any) -> None:
         time.sleep(1.2)  # A batch that takes so long lets others have as much.
         stream.batch()
         assert 1.2 + 0.9 < time.monotonic() - began - took_s < 3.2
-
-
-def test_a_long_batch_holds_up_the_next_one_for_ten_seconds_at_most() -> None:
-    now = [100.0]
-    begins = Begins(1.0, lambda: now[0])
-    assert begins.next_at() <= 100
-    for took_s, at in ((0.2, 1.0), (0.7, 1.4), (4, 8), (60, 10)):
-        begins.note()
-        since, now[0] = now[0], now[0] + took_s
-        assert begins.next_at() == pytest.approx(since + at)
 
 
 @both
