@@ -79,6 +79,19 @@ def test_who_was_the_controller_before_what_was_lost_is_not_known_after_it() -> 
     ] == [(1, None, None), (3, None, None)]
 
 
+def test_a_topic_that_was_made_again_while_the_log_was_lost_is_another_one() -> None:
+    then = image_of(whole(a_log()).live)
+    again = "CQkJCQkJCQkJCQkJCQkJCQ"
+    then.topics["t"] = then.topics["t"] | {"topic_id": again}
+    then.partitions["t", 0] = then.partitions["t", 0] | {"topic_id": again}
+    snapshot = rows_of_snapshot(snapshot_of(then), 9, 1, START + timedelta(seconds=9))
+    lake = whole([*a_log(), span("lost", 3, 9), *snapshot])
+    for table in (TOPICS, PARTITIONS):
+        ended, began = sorted(lake.rows[table], key=lambda row: row["first_poll"])
+        assert (ended["end_reason"], began["end_reason"]) == ("recreated", None)
+        assert began["topic_id"] == again
+
+
 def test_a_log_that_has_lost_its_end_is_not_told_again() -> None:
     """What changed before is history already, with its times. The difference came between two
     observations.
