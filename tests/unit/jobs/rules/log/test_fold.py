@@ -170,6 +170,29 @@ def test_where_polls_told_before_the_log_takes_over_once_it_was_read_later() -> 
 # --- one thing at a time ---
 
 
+def test_settings_that_polls_told_held_until_the_last_answer_beside_one() -> None:
+    rows = a_log((config(2, "t", "2"), 2))
+    tables = (PARTITIONS, TOPICS, TOPIC_CONFIGS, "silver.cluster_snapshots")
+    known = {
+        table: [row | {"first_poll": "S/000000000003"} for row in of_table]
+        for table, of_table in whole(rows[:3]).live.items()
+        if table in tables
+    }
+    polled, beside = (
+        Poll(f"S/{number:012}", *[START + timedelta(seconds=second)] * 2, 2_000)
+        for number, second in ((12, 5), (11, 4))
+    )
+    early = fold(None, known, rows, polled)
+    known |= {table: list(of_table) for table, of_table in early.rows.items()}
+    quiet = span("read", 4, 4, START + timedelta(seconds=9))
+    folded = fold(early.state, known, [quiet], polled, answered={"configs": beside})
+    ended, began = sorted(folded.rows[TOPIC_CONFIGS], key=lambda row: row["first_poll"])
+    assert (ended["last_poll"], ended["min_insync_replicas"]) == (beside.id, None)
+    assert (began["prev_poll"], began["min_insync_replicas"]) == (beside.id, 2)
+    [source] = folded.rows["silver.history_sources"]
+    assert source["prev_poll"] == polled.id
+
+
 def test_an_open_transaction_holds_up_nothing_before_it() -> None:
     rows = a_log((change(isr=[1]), 2), (record(23), 3), (change(leader=2), 4))
     lake = whole(rows)
