@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -12,13 +11,6 @@ from metadata_source.logs.topic.positions import LogPosition
 from metadata_source.options import parse_group_log
 from tests.support.group_log import log_of
 from tests.support.log_brokers import TOPIC, UNKNOWN_TOPIC, Brokers
-
-
-@pytest.fixture
-def brokers() -> Iterator[Brokers]:
-    made = Brokers()
-    with made.listening():
-        yield made
 
 
 @pytest.mark.parametrize(
