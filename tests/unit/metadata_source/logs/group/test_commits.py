@@ -58,6 +58,9 @@ NINE, EIGHT = 9, 8
             [(Commit("a", 0, 5), NINE), (COMMITTED, EIGHT)], [], id="another producer's marker"
         ),
         pytest.param(
+            [(Commit("a", 0, 5), EIGHT), (COMMITTED, NINE)], [], id="of a higher number, too"
+        ),
+        pytest.param(
             [(Commit("a", 0, 5), NINE), (COMMITTED, NINE), (ABORTED, NINE)],
             [("a", 1, 5)],
             id="the first marker counts",

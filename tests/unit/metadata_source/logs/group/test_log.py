@@ -80,6 +80,8 @@ def test_only_groups_that_are_wanted_have_their_commits_kept(brokers: Brokers) -
         ([commit_of("g")[0]], False, False),
         ([b"\0\0\0\1g\0\1t\0\0\0\0"], False, False),
         ([b"\0\0\0\1"], True, False),
+        # Of a later version, as a type of others.
+        ([b"\0\2\0\1"], True, False),
         ([group_of("g")[0]], False, True),
         ([commit_of("g")[0], group_of("g")[0]], False, True),
         ([None], False, True),
