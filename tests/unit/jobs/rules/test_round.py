@@ -26,7 +26,7 @@ from tests.support.examples import examples
 from tests.support.histories import START, Answer, RandomCluster
 from tests.support.silver_cases import answered, failed, led, poll, shown_by, shows
 from tests.support.silver_oracle import expected_rows
-from tests.support.stage import comparable
+from tests.support.stage import Row, comparable
 
 EXAMPLES = examples(16)
 ALIAS, CLUSTER_ID = "c", "id-c"
