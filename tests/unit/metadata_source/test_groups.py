@@ -147,7 +147,7 @@ def test_what_time_does_not_reach_could_not_be_told():
     outcome = f"failed: brokers 0 (host:0), 1 (host:1): not asked, no time was left {late}"
     assert asked(Cluster(Node(), Node(), seconds=0.0)) == (outcome, None)
 
-    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")]), Node(), seconds=3.0)
+    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")]), Node(), seconds=1.0)
     ask = cluster.ask
 
     def asking(address, question, deadline):
