@@ -93,7 +93,7 @@ mutants: .venv/.ready
 	$(BIN)/python -m tools.mutants $(PART:%=--part %)
 
 compat: setup
-	$(BIN)/python -m compat
+	$(BIN)/python -m truth --versions
 
 clean:
 	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

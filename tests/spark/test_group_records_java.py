@@ -2,7 +2,6 @@
 what went in.
 """
 
-import base64
 import json
 import re
 from dataclasses import replace
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compat.definitions import LATER
 from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.consumer_protocol import (
     read_assignments,
@@ -29,8 +27,9 @@ from metadata_source.protocol.group_specs import (
 from metadata_source.protocol.offset_commits import read_keys, read_values
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
 from tests.support import group_messages
+from tests.support.definitions import LATER
 from tests.support.group_messages import (
-    camel_case,
+    as_json,
     decoded,
     expected,
     records,
@@ -66,23 +65,6 @@ def java_message(
         json.dumps(as_json(message.body, values))
     )
     return getattr(jvm, f"{package}.{message.name}JsonConverter").read(node, version)
-
-
-def as_json(struct: Struct, values: dict[str, Any]) -> dict[str, Any]:
-    fields = {each.name: each for each in struct.fields if each.name in values}
-    return {camel_case(name): _json_value(each.type, values[name]) for name, each in fields.items()}
-
-
-def _json_value(kind: Primitive | Array | Struct, value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(kind, Array):
-        return [_json_value(kind.of, entry) for entry in value]
-    if isinstance(kind, Struct):
-        return as_json(kind, value)
-    if kind is Primitive.UUID:
-        return base64.urlsafe_b64encode(value).decode().rstrip("=")
-    return base64.b64encode(value).decode() if kind is Primitive.BYTES else value
 
 
 @pytest.mark.parametrize(
