@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -17,6 +18,7 @@ from confluent_kafka.admin import (
 from local_cluster import LocalCluster
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
+from tests.support.group_log_reads import RAW, produce
 from tests.support.waiting import eventually
 
 EVERY_PERMISSION = AclBindingFilter(
@@ -129,3 +131,57 @@ def made_guarded() -> Callable[..., LocalCluster]:
 def made_topic() -> Callable[..., AbstractContextManager[AdminClient]]:
     """`topic_on`, for the tests' own fixtures."""
     return topic_on
+
+
+@pytest.fixture
+def raw(cluster, made_topic):
+    with made_topic(cluster.bootstrap_servers, RAW, 2, replication_factor=3) as admin:
+        yield admin
+
+
+@pytest.fixture(scope="package")
+def groups(cluster, made_topic):
+    """A classic group that commits in transactions too, one that is ended by one, and a KIP-848
+    group; all have ended.
+    """
+    servers = cluster.bootstrap_servers
+    with made_topic(servers, "group-log-test", 2, replication_factor=3) as admin:
+        produce(servers, [(b"k", b"v")] * 20, "group-log-test")
+        for protocol in ("classic", "consumer"):
+            group = f"group-log-test-{protocol}"
+            member = Consumer(
+                {
+                    "bootstrap.servers": servers,
+                    "group.id": group,
+                    "group.protocol": protocol,
+                    "auto.offset.reset": "earliest",
+                    "enable.auto.commit": False,
+                    "client.id": "group-log-test-client",
+                }
+            )
+            member.subscribe(["group-log-test"])
+            while (message := member.poll(10)) is None or message.error():
+                pass
+            member.commit(message, asynchronous=False)
+            if protocol == "classic":
+                writer = Producer(
+                    {"bootstrap.servers": servers, "transactional.id": "group-log-test"}
+                )
+                writer.init_transactions(30)
+                for end in (
+                    writer.commit_transaction,
+                    writer.abort_transaction,
+                    writer.commit_transaction,
+                ):
+                    writer.begin_transaction()
+                    offsets = [TopicPartition("group-log-test", 0, 1)]
+                    writer.send_offsets_to_transaction(
+                        offsets, member.consumer_group_metadata(), 30
+                    )
+                    end(30)
+            member.close()
+        yield servers
+        for future in admin.delete_consumer_groups(
+            ["group-log-test-classic", "group-log-test-consumer"]
+        ).values():
+            future.result(30)

@@ -32,7 +32,8 @@ from metadata_source.transport import Connection
 from tests.support.commands import run_in_new_shell
 from tests.support.group_log import log_of
 from tests.support.marks import traces
-from tests.support.pipelines import ROOT, command_of, environment
+from tests.support.pipelines import command_of, environment
+from tests.support.repository import ROOT
 from tests.support.secured import (
     CLIENT_SECRET,
     KEY_PASSWORD,
