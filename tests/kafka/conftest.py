@@ -1,4 +1,5 @@
 import os
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -16,9 +17,12 @@ from confluent_kafka.admin import (
 )
 
 from local_cluster import LocalCluster
+from metadata_source import tokens
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
 from tests.support.group_log_reads import RAW, produce
+from tests.support.secured import Secured, secured_broker
+from tests.support.secured_clients import COMMIT, LOG, SECRETS
 from tests.support.waiting import eventually
 
 EVERY_PERMISSION = AclBindingFilter(
@@ -185,3 +189,30 @@ def groups(cluster, made_topic):
             ["group-log-test-classic", "group-log-test-consumer"]
         ).values():
             future.result(30)
+
+
+@pytest.fixture(scope="package")
+def secured_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One broker with a listener for each way to connect, and one record of a group, shared."""
+    with secured_broker(tmp_path_factory.mktemp("secured")) as made:
+        servers = made.cluster.bootstrap_servers
+        with topic_on(servers, LOG, 1, replication_factor=1):
+            producer = Producer({"bootstrap.servers": servers})
+            producer.produce(LOG, struct.pack(">hqhq", 0, 7, 0, 0), COMMIT, partition=0)
+            assert producer.flush(30) == 0
+            yield made
+
+
+@pytest.fixture
+def secured(secured_cluster: Secured, monkeypatch: pytest.MonkeyPatch) -> Iterator[Secured]:
+    """That one. Secrets are where the references say, no token is kept, and the endpoint is itself
+    again afterwards.
+    """
+    for name, secret in SECRETS.items():
+        monkeypatch.setenv(name, secret)
+    tokens._kept.clear()
+    endpoint = secured_cluster.tokens
+    before = endpoint.lifetime_s, endpoint.signer
+    endpoint.asked.clear()
+    yield secured_cluster
+    endpoint.lifetime_s, endpoint.signer = before
