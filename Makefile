@@ -78,7 +78,7 @@ format: .venv/.ready
 	$(BIN)/ruff format .
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --keep
 
 # HALF=1 is what needs no brokers, HALF=2 the rest.
 soak: setup
@@ -101,7 +101,7 @@ mutants: .venv/.ready
 	$(BIN)/python -m tools.mutants $(PART:%=--part %)
 
 compat: setup
-	$(BIN)/python -m compat
+	$(BIN)/python -m truth --versions $(VERSIONS)
 
 clean:
 	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

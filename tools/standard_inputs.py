@@ -88,7 +88,7 @@ def recorded() -> dict[str, list[Row]]:
 
 def life(number: int) -> Row:
     """A cluster that its log and polls tell of in turns, and when rounds are made."""
-    chance, lived = random.Random(number), turns.lived(number, 40)
+    chance, lived = random.Random(number), turns.lived(random.Random(number), 40)
     times = sorted({at for at, _ in lived.log} | {answer.scheduled_at for answer in lived.answers})
     kept = [at for at in times if chance.random() < 0.4 or at == times[-1]]
     return {"log": lived.log, "answers": [vars(each) for each in lived.answers], "times": kept}

@@ -13,9 +13,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TypeVar
 
-from truth.log import PartitionKey, PartitionState, Truth, at_time, during
-from truth.observed import Poll, Watch
-from truth.spells import (
+from truth.model.spells import (
     LEVELS,
     OF_MIN_ISR,
     Balance,
@@ -27,6 +25,8 @@ from truth.spells import (
     min_isr,
     out_of,
 )
+from truth.model.states import PartitionKey, PartitionState, Truth, at_time, during
+from truth.observed import Poll, Watch
 
 MERGED_WITHIN = timedelta(seconds=60)
 """Absences of a broker that are less apart are one incident."""

@@ -40,9 +40,10 @@ from truth.groups.run import read_history
 from truth.groups.script import CONSUMER, RANGE, beginning, write
 from truth.log import WHOLE_LOG, read_truth
 from truth.report import Verdict, judge
-from truth.run import NEWEST, Run
+from truth.run import Run
 from truth.scenarios import PROPERTIES as FAULTS
 from truth.scenarios import plan, topics
+from truth.setups import NEWEST
 from truth.traffic import Traffic
 
 FIRST_DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)

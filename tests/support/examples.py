@@ -5,8 +5,10 @@ from hypothesis import settings
 SHORT, SOAK = 25, 500
 """Examples of a test that says nothing else."""
 
-settings.register_profile("short", max_examples=SHORT, deadline=None, database=None)
-settings.register_profile("soak", max_examples=SOAK, deadline=None, database=None)
+for name, most in {"short": SHORT, "soak": SOAK}.items():
+    settings.register_profile(
+        name, max_examples=most, deadline=None, database=None, print_blob=True
+    )
 
 
 def examples(short: int) -> int:

@@ -37,8 +37,7 @@ def folded(history: History, *ends: int, narrow: bool = False) -> tuple[Rows, Me
         with_context,
         history,
         ends or (len(history.polls) - 1,),
-        keys=dict.fromkeys(TABLES, ("id",)),
-        is_live=lambda _, row: row["is_live"],
+        keys=TABLES,
         thresholds=THRESHOLDS,
     )
 

@@ -313,14 +313,14 @@ def in_memory(
     table's name.
     """
     return {
-        table.full_name: sorted(
-            json.dumps(
-                {name: row.get(name) for name in table.column_names if name not in OF_A_RUN},
-                sort_keys=True,
-                default=str,
-            )
-            for row in rows
-        )
+        table.full_name: as_text(table, rows)
         for table, rows in tables_of(bronze, kinds).items()
         if table is not STATE
     }
+
+
+def as_text(table: Table, rows: Iterable[Row]) -> list[str]:
+    """Rows of a table without OF_A_RUN."""
+    names = [name for name in table.column_names if name not in OF_A_RUN]
+    told = ({name: row.get(name) for name in names} for row in rows)
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in told)

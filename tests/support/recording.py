@@ -106,7 +106,7 @@ class Recording:
     def entries(self) -> list[dict[str, Any]]:
         return [each for each in self.kept if "cluster" in each]
 
-    def until(self, check: Any, seconds: float = 20.0) -> None:
+    def until(self, check: Any, seconds: float = 60.0) -> None:
         def is_so() -> bool:
             assert self.process.poll() is None, self.said()
             return bool(check())
@@ -115,7 +115,7 @@ class Recording:
 
     def said(self) -> str:
         """All that it wrote to standard error; it has ended."""
-        self.process.wait(20)
+        self.process.wait(60)
         assert self.process.stderr is not None
         return self.process.stderr.read()
 

@@ -65,9 +65,10 @@ class Life:
     images: list[tuple[datetime, Image]] = field(default_factory=list)
 
 
-def lived(seed: int, batches: int = 60, silences: int = 2, *, log_begins: int = 0) -> Life:
+def lived(
+    chance: random.Random, batches: int = 60, silences: int = 2, *, log_begins: int = 0
+) -> Life:
     """A life in which nobody reads the log at times, for long, and polls fail at times."""
-    chance = random.Random(seed)
     log = Batches(chance)
     log.grow(batches)
     rows, counted = rows_of(log.entries), {entry.offset for entry in in_effect(log.entries)}

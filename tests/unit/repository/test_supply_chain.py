@@ -11,11 +11,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from compat.versions import VERSIONS
 from kafka_metadata_history.jars import delta, fetch
 from kafka_metadata_history.jars.errors import JarsError
 from tests.support.repository import ROOT
 from tools import licences
+from truth.versions import VERSIONS
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = ("constraints.txt", "constraints-build.txt")

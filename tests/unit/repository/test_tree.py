@@ -13,7 +13,7 @@ import pytest
 from tests.support.repository import ROOT
 
 PRODUCT = ("metadata_source", "schemas", "jobs", "kafka_metadata_history")
-TEST_SIDE = ("local_cluster", "truth", "compat", "benchmarks", "tools", "tests")
+TEST_SIDE = ("local_cluster", "truth", "benchmarks", "tools", "tests")
 LONGEST_FILE, MOST_METHODS = 500, 15
 UNKNOWN = [
     ("metadata_source", ("schemas", "jobs", "kafka_metadata_history", "delta")),
