@@ -31,8 +31,9 @@ from tests.support import group_records, group_states
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.group_records import Log, classic, classic_member
 from tests.support.group_rounds import Rounds
-from tests.support.group_views import Rows, by_chance, by_hand
+from tests.support.group_views import Rows, by_hand
 from tests.support.memory_lake import MemoryLake, without_spark
+from tests.support.random_group_views import by_chance
 from tests.support.retained import was_over
 
 CUTOFF = datetime(2026, 11, 14, tzinfo=UTC)
