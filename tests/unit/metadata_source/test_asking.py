@@ -80,7 +80,7 @@ def test_a_connection_over_which_came_what_is_no_answer_is_of_no_use(brokers):
     with asking_of(brokers) as asking:
         brokers.brokers[0].odd = b"\xff"
         assert enriched(asking, brokers, "groups")["groups"].startswith("failed: broker 0 (")
-        wait_until(lambda: not brokers.brokers[0].open, 10, "its end")
+        eventually(lambda: not brokers.brokers[0].open, "its end")
 
 
 def test_kinds_that_failed_come_last_the_longest_ago_first(brokers):

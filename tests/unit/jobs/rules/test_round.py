@@ -19,13 +19,14 @@ from jobs.rules.takes import take
 from metadata_source.kafka_constants import OFFSETS_TOPIC
 from metadata_source.kinds import KINDS
 from schemas import gold, silver
-from tests.support import gold_oracle
 from tests.support.bronze_rows import bronze_rows
 from tests.support.cluster_stage import ClusterStage
 from tests.support.examples import examples
 from tests.support.histories import START, Answer, RandomCluster
+from tests.support.oracles import gold as oracle
+from tests.support.oracles.isrs import FLAP_WINDOW, FLAPS
+from tests.support.oracles.silver import expected_rows
 from tests.support.silver_cases import answered, failed, led, poll, shown_by, shows
-from tests.support.silver_oracle import expected_rows
 from tests.support.stage import Row, comparable
 
 EXAMPLES = examples(16)
@@ -33,9 +34,7 @@ ALIAS, CLUSTER_ID = "c", "id-c"
 TABLES = {
     table.full_name: table for table in (*silver.TABLES, *gold.ISR_TABLES, *gold.LEADER_TABLES)
 }
-ALL = RoundSettings(
-    frozenset({SILVER, *GOLD}), Thresholds(gold_oracle.FLAPS, gold_oracle.FLAP_WINDOW), START
-)
+ALL = RoundSettings(frozenset({SILVER, *GOLD}), Thresholds(FLAPS, FLAP_WINDOW), START)
 
 
 class Lake(ClusterStage):
@@ -107,20 +106,10 @@ def assert_as_the_plain_rules_say(lake: Lake, answers: list[Answer]) -> None:
         ]
         for table in (each.full_name for each in silver.SNAPSHOTS)
     }
-    changes = gold_oracle.isr_changes(rows, at)
-    episodes = gold_oracle.isr_episodes(rows, changes)
-    for table, of_table in {
-        gold.ISR_CHANGES: changes,
-        gold.ISR_EPISODES: episodes,
-        gold.BROKER_INCIDENTS: gold_oracle.broker_incidents(changes, episodes),
-        gold.LEADER_CHANGES: gold_oracle.leader_changes(rows),
-        gold.LEADER_BALANCE: gold_oracle.leader_balance(rows),
-    }.items():
+    for table, of_table in oracle.expected_rows(rows, at).items():
         names = list(of_table[0]) if of_table else []
-        made = [
-            {name: row[name] for name in names} for row in lake.tables[table.full_name].values()
-        ]
-        assert comparable({"rows": made}) == comparable({"rows": of_table}), table.full_name
+        made = [{name: row[name] for name in names} for row in lake.tables[table].values()]
+        assert comparable({"rows": made}) == comparable({"rows": of_table}), table
 
 
 # --- what a round says of itself ---

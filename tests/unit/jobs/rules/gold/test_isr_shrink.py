@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.rules.gold.isr_shrink import needed
-from tests.support import gold_oracle
 from tests.support.examples import examples
 from tests.support.gold_cases import Seen, T, assert_same, departures, in_sync, led, rows_of
 from tests.support.isr_rounds import (
@@ -23,6 +22,7 @@ from tests.support.isr_rounds import (
     folded,
     wait_for_ever,
 )
+from tests.support.oracles import gold
 from tests.support.silver_rows import History, Row, random_history
 
 # --- one poll ---
@@ -111,11 +111,9 @@ LIVES = st.randoms(use_true_random=False)
 
 
 def assert_as_the_rules_say(rows: Rows, history: History, now: datetime) -> None:
-    changes = gold_oracle.isr_changes(history.rows, now)
-    episodes = gold_oracle.isr_episodes(history.rows, changes)
-    incidents = gold_oracle.broker_incidents(changes, episodes)
-    for table, expected in zip(TABLES, (changes, episodes, incidents), strict=True):
-        assert_same(rows[table], expected, *OWN, *ALSO[table])
+    expected = gold.expected_rows(history.rows, now)
+    for table in TABLES:
+        assert_same(rows[table], expected[table], *OWN, *ALSO[table])
 
 
 @settings(max_examples=3 * EXAMPLES)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from jobs.rules.gold.leaders import fold
 from jobs.rules.gold.news import GoldInput
-from tests.support import gold_oracle
 from tests.support.examples import examples
 from tests.support.gold_cases import Seen, assert_same, history_of, led, polled
+from tests.support.oracles import leaders as plain
 from tests.support.rounds import fold_in_rounds
 from tests.support.silver_rows import PARTITIONS, History, Row, random_history
 
@@ -480,8 +480,8 @@ def test_rows_are_as_the_plain_rules_say(life: random.Random, polls: int) -> Non
     history = random_history(life, polls)
     rows, _ = folded(history)
     cluster = "cluster_id", "cluster"
-    assert_same(rows[CHANGES], gold_oracle.leader_changes(history.rows), "id", *cluster)
-    assert_same(rows[BALANCE], gold_oracle.leader_balance(history.rows), *cluster)
+    assert_same(rows[CHANGES], plain.leader_changes(history.rows), "id", *cluster)
+    assert_same(rows[BALANCE], plain.leader_balance(history.rows), *cluster)
 
 
 @settings(max_examples=examples(60))

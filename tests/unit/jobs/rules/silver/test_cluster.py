@@ -19,6 +19,7 @@ from schemas import silver
 from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples
 from tests.support.histories import GROUP_STATE, START, Answer
+from tests.support.oracles.silver import views
 from tests.support.silver_cases import (
     Row,
     at,
@@ -35,7 +36,6 @@ from tests.support.silver_cases import (
     waits,
 )
 from tests.support.silver_lives import CLUSTER_ID, check_rows, claimed, cuts_of, folded, histories
-from tests.support.silver_oracle import views
 from tests.support.silver_rounds import Lake
 
 LATER = "20261102T000000Z-00000000"
