@@ -1,9 +1,11 @@
 import os
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -15,8 +17,12 @@ from confluent_kafka.admin import (
 )
 
 from local_cluster import LocalCluster
+from metadata_source import tokens
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
+from tests.support.group_log_reads import RAW, produce
+from tests.support.secured import Secured, secured_broker
+from tests.support.secured_clients import COMMIT, LOG, SECRETS
 from tests.support.waiting import eventually
 
 EVERY_PERMISSION = AclBindingFilter(
@@ -129,3 +135,84 @@ def made_guarded() -> Callable[..., LocalCluster]:
 def made_topic() -> Callable[..., AbstractContextManager[AdminClient]]:
     """`topic_on`, for the tests' own fixtures."""
     return topic_on
+
+
+@pytest.fixture
+def raw(cluster, made_topic):
+    with made_topic(cluster.bootstrap_servers, RAW, 2, replication_factor=3) as admin:
+        yield admin
+
+
+@pytest.fixture(scope="package")
+def groups(cluster, made_topic):
+    """A classic group that commits in transactions too, one that is ended by one, and a KIP-848
+    group; all have ended.
+    """
+    servers = cluster.bootstrap_servers
+    with made_topic(servers, "group-log-test", 2, replication_factor=3) as admin:
+        produce(servers, [(b"k", b"v")] * 20, "group-log-test")
+        for protocol in ("classic", "consumer"):
+            group = f"group-log-test-{protocol}"
+            member = Consumer(
+                {
+                    "bootstrap.servers": servers,
+                    "group.id": group,
+                    "group.protocol": protocol,
+                    "auto.offset.reset": "earliest",
+                    "enable.auto.commit": False,
+                    "client.id": "group-log-test-client",
+                }
+            )
+            member.subscribe(["group-log-test"])
+            while (message := member.poll(10)) is None or message.error():
+                pass
+            member.commit(message, asynchronous=False)
+            if protocol == "classic":
+                writer = Producer(
+                    {"bootstrap.servers": servers, "transactional.id": "group-log-test"}
+                )
+                writer.init_transactions(30)
+                for end in (
+                    writer.commit_transaction,
+                    writer.abort_transaction,
+                    writer.commit_transaction,
+                ):
+                    writer.begin_transaction()
+                    offsets = [TopicPartition("group-log-test", 0, 1)]
+                    writer.send_offsets_to_transaction(
+                        offsets, member.consumer_group_metadata(), 30
+                    )
+                    end(30)
+            member.close()
+        yield servers
+        for future in admin.delete_consumer_groups(
+            ["group-log-test-classic", "group-log-test-consumer"]
+        ).values():
+            future.result(30)
+
+
+@pytest.fixture(scope="package")
+def secured_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One broker with a listener for each way to connect, and one record of a group, shared."""
+    with secured_broker(tmp_path_factory.mktemp("secured")) as made:
+        servers = made.cluster.bootstrap_servers
+        with topic_on(servers, LOG, 1, replication_factor=1):
+            producer = Producer({"bootstrap.servers": servers})
+            producer.produce(LOG, struct.pack(">hqhq", 0, 7, 0, 0), COMMIT, partition=0)
+            assert producer.flush(30) == 0
+            yield made
+
+
+@pytest.fixture
+def secured(secured_cluster: Secured, monkeypatch: pytest.MonkeyPatch) -> Iterator[Secured]:
+    """That one. Secrets are where the references say, no token is kept, and the endpoint is itself
+    again afterwards.
+    """
+    for name, secret in SECRETS.items():
+        monkeypatch.setenv(name, secret)
+    tokens._kept.clear()
+    endpoint = secured_cluster.tokens
+    before = endpoint.lifetime_s, endpoint.signer
+    endpoint.asked.clear()
+    yield secured_cluster
+    endpoint.lifetime_s, endpoint.signer = before

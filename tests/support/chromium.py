@@ -8,13 +8,14 @@ import itertools
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from tests.support.waiting import eventually
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
@@ -71,11 +72,7 @@ class Tab:
 
     def until(self, script: str, seconds: float = 30) -> Any:
         """Wait until an expression is true."""
-        end = time.monotonic() + seconds
-        while not (value := self.value(script)):
-            assert time.monotonic() < end, f"not within {seconds} s: {script}"
-            time.sleep(0.05)
-        return value
+        return eventually(lambda: self.value(script), script, within=seconds)
 
     def resize(self, width: int, height: int = 900) -> None:
         self.call(
@@ -167,9 +164,9 @@ async def _closed(connection: WebSocketClientConnection) -> None:
 
 
 def _port(file: Path) -> tuple[int, str]:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        if file.exists() and len(lines := file.read_text().splitlines()) == 2:
-            return int(lines[0]), lines[1]
-        time.sleep(0.05)
-    raise TimeoutError("Chromium did not say its port")
+    def lines() -> list[str] | None:
+        found = file.read_text().splitlines() if file.exists() else []
+        return found if len(found) == 2 else None
+
+    port, path = eventually(lines, "the port of Chromium", within=30)
+    return int(port), path
