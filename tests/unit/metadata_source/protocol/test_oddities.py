@@ -36,6 +36,9 @@ ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
         response["topics"][1]
     ),
     "topic topic-2 has a partition -7": partition(partition_index=-7),
+    "topic topic-1 has a partition -3": lambda response: response["topics"][1]["partitions"][
+        0
+    ].update(partition_index=-3),
     "topic 2 of 3 has an empty name": lambda response: response["topics"][1].update(name=""),
     "broker 3 has no host": lambda response: response["brokers"][3].update(host=""),
     "broker 3 has the port 0": lambda response: response["brokers"][3].update(port=0),
