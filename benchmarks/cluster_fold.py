@@ -1,21 +1,20 @@
 """History of the controllers' log on one core: a cluster of 100,000 partitions loses a broker, a
 replica of each.
 
-``python -m benchmarks.cluster_fold [--quick]``. The broker leads a third of the partitions.
+The broker leads a third of the partitions.
 Measured are the fold of the log into silver, and the folds of gold on what that gives, each without
 reading and writing, as in a round without the cycle collector. Time is the processor's.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from benchmarks.aims import aim
+from benchmarks.results import Results, median
 from jobs.rules.gold import isr_shrink, leaders
 from jobs.rules.gold.news import PARTITIONS, GoldInput
 from jobs.rules.log.evidence import with_evidence
@@ -24,14 +23,14 @@ from metadata_source.columns.cluster_log import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
+    from benchmarks.results import Say
     from jobs.rules.log.state import State
 
 PARTITIONS_OF_A_TOPIC: Final = 100
 TOPICS: Final = 1_000
-QUICK_TOPICS: Final = 100
 BROKERS: Final = 30
-AIM_SECONDS: Final = 2
 
 Row = dict[str, Any]
 Result = TypeVar("Result")
@@ -55,44 +54,30 @@ class _Thresholds:
     flap_window: timedelta = timedelta(minutes=10)
 
 
-def main() -> None:
-    """Print how long each fold took, then the aim and what was reached."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_TOPICS * PARTITIONS_OF_A_TOPIC:,} partitions"
-    )
-    topics = QUICK_TOPICS if parser.parse_args().quick else TOPICS
-    count = topics * PARTITIONS_OF_A_TOPIC
+def losing_a_broker(_folder: Path, say: Say, _runs: int) -> Results:
+    """Measure cluster_fold_s, and say how long the folds of gold take."""
     gc.disable()
-    print(f"seconds of processor time, a cluster of {count:,} partitions loses a broker")
-    made, _ = _timed("made: log to silver", lambda: fold(None, {}, _making(topics)))
+    made, _ = _timed("made: log to silver", say, lambda: fold(None, {}, _making(TOPICS)))
     live = _open(made.rows)
     records = _losing(live[PARTITIONS], made.state.next_offset)
-    lost, seconds = _timed("lost: log to silver", lambda: fold(made.state, live, records))
+    lost, took = _timed("lost: log to silver", say, lambda: fold(made.state, live, records))
     first = _news(made.rows, {}, None, made.state)
-    news, _ = _timed("lost: evidence", lambda: _news(lost.rows, live, made.state, lost.state))
+    news, _ = _timed("lost: evidence", say, lambda: _news(lost.rows, live, made.state, lost.state))
     for name, of_gold in (("leaders", leaders.fold), ("ISRs", isr_shrink.fold)):
         known = of_gold(None, {}, first, _Thresholds())
         _timed(
             f"lost: silver to {name}",
+            say,
             lambda: of_gold(known.memory, _open(known.rows), news, _Thresholds()),  # noqa: B023
         )
-    print(
-        aim(
-            f"seconds for {len(records):,} records of the log to silver",
-            seconds,
-            "<=",
-            AIM_SECONDS,
-            " s",
-        )
-    )
+    return {"cluster_fold_s": median([took])}
 
 
-def _timed(what: str, work: Callable[[], Result]) -> tuple[Result, float]:
+def _timed(what: str, say: Say, work: Callable[[], Result]) -> tuple[Result, float]:
     start = time.process_time()
     result = work()
     seconds = time.process_time() - start
-    print(f"{what:>26} {seconds:>6.1f}", flush=True)
+    say(f"{what}: {seconds:.1f} s")
     return result, seconds
 
 
@@ -176,7 +161,3 @@ def _rows(records: Sequence[Row], offset: int, at: datetime) -> list[Row]:
         {**_NONE, **each, "offset": offset + place, "timestamp": at}
         for place, each in enumerate(records)
     ]
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """Decoding the controllers' log on one core, beside DumpLogSegments, of the same segment in the
 same run.
 
-``python -m benchmarks.cluster_log [--quick]``. A segment holds PartitionChangeRecords of version 2:
+A segment holds PartitionChangeRecords of version 2:
 of brokers that fail, in batches of 1,000 (ISRs shrink, half of the partitions get another leader),
 and of what leaders report, in small ones. Ours reads bytes (headers, CRC, records) and decodes them
 to columns; the rate is that of the median run. DumpLogSegments, Kafka's own tool, is run once for
@@ -11,76 +11,58 @@ is the processor's, of all threads: what else the machine does counts little.
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
 import statistics
 import subprocess
-import tempfile
 import time
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from benchmarks.aims import aim
+from benchmarks.results import Results, median
+from local_cluster.cluster import KAFKA_VERSION
 from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from metadata_source.protocol.record_batches import read_batches
 from metadata_source.protocol.writing import write_message
 from truth.dump import dump_command
 
-KAFKA: Final = "4.3.1"
 RECORDS: Final = 200_000
-QUICK_RECORDS: Final = 100_000
-RUNS: Final = 5
-QUICK_RUNS: Final = 3
 BATCHES: Final = (1_000, 20, 1)
-"""Records a batch. The aim is of those that come many at once."""
-AIM: Final = 500_000
+AIMED_AT: Final = 20
+"""Records a batch."""
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.results import Say
 
 _PARTITION_CHANGE, _VERSION = 5, 2
 _TOPICS, _BROKERS = 500, 30
 _NEW_LEADER: Final = 0.5
 
 
-def main() -> None:
-    """Print the table, then the aims and what was reached."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_RECORDS:,} records and {QUICK_RUNS} runs"
-    )
-    quick = parser.parse_args().quick
-    count, runs = (QUICK_RECORDS, QUICK_RUNS) if quick else (RECORDS, RUNS)
-    values = partition_changes(count)
-    print(
-        f"records a second of processor time, {count:,} PartitionChangeRecords, medians of {runs}"
-    )
-    print(f"{'a batch':>8} {'bytes a record':>15} {'ours':>12} {'DumpLogSegments':>16}")
-    rates = {}
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "00000000000000000000.log"
-        file.touch()
-        start = _dump(file)
-        for size in BATCHES:
-            file.write_bytes(segment(values, size))
-            data = file.read_bytes()
-            rates[size] = count / statistics.median(_decode(data, count) for _ in range(runs))
-            theirs = count / (_dump(file) - start)
-            print(
-                f"{size:>8,} {len(data) / count:>15.0f} {rates[size]:>12,.0f} {theirs:>16,.0f}",
-                flush=True,
-            )
-    for size in BATCHES[:-1]:
-        print(
-            aim(
-                f"PartitionChangeRecords a second on one core, {size:,} a batch",
-                rates[size],
-                ">=",
-                AIM,
-                "",
-            )
+def decoding(folder: Path, say: Say, runs: int) -> Results:
+    """Measure cluster_log_*."""
+    values = partition_changes(RECORDS)
+    results = {}
+    file = folder / "00000000000000000000.log"
+    file.touch()
+    start = _dump(file)
+    for size in BATCHES:
+        file.write_bytes(segment(values, size))
+        data = file.read_bytes()
+        ours = [RECORDS / _decode(data, RECORDS) for _ in range(runs)]
+        theirs = RECORDS / (_dump(file) - start)
+        say(
+            f"{size:,} a batch, {len(data) / RECORDS:.0f} bytes a record: ours "
+            f"{statistics.median(ours):,.0f} a second, DumpLogSegments {theirs:,.0f}"
         )
+        if size == AIMED_AT:
+            results["cluster_log_records"] = median(ours)
+            results["cluster_log_java_records"] = median([theirs])
+    return results
 
 
 def partition_changes(count: int) -> list[bytes]:
@@ -127,10 +109,6 @@ def _decode(data: bytes, count: int) -> float:
 
 def _dump(file: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(dump_command(KAFKA, [file]), stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(dump_command(KAFKA_VERSION, [file]), stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-if __name__ == "__main__":
-    main()

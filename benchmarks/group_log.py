@@ -1,20 +1,15 @@
 """Reading the coordinators' log, side by side: this source on one core and through Spark, and plain
 confluent-kafka loops.
 
-``python -m benchmarks.group_log [--quick]``. Topics in the layout of `__consumer_offsets` on a real
-broker hold offset commits of 50 groups to 8 partitions each and, among them, records of another
-group: a classic group of three members, a KIP-848 group's epoch and what a member has, in turn.
-Ours decodes every commit too, to aggregates; the plain loops pass over commits by the first two
-bytes of the key. kafka-python has no classes for these records, so the plain loops decode the rest
-with the struct module; ours decodes every type and version, to Arrow. Rates are records read a
-second, commits included, medians of the runs; ratios are to the faster of the two loops as they
-come. The tuned one fetches without pauses and takes 10,000 messages at once: what is left to gain
-in Python. The last line says what an aggregate takes in a Parquet file of its own batch.
+Topics in the layout of `__consumer_offsets` on a real broker hold offset commits of 50 groups to 8
+partitions each and, among them, records of another group: a classic group of three members, a
+KIP-848 group's epoch and what a member has, in turn. Ours decodes every record, commits too, to
+Arrow; the plain loops look at the first two bytes of the key, and decode nothing. Rates are records
+read a second, medians of the runs; ratios are to the faster of the two loops as they come.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import statistics
@@ -32,7 +27,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.aims import aim
+from benchmarks.results import Measured, Results, median
 from local_cluster import LocalCluster
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.group.log import GroupLog
@@ -44,17 +39,15 @@ from metadata_source.protocol.writing import write_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
+    from benchmarks.results import Say
     from metadata_source.options import Cluster
 
 SHARES: Final = (0.001, 0.01, 0.1)
 RECORDS: Final = 500_000
-QUICK_RECORDS: Final = 100_000
 PARTITIONS: Final = 2
-RUNS: Final = 3
-_TUNED: Final = {"fetch.queue.backoff.ms": 1}
-"""By default a full queue stops fetching for a second, six times what it takes to empty it."""
-WAYS: Final = ("ours, one core", "ours, Spark", "poll()", "consume(500)", "consume, tuned")
+WAYS: Final = ("ours, one core", "ours, Spark", "poll()", "consume(500)")
 TIMEOUT_MS: Final = 30_000
 
 CLASSIC, EPOCH, CURRENT = 2, 3, 8
@@ -70,43 +63,31 @@ class _Source(KafkaGroupLogSource):
     topic = ""
 
 
-def main() -> None:
-    """Print the table, then the aims and what was reached."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_RECORDS:,} records and one run of each"
-    )
-    quick = parser.parse_args().quick
-    count, runs = (QUICK_RECORDS, 1) if quick else (RECORDS, RUNS)
-    print(
-        f"records a second, {count:,} records, medians of {runs}; times the faster of poll() and "
-        "consume(500)"
-    )
-    print(
-        f"{'groups':>7}" + "".join(f"{way:>16}" for way in WAYS) + f"{'one core':>10}{'Spark':>8}"
-    )
-    ratios = []
+def reading(_folder: Path, say: Say, runs: int) -> Results:
+    """Measure group_log_*: the least of all shares of records of groups."""
+    ratios, ours, through_spark = [], [], []
     with LocalCluster(brokers=1) as kafka:
         (cluster,) = parse_group_log({"kafka.bootstrap.servers": kafka.bootstrap_servers}).clusters
         spark = _session()
         for share in SHARES:
             topic = f"log-{share}"
-            _fill(kafka.bootstrap_servers, topic, share, count)
+            _fill(kafka.bootstrap_servers, topic, share, RECORDS)
             reads = _reads(spark, kafka.bootstrap_servers, cluster, topic)
-            rates = [_rate(read, count, round(count * share), runs) for read in reads]
-            ours, through_spark, *plain, _ = rates
-            ratios.append((share, ours / max(plain)))
-            figures = "".join(f"{rate:>16,.0f}" for rate in rates)
-            print(
-                f"{share:>7.1%}{figures}{ours / max(plain):>9.1f}x"
-                f"{through_spark / max(plain):>7.1f}x",
-                flush=True,
+            rates = [_rate(read, RECORDS, round(RECORDS * share), runs) for read in reads]
+            say(
+                f"{share:.1%} of groups, records a second: "
+                + ", ".join(f"{way} {rate:,.0f}" for way, rate in zip(WAYS, rates, strict=True))
             )
+            ours.append(rates[0])
+            through_spark.append(rates[1])
+            ratios.append(rates[0] / max(rates[2:]))
         size, aggregates = _bytes_of_commits(cluster, f"log-{SHARES[0]}")
         spark.stop()
-    print(f"{size / aggregates:.0f} bytes an aggregate of commits, {aggregates:,} of them")
-    for share, ratio in ratios:
-        print(aim(f"the faster plain loop's time, one core, {share:.1%} of groups", ratio, ">=", 3))
+    found = {"group_log_x": ratios, "group_log_records": ours}
+    found |= {"group_log_spark_records": through_spark}
+    return {name: Measured(min(of), tuple(of)) for name, of in found.items()} | {
+        "group_log_commit_bytes": median([size / aggregates])
+    }
 
 
 def _reads(spark: Any, servers: str, cluster: Cluster, topic: str) -> list[Callable[[], int]]:
@@ -117,7 +98,6 @@ def _reads(spark: Any, servers: str, cluster: Cluster, topic: str) -> list[Calla
         lambda: _through_spark(spark, servers, topic),
         lambda: _plain(Consumer(default), topic, _polled),
         lambda: _plain(Consumer(default), topic, _consumed),
-        lambda: _plain(Consumer(default | _TUNED), topic, _drained),
     ]
 
 
@@ -274,20 +254,18 @@ def _through_spark(spark: Any, servers: str, topic: str) -> int:
 
 
 def _plain(client: Consumer, topic: str, messages: Callable[[Consumer], Iterable[Any]]) -> int:
-    """Read every partition to its end; return how many records were decoded."""
-    found = []
+    """Read every partition to its end; return how many records are of groups."""
+    found = 0
     for partition in range(PARTITIONS):
         asked = TopicPartition(topic, partition, 0)
         _, end = client.get_watermark_offsets(asked, 10)
         client.assign([asked])
         for message in messages(client):
-            key = message.key()
-            if key[:2] not in {b"\0\0", b"\0\1"}:
-                found.append(_DECODERS[int.from_bytes(key[:2])](key, message.value()))
+            found += message.key()[:2] not in {b"\0\0", b"\0\1"}
             if message.offset() + 1 == end:
                 break
     client.close()
-    return len(found)
+    return found
 
 
 def _polled(client: Consumer) -> Iterable[Any]:
@@ -300,134 +278,3 @@ def _polled(client: Consumer) -> Iterable[Any]:
 def _consumed(client: Consumer) -> Iterable[Any]:
     while True:
         yield from client.consume(500, 1.0)
-
-
-def _drained(client: Consumer) -> Iterable[Any]:
-    while True:
-        messages = client.consume(10_000, 0)
-        if not messages and (message := client.poll(0.5)) is not None:
-            messages = [message]
-        yield from (message for message in messages if message.error() is None)
-
-
-# --- the records by the struct module ---
-
-_SHORT, _INT, _LONG = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
-
-
-def _string(data: bytes, at: int) -> tuple[str | None, int]:
-    (length,) = _SHORT.unpack_from(data, at)
-    end = at + 2 + max(0, length)
-    return (None if length < 0 else data[at + 2 : end].decode()), end
-
-
-def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    (length,) = _INT.unpack_from(data, at)
-    end = at + 4 + max(0, length)
-    return (None if length < 0 else data[at + 4 : end]), end
-
-
-def _partitions(data: bytes, at: int) -> tuple[list[tuple[str | None, tuple[int, ...]]], int]:
-    (count,) = _INT.unpack_from(data, at)
-    at += 4
-    topics = []
-    for _ in range(count):
-        name, at = _string(data, at)
-        (length,) = _INT.unpack_from(data, at)
-        topics.append((name, struct.unpack_from(f">{length}i", data, at + 4)))
-        at += 4 + 4 * length
-    return topics, at
-
-
-def _classic(key: bytes, value: bytes) -> dict[str, Any]:
-    """Decode type 2 in version 3."""
-    group, _ = _string(key, 2)
-    protocol_type, at = _string(value, 2)
-    (generation,) = _INT.unpack_from(value, at)
-    protocol, at = _string(value, at + 4)
-    leader, at = _string(value, at)
-    state_timestamp, count = struct.unpack_from(">qi", value, at)
-    at += 12
-    members = []
-    for _ in range(count):
-        member_id, at = _string(value, at)
-        instance_id, at = _string(value, at)
-        client_id, at = _string(value, at)
-        client_host, at = _string(value, at)
-        timeouts = struct.unpack_from(">ii", value, at)
-        subscription, at = _bytes(value, at + 8)
-        assignment, at = _bytes(value, at)
-        members.append(
-            (
-                member_id,
-                instance_id,
-                client_id,
-                client_host,
-                timeouts,
-                _subscription(subscription),
-                _partitions(assignment, 2)[0],
-            )
-        )
-    return {
-        "group": group,
-        "protocol_type": protocol_type,
-        "generation": generation,
-        "protocol": protocol,
-        "leader": leader,
-        "state_timestamp": state_timestamp,
-        "members": members,
-    }
-
-
-def _subscription(data: bytes) -> tuple[Any, ...]:
-    (count,) = _INT.unpack_from(data, 2)
-    at = 6
-    topics = []
-    for _ in range(count):
-        topic, at = _string(data, at)
-        topics.append(topic)
-    user_data, at = _bytes(data, at)
-    owned, at = _partitions(data, at)
-    (generation,) = _INT.unpack_from(data, at)
-    rack, _ = _string(data, at + 4)
-    return topics, user_data, owned, generation, rack
-
-
-def _epoch(key: bytes, value: bytes) -> dict[str, Any]:
-    """Decode type 3, whose one tagged field is the hash."""
-    group, _ = _string(key, 2)
-    (epoch,) = _INT.unpack_from(value, 2)
-    tagged = value[6]
-    return {"group": group, "epoch": epoch, "hash": _LONG.unpack_from(value, 9)[0] if tagged else 0}
-
-
-def _current(key: bytes, value: bytes) -> dict[str, Any]:
-    """Decode type 8, of lists that are shorter than 127."""
-    group, at = _string(key, 2)
-    member, _ = _string(key, at)
-    epoch, previous, state = struct.unpack_from(">iib", value, 2)
-    at = 11
-    lists = []
-    for _ in range(2):
-        topics = []
-        count, at = value[at] - 1, at + 1
-        for _ in range(count):
-            topic_id, length = UUID(bytes=value[at : at + 16]), value[at + 16] - 1
-            topics.append((topic_id, struct.unpack_from(f">{length}i", value, at + 17)))
-            at += 17 + 4 * length + 1
-        lists.append(topics)
-    return {
-        "group": group,
-        "member": member,
-        "epoch": epoch,
-        "previous": previous,
-        "state": state,
-        "lists": lists,
-    }
-
-
-_DECODERS: Final = {CLASSIC: _classic, EPOCH: _epoch, CURRENT: _current}
-
-
-if __name__ == "__main__":
-    main()

@@ -1,19 +1,27 @@
-"""How long a visit of groups takes to fold, all of whose partitions move, and how much it writes.
-
-``python -m benchmarks.lag``: processor time without Spark, and bytes of Parquet.
+"""How long a visit of groups takes to fold, all of whose partitions move, and how much it writes:
+processor time without Spark, and bytes of Parquet.
 """
+
+from __future__ import annotations
 
 import io
 import json
 import random
 import time
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.results import Results, median
 from jobs.rules.groups.burrow import WINDOW
 from jobs.rules.groups.group import Group
 from jobs.rules.groups.lag import Commit, GroupAnswer, Memory, Visit, fold
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.results import Say
 
 GROUPS, PARTITIONS = 200, 100
 MINUTE = 60_000_000
@@ -30,7 +38,8 @@ def size(rows: pa.Table) -> int:
     return file.tell()
 
 
-def main() -> None:
+def visits(_folder: Path, _say: Say, _runs: int) -> Results:
+    """Measure lag_fold_s, lag_fold_kb and lag_memory_mb."""
     pick = random.Random(1)
     ids = [f"group-{number}" for number in range(GROUPS)]
     offsets = {group_id: [pick.randrange(10**9) for _ in range(PARTITIONS)] for group_id in ids}
@@ -49,9 +58,8 @@ def main() -> None:
         rows = []
         began = time.process_time()
         for group_id in ids:
-            memory = (
-                Memory.from_json(json.loads(memories[group_id])) if group_id in memories else None
-            )
+            known = memories.get(group_id)
+            memory = None if known is None else Memory.from_json(json.loads(known))
             group = Group("id", "cluster", group_id)
             kept, made = fold(
                 group, memory, live.get(group_id), [this], told=told[group_id], before=before
@@ -61,15 +69,8 @@ def main() -> None:
             rows += made.lag
             live[group_id] = next(row for row in made.lag if row["valid_to"] is None)
         seconds = time.process_time() - began
-    print(
-        f"{GROUPS} groups of {PARTITIONS} partitions, all of which move, a visit with a full window"
-    )
-    print(
-        f"fold {seconds:.2f} s, {len(rows)} rows {size(pa.Table.from_pylist(rows)) / 1e3:.0f} kB",
-        end=", ",
-    )
-    print(f"memory {size(pa.table({'memory': list(memories.values())})) / 1e6:.2f} MB")
-
-
-if __name__ == "__main__":
-    main()
+    return {
+        "lag_fold_s": median([seconds]),
+        "lag_fold_kb": median([size(pa.Table.from_pylist(rows)) / 1e3]),
+        "lag_memory_mb": median([size(pa.table({"memory": list(memories.values())})) / 1e6]),
+    }

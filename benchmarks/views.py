@@ -1,39 +1,33 @@
 """How long it takes to ask for a day of rebalances, among a year of many.
 
-``python -m benchmarks.views [--quick]``. A year of one cluster: 1,000,000 rebalances of 200 groups,
+A year of one cluster: 1,000,000 rebalances of 200 groups,
 half of them classic, with 100,000 moves of the 50 partitions of the coordinators' log, and what
 polls saw of begins. Each question is asked of the views with the settings of the jobs, once to warm
-up and then RUNS times; medians.
+up and then so many times; medians.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import sys
-import tempfile
 import time
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.aims import aim
-from benchmarks.rounds import product
+from benchmarks import product
+from benchmarks.results import Results, median
 from schemas import groups, internal, silver
 from schemas.in_spark import attach, ensure_tables
 from schemas.lake import TABLES, Lake
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from benchmarks.results import Say
     from schemas.table import Table
 
 REBALANCES: Final = 1_000_000
 MOVES: Final = 100_000
-QUICK: Final = 20
-"""Of each, a so manieth part."""
-RUNS: Final = 3
-AIM_S: Final = 2.0
 GROUPS: Final = 200
 PARTITIONS: Final = 50
 FILES: Final = 40
@@ -59,38 +53,23 @@ QUESTIONS: Final = {
 }
 
 
-def main() -> int:
-    """Print the table, then the aim and what was reached."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help=f"a {QUICK}th of it all")
-    part = QUICK if parser.parse_args().quick else 1
-    spark = product.session()
-    with tempfile.TemporaryDirectory(prefix="views-") as folder:
-        lake = Lake(root=folder)
-        ensure_tables(spark, lake, TABLES)
-        fill(spark, lake, REBALANCES // part, MOVES // part)
-        attach(spark, lake)
-        print(
-            f"seconds, of {REBALANCES // part:,} rebalances and {MOVES // part:,} moves, medians "
-            f"of {RUNS}"
-        )
-        took = {}
-        for what, sql in QUESTIONS.items():
-            took[what] = ask(spark, sql)
-            print(f"{what:<34}{took[what]:>8.2f}", flush=True)
-    first = next(iter(QUESTIONS))
-    print(aim(first, took[first], "<=", AIM_S, " s"))
-    return 0 if took[first] <= AIM_S else 1
+def questions(folder: Path, say: Say, runs: int) -> Results:
+    """Measure question_s, and say what others take."""
+    spark, lake, took = product.session(), Lake(root=str(folder)), {}
+    ensure_tables(spark, lake, TABLES)
+    fill(spark, lake, REBALANCES, MOVES)
+    attach(spark, lake)
+    for what, sql in QUESTIONS.items():
+        took[what] = median([ask(spark, sql) for _ in range(1 + runs)][1:])
+        say(f"{what}: {took[what].value:.2f} s")
+    return {"question_s": took[next(iter(QUESTIONS))]}
 
 
 def ask(spark: SparkSession, sql: str) -> float:
     """Return how long it takes to have all rows of the answer, without handing them over."""
-    times = []
-    for _ in range(RUNS + 1):
-        begin = time.monotonic()
-        spark.sql(sql).write.format("noop").mode("overwrite").save()
-        times.append(time.monotonic() - begin)
-    return statistics.median(times[1:])
+    begin = time.monotonic()
+    spark.sql(sql).write.format("noop").mode("overwrite").save()
+    return time.monotonic() - begin
 
 
 def fill(spark: SparkSession, lake: Lake, rebalances: int, moves: int) -> None:
@@ -207,7 +186,3 @@ def _write(
         columns.append(f"CAST({value} AS {column.type}) AS `{column.name}`")
     rows = spark.range(0, count, 1, FILES if count > FILES else 1).where(where).selectExpr(*columns)
     rows.write.format("delta").mode("append").save(lake.path(table))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,15 @@
 """Whether anything grows in a year: a lake that lives through one by a test clock, with upkeep as
 the pipeline does it.
 
-``python -m benchmarks.year [--days N] [--steps N] [--commits N] [--period N] [--silver AGE] [--gold
-AGE] [--json FILE]``. Ten clusters of 1,000 partitions. A day has six polls, and before each
-something happens: brokers go and come back, leaders move, topics are deleted and made again, and
-groups come, rebalance and go. One round makes history of 60 polls. `--steps 1` makes a round of
-each, to the same rows, which takes a day and more. Upkeep comes after each third round (production
-has hundreds between two). Then one day of 2,880 commits of polls, one after the other without
+Ten clusters of 1,000 partitions. A day has six polls, and before each something happens: brokers go
+and come back, leaders move, topics are deleted and made again, and groups come, rebalance and go.
+One round makes history of 60 polls. Upkeep comes after each third round (production has hundreds
+between two). A day of 2,880 commits of polls is measured by itself, one after the other without
 waiting; each 60 of them become history in a round, and upkeep comes each six hours, as in
 production. In that day groups are remembered for six hours after they are gone
 (`retention.bronze`), not for a week, which would not be full. A line for each period says what a
 commit of polls, a round, an upkeep and a question take, how many files and log entries there are,
-and how much memory is in use. The last lines compare the last five periods with the five before.
+and how much memory is in use. The last five periods are compared with the five before.
 
 Polls, rounds, upkeep and retention go by the test clock. Delta and VACUUM know only the clock of
 the machine, so after each round the files of the lake are made older. When a file was replaced
@@ -21,38 +19,40 @@ seconds.
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import os
 import random
 import statistics
-import sys
-import tempfile
 import time
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
-from benchmarks.rounds import product
+from benchmarks import product
+from benchmarks.processes import resident_mb
+from benchmarks.results import Results, median
 from benchmarks.rounds.lakes import made_up
 from benchmarks.rounds.made_up import MadeUpPoller
-from benchmarks.rounds.processes import resident_mb
+from jobs.histories.polls import Polls
+from jobs.histories.rebalances import RebalanceHistory
 from jobs.rounds.commit import append_rows
+from jobs.rounds.engine import Engine
+from jobs.upkeep.upkeep import keep_up, next_due
 from kafka_metadata_history.answers.questions import FILTERS, text_of
 from schemas import bronze, internal
-from schemas.in_spark import attach
+from schemas.in_spark import attach, ensure_lake
 from schemas.lake import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from benchmarks.results import Say
     from benchmarks.rounds.made_up import MadeUpCluster
     from jobs.configuration.config import Config
 
@@ -72,8 +72,10 @@ CYCLE: Final = 5
 """Periods. Delta cleans a log with each tenth commit, and keeps a week of most: with rounds of ten
 days these logs are at their longest each 150 days.
 """
-MOST: Final = 1.3
-"""The last cycle may have so many times as much as the one before, at most."""
+DAYS, PERIOD = 365, 30
+STEPS: Final = 60
+"""Polls of the year of which a round makes history."""
+PERIODS_OF_A_DAY: Final = 12
 
 TIMED: Final = ("commit", "round", "groups", "upkeep")
 QUESTIONS: Final = (
@@ -219,7 +221,11 @@ class Life:
             history={"pollsPerRound": polls_per_round},
         )
         self.spark, self.folder = spark, folder
-        self.pipeline = product.Pipeline(spark, self.config)
+        ensure_lake(spark, self.config.lake)
+        self.engines = {
+            what: Engine(spark, self.config, history())
+            for what, history in (("round", Polls), ("groups", RebalanceHistory))
+        }
         for table in TABLES:
             kept = f"'delta.deletedFileRetentionDuration' = 'interval {KEPT_S} seconds'"
             spark.sql(
@@ -229,7 +235,7 @@ class Life:
         self.number = 0
         self.took = defaultdict[str, list[float]](list)
         self.logs: list[tuple[int, float]] = []
-        self.pipeline.keep_up_when_due(began_at)  # which counts from then on
+        self.keep_up_when_due(began_at)  # which counts from then on
 
     @property
     def now(self) -> datetime:
@@ -257,9 +263,11 @@ class Life:
 
     def make_history(self) -> None:
         """Make history of all that was polled and read."""
-        polls, groups = self.pipeline.rounds(self.now)
-        self.took["round"].append(polls)
-        self.took["groups"].append(groups)
+        for what, engine in self.engines.items():
+            start = time.perf_counter()
+            while engine.round(self.now):
+                pass
+            self.took[what].append(time.perf_counter() - start)
         self.logs.append(self.log_files())
 
     def log_files(self) -> tuple[int, float]:
@@ -270,8 +278,16 @@ class Life:
     def keep_up(self) -> None:
         """Do the upkeep if it is due."""
         start = time.perf_counter()
-        if self.pipeline.keep_up_when_due(self.now):
+        if self.keep_up_when_due(self.now):
             self.took["upkeep"].append(time.perf_counter() - start)
+
+    def keep_up_when_due(self, now: datetime) -> bool:
+        """Do the upkeep if it is due; return whether it was."""
+        lake, config = self.config.lake, self.config
+        is_due = next_due(self.spark, lake, now) <= now
+        if is_due:
+            keep_up(self.spark, lake, config.bronze_retention, config.kept, now)
+        return is_due
 
     def measured(self, until: float) -> Period:
         """Measure the lake now, and the medians since the last measurement."""
@@ -325,49 +341,45 @@ def make_older(folder: Path, by: timedelta) -> None:
             os.utime(file, ns=(earlier, earlier))
 
 
-def a_year(
-    spark: SparkSession,
-    folder: Path,
-    days: int,
-    period: int,
-    *,
-    steps: int,
-    retention: Mapping[str, str],
-) -> Iterator[Period]:
-    """Live through so many days, in rounds of so many steps; yield each period's measurements."""
-    began_at = datetime.now(UTC).replace(microsecond=0) - days * DAY
+def year(folder: Path, say: Say, _runs: int) -> Results:
+    """Measure year_counts_x and year_seconds_x: rounds of 60 polls each, in ten days."""
+    return _grown("year", list(_said(_a_year(folder), say)), say)
+
+
+def day(folder: Path, say: Say, _runs: int) -> Results:
+    """Measure day_counts_x and day_seconds_x: polls with news and a commit each, by a clock on
+    which a day has so many of them.
+    """
+    return _grown("day", list(_said(_a_day(folder), say)), say)
+
+
+def _a_year(folder: Path) -> Iterator[Period]:
     between = DAY / STEPS_A_DAY
+    began_at = datetime.now(UTC).replace(microsecond=0) - DAYS * DAY
+    sizes = {"polls": STEPS, "polls_per_round": STEPS}
     life = Life(
-        spark,
-        folder,
-        began_at=began_at,
-        between=between,
-        polls=steps,
-        polls_per_round=steps,
-        retention=retention,
+        product.session(), folder, began_at=began_at, between=between, retention={}, **sizes
     )
-    for number in range(1, days * STEPS_A_DAY // steps + 1):
+    for number in range(1, DAYS * STEPS_A_DAY // STEPS + 1):
         began = life.now
         life.poll(lambda cluster, place: life.faults.change(cluster, life.number + place))
-        life.read_log(began, steps)
+        life.read_log(began, STEPS)
         life.make_history()
-        make_older(folder, DAY * steps / STEPS_A_DAY)
+        make_older(folder, between * STEPS)
         if number % UPKEEP_AFTER == 0:
             life.keep_up()
-        if life.number % (period * STEPS_A_DAY) < steps:
+        if life.number % (PERIOD * STEPS_A_DAY) < STEPS:
             yield life.measured(life.number / STEPS_A_DAY)
 
 
-def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Iterator[Period]:
-    """Poll so many times, each time with news and a commit, by a clock on which a day has
-    A_DAY_OF_COMMITS of them; yield the measurements of each period of commits.
-    """
+def _a_day(folder: Path) -> Iterator[Period]:
     between = DAY / A_DAY_OF_COMMITS
     began_at = datetime.now(UTC).replace(microsecond=0) - DAY
     sizes = {"polls": 1, "polls_per_round": COMMITS_A_ROUND}
-    life = Life(spark, folder, began_at=began_at, between=between, retention=GROUPS_KEPT, **sizes)
+    life = Life(product.session(), folder, began_at=began_at, between=between,
+                retention=GROUPS_KEPT, **sizes)  # fmt: skip
     read_until, aged_at = life.now, time.monotonic()
-    for number in range(1, commits + 1):
+    for number in range(1, A_DAY_OF_COMMITS + 1):
         moved = life.poller.clusters[number % CLUSTERS]
         life.poll(lambda cluster, _, moved=moved: cluster.change(2) if cluster is moved else None)
         if number % COMMITS_A_ROUND == 0:
@@ -377,113 +389,52 @@ def a_day(spark: SparkSession, folder: Path, commits: int, period: int) -> Itera
             took, aged_at = time.monotonic() - aged_at, time.monotonic()
             make_older(folder, COMMITS_A_ROUND * between - timedelta(seconds=took))
             life.keep_up()
-        if number % period == 0:
+        if number % (A_DAY_OF_COMMITS // PERIODS_OF_A_DAY) == 0:
             yield life.measured(number)
 
 
-# --- what is printed ---
-
-COLUMNS: Final = (
-    *("until", "commit s", "round s", "groups s", "upkeep s"),
-    *("files", "log", "log MB", "internal", "memory kB", "heap MB", "python MB", "lake MB"),
-)
-
-
-def line(period: Period) -> str:
-    """Return a period as a line of the table."""
-    values = [value for name, value in asdict(period).items() if name != "question_s"]
-    asked = (f"{seconds:>7.2f}" for seconds in period.question_s.values())
-    return "".join([*(f"{value:>10.5g}" for value in values), *asked])
+def _said(periods: Iterator[Period], say: Say) -> Iterator[Period]:
+    for each in periods:
+        values = asdict(each) | {"question_s": sum(each.question_s.values())}
+        say(", ".join(f"{name} {value:.5g}" for name, value in values.items()))
+        yield each
 
 
-def heading() -> str:
-    """Return the heading of the table."""
-    return "".join(
-        [*(f"{name:>10}" for name in COLUMNS), *(f"{name[:6]:>7}" for name in QUESTIONS)]
-    )
+COUNTS: Final[Mapping[str, Callable[[Period], float]]] = {
+    "files": lambda of: of.files,
+    "log entries": lambda of: of.log_entries,
+    "rows of internal": lambda of: of.internal_rows,
+    "memory of folds": lambda of: of.memory_kb,
+}
+MEMORY: Final[Mapping[str, Callable[[Period], float]]] = {
+    "heap": lambda of: of.heap_mb,
+    "python": lambda of: of.python_mb,
+}
+SECONDS: Final[Mapping[str, Callable[[Period], float]]] = {
+    "commit": lambda of: of.commit_s,
+    "round": lambda of: of.round_s,
+    "round of groups": lambda of: of.groups_s,
+    "upkeep": lambda of: of.upkeep_s,
+    "questions": lambda of: sum(of.question_s.values()),
+}
 
 
-def grown(periods: Sequence[Period]) -> dict[str, float]:
-    """Return what the last cycle of periods has of the one before, by name: what has to stay flat.
-    Of counts it is the most of a cycle, of all else the median.
+def _grown(name: str, periods: Sequence[Period], say: Say) -> Results:
+    """Return the most that counts and memory, and seconds, have grown by from the last cycle but
+    one to the last. Of counts it is the most of a cycle, of all else the median.
     """
     before, after = periods[-2 * CYCLE : -CYCLE], periods[-CYCLE:]
-    counts: dict[str, Callable[[Period], float]] = {
-        "files": lambda of: of.files,
-        "log entries": lambda of: of.log_entries,
-        "rows of internal": lambda of: of.internal_rows,
-        "memory of folds": lambda of: of.memory_kb,
-    }
-    others: dict[str, Callable[[Period], float]] = {
-        "commit": lambda of: of.commit_s,
-        "round": lambda of: of.round_s,
-        "round of groups": lambda of: of.groups_s,
-        "upkeep": lambda of: of.upkeep_s,
-        "questions": lambda of: sum(of.question_s.values()),
-        "heap": lambda of: of.heap_mb,
-        "python": lambda of: of.python_mb,
-    }
-    found = {name: (max(map(of, before)), max(map(of, after))) for name, of in counts.items()}
-    found |= {
-        name: (statistics.median(map(of, before)), statistics.median(map(of, after)))
-        for name, of in others.items()
-    }
-    return {name: last / first if first else 1.0 for name, (first, last) in found.items()}
 
+    def ratios(of: Mapping[str, Callable[[Period], float]], least: Callable[..., float]) -> Results:
+        found = {each: (least(map(value, before)), least(map(value, after)))
+                 for each, value in of.items()}  # fmt: skip
+        return {each: median([last / first if first else 1.0])
+                for each, (first, last) in found.items()}  # fmt: skip
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print what was measured; the exit status is 1 if something has grown too much."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--days", type=int, default=365)
-    parser.add_argument(
-        "--steps", type=int, default=60, help="of which a round makes history (default %(default)s)"
-    )
-    parser.add_argument(
-        "--commits", type=int, default=A_DAY_OF_COMMITS, help="of the day of commits"
-    )
-    parser.add_argument(
-        "--period", type=int, default=30, help="days of which a line is printed (default 30)"
-    )
-    parser.add_argument("--silver", help="retention of silver (default: none)")
-    parser.add_argument("--gold", help="retention of gold (default: none)")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    arguments = parser.parse_args(argv)
-    kept = {
-        name: getattr(arguments, name) for name in ("silver", "gold") if getattr(arguments, name)
-    }
-    spark, results, too_much = product.session(), {}, []
-    for what, count, period in (
-        ("days", arguments.days, arguments.period),
-        ("commits", arguments.commits, 0),
-    ):
-        if not count:
-            continue
-        print(f"{what}\n{heading()}", flush=True)
-        periods = []
-        with tempfile.TemporaryDirectory(prefix="year-") as folder:
-            made = (
-                a_year(spark, Path(folder), count, period, steps=arguments.steps, retention=kept)
-                if what == "days"
-                else a_day(spark, Path(folder), count, max(COMMITS_A_ROUND, count // 12))
-            )
-            for each in made:
-                print(line(each), flush=True)
-                periods.append(each)
-        results[what] = [asdict(each) for each in periods]
-        if arguments.json:
-            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-        if len(periods) >= 2 * CYCLE:
-            ratios = grown(periods)
-            print(
-                f"last {CYCLE} periods to the {CYCLE} before: "
-                + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()),
-                flush=True,
-            )
-            too_much += [f"{name} of {what}" for name, ratio in ratios.items() if ratio > MOST]
-    if too_much:
-        print(f"more than {MOST} x: {', '.join(too_much)}")
-    return int(bool(too_much))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    counts, seconds = ratios(COUNTS, max) | ratios(MEMORY, statistics.median), ratios(
+        SECONDS, statistics.median)  # fmt: skip
+    results = {}
+    for kind, of in (("counts", counts), ("seconds", seconds)):
+        say(", ".join(f"{each} {ratio.value:.2f}" for each, ratio in of.items()))
+        results[f"{name}_{kind}_x"] = max(of.values(), key=lambda each: each.value)
+    return results

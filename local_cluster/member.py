@@ -202,12 +202,12 @@ def streams(
 
 
 @contextmanager
-def java_machine(class_path: str, java: str) -> Iterator[JVMView]:
+def java_machine(class_path: str, java: str, options: Sequence[str] = _JVM) -> Iterator[JVMView]:
     """A JVM of its own, which ends with this process: its standard input does."""
     port = launch_gateway(
         classpath=class_path,
         java_path=java,
-        javaopts=list(_JVM),
+        javaopts=list(options),
         die_on_exit=True,
         redirect_stdout=sys.stderr,
         redirect_stderr=sys.stderr,

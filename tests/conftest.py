@@ -21,11 +21,19 @@ os.environ |= {"KAFKA_METADATA_SECRET_FILES": "/", "KAFKA_METADATA_SECRET_VARIAB
 settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent
-KINDS = ("unit", "spark", "kafka", "notebooks")
+SHARED = {
+    "cluster": "cluster",
+    "sasl_ssl_cluster": "cluster",
+    "guarded": "cluster",
+    "secured_cluster": "secured",
+}
+"""Clusters of all tests of `tests/kafka/`: the files that ask for one are of one group."""
+KINDS = ("unit", "java", "spark", "kafka", "notebooks")
 LONGEST = (
     "cluster",
     "kafka/test_truth.py",
     "incident_lake",
+    "spark/test_kills.py",
     "spark/test_history.py",
     "spark/test_validate.py",
     *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_lake.py"),
@@ -63,11 +71,12 @@ def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
 
     files = {item: str(item.path.relative_to(ROOT / "tests")) for item in items}
     sharing = {
-        file
+        file: group
+        for fixture, group in SHARED.items()
         for item, file in files.items()
-        if file.startswith("kafka") and asks_for(item, "cluster", "sasl_ssl_cluster")
+        if file.startswith("kafka") and asks_for(item, fixture)
     }
-    groups = {item: "cluster" if file in sharing else file for item, file in files.items()}
+    groups = {item: sharing.get(file, file) for item, file in files.items()}
     return groups | {item: "incident_lake" for item in items if asks_for(item, "incident_lake")}
 
 
@@ -79,11 +88,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "OneW
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:  # noqa: F821
-    """The jobs' settings and Kafka's own Java classes on one local session, sized for two cores."""
+    """The jobs' settings on one local session, sized for two cores."""
     from pyspark.sql import SparkSession
 
-    from local_cluster.cluster import KAFKA_VERSION
-    from local_cluster.jars import kafka_jars
     from tests.support.shared import share_in
     from tests.support.worker import LONG_LIVED_JVM, worker_python
     from truth.session import default_settings
@@ -91,19 +98,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     share_in(tmp_path_factory)
     os.environ["PYSPARK_PYTHON"] = worker_python()
     os.chdir(ROOT)  # the settings name folders of the repository
-
-    own = (
-        "kafka-clients-",
-        "kafka-group-coordinator-",
-        "kafka-coordinator-common-",
-        "kafka-server-common-",
-        *("kafka-metadata-", "pcollections-", "kafka-storage-", "kafka-server-4", "kafka-raft-"),
-        *("kafka-transaction-coordinator-", "kafka-share-coordinator-", "commons-validator-"),
-    )
-    classes = [jar for jar in kafka_jars(KAFKA_VERSION) if jar.name.startswith(own)]
-    # Decoders are held against Kafka's own classes. They stand behind Spark's: Java takes the
-    # archive of classes only where the jars begin as those that the archive was made with.
-    os.environ["SPARK_DIST_CLASSPATH"] = os.pathsep.join(map(str, classes))
     scratch, settings = tmp_path_factory.mktemp("spark"), default_settings()
     settings |= {
         "spark.pyspark.python": worker_python(),

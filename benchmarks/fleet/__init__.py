@@ -1,1 +1,1 @@
-"""Hundreds of clusters in one stream, some of them sick: ``python -m benchmarks.fleet``."""
+"""Hundreds of clusters in one stream, some of them sick."""

@@ -56,8 +56,8 @@ _BROKERS: Final = 3
 _USUAL: Final = (20, 50)
 """1,000 partitions."""
 _EPOCH: Final = 1_000_000
-_VERSION: Final = 12
-_APIS: Final = {METADATA_REQUEST.api_key: _VERSION, ListPartitionReassignmentsRequest.API_KEY: 0}
+VERSION: Final = 12
+_APIS: Final = {METADATA_REQUEST.api_key: VERSION, ListPartitionReassignmentsRequest.API_KEY: 0}
 _CHANGING: Final[frozenset[Manner]] = frozenset({"falling", "moving"})
 """Of these no answer is as the one before."""
 _CLUSTERS_A_PROCESS: Final = 100
@@ -147,9 +147,9 @@ class _Cluster:
                 case "huge":
                     topics, partitions = HUGE
                     places = [(_HOST, port) for port in self.ports]
-                    self._body = metadata_response(_VERSION, topics, partitions, addresses=places)
+                    self._body = metadata_response(VERSION, topics, partitions, addresses=places)
                 case "garbage":
-                    self._body = metadata_response(_VERSION, 100, 100)[: -len(_WRONG)] + _WRONG
+                    self._body = metadata_response(VERSION, 100, 100)[: -len(_WRONG)] + _WRONG
                 case _:
                     self._body = self._whole(*_USUAL, _EPOCH)
         return self._body
@@ -183,7 +183,7 @@ class _Cluster:
             "controller_id": 0,
             "topics": described,
         }
-        return write_message(METADATA_RESPONSE, _VERSION, fields)
+        return write_message(METADATA_RESPONSE, VERSION, fields)
 
 
 def _partition(number: int, epoch: int, moves: int) -> dict[str, object]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import statistics
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+
+from benchmarks.rounds.commits import commits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
     from benchmarks.fleet.answers import Manner
     from benchmarks.fleet.made_up import Member
+    from benchmarks.processes import Memory
 
 _COLUMNS = (
     "cluster",
@@ -44,10 +43,7 @@ def read_headers(table: Path) -> list[dict[str, Any]]:
     """Return the headers of polls that are committed to a table of bronze, those of a cluster in
     the order of polling, each with the kinds of questions that were `asked` beside it.
     """
-    logs = sorted((table / "_delta_log").glob("[0-9]*.json"))
-    actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
-    files = [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
-    found = [pq.ParquetFile(file).read(list(_COLUMNS)) for file in files]
+    found = [commit.rows(_COLUMNS) for commit in commits(table)]
     rows = [
         row for each in found for row in each.filter(pc.is_in(each["record"], _HEADERS)).to_pylist()
     ]
@@ -57,6 +53,14 @@ def read_headers(table: Path) -> list[dict[str, Any]]:
             asked[row["poll_id"], row["cluster"]].append(row["kind"])
     polls = sorted((row for row in rows if row["record"] == "poll"), key=_PLACE)
     return [row | {"asked": asked[_PLACE(row)]} for row in polls]
+
+
+@dataclass
+class Polled:
+    """The headers of polls that a run left, and the memory of its processes, by role."""
+
+    headers: list[dict[str, Any]] = field(default_factory=list)
+    memory: dict[str, Memory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,9 +136,3 @@ def holes(headers: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
     return sorted(
         (alias, n) for alias, own in numbers.items() for n in set(range(min(own), max(own))) - own
     )
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """Return the value that so many of a hundred do not exceed."""
-    # One value alone has no quantiles.
-    return statistics.quantiles([*values, *values], n=100, method="inclusive")[percent - 1]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.fleet.headers import asked, holes, percentile, seen
+from benchmarks.fleet.headers import asked, holes, seen
+from benchmarks.results import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.fleet.headers import Polled
     from benchmarks.fleet.made_up import Member
-    from benchmarks.fleet.run import Polled
 
 
 def show(what: str, members: Sequence[Member], found: Polled) -> None:
@@ -21,7 +22,7 @@ def show(what: str, members: Sequence[Member], found: Polled) -> None:
     )
     for manner, each in seen(found.headers, members).items():
         values = (
-            [percentile(each.late, 50), percentile(each.late, 95), max(each.late)]
+            [percentile(each.late, 0.5), percentile(each.late, 0.95), max(each.late)]
             if each.late
             else []
         )

@@ -12,29 +12,22 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.far_cluster import far_process
+from benchmarks.product import POLLS, await_that, configured, running, table_folder
+from benchmarks.results import Measured, Results, median, percentile
 from benchmarks.rounds.clusters import brokers_of, faulty_cluster, new_topic
 from benchmarks.rounds.commits import Followed, commits, first_commits
-from benchmarks.rounds.product import (
-    POLLS,
-    await_that,
-    configured,
-    recording,
-    running,
-    table_folder,
-)
-from benchmarks.rounds.results import Measured, Results, median, percentile
 from local_cluster import LocalCluster
 from truth.administration import Administration
 from truth.chaos import play
 from truth.scenarios import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from benchmarks.results import Say
     from jobs.configuration.config import Config
 
-    Say = Callable[[str], None]
     Header = Mapping[str, Any]
 
 ALIAS: Final = "local"
@@ -56,6 +49,7 @@ COMMITTED: Final = 500
 OFFSETS: Final = {"pollInterval": "2s", "enrich": "offsets=20s", "enrichTimeout": "20s"}
 OFFSETS_S: Final = 120.0
 STARTS: Final = 3
+RUN: Final = (sys.executable, "-m", "kafka_metadata_history", "run")
 NOT_MADE: Final = frozenset({"lost", "spool_full", "handed_over", "clock"})
 """The kinds of polls that were made in vain, or not at all, by our own doing."""
 
@@ -68,7 +62,7 @@ def quiet(folder: Path, say: Say, runs: int) -> Results:
         administration.create_topics([new_topic(TOPIC, 100)])
         administration.await_settled(brokers_of(cluster))
         config = configured(folder, [ALIAS], cluster.bootstrap_servers, poll=POLLS)
-        with running("jobs/pipeline.py", folder) as pipeline:
+        with running(folder) as pipeline:
             await_that(
                 "history of the first polls",
                 pipeline,
@@ -115,7 +109,7 @@ def offsets(folder: Path, say: Say, _runs: int) -> Results:
     with far_process(50, round_trip_s=0.002, is_secured=False, consumed=COMMITTED) as options:
         clusters = {ALIAS: options}
         config = configured(folder, (), clusters=clusters, poll=OFFSETS)
-        with running("jobs/pipeline.py", folder) as pipeline:
+        with running(folder) as pipeline:
             await_that("the first polls", pipeline, folder, lambda: bool(polls_of(config)), FIRST_S)
             since = datetime.now(UTC)
             time.sleep(OFFSETS_S)
@@ -150,7 +144,7 @@ def first(folder: Path, say: Say, runs: int) -> Results:
         config = configured(folder, [ALIAS], cluster.bootstrap_servers, poll=POLLS)
         for _ in range(min(runs, STARTS)):
             began = datetime.now(UTC)
-            with recording(folder) as recorder:
+            with running(folder, command=RUN) as recorder:
                 await_that(
                     "a poll",
                     recorder,
@@ -199,7 +193,7 @@ class _Recorded:
 def _beside_faults(folder: Path, say: Say, seconds: float) -> _Recorded:
     with faulty_cluster(SEED) as (cluster, administration):
         config = configured(folder, [ALIAS], cluster.bootstrap_servers, poll=POLLS)
-        with running("jobs/pipeline.py", folder) as pipeline:
+        with running(folder) as pipeline:
             begun = _HistoryWatch(config, QUIET_S / 3)
             await_that("history of the first polls", pipeline, folder, begun.is_done, FIRST_S)
             say(f"history has begun; faults for about {seconds:.0f} s")

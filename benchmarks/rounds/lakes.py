@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from benchmarks.product import ProductError, append_polls, configured, round_once
 from benchmarks.rounds.made_up import MadeUpCluster, MadeUpPoller
-from benchmarks.rounds.product import (
-    ProductError,
-    append_polls,
-    configured,
-    make_tables,
-    round_once,
-)
 from schemas import gold
+from schemas.in_spark import ensure_lake
 from schemas.lake import TABLES
 
 if TYPE_CHECKING:
@@ -48,7 +43,7 @@ class MadeUpLake:
         self._spark = spark
         self._poller = poller
         self._config = configured(folder, [cluster.alias for cluster in poller.clusters])
-        make_tables(spark, self._config)
+        ensure_lake(spark, self._config.lake)
 
     def fill(self, change: Change | None = None) -> float:
         """Append a batch of polls and make history of all of it; return the seconds it takes."""

@@ -6,24 +6,24 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.rounds.clusters import brokers_of, faulty_cluster, new_topic
-from benchmarks.rounds.commits import Followed
-from benchmarks.rounds.product import (
+from benchmarks.product import (
     POLLS,
     ProductError,
     configured,
-    make_tables,
     polling,
     round_once,
     run_once,
     session,
     table_folder,
 )
-from benchmarks.rounds.results import Results, median
+from benchmarks.results import Results, median
+from benchmarks.rounds.clusters import brokers_of, faulty_cluster, new_topic
+from benchmarks.rounds.commits import Followed
 from kafka_metadata_history.demo.consumers import GROUPS, Consumers
 from kafka_metadata_history.demo.played import SHORT_SESSIONS
 from local_cluster import LocalCluster
 from local_cluster.members import Members
+from schemas.in_spark import ensure_lake
 from truth.administration import Administration
 from truth.traffic import Traffic
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from benchmarks.results import Say
     from jobs.configuration.config import Config
 
-    Say = Callable[[str], None]
 
 ALIAS: Final = "local"
 SEED: Final = 281
@@ -64,7 +64,7 @@ def busy(folder: Path, say: Say, runs: int) -> Results:
             groupLog={},
         )
         spark = session()
-        make_tables(spark, config)
+        ensure_lake(spark, config.lake)
         consumers = Consumers(members)
         with (
             Traffic(cluster.bootstrap_servers, [topic.name for topic in topics]),

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.rounds.processes import cpu_seconds, resident_mb
-from benchmarks.rounds.product import ENRICH, await_that, configured, running, table_folder
-from benchmarks.rounds.results import Measured, Results
+from benchmarks.processes import cpu_seconds, resident_mb
+from benchmarks.product import ENRICH, await_that, configured, running, table_folder
+from benchmarks.results import Measured, Results
 from local_cluster import LocalCluster
 from metadata_source.recorder.news import FOLLOWED_S
 from truth.administration import Administration, NewTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from benchmarks.results import Say
 
 SECONDS: Final = 180.0
 PARTS: Final = 6
@@ -30,7 +31,7 @@ TOPICS: Final = 10
 PARTITIONS: Final = 10
 
 
-def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
+def at_rest(folder: Path, say: Say, _runs: int) -> Results:
     """Measure idle_cores and rest_mb, once nothing has happened since the first polls."""
     with LocalCluster(brokers=3, controllers=1) as cluster:
         replicas = tuple(
@@ -44,7 +45,7 @@ def at_rest(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
         _commit(cluster.bootstrap_servers)
         poll = {"pollInterval": "30s", "enrich": f"{ENRICH}, groups, offsets"}
         config = configured(folder, ["local"], cluster.bootstrap_servers, poll=poll, groupLog={})
-        with running("jobs/pipeline.py", folder) as pipeline:
+        with running(folder) as pipeline:
             snapshots = table_folder(config, "silver.partition_snapshots")
             await_that(
                 "history", pipeline, folder, lambda: any(snapshots.glob("**/*.parquet")), FIRST_S

@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from benchmarks.rounds.product import (
-    ProductError,
-    append_polls,
-    configured,
-    lag_once,
-    make_tables,
-    session,
-)
-from benchmarks.rounds.results import Results, median
+from benchmarks.product import ProductError, append_polls, configured, round_once, session
+from benchmarks.results import Results, median
+from jobs.histories.lag import GroupLag
 from jobs.rules.groups.burrow import WINDOW
 from metadata_source.columns.polls import POLLS
 from metadata_source.schedule import mint_stream, poll_id
 from schemas.consumption import GROUP_LAG
+from schemas.in_spark import ensure_lake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from benchmarks.results import Say
 
 GROUPS: Final = 50
 PARTITIONS: Final = 6
@@ -36,14 +32,14 @@ WARM_UP: Final = WINDOW + 2
 """Visits, after which the rules remember a whole window of them."""
 
 
-def lag(folder: Path, say: Callable[[str], None], runs: int) -> Results:
+def lag(folder: Path, say: Say, runs: int) -> Results:
     """Measure lag_quiet_s and lag_news_s.
 
     Raises ProductError unless gold has the last commit of each group.
     """
     spark = session()
     config = configured(folder, ["local"], poll={"pollInterval": "1m", "enrich": "offsets"})
-    make_tables(spark, config)
+    ensure_lake(spark, config.lake)
     number, committed, seconds = 0, 0, {}
     for name, records in (("lag_quiet_s", 0), ("lag_news_s", 100)):
         taken = []
@@ -51,7 +47,7 @@ def lag(folder: Path, say: Callable[[str], None], runs: int) -> Results:
             number, committed = number + 1, committed + records
             append_polls(spark, config, _visit(number, committed))
             start = time.perf_counter()
-            lag_once(spark, config)
+            round_once(spark, config, GroupLag)
             taken.append(time.perf_counter() - start)
         seconds[name] = taken[WARM_UP:]
         say(f"{name}: {seconds[name]}")

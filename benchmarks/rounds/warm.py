@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
+from benchmarks.processes import Watch
+from benchmarks.product import session
+from benchmarks.results import Measured, Results, median
 from benchmarks.rounds.lakes import (
     WARM_UP,
     MadeUpLake,
@@ -19,13 +22,11 @@ from benchmarks.rounds.lakes import (
     some_change,
 )
 from benchmarks.rounds.made_up import MadeUpPoller
-from benchmarks.rounds.processes import Watch
-from benchmarks.rounds.product import session
-from benchmarks.rounds.results import Measured, Results, median
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from benchmarks.results import Say
 
 SHORT, LONG = timedelta(seconds=2), timedelta(seconds=30)
 """Intervals of polls, of five a batch and of one."""
@@ -37,7 +38,7 @@ PAST: Final = 100
 CHANGES: Final = 100
 
 
-def small(folder: Path, say: Callable[[str], None], runs: int) -> Results:
+def small(folder: Path, say: Say, runs: int) -> Results:
     """Measure quiet_s and news_s: 300 partitions on nine brokers, of which each has a hundred."""
     poller = MadeUpPoller(
         made_up(["small"], topics=10, partitions=30, brokers=9), SHORT, POLLS_A_BATCH
@@ -51,7 +52,7 @@ def small(folder: Path, say: Callable[[str], None], runs: int) -> Results:
     return {"quiet_s": median(quiet), "news_s": median(news)}
 
 
-def many(folder: Path, say: Callable[[str], None], runs: int) -> Results:
+def many(folder: Path, say: Say, runs: int) -> Results:
     """Measure many_quiet_s and many_news_s: a hundred clusters of 1,000 partitions."""
     aliases = [f"cluster-{number:03d}" for number in range(100)]
     lake = MadeUpLake(
@@ -67,7 +68,7 @@ def many(folder: Path, say: Callable[[str], None], runs: int) -> Results:
     return {"many_quiet_s": median(quiet), "many_news_s": median(news)}
 
 
-def large(folder: Path, say: Callable[[str], None], runs: int) -> Results:
+def large(folder: Path, say: Say, runs: int) -> Results:
     """Measure large_s, large_few_s and large_mb: a million partitions on thirty brokers."""
     lake = MadeUpLake(
         session(),
@@ -84,11 +85,11 @@ def large(folder: Path, say: Callable[[str], None], runs: int) -> Results:
     return {
         "large_s": median(of_broker),
         "large_few_s": median(few),
-        "large_mb": Measured(watch.most_mb, (watch.most_mb,)),
+        "large_mb": median([watch.memory["all"].all]),
     }
 
 
-def growth(folder: Path, say: Callable[[str], None], runs: int) -> Results:
+def growth(folder: Path, say: Say, runs: int) -> Results:
     """Measure growth: the same changes in lakes with 10,000 and 1,000,000 stored changes."""
     # The first poll shows no change: nothing is known before it.
     poller = MadeUpPoller(

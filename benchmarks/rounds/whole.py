@@ -6,25 +6,26 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.rounds.product import ROOT, ProductError
-from benchmarks.rounds.results import Measured, Results
+from benchmarks.product import ROOT, ProductError
+from benchmarks.results import Measured, Results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from benchmarks.results import Say
 
-def demo(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
+
+def demo(folder: Path, say: Say, _runs: int) -> Results:
     """Measure demo_s."""
     return {"demo_s": _made("demo", folder, say)}
 
 
-def tests(folder: Path, say: Callable[[str], None], _runs: int) -> Results:
+def tests(folder: Path, say: Say, _runs: int) -> Results:
     """Measure test_s."""
     return {"test_s": _made("test", folder, say)}
 
 
-def _made(target: str, folder: Path, say: Callable[[str], None]) -> Measured:
+def _made(target: str, folder: Path, say: Say) -> Measured:
     start = time.perf_counter()
     log = folder / "log"
     with log.open("wb") as output:

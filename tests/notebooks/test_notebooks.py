@@ -356,7 +356,7 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
 def test_incident(pages: dict[str, Page]) -> None:
     page = pages["incident"]
     (report,) = page.reports
-    # tests/unit/kafka_metadata_history/report/test_report.py and tests/browser have what is in it.
+    # tests/unit/kafka_metadata_history/report and tests/browser have what is in it.
     assert "<title>Kafka metadata history of prod</title>" in report
     # One row of the table for each kind, of all groups.
     whole = page.columns("what", "broker_id", "events", "example")

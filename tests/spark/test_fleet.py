@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fleet.answers import ERRORS, answering
-from benchmarks.fleet.headers import asked, holes, percentile, seen
+from benchmarks.fleet.headers import asked, holes, seen
 from benchmarks.fleet.made_up import fleet, manners
 from benchmarks.fleet.report import show
 from benchmarks.fleet.run import RECORDER, polled
-from benchmarks.rounds.product import run_once
+from benchmarks.product import run_once
+from benchmarks.results import percentile
 
 FLEET = 300
 CHANGED = 10
@@ -61,7 +62,7 @@ def test_three_hundred_clusters_of_which_some_are_sick(tmp_path: Path) -> None:
             assert not found[manner].errors, manner
         good = found["good"]
         assert good.off_beat == 0
-        assert percentile(good.late, 95) <= LATE_S
+        assert percentile(good.late, 0.95) <= LATE_S
         for manner in ERRORS.keys() & found.keys():
             assert set(found[manner].errors) <= ERRORS[manner] | {"overlapped"}
             assert (

@@ -1,7 +1,6 @@
 """What a session must have for the jobs, and the line that says so."""
 
 import ipaddress
-from typing import Any
 
 import psutil
 from pyspark.sql import SparkSession
@@ -22,9 +21,9 @@ def test_many_rows_are_worked_on_in_a_session_that_compiles(spark: SparkSession)
     assert session_for(of_others, COMPILED_FROM) is of_others
 
 
-def test_nobody_on_the_network_reaches_the_session(spark: SparkSession, jvm: Any) -> None:
+def test_nobody_on_the_network_reaches_the_session(spark: SparkSession) -> None:
     """Its driver and its block manager would run what they are sent."""
-    process = psutil.Process(jvm.java.lang.ProcessHandle.current().pid())
+    process = psutil.Process(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
     listening = [
         each.laddr for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN
     ]

@@ -85,6 +85,33 @@ def check_same(lake: Lake, expected: turns.Lake) -> None:
         assert told(rows_of(lake, table)) == told(rows), table.full_name
 
 
+def test_polls_take_over_from_the_log_and_the_log_from_polls(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One round of each turn. The one in which polls take over is killed, and finished."""
+    life, lake = lived(2, 8, SILENCES), new_lake(spark, tmp_path)
+    times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
+    each, expected = turns.Lake(life), turns.Lake(life)
+    for at in times:
+        each.round(at)
+    changes = (
+        at for at, (one, other) in zip(times, pairwise(each.turns), strict=False) if one != other
+    )
+    rows = Bronze(life, lake)
+    for at in (next(changes), next(changes), times[-1]):
+        rows.keep(at)
+        expected.round(at)
+        history = history_of(spark, lake)
+        if expected.turns[-1] == "polls":
+            with killed_after(3), pytest.raises(KilledError):
+                history.round(LATER)
+            history_of(spark, lake)
+        else:
+            assert history.round(LATER)
+    assert expected.turns == ["log", "polls", "log"]
+    check_same(lake, expected)
+
+
 @pytest.mark.soak
 def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> None:
     """Killed between the commits of a round in which polls take over, too."""

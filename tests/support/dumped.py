@@ -10,7 +10,7 @@ from typing import Any
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from tests.support.cluster_logs import Entry, in_effect
 from tests.support.cluster_records import expected, expected_control, from_json, number_of
-from tests.support.group_messages import as_json
+from tests.support.kafka_classes import as_json
 from truth.dump import CONTROLS, Record
 
 RECORD = re.compile(

@@ -283,20 +283,3 @@ def _converted(name: str, value: Any, *, consumers: bool) -> Any:
     if name == "topic_id":
         return base64.urlsafe_b64encode(uuid.UUID(bytes=value).bytes).decode().rstrip("=")
     return _renamed(value, consumers=consumers)
-
-
-def as_json(struct: Struct, values: dict[str, Any]) -> dict[str, Any]:
-    fields = {each.name: each for each in struct.fields if each.name in values}
-    return {camel_case(name): _json_value(each.type, values[name]) for name, each in fields.items()}
-
-
-def _json_value(kind: Primitive | Array | Struct, value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(kind, Array):
-        return [_json_value(kind.of, entry) for entry in value]
-    if isinstance(kind, Struct):
-        return as_json(kind, value)
-    if kind is Primitive.UUID:
-        return base64.urlsafe_b64encode(value).decode().rstrip("=")
-    return base64.b64encode(value).decode() if kind is Primitive.BYTES else value

@@ -3,7 +3,7 @@
 from xdist.scheduler import LoadGroupScheduling
 from xdist.workermanage import WorkerController
 
-WITHOUT_SPARK = ("unit/", "browser/")
+WITHOUT_SPARK = ("unit/", "java/", "browser/")
 """The groups of tests that need no Spark begin so. A group is a file, but for those of several
 files.
 """

@@ -15,7 +15,7 @@ from metadata_source.enrichment import Subject
 from metadata_source.many_brokers import Broker
 from metadata_source.options import parse
 from tests.support.byte_cluster import OFFSETS, ByteCluster
-from tests.support.recorders import wait_until
+from tests.support.waiting import eventually
 
 BEGAN = datetime.now(UTC)
 REASSIGNMENTS = "ListPartitionReassignmentsRequest"
@@ -61,7 +61,7 @@ def test_each_broker_has_one_connection_for_all_questions(brokers):
         for _ in range(2):
             assert set(enriched(asking, brokers, "configs", "groups").values()) == {"ok"}
         assert connections(brokers) == [1, 1]
-    wait_until(lambda: not any(each.open for each in brokers.brokers), 30, "the end")
+    eventually(lambda: not any(each.open for each in brokers.brokers), "the end")
 
 
 @pytest.mark.parametrize("is_first", [False, True])
@@ -80,7 +80,7 @@ def test_a_connection_over_which_came_what_is_no_answer_is_of_no_use(brokers):
     with asking_of(brokers) as asking:
         brokers.brokers[0].odd = b"\xff"
         assert enriched(asking, brokers, "groups")["groups"].startswith("failed: broker 0 (")
-        wait_until(lambda: not brokers.brokers[0].open, 10, "its end")
+        eventually(lambda: not brokers.brokers[0].open, "its end")
 
 
 def test_kinds_that_failed_come_last_the_longest_ago_first(brokers):

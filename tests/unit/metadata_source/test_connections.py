@@ -17,7 +17,7 @@ from metadata_source.questions import reassignments
 from metadata_source.threads import side_by_side
 from metadata_source.transport import Connection
 from tests.support.byte_cluster import ByteCluster
-from tests.support.recorders import wait_until
+from tests.support.waiting import eventually
 
 SECURED = {"kafka.bootstrap.servers": "host:1", "kafka.security.protocol": "SSL"}
 REASSIGNMENTS = "ListPartitionReassignmentsRequest"
@@ -57,11 +57,11 @@ def test_one_connection_to_an_address_until_it_is_dropped(brokers, kept):
     assert (made(brokers), first in kept) == ([1, 1], True)
     kept.drop(first)
     kept.drop(first)
-    wait_until(lambda: not brokers.brokers[0].open, 30, "the end")
+    eventually(lambda: not brokers.brokers[0].open, "the end")
     assert (first in kept, second in kept, len(brokers.brokers[1].open)) == (False, True, 1)
     assert kept.get(first, later()) is not one
     kept.close()
-    wait_until(lambda: not any(each.open for each in brokers.brokers), 30, "the end")
+    eventually(lambda: not any(each.open for each in brokers.brokers), "the end")
     assert made(brokers) == [2, 1]
 
 

@@ -23,7 +23,7 @@ from metadata_source.transport import Connection
 from tests.support.beside import Beside, answered, beside
 from tests.support.coordinators import Cluster, Node, listed
 from tests.support.group_answers import asked, entry, groups
-from tests.support.recorders import wait_until
+from tests.support.waiting import eventually
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
@@ -225,7 +225,7 @@ def names(cluster: FarCluster, *brokers: int) -> str:
 
 def settle(cluster: FarCluster, counts: dict[int, int]) -> None:
     """Wait until the brokers have noticed how many connections they have."""
-    wait_until(lambda: {n: cluster.connected(n) for n in counts} == counts, 30, str(counts))
+    eventually(lambda: {n: cluster.connected(n) for n in counts} == counts, str(counts))
 
 
 @pytest.mark.parametrize("is_secured", [False, True])

@@ -25,7 +25,7 @@ from tests.support.changing import (
     polls,
     seen,
 )
-from tests.support.recorders import wait_until
+from tests.support.waiting import eventually
 
 REASSIGNMENTS = "ListPartitionReassignmentsRequest"
 
@@ -215,7 +215,7 @@ def test_a_poll_says_when_it_was_sent_though_what_followed_was_refused(brokers):
     brokers.hang(0, on=(METADATA,))
 
     def stop() -> None:
-        wait_until(lambda: brokers.polled, 30, "the request")
+        eventually(lambda: brokers.polled, "the request")
         brokers.stop(0)
 
     with poller(brokers.servers(0)) as each, ThreadPoolExecutor(1) as beside:
@@ -264,4 +264,4 @@ def test_its_end_closes_all_connections(brokers):
     with of_cluster(brokers) as each:
         polls(each, 3)
         assert [len(broker.open) for broker in brokers.brokers] == [1, 1, 1]
-    wait_until(lambda: not any(broker.open for broker in brokers.brokers), 30, "the end")
+    eventually(lambda: not any(broker.open for broker in brokers.brokers), "the end")

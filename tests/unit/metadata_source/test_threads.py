@@ -7,7 +7,7 @@ import time
 import pytest
 
 from metadata_source.threads import _QUEUED, in_threads, side_by_side
-from tests.support.recorders import wait_until
+from tests.support.waiting import eventually
 
 CLUSTERS = ("a", "b", "c")
 
@@ -28,7 +28,7 @@ def test_nothing_is_made_far_ahead_of_whoever_takes_it():
     for taken in range(1, 10):
         next(batches)
         most = taken + _QUEUED + len(CLUSTERS)
-        wait_until(lambda most=most: len(made) >= most, 30, "threads that wait for room")
+        eventually(lambda most=most: len(made) >= most, "threads that wait for room")
         assert len(made) == most
     assert len(list(batches)) == 20 * len(CLUSTERS) - taken
     assert threads() == []
@@ -49,7 +49,7 @@ def test_whoever_stops_taking_ends_all_threads():
 
     batches = in_threads(CLUSTERS, rows, stopped)
     next(batches)
-    wait_until(lambda: len(made) == 1 + _QUEUED + 2, 30, "a queue that is full")
+    eventually(lambda: len(made) == 1 + _QUEUED + 2, "a queue that is full")
     assert len(threads()) == len(CLUSTERS)
     batches.close()
     assert threads() == []

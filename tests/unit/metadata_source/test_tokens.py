@@ -21,8 +21,8 @@ from metadata_source.options import Cluster, parse
 from metadata_source.references import ENDPOINTS
 from metadata_source.threads import side_by_side
 from metadata_source.tokens import forget, token
-from tests.support.recorders import wait_until
 from tests.support.token_endpoint import Signer, token_endpoint
+from tests.support.waiting import eventually
 
 SECRET = "client; secret & 100%"  # noqa: S105
 TIMEOUT_S = 5
@@ -229,7 +229,7 @@ def test_an_endpoint_that_drips_leaves_no_thread_and_no_socket(
         for _ in range(4):
             with pytest.raises(TokenError, match="no answer in time"):
                 ask(bearer(url), seconds=0.2)
-        wait_until(lambda: len(left()) == begun, 30, "the end of threads")
+        eventually(lambda: len(left()) == begun, "the end of threads")
         stopped.set()
 
 

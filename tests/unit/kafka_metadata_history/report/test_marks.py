@@ -1,71 +1,76 @@
-"""The search for secrets finds them, however they are written and packed."""
+"""The marks of a figure, within its window."""
 
-import gzip
-import json
-import urllib.parse
-import zipfile
-from base64 import b64encode, urlsafe_b64encode
+from datetime import timedelta
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import zstandard
 
-from tests.support.marks import traces
-
-MARK = "passMk7Qz2Wn4"
-
-WRITTEN = {
-    "as it is": f"password={MARK};".encode(),
-    "in JSON": json.dumps({"password": f'"{MARK}"'}).encode(),
-    "in UTF-16": f"é{MARK}".encode("utf-16-le"),
-    "in UTF-16, big": f"é{MARK}".encode("utf-16-be"),
-    "in hex": MARK.encode().hex().encode(),
-    "URL-encoded": urllib.parse.quote(f"ä {MARK}").encode(),
-    **{f"in base64 after {n}": b64encode(b"x" * n + MARK.encode() + b"yy") for n in range(6)},
-    "as SASL PLAIN in a header": b"Basic " + urlsafe_b64encode(f"alice:{MARK}".encode()),
-    "gzip": gzip.compress(MARK.encode()),
-    "zstd": zstandard.compress(MARK.encode()),
-    "zstd in two frames": zstandard.compress(b"x") + zstandard.compress(MARK.encode()),
-}
+from kafka_metadata_history.report import queries
+from kafka_metadata_history.report.marks import Window, drawn_section
+from tests.support.incident import NOON
+from tests.support.report_pages import marks_of
+from tests.support.reports import Lake, page_of
 
 
-@pytest.mark.parametrize("way", WRITTEN)
-def test_a_mark_is_found(tmp_path, way):
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "file").write_bytes(WRITTEN[way])
-    (found,) = traces(tmp_path, [MARK, "othrMk1Aa1Aa1"])
-    assert found.startswith(f"kept/file: {MARK} ")
-
-
-@pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
-def test_a_mark_is_found_in_values_of_tables(tmp_path, compression):
-    rows = [{"maps": [("a", f"x{MARK}")], "nested": [{"raw": MARK.encode()}], "count": 1}] * 100
-    types = {
-        "maps": pa.map_(pa.string(), pa.string()),
-        "nested": pa.list_(pa.struct({"raw": pa.binary()})),
-    }
-    for name, type_ in types.items():
-        table = pa.table({name: pa.array([row[name] for row in rows], type_)})
-        pq.write_table(
-            table, tmp_path / f"{name}.parquet", compression=compression, write_statistics=False
+def test_a_bar_is_sure_between_the_inner_bounds(page: str) -> None:
+    marks = marks_of(page, "brokers")
+    incidents = {
+        lane: [round((at - NOON.timestamp() * 1000) / 1000, 1) for at in times]
+        for lane, what, *times in zip(
+            marks["lane"], marks["what"], marks["maybe_from"], marks["sure_from"],
+            marks["sure_until"], marks["maybe_until"], strict=True,
         )
-    assert [found.split(":")[0] for found in traces(tmp_path, [MARK])] == [
-        "maps.parquet",
-        "nested.parquet",
-    ]
+        if "broker" not in what
+    }  # fmt: skip
+    # Clipped to the window, which begins at 5 s.
+    assert incidents == {"broker 2": [5, 10.1, 30, 40.1], "broker 3": [10, 20.1, 50, 60.1]}
+    assert "between 12:00:00.000 and 12:00:10.100" in marks["began"]
+    assert set(marks["inferred"]) == {
+        "broker_down",
+        "broker_down; lagging; broker_down, lagging",
+        "-",
+    } or set(marks["inferred"]) >= {"-"}
 
 
-def test_a_mark_is_found_in_names_and_archives(tmp_path):
-    (tmp_path / f"cluster={MARK}").touch()
-    with zipfile.ZipFile(tmp_path / "log.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("log", gzip.compress(MARK.encode()))
-    assert traces(tmp_path, [MARK]) == [
-        f"cluster={MARK}: {MARK} as it is",
-        f"log.zip: {MARK} as it is",
-    ]
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ((10, 20.1, 40, 50.1), (10, 20.1, 40, 50.1)),
+        ((10, 20.1, None, None), (10, 20.1, 90, 100)),  # sure as far as polls go
+        ((None, 20.1, 40, 50.1), (0, 20.1, 40, 50.1)),  # nobody looked before
+        (
+            (10, 20.1, 20, 30.1),
+            (10, 20.1, 20.1, 30.1),
+        ),  # one poll alone, sent before it was answered
+        ((-50, -40, 10, 20), (0, 0, 10, 20)),
+        ((80, 90, 140, 150), (80, 90, 100, 100)),
+        ((80, 90, 95, 150), (80, 90, 95, 100)),  # may have ended within the window
+    ],
+)
+def test_bounds_within_the_window(
+    bounds: tuple[float | None, ...], expected: tuple[float, ...]
+) -> None:
+    ends = [None if second is None else NOON + timedelta(seconds=second) for second in bounds]
+    times = dict(
+        zip(("began_after", "began_before", "ended_after", "ended_before"), ends, strict=True)
+    )
+    row = {
+        **dict.fromkeys(("id", "subject", "details", "inferred"), "a"), **times, "lane": "a",
+        "kind": "offline", "lane_number": 1, "mark": 1, "mark_rows": 1, "mark_size": 1,
+        "mark_last_before": times["began_before"], "rows_all": 1, "counted_all": 1, "lanes_all": 1,
+        **{f"mark_{name}": at for name, at in times.items()},
+    }  # fmt: skip
+    noon = NOON.timestamp() * 1000
+    (mark,) = drawn_section(
+        queries.PARTITIONS, [row], (), Window(noon, noon + 100_000, noon + 90_000)
+    ).marks
+    found = (mark.maybe_from, mark.sure_from, mark.sure_until, mark.maybe_until)
+    assert [round((at - noon) / 1000, 1) for at in found] == [*expected]
 
 
-def test_nothing_is_found_where_nothing_is(tmp_path):
-    (tmp_path / "file").write_text(MARK[:-1] + " " + MARK.lower())
-    assert traces(tmp_path, [MARK]) == []
+def test_what_lasts_is_sure_to_the_end_of_what_is_known(lake: Lake) -> None:
+    page = page_of(lake, "2026-11-01T12:00:00Z", "2026-11-01T12:10:00Z")
+    marks = marks_of(page, "groups")
+    place = marks["lane"].index("shop")
+    assert marks["ended"][place] == "not by the end of what is known"
+    assert round(marks["sure_until"][place] / 1000 - NOON.timestamp(), 1) == 120.1
+    assert round(marks["maybe_until"][place] / 1000 - NOON.timestamp()) == 600

@@ -380,7 +380,7 @@ def test_settings_on_the_list_are_kept(kind: int, name: str) -> None:
 
 
 def test_the_settings_that_are_kept_are_these() -> None:
-    # `tests/spark/test_cluster_records_java.py` asks Kafka whether one is sensitive.
+    # `tests/java/test_cluster_records.py` asks Kafka whether one is sensitive.
     assert {kind: set(names) for kind, names in KEPT_CONFIGS.items()} == {
         2: {
             "cleanup.policy",

@@ -13,9 +13,9 @@ from metadata_source.recorder import attended, folder
 from metadata_source.recorder.attended import Attended
 from metadata_source.recorder.news import News
 from metadata_source.recorder.spool import Spool, SpoolError, TakenOverError
-from tests.support.recorders import wait_until
 from tests.support.spool_query import OPTIONS, Query, headers, once, polls_once
 from tests.support.spools import opened, record
+from tests.support.waiting import eventually
 
 NEWS = News.NEWS
 
@@ -53,7 +53,7 @@ def test_a_query_lets_the_recorder_know_that_it_is_there_while_a_batch_runs_too(
     file = written.folder / "attended"
     for _ in range(2):
         file.unlink(missing_ok=True)
-        wait_until(file.exists, 30, "the file")
+        eventually(file.exists, "the file")
     query.reader.stop()
     attends.join(30)
     assert not attends.is_alive()

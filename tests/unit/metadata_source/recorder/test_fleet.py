@@ -23,7 +23,7 @@ from tests.support.recorded_clusters import (
     two_groups,
     wait_for_answers,
 )
-from tests.support.recorders import wait_until
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_once_is_one_poll_of_each_cluster_with_all_that_is_asked_beside(brokers)
     with down:
         pass
     with recorded(kept, brokers, down, is_once=True, enrich=",".join(ALL), kind_ms=2_000) as fleet:
-        wait_until(lambda: fleet.has_ended, 60, "its end")
+        eventually(lambda: fleet.has_ended, "its end")
     good, failed = kept.of("c0"), kept.of("c1")
     assert (len(good), len(failed)) == (1, 1)
     assert good[0].outcomes.keys() == {*ALL}
@@ -96,10 +96,8 @@ def test_its_end_writes_what_waits_for_answers_and_nothing_after(brokers, monkey
     kept = Kept()
     hang(brokers, "ListGroupsRequest")
     with recorded(kept, brokers, enrich="groups", kind_ms=1_500, pollInterval="10s"):
-        wait_until(
-            lambda: "ListGroupsRequest" in {each.request for each in brokers.asked},
-            30,
-            "a question",
+        eventually(
+            lambda: "ListGroupsRequest" in {each.request for each in brokers.asked}, "a question"
         )
         assert kept.entries == []
     assert len(kept.entries) == 1
@@ -150,9 +148,8 @@ def test_clusters_that_wait_for_answers_hold_no_slot_of_those_that_decode():
             broker.odd = body
         hang(large, "ListGroupsRequest")
         with recorded(kept, *[large] * 5, is_once=True, enrich="groups=10m"):
-            wait_until(
+            eventually(
                 lambda: [each.request for each in large.asked].count("ListGroupsRequest") == 15,
-                60,
                 "five clusters that ask three brokers each",
             )
             assert kept.entries == []

@@ -1,0 +1,21 @@
+"""The known incident, opened once for the tests of a file."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.lake import VIEWS
+from tests.support.duckdb_lake import duckdb_lake
+from tests.support.incident_groups import known_rows
+from tests.support.reports import Lake, page_of
+
+
+@pytest.fixture(scope="module")
+def lake() -> Iterator[Lake]:
+    with duckdb_lake(known_rows(), VIEWS) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(lake: Lake) -> str:
+    return page_of(lake)

@@ -1,0 +1,103 @@
+"""The data of a report: which cluster, which window, which gaps."""
+
+from datetime import timedelta
+
+import pytest
+
+from kafka_metadata_history.answers.questions import QueryError
+from schemas import gold, internal, silver
+from schemas.lake import VIEWS
+from tests.support.duckdb_lake import duckdb_lake
+from tests.support.incident import NOON
+from tests.support.incident_groups import known_rows
+from tests.support.report_pages import columns_of
+from tests.support.reports import WINDOW, Lake, page_of, text_of
+
+
+def test_a_lake_without_history_says_so() -> None:
+    with duckdb_lake(dict.fromkeys(known_rows(), ()), VIEWS) as empty:
+        text = text_of(page_of(empty))
+    assert "Nothing is known: the lake has no history of any cluster yet." in text
+    assert "history is empty" in text
+
+
+def test_a_section_whose_tables_are_not_there_says_so() -> None:
+    with duckdb_lake(known_rows(), VIEWS) as lake:
+        lake.execute("DROP VIEW gold.rebalances CASCADE")
+        text = text_of(page_of(lake, cluster="prod"))
+    assert "Nothing is known of this: Catalog Error" in text
+    assert "14 ISR episodes" in text
+
+
+def test_a_window_that_cannot_be_meant(lake: Lake) -> None:
+    with pytest.raises(QueryError, match="the window is empty"):
+        page_of(lake, WINDOW[0], WINDOW[0])
+    with pytest.raises(QueryError, match="is after --until"):
+        page_of(lake, WINDOW[1], WINDOW[0])
+
+
+def test_the_cluster_to_which_most_happened_is_chosen_and_the_others_are_named() -> None:
+    known = known_rows()
+    other = {
+        table: [
+            row | {"cluster": "other", "cluster_id": "id-other"} for row in rows if "cluster" in row
+        ]
+        for table, rows in known.items()
+        if table in (silver.CLUSTER_SNAPSHOTS, silver.BROKER_SNAPSHOTS, gold.BROKER_INCIDENTS)
+        or table.schema == "internal"
+    }
+    rows = {table: [*own, *other.get(table, ())] for table, own in known.items()}
+    with duckdb_lake(rows, VIEWS) as lake:
+        text = text_of(page_of(lake))
+        assert "Kafka metadata history of prod" in text
+        assert "Events of the others: other (" in text
+        assert "No cluster was asked for" not in text_of(page_of(lake, cluster="other"))
+
+
+def test_gaps_are_hatched_in_every_figure(lake: Lake) -> None:
+    page = page_of(lake, "2026-11-01T11:59:50Z", "2026-11-01T12:02:10Z")
+    columns = columns_of(page, "gaps")
+    assert [
+        round(at / 1000 - NOON.timestamp(), 1) for at in (*columns["begin"], *columns["end"])
+    ] == [
+        *(-10, 120.1),
+        *(0.1, 130),
+    ]
+
+
+def test_a_gap_of_polls_in_which_the_controllers_log_told_is_no_gap_of_history() -> None:
+    known = known_rows()
+    gap = {"cluster_id": "id-prod", "cluster": "prod", "reason": "not_polled", "error_kinds": []}
+    source = known[silver.HISTORY_SOURCES][0]
+    times = {
+        name: NOON + timedelta(seconds=seconds)
+        for name, seconds in (("valid_from", 10), ("valid_to", 50))
+    }
+    by_log = source | times | {"source": "log", "last_seen_at": NOON + timedelta(seconds=40)}
+    # The log was read up to 40 s, and polls told from 50 s on.
+    gaps = [gap | {f"gap_{end}": NOON + timedelta(seconds=s) for end, s in ends} for ends in (
+        (("start", 20), ("end", 30)), (("start", 32), ("end", 45)),
+    )]  # fmt: skip
+    rows = known | {silver.POLL_GAPS: gaps, silver.HISTORY_SOURCES: [by_log]}
+    with duckdb_lake(rows, VIEWS) as lake:
+        page = page_of(lake)
+    columns = columns_of(page, "gaps")
+    assert [round(at / 1000 - NOON.timestamp()) for at in columns["begin"]] == [32]
+    told = "(not_polled; the controllers' log told meanwhile)"
+    assert f"gap of prod: 2026-11-01 12:00:20Z to 2026-11-01 12:00:30Z {told}" in text_of(page)
+    assert "gap of prod: 2026-11-01 12:00:32Z to 2026-11-01 12:00:45Z (not_polled)" in text_of(page)
+
+
+@pytest.mark.parametrize("schema", ["silver", "gold"])
+def test_history_begins_where_silver_and_gold_are_whole(schema: str) -> None:
+    known = known_rows()
+    dropped = {"history": f"retention of {schema}", "cluster": "", "round": 1, "memory": "{}"}
+    dropped |= {"done_at": NOON + timedelta(seconds=20)}
+    rows = known | {internal.STATE: [*known[internal.STATE], dropped]}
+    with duckdb_lake(rows, VIEWS) as lake:
+        page = page_of(lake, "2026-11-01T11:59:50Z", "2026-11-01T12:02:10Z")
+    columns = columns_of(page, "gaps")
+    assert (columns["begin"][0] / 1000, columns["end"][0] / 1000) == (
+        NOON.timestamp() - 10,
+        NOON.timestamp() + 20,
+    )
