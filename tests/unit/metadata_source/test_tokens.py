@@ -141,6 +141,7 @@ def test_a_token_that_says_itself_when_it_ends(endpoint, signer):
             "protocol",
             "the answer is no JSON with",
         ),
+        (200, b'{"access_token": "a", "expires_in": -1}', "protocol", "the answer is no JSON with"),
         (
             200,
             b'{"access_token": "a", "expires_in": null}',
