@@ -159,6 +159,13 @@ def test_what_is_no_token_is_one_clear_line(endpoint, status, body, kind, said):
     assert "\n" not in str(caught.value)
 
 
+def test_the_secret_follows_no_redirect(endpoint):
+    endpoint.answer, endpoint.location = (302, b""), "/elsewhere"
+    with pytest.raises(TokenError, match="HTTP 302: is it a token endpoint"):
+        ask(bearer(endpoint.url))
+    assert endpoint.followed == []
+
+
 def test_the_secret_is_repeated_nowhere(endpoint, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
     cluster = bearer(endpoint.url)
