@@ -73,6 +73,10 @@ class TokenEndpoint:
     lifetime_s: float = 600
     answer: tuple[int, bytes] | None = None
     """Status and body in place of a token."""
+    location: str | None = None
+    """Where a redirect leads."""
+    followed: list[str] = field(default_factory=list)
+    """The paths that were asked for by a redirect."""
     pause_s: float = 0
     asked: list[dict[str, str]] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
@@ -112,10 +116,16 @@ def token_endpoint(
             form = {name: value for name, (value,) in parse_qs(body).items()}
             status, answer = endpoint.respond(self.headers["Authorization"], form)
             self.send_response(status)
+            if endpoint.location is not None:
+                self.send_header("Location", endpoint.location)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)
+
+        def do_GET(self) -> None:
+            endpoint.followed.append(self.path)
+            self.send_error(404)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -121,7 +121,8 @@ def test_configs_that_nobody_may_read_are_not_allowed():
 
 def test_reassignments_of_the_topics_that_are_covered():
     asker = Answered(reassignments(a=[(0, [3], [1]), (2, [], [2])], other=[(0, [1], [])]))
-    outcome, rows = answered("reassignments", about("a", "b"), asker)
+    known = replace(about("a", "b"), brokers=(Broker(1, ("one", 9092)),), controller_id=1)
+    outcome, rows = answered("reassignments", known, asker)
     assert (outcome, rows.topics) == ("ok", ["a"])
     assert arrow("reassignments", rows) == [
         [
@@ -220,6 +221,13 @@ def test_eligible_leaders_come_in_pages_and_only_of_topics_that_may_have_some():
         None,
     ]
     assert {request.response_partition_limit for request in asker.asked} == {2_000}
+
+
+def test_a_topic_that_is_larger_than_a_page_is_asked_for_alone():
+    """A question about no topic would be about every one."""
+    asker = Answered(page(None, large=[(0, [1], [])]))
+    assert answered("elr", about(reduced=[("large", 5_000)]), asker)[0] == "ok"
+    assert [[topic.name for topic in request.topics] for request in asker.asked] == [["large"]]
 
 
 def test_no_eligible_leaders_are_asked_for_where_every_isr_is_whole():

@@ -6,6 +6,7 @@ from typing import Any
 from metadata_source import group_descriptions
 from metadata_source.errors import PollError
 from metadata_source.many_brokers import Broker, Time
+from metadata_source.messages import ShareGroupDescribeRequest
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.writing import write_message
 from tests.support.coordinators import Cluster, Node, listed
@@ -46,7 +47,7 @@ def test_a_classic_group_has_what_its_members_told_each_other_while_it_is_stable
     connect = {
         "protocol_type": "connect",
         "protocol_data": "compatible",
-        "members": [classic_member("w", b"\0\1", b"\0\1")],
+        "members": [classic_member("w", SUBSCRIBED, ASSIGNED)],
     }
     cluster = Cluster(
         Node(
@@ -209,6 +210,25 @@ def test_groups_are_described_by_the_request_of_their_type():
         "ShareGroupDescribeRequest": ["s"],
         "StreamsGroupDescribeRequest": ["x"],
     }
+
+
+def test_a_member_that_is_listed_twice_is_odd():
+    members = [classic_member("m"), classic_member("n"), classic_member("m")]
+    cluster = Cluster(
+        Node({0: 1, 1: 1}, [listed("a")], {"a": entry("a", "Stable", members=members)})
+    )
+    twice = "a member is listed twice"
+    described = groups(cluster, f": 1 of 1 groups could not be described: {twice}")
+    assert (described["a"]["error"], described["a"]["state"]) == (f"failed: {twice}", "Stable")
+
+
+def test_share_groups_are_not_described_in_the_version_of_early_access():
+    """Version 0, of Kafka 4.0."""
+    cluster = Cluster(Node({0: 1, 1: 1}, [listed("s", "share")], {"s": entry("s", "Stable")}))
+    cluster.versions = {ShareGroupDescribeRequest.API_KEY: 0}
+    described = groups(cluster, ": 1 of 1 groups could not be described: not_supported")
+    assert described["s"]["error"] == "not_supported"
+    assert not [name for _, name, _ in cluster.asked if "Describe" in name]
 
 
 def test_a_group_that_cannot_be_described_is_never_dead():

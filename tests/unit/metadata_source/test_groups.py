@@ -98,6 +98,7 @@ def test_groups_are_all_there_if_those_who_lead_all_partitions_were_listed():
             "failed: broker 1 (host:1): connection refused",
         ),
         (Cluster(Node({0: 1, 1: 1}, list_error=31)), "not_allowed"),
+        (Cluster(Node({0: 1, 1: 1}), UNREACHABLE, Node(list_error=31)), "not_allowed"),
         (Cluster(Node(error=PollError("unsupported_version", "host:0: none"))), "not_supported"),
     ],
 )

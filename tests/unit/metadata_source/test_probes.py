@@ -187,7 +187,7 @@ def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
     assert answered == ["allowed"] * 4
 
 
-@pytest.mark.parametrize("value", [None, "two", "", "-1"])
+@pytest.mark.parametrize("value", [None, "two", "", "-1", "2147483648"])
 def test_a_min_isr_that_is_no_number_is_unknown(value):
     result = DescribeConfigsResponse.DescribeConfigsResult
     config = result.DescribeConfigsResourceResult(
@@ -201,4 +201,20 @@ def test_a_min_isr_that_is_no_number_is_unknown(value):
         Answered()
         .min_isr(["t"])
         .problem.startswith("this program stumbled over what the broker answered")
+    )
+
+
+def test_topics_whose_min_isr_is_an_error_are_counted_by_it():
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    of_topics = [
+        result(error_code=code, error_message="", resource_type=2, resource_name=name, configs=[])
+        for name, code in (("a", 7), ("b", 7), ("denied", 29), ("gone", 3))
+    ]
+    found = Answered(DescribeConfigsResponse(results=of_topics)).min_isr(
+        ["a", "b", "denied", "gone"]
+    )
+    assert found == MinIsr(errors={7: 2, 29: 1, 3: 1})
+    assert (found.denied, found.unknown) == (
+        1,
+        "topics answered with error 7 (RequestTimedOutError): 2",
     )

@@ -141,6 +141,7 @@ def test_a_token_that_says_itself_when_it_ends(endpoint, signer):
             "protocol",
             "the answer is no JSON with",
         ),
+        (200, b'{"access_token": "a", "expires_in": -1}', "protocol", "the answer is no JSON with"),
         (
             200,
             b'{"access_token": "a", "expires_in": null}',
@@ -156,6 +157,13 @@ def test_what_is_no_token_is_one_clear_line(endpoint, status, body, kind, said):
     assert (caught.value.kind, said in caught.value.problem) == (kind, True), caught.value
     assert caught.value.problem.startswith(f"token endpoint {endpoint.url}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_the_secret_follows_no_redirect(endpoint):
+    endpoint.answer, endpoint.location = (302, b""), "/elsewhere"
+    with pytest.raises(TokenError, match="HTTP 302: is it a token endpoint"):
+        ask(bearer(endpoint.url))
+    assert endpoint.followed == []
 
 
 def test_the_secret_is_repeated_nowhere(endpoint, monkeypatch, caplog):

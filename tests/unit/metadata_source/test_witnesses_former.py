@@ -20,7 +20,7 @@ def test_a_broker_that_is_listed_no_more_is_asked_whether_it_still_answers(broke
     with of_cluster(brokers) as each:
         polls(each, 3)
         brokers.set(brokers.fenced, 0, 1)
-        polls(each, 2)
+        assert polls(each, 2) == [(0, [(2, True)]), (1, [(2, True)])], "once with each poll"
         assert each.brokers.former == {brokers.places[2]: 2}
         each.brokers.avoided.clear()
         assert behind(each.poll()) == [(2, True)]
