@@ -3,12 +3,14 @@ then terminated, and then the job runs once. What is long: test_pipeline.py.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 import pytest
 import yaml
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
@@ -24,17 +26,22 @@ from tests.support.pipelines import Pipeline, config_file
 from tests.support.stored import newest_states, rows_of
 from truth.administration import Administration
 
-TOPIC = "of-runs"
+TOPIC = GROUP = "of-runs"
 STATE = ("leader", "leader_epoch", "replicas", "isr")
 
 
 @pytest.fixture(autouse=True)
 def _topic(
-    cluster: LocalCluster, made_topic: Callable[..., AbstractContextManager[object]]
+    cluster: LocalCluster, made_topic: Callable[..., AbstractContextManager[AdminClient]]
 ) -> Iterator[None]:
-    assignment = [[1, 2], [2, 3], [3, 1]]
-    with made_topic(cluster.bootstrap_servers, TOPIC, 3, replica_assignment=assignment):
+    """One in which a group has committed an offset."""
+    servers, assignment = cluster.bootstrap_servers, [[1, 2], [2, 3], [3, 1]]
+    with made_topic(servers, TOPIC, 3, replica_assignment=assignment) as admin:
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": GROUP})
+        with closing(consumer):
+            consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
         yield
+        admin.delete_consumer_groups([GROUP])[GROUP].result(30)
 
 
 def told(cluster: LocalCluster) -> dict[int, list[object]]:
