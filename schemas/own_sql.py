@@ -109,14 +109,6 @@ def _limited(is_known: Callable[[Any], bool], what: str) -> Callable[[Any], str 
     return lambda node: None if is_known(node) else what.format(node.sql("spark"))
 
 
-def _of_struct(node: exp.Struct) -> str | None:
-    if isinstance(node.parent, _COMPARED):
-        return "a comparison of structs"
-    if any(each.is_string or each.is_number for each in node.expressions):
-        return "a struct of values without a name"
-    return None
-
-
 _UNITS = _limited(lambda node: node.text("unit").upper() in TRUNCATED, "{}")
 _LIMITED: Final[Mapping[type[exp.Expr], Callable[[Any], str | None]]] = {
     exp.TryCast: _limited(lambda node: _type(node) in TRIED, "{}"),
@@ -137,7 +129,9 @@ _LIMITED: Final[Mapping[type[exp.Expr], Callable[[Any], str | None]]] = {
         lambda node: isinstance(node.parent, exp.Cast) and _type(node.parent) == "STRING",
         "{} as bytes",
     ),
-    exp.Struct: _of_struct,
+    exp.Struct: _limited(
+        lambda node: not isinstance(node.parent, _COMPARED), "a comparison of structs"
+    ),
     exp.Lateral: _limited(
         lambda node: isinstance(node.this, exp.Explode) and not node.args.get("outer"),
         "this LATERAL VIEW",

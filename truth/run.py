@@ -175,7 +175,7 @@ def await_batches(queries: Sequence[StreamingQuery], count: int) -> None:
 
 def _check(query: StreamingQuery) -> None:
     if query.exception() is not None:
-        raise TruthError(f"{query.name} ended: {query.exception()}")
+        raise TruthError(f"{query.name} ended: {str(query.exception()).splitlines()[0]}")
 
 
 def _batches(query: StreamingQuery) -> int:

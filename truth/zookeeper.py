@@ -27,9 +27,9 @@ from truth.model.states import (
 
 _FILE, _ENTRY, _HEADER = Struct(">4siq"), Struct(">qi"), Struct(">qiqqi")
 _NUMBER: Final = Struct(">i")
-_CREATES: Final = (1, 15, 19, 21)
-_DELETES: Final = (2, 20)
-_SETS, _MULTI, _ENDS_SESSION = 5, 14, -11
+_CREATES: Final = (1, 15)
+_DELETES, _SETS, _MULTI, _ENDS_SESSION = 2, 5, 14, -11
+"""The types of transactions that Kafka makes (org.apache.zookeeper.ZooDefs.OpCode)."""
 _RESOURCES: Final = {"topics": 2, "brokers": 4}
 _DEFAULT: Final = "<default>"
 _STOPS_WITHIN: Final = timedelta(seconds=5)
@@ -116,7 +116,7 @@ def _nodes(kind: int, reader: _Reader) -> Iterator[tuple[str, bytes | None, bool
         for _ in range(reader.number()):
             inner = reader.number()
             yield from _nodes(inner, _Reader(reader.data()))
-    elif kind in _DELETES:
+    elif kind == _DELETES:
         yield reader.data().decode(), None, False
     elif kind == _SETS:
         yield reader.data().decode(), reader.data(), False
@@ -124,7 +124,7 @@ def _nodes(kind: int, reader: _Reader) -> Iterator[tuple[str, bytes | None, bool
         path, data = reader.data().decode(), reader.data()
         for _ in range(reader.number()):  # of its access control list
             reader.number(), reader.data(), reader.data()
-        yield path, data, bool(reader.buffer[reader.place]) and kind in _CREATES[:2]
+        yield path, data, bool(reader.buffer[reader.place])
 
 
 @dataclass
@@ -152,55 +152,52 @@ def truth_of_writes(log: Iterable[Write]) -> Truth:
 
 def _broker(replay: _Replay, write: Write, parts: Sequence[str]) -> None:
     broker_id = int(parts[-1])
-    told = json.loads(write.data) if write.data else {}
-    states = replay.truth.brokers[broker_id]
-    registered = write.data is not None
-    if registered and not told:
-        return  # It is made empty, and written at once.
-    if registered:
-        states.append(
+    if write.data is None:
+        _unregister(replay.truth, write, broker_id)
+    elif write.data:  # it is made empty, and written at once
+        replay.truth.brokers[broker_id].append(
             BrokerState(
                 offset=write.zxid,
                 at=write.at,
                 broker_id=broker_id,
-                rack=told.get("rack"),
+                rack=json.loads(write.data).get("rack"),
                 registered=True,
                 fenced=False,
                 in_controlled_shutdown=False,
             )
         )
-    else:
-        # Nobody writes down that it wants to stop: the controller takes it out of ISRs first.
-        since = max(states[-1].at, write.at - _STOPS_WITHIN)
-        left = [
-            (after.at, after.offset)
-            for of_partition in replay.truth.partitions.values()
-            for before, after in pairwise(of_partition)
-            if after.at > since and broker_id in set(before.isr) - set(after.isr)
-        ]
-        for at, zxid in [min(left)] if left else []:
-            stopping = replace(states[-1], offset=zxid, at=at, in_controlled_shutdown=True)
-            states.append(stopping)
-        states.append(replace(states[-1], offset=write.zxid, at=write.at, registered=False))
-        for key, of_partition in replay.truth.partitions.items():
-            last = of_partition[-1]
-            if last.leader == broker_id and replay.truth.ends_at(key) is None:
-                of_partition.append(
-                    replace(
-                        last,
-                        offset=write.zxid,
-                        at=write.at,
-                        leader=NO_LEADER,
-                        names_leader=False,
-                        is_shown_gone=True,
-                    )
-                )
+
+
+def _unregister(truth: Truth, write: Write, broker_id: int) -> None:
+    """Nobody writes down that a broker wants to stop: the controller takes it out of ISRs first.
+
+    Nor that nobody leads what it led, until the controller has elected another one.
+    """
+    states = truth.brokers[broker_id]
+    since = max(states[-1].at, write.at - _STOPS_WITHIN)
+    left = [
+        after
+        for of_partition in truth.partitions.values()
+        for before, after in pairwise(of_partition)
+        if after.at > since and broker_id in set(before.isr) - set(after.isr)
+    ]
+    if left:
+        first = min(left, key=lambda state: state.offset)
+        states.append(
+            replace(states[-1], offset=first.offset, at=first.at, in_controlled_shutdown=True)
+        )
+    states.append(replace(states[-1], offset=write.zxid, at=write.at, registered=False))
+    for key, of_partition in truth.partitions.items():
+        last = of_partition[-1]
+        if last.leader == broker_id and truth.ends_at(key) is None:
+            shown = replace(last, leader=NO_LEADER, names_leader=False, is_shown_gone=True)
+            of_partition.append(replace(shown, offset=write.zxid, at=write.at))
 
 
 def _topic(replay: _Replay, write: Write, parts: Sequence[str]) -> None:
     name, truth = parts[-1], replay.truth
     if write.data is None:
-        _remove_topic(replay, write, parts)
+        _end(replay, name, write.at)
         replay.ids.pop(name, None)
         return
     told = json.loads(write.data)
@@ -226,12 +223,16 @@ def _topic(replay: _Replay, write: Write, parts: Sequence[str]) -> None:
         replay.assigned[key] = assigned
 
 
-def _remove_topic(replay: _Replay, write: Write, parts: Sequence[str]) -> None:
+def _to_remove(replay: _Replay, write: Write, parts: Sequence[str]) -> None:
     """Brokers show a topic no more once it is to be removed."""
-    topic_id = replay.ids.get(parts[-1])
+    if write.data is not None:
+        _end(replay, parts[-1], write.at)
+
+
+def _end(replay: _Replay, name: str, at: datetime) -> None:
+    topic_id = replay.ids.get(name)
     if topic_id is not None and replay.truth.topics[topic_id].deleted_at is None:
-        life = replay.truth.topics[topic_id]
-        replay.truth.topics[topic_id] = replace(life, deleted_at=write.at)
+        replay.truth.topics[topic_id] = replace(replay.truth.topics[topic_id], deleted_at=at)
 
 
 def _partition(replay: _Replay, write: Write, parts: Sequence[str]) -> None:
@@ -288,9 +289,7 @@ _REPLAYS: Final[Mapping[tuple[str | int, ...], Callable[[_Replay, Write, Sequenc
     ("brokers", "ids", 3): _broker,
     ("brokers", "topics", 3): _topic,
     ("brokers", "topics", 6): _partition,
-    ("admin", "delete_topics", 3): lambda replay, write, parts: (
-        _remove_topic(replay, write, parts) if write.data is not None else None
-    ),
+    ("admin", "delete_topics", 3): _to_remove,
     ("config", "topics", 3): _config,
     ("config", "brokers", 3): _config,
 }

@@ -76,15 +76,11 @@ class Reading(Running):
         super().__init__(self._start_without)
 
     def outlast(self, error: StreamingQueryException) -> None:
-        """Read on after the query has ended with `error`, as Running if that is no cluster's; not
-        then with `once`.
-        """
+        """Read on after the query has ended with `error`, as Running if that is no cluster's."""
         alias = next(
             (alias for alias in self._clusters if f": cluster {alias}: " in str(error)), None
         )
         if alias is None or self._followed.error.mark() not in str(error):
-            if self._once:
-                raise error
             super().outlast(error)
             return
         self.failed = error

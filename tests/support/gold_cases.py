@@ -66,6 +66,7 @@ class Seen:
     partitions: Mapping[tuple[str, int], Row] | str
     wait: float = 10
     brokers: str = "123"
+    rack: str = "r"
     adding: str = ""
     min_isr: int | None = None
     level: int | None = 25
@@ -103,7 +104,9 @@ def history_of(*polls: Seen) -> History:
             "kind": seen.kind,
         }
         lines[CLUSTERS].look(poll, {(): OF_KAFKA | told})
-        brokers = {(int(b),): {"host": "h", "port": 9092, "rack": f"r{b}"} for b in seen.brokers}
+        brokers = {
+            (int(b),): {"host": "h", "port": 9092, "rack": f"{seen.rack}{b}"} for b in seen.brokers
+        }
         lines[LISTED_BROKERS].look(poll, brokers)
         config = {"min_insync_replicas": seen.min_isr, "unclean_leader_election_enable": False}
         lines[CONFIGS].look(beside, {("t",): config} if seen.min_isr is not None else {})

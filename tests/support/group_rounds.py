@@ -21,7 +21,7 @@ class Rounds(Stage):
 
         super().__init__(of_group, groups.TABLES)
 
-    def take(  # type: ignore[override]
+    def take(
         self,
         records: Sequence[Row] = (),
         states: Sequence[Row] = (),

@@ -10,7 +10,7 @@ from typing import Any
 from jobs.configuration.config import Thresholds
 from jobs.rules.gold.isr_shrink import fold
 from jobs.rules.gold.news import GoldInput, GoldResult, Memory, as_of
-from tests.support.gold_oracle import FLAP_WINDOW, FLAPS
+from tests.support.oracles.isrs import FLAP_WINDOW, FLAPS
 from tests.support.rounds import fold_in_rounds
 from tests.support.silver_rows import CONFIGS, PARTITIONS, History, Row
 

@@ -59,7 +59,7 @@ class LogLake(Stage):
     def state(self) -> State | None:
         return None if self.memory is None else State.from_json(json.loads(self.memory))
 
-    def take(self, records: Sequence[Row], polled: Poll | None = None) -> None:  # type: ignore[override]
+    def take(self, records: Sequence[Row], polled: Poll | None = None) -> None:
         """One round."""
         live, state = self.live, self.state
         if self.narrowed and state is not None and state.is_whole and state.tells:

@@ -21,16 +21,16 @@ import pytest
 
 from jobs.histories import poll_headers, poll_inputs
 from jobs.rounds import appended, commit, engine, lost_rounds, plan, stage
-from jobs.rounds.history import Context, History, News, Output
+from jobs.rounds.history import KEY, Context, History, News, Output
 from jobs.rounds.stage import arrow_schema, failing_as
 from jobs.rules.arrow import rows_of
 from jobs.run import session
-from schemas import silver
+from schemas import in_spark, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.in_duckdb import in_duckdb
-from schemas.internal import ROUNDS, STATE
+from schemas.internal import ROUNDS, STATE, STATE_NOW
 from schemas.lake import VERSION, Lake
-from schemas.table import Table
+from schemas.table import Table, View
 from tests.support.stage import Row
 
 BEGAN = datetime.now(UTC)
@@ -219,8 +219,14 @@ def _commits_of(lake: MemoryLake, table: Table, most: int) -> list[tuple[int, Ro
 
 
 def _not_taken(context: Context) -> Frame:
-    rows = context.lake.rows(METADATA_POLLS)  # type: ignore[attr-defined]
+    rows = context.lake.rows(METADATA_POLLS)
     return Frame(rows.append_column(VERSION, pa.nulls(len(rows), pa.int64())))
+
+
+def _state_now(spark: Any, lake: MemoryLake, view: View) -> Frame:
+    assert view is STATE_NOW
+    rows = [*_states_of(spark, lake).values()]
+    return Frame(pa.Table.from_pylist(rows, arrow_schema(STATE)), STATE)
 
 
 def _said(spark: Any, context: Context, takes: Any, versions: Any) -> Frame:
@@ -229,7 +235,7 @@ def _said(spark: Any, context: Context, takes: Any, versions: Any) -> Frame:
         for each in takes
         for poll, records in each.polls.items()
     }
-    rows = context.lake.rows(METADATA_POLLS)  # type: ignore[attr-defined]
+    rows = context.lake.rows(METADATA_POLLS)
     names = zip(*(rows[name].to_pylist() for name in ("cluster", "poll_id", "record")), strict=True)
     is_said = [record in wanted.get((cluster, poll), ()) for cluster, poll, record in names]
     return Frame(rows.filter(pa.array(is_said, pa.bool_())))
@@ -279,7 +285,8 @@ def output_of(history: History[Any], context: Context, news: News) -> Output:
 
 
 def _of_key(rows: pa.Table, history: History[Any], key: str) -> pa.Table:
-    return rows.filter(pc.equal(history.keys_of(rows), key))
+    keys = rows[KEY] if KEY in rows.column_names else history.keys_of(rows)
+    return rows.filter(pc.equal(keys, key))
 
 
 def _save(
@@ -306,6 +313,8 @@ _IN_MEMORY = {
     (session, "session_for"): lambda spark, _: spark,
     (appended, "is_kept"): lambda *_: True,
     (lost_rounds, "commits_of"): _commits_of,
+    (in_spark, "table_exists"): lambda *_: True,
+    (in_spark, "read_view"): _state_now,
     (poll_headers, "_not_taken"): _not_taken,
     (poll_inputs, "_said"): _said,
     (poll_inputs, "_behind"): _behind,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from metadata_source.kinds import KAFKA
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import VERSIONS, VERSIONS_WITHOUT_IDS, Answer, RandomCluster
-from tests.support.silver_oracle import expected_rows
+from tests.support.oracles.silver import expected_rows
 from tests.support.silver_rounds import Lake, comparable
 
 ALIAS = "c"

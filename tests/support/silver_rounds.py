@@ -66,7 +66,7 @@ class Lake(Stage):
     def state(self) -> State | None:
         return None if self.memory is None else State.from_json(json.loads(self.memory))
 
-    def take(  # type: ignore[override]
+    def take(
         self,
         bronze: Sequence[Row],
         new: Iterable[str],

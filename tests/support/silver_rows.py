@@ -372,31 +372,9 @@ class World:
         }
 
     HAPPENINGS = (
-        *[
-            elect,
-            elect,
-            fail,
-            fail,
-            prefer,
-            recover,
-            recover,
-            shrink,
-            expand,
-            stall,
-            reassign,
-            announce,
-        ],
-        *[
-            hide,
-            topics_change,
-            topics_change,
-            brokers_change,
-            upgrade,
-            ask_otherwise,
-            keep_elr,
-            fall_back,
-        ],
-        lose_directory,
+        *[elect, elect, fail, fail, prefer, recover, recover, shrink, expand, stall],
+        *[reassign, announce, hide, topics_change, topics_change, brokers_change, upgrade],
+        *[ask_otherwise, keep_elr, fall_back, lose_directory],
     )
 
     # --- what is seen ---

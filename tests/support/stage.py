@@ -25,6 +25,8 @@ class Stage:
         self._of = {table.full_name: table for table in tables}
         self.tables: dict[str, dict[tuple[Any, ...], Row]] = {name: {} for name in self._of}
         self.memory: str | None = None
+        self.written: Rows = {}
+        """By table, the rows of the last round."""
 
     def take(self, *news: Any, live: Rows | None = None, **more: Any) -> tuple[Any, ...]:
         """Make a round, twice, as if it had been killed; return what the fold says beside its rows.
@@ -37,6 +39,7 @@ class Stage:
         assert again == (remembered, rows, *others), "a fold changes nothing that it is given"
         self.memory = json.dumps(remembered)
         self.keep(rows)
+        self.written = rows
         return tuple(others)
 
     def keep(self, rows: Rows) -> None:

@@ -5,10 +5,11 @@ moment there is what may hold around it, and what surely does.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
+from typing import TypeVar
 
 from truth.model.states import NO_LEADER, PartitionKey, PartitionState, Truth
 
@@ -21,6 +22,8 @@ UNDER_REPLICATED, AT_MIN_ISR, UNDER_MIN_ISR, OFFLINE = (
 LEVELS = (UNDER_REPLICATED, AT_MIN_ISR, UNDER_MIN_ISR, OFFLINE)
 """The least bad one first."""
 OF_MIN_ISR = (AT_MIN_ISR, UNDER_MIN_ISR)
+MERGED_WITHIN = timedelta(seconds=60)
+"""Absences of a broker that are less apart are one incident."""
 
 _TOPIC, _BROKER = 2, 4
 _MIN_ISR = "min.insync.replicas"
@@ -86,14 +89,22 @@ def min_isr(truth: Truth, topic: str, at: datetime) -> int:
     return 1
 
 
-def levels(state: PartitionState, out: frozenset[int], least: int) -> frozenset[str]:
-    """The levels that a partition is at. `least`: its min ISR."""
-    if state.leader == NO_LEADER:
+def levels(isr: int, asked: int, out: Collection[int], *, has_leader: bool) -> frozenset[str]:
+    """The levels that a partition is at: `isr` replicas are in sync, `asked` are wanted, `out` were
+    in sync and are not.
+    """
+    of_leader = set[str]()
+    if not has_leader:
         of_leader = {OFFLINE}
-    else:
-        size, asked = len(state.isr), min(least, len(state.replicas))
-        of_leader = {AT_MIN_ISR} if size == asked else {UNDER_MIN_ISR} if size < asked else set()
+    elif isr <= asked:
+        of_leader = {AT_MIN_ISR if isr == asked else UNDER_MIN_ISR}
     return frozenset(of_leader | ({UNDER_REPLICATED} if out else set()))
+
+
+def levels_of(state: PartitionState, out: frozenset[int], least: int) -> frozenset[str]:
+    """The levels of a state. `least`: its topic's min ISR."""
+    asked = min(least, len(state.replicas))
+    return levels(len(state.isr), asked, out, has_leader=state.leader != NO_LEADER)
 
 
 def level_spans(truth: Truth) -> dict[tuple[PartitionKey, str], list[Span]]:
@@ -101,7 +112,9 @@ def level_spans(truth: Truth) -> dict[tuple[PartitionKey, str], list[Span]]:
     found = {}
     for key, states in truth.partitions.items():
         least = min_isr(truth, states[0].topic, states[0].at)
-        at = [levels(state, out, least) for state, out in zip(states, out_of(states), strict=True)]
+        at = [
+            levels_of(state, out, least) for state, out in zip(states, out_of(states), strict=True)
+        ]
         for level in LEVELS:
             found[key, level] = spans(states, (level in each for each in at), truth.ends_at(key))
     return found
@@ -118,6 +131,29 @@ def absences(truth: Truth) -> dict[int, dict[PartitionKey, list[Span]]]:
     return found
 
 
+_Absence = TypeVar("_Absence")
+
+
+def incidents(
+    absences: Iterable[_Absence], span_of: Callable[[_Absence], Span]
+) -> list[list[_Absence]]:
+    """Absences of one broker, in order of their begins: those less than MERGED_WITHIN apart are one
+    incident.
+    """
+    found: list[list[_Absence]] = []
+    for each in absences:
+        ends = [span_of(other).until for other in (found[-1] if found else [])]
+        over = [end for end in ends if end is not None]
+        is_over = len(over) == len(ends) and (
+            not over or span_of(each).since >= max(over) + MERGED_WITHIN
+        )
+        if is_over:
+            found.append([])
+        found[-1].append(each)
+    return found
+
+
+BALANCE = LEADS, PREFERRED_FOR, LED_ELSEWHERE = "leads", "preferred_for", "led_elsewhere"
 Balance = tuple[int, int, int]
 """Partitions that a broker leads, is preferred for, and of these those that it does not lead."""
 
@@ -130,26 +166,25 @@ def balances(truth: Truth) -> dict[int, list[tuple[datetime, Balance]]]:
         if (ended_at := truth.ends_at(key)) is not None:
             changes.append((ended_at, -1, key, None))
     last: dict[PartitionKey, PartitionState | None] = {}
-    numbers: Counter[tuple[int, int]] = Counter()
+    numbers: Counter[tuple[int, str]] = Counter()
     found: dict[int, list[tuple[datetime, Balance]]] = {}
     for at, _, key, state in sorted(changes, key=itemgetter(0, 1)):
         touched = set()
         for sign, each in ((-1, last.get(key)), (1, state)):
-            for broker, which in _counted(each):
-                numbers[broker, which] += sign
+            for broker, what in () if each is None else counted(each.leader, each.replicas[0]):
+                numbers[broker, what] += sign
                 touched.add(broker)
         last[key] = state
         for broker in touched:
-            now = (numbers[broker, 0], numbers[broker, 1], numbers[broker, 2])
-            found.setdefault(broker, []).append((at, now))
+            leads, preferred, elsewhere = (numbers[broker, what] for what in BALANCE)
+            found.setdefault(broker, []).append((at, (leads, preferred, elsewhere)))
     return found
 
 
-def _counted(state: PartitionState | None) -> Iterator[tuple[int, int]]:
-    if state is None:
-        return
-    if state.leader != NO_LEADER:
-        yield state.leader, 0
-    yield state.replicas[0], 1
-    if state.leader != state.replicas[0]:
-        yield state.replicas[0], 2
+def counted(leader: int, preferred: int) -> Iterator[tuple[int, str]]:
+    """What a partition is to its leader, and to the replica that is to lead it."""
+    if leader != NO_LEADER:
+        yield leader, LEADS
+    yield preferred, PREFERRED_FOR
+    if leader != preferred:
+        yield preferred, LED_ELSEWHERE

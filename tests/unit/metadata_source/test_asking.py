@@ -76,6 +76,13 @@ def test_a_kind_that_gets_no_answer_takes_its_own_time_and_its_connection_alone(
     assert connections(brokers) == [2, 0]
 
 
+def test_a_connection_over_which_came_what_is_no_answer_is_of_no_use(brokers):
+    with asking_of(brokers) as asking:
+        brokers.brokers[0].odd = b"\xff"
+        assert enriched(asking, brokers, "groups")["groups"].startswith("failed: broker 0 (")
+        eventually(lambda: not brokers.brokers[0].open, "its end")
+
+
 def test_kinds_that_failed_come_last_the_longest_ago_first(brokers):
     with asking_of(brokers) as asking:
         kinds = ("reassignments", "configs", "groups")

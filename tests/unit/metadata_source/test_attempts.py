@@ -55,6 +55,7 @@ def test_an_answer_that_lists_no_broker_says_nothing_of_the_cluster(brokers):
         poll = each.poll()
         assert (poll.error_kind, poll.metadata, poll.image) == ("no_brokers", None, None)
         assert poll.received_at is not None
+        assert [broker.connections for broker in brokers.brokers] == [3] * 3, "none is kept"
         brokers.set(brokers.whole, 1)
         brokers.asked.clear()
         assert each.poll().broker_id == 1
@@ -219,7 +220,7 @@ def test_an_address_that_the_cluster_does_not_name_has_no_broker_id(brokers):
 
 
 def test_options_that_are_wrong_leave_no_broker_out(brokers, tmp_path):
-    """Once they are right, the next poll asks at once."""
+    """None has a part in it."""
     password = tmp_path / "password"
     secured = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
     secured |= {"kafka.sasl.username": "alice", "kafka.sasl.password": f"file:{password}"}

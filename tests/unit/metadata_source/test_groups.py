@@ -23,12 +23,13 @@ from metadata_source.transport import Connection
 from tests.support.beside import Beside, answered, beside
 from tests.support.coordinators import Cluster, Node, listed
 from tests.support.group_answers import asked, entry, groups
+from tests.support.waiting import eventually
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
 UNLED = "no broker that answered leads __consumer_offsets partitions 1"
 UNREACHABLE = Node(error=PollError("unreachable", "host:1: connection refused"))
-FAR_S = 0.04
+FAR_S = 0.1
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -191,11 +192,11 @@ class Both(NamedTuple):
 
 @contextmanager
 def both_of(cluster: FarCluster) -> Iterator[Both]:
-    """Groups have 10 s, which a busy machine keeps too."""
+    """Groups have 25 s, which a busy machine keeps too."""
     options = parse(cluster.options)
     with (
         Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller,
-        closing(poller.asking(10_000)) as asking,
+        closing(poller.asking(25_000)) as asking,
     ):
         yield Both(poller, asking)
 
@@ -224,15 +225,12 @@ def names(cluster: FarCluster, *brokers: int) -> str:
 
 def settle(cluster: FarCluster, counts: dict[int, int]) -> None:
     """Wait until the brokers have noticed how many connections they have."""
-    end = time.monotonic() + 5
-    while (found := {n: cluster.connected(n) for n in counts}) != counts:
-        assert time.monotonic() < end, found
-        time.sleep(0.01)
+    eventually(lambda: {n: cluster.connected(n) for n in counts} == counts, str(counts))
 
 
 @pytest.mark.parametrize("is_secured", [False, True])
 def test_fifty_far_brokers_are_asked_in_time(is_secured: bool) -> None:
-    """One after the other they take 14 s, and 29 s with TLS and SCRAM."""
+    """One after the other they take 35 s, and 72 s with TLS and SCRAM."""
     with (
         FarCluster(50, round_trip_s=FAR_S, is_secured=is_secured) as cluster,
         both_of(cluster) as both,
@@ -283,13 +281,13 @@ def test_brokers_that_list_nothing_are_named_with_what_they_lead(near: FarCluste
         near.brokers[4].hangs_on = "ListGroupsRequest"
         near.hang_up(5)
         near.brokers[5].says = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-        asked = ask(both, seconds=1.0)
+        asked = ask(both, seconds=3.0)
     assert asked.rows == {}, (
         "what is not whole is not kept: groups that it does not list have not ended"
     )
     assert asked.outcomes["groups"].split("; ") == [
         f"failed: broker {names(near, 3)}: connection refused",
-        f"broker {names(near, 4)}: no answer in time (1.0 s, see enrichTimeout)",
+        f"broker {names(near, 4)}: no answer in time (3.0 s, see enrichTimeout)",
         f"broker {names(near, 5)}: not a Kafka broker: the answer begins with b'HTTP'",
         "no broker that answered leads __consumer_offsets partitions 3, 4, 5, 9, 10, 11",
     ]
@@ -319,8 +317,8 @@ def test_groups_that_could_not_be_described_are_there_and_counted(near: FarClust
     with both_of(near) as both:
         assert ask(both).outcomes == {"groups": "ok"}
         near.brokers[2].hangs_on = "DescribeGroupsRequest"
-        asked = ask(both, seconds=1.0)
-    late = f"broker {names(near, 2)}: no answer in time (1.0 s, see enrichTimeout)"
+        asked = ask(both, seconds=3.0)
+    late = f"broker {names(near, 2)}: no answer in time (3.0 s, see enrichTimeout)"
     assert asked.outcomes == {"groups": f"ok: 1 of 6 groups could not be described: {late}"}
     assert {name: group["error"] for name, group in told(asked).items() if "error" in group} == {
         "group-2-0": f"failed: {late}"

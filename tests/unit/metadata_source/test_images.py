@@ -92,3 +92,5 @@ def test_news_are_topics_that_differ_and_brokers() -> None:
     other = made(orders=[(5, (0, 1, 2)), (3, (1,))], clicks=[(0, (1,))])
     assert sorted(Image.of(other).news(image) or ()) == ["audit", "clicks", "orders"]
     assert Image.of(replace(BEFORE, brokers=made((0, 1)).brokers)).news(image) == []
+    turned = BEFORE.brokers.take(pa.array([2, 0, 1]))
+    assert Image.of(replace(BEFORE, brokers=turned)).news(image) is None, "in any order"

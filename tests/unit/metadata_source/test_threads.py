@@ -7,6 +7,7 @@ import time
 import pytest
 
 from metadata_source.threads import _QUEUED, in_threads, side_by_side
+from tests.support.waiting import eventually
 
 CLUSTERS = ("a", "b", "c")
 
@@ -26,9 +27,9 @@ def test_nothing_is_made_far_ahead_of_whoever_takes_it():
     batches = in_threads(CLUSTERS, rows, threading.Event())
     for taken in range(1, 10):
         next(batches)
-        time.sleep(0.02)
-        assert len(made) <= taken + _QUEUED + len(CLUSTERS)
-    assert len(made) >= taken + _QUEUED
+        most = taken + _QUEUED + len(CLUSTERS)
+        eventually(lambda most=most: len(made) >= most, "threads that wait for room")
+        assert len(made) == most
     assert len(list(batches)) == 20 * len(CLUSTERS) - taken
     assert threads() == []
 
@@ -37,21 +38,20 @@ def test_whoever_stops_taking_ends_all_threads():
     """Spark drops a read that it cancels: some of its threads wait for room then, some for the next
     poll.
     """
-    stopped = threading.Event()
+    stopped, made = threading.Event(), []
 
     def rows(cluster):
         while not stopped.is_set():
+            made.append(cluster)
             yield cluster
             if cluster == "a":
                 stopped.wait()
 
     batches = in_threads(CLUSTERS, rows, stopped)
     next(batches)
-    time.sleep(0.05)  # the queue is full
+    eventually(lambda: len(made) == 1 + _QUEUED + 2, "a queue that is full")
     assert len(threads()) == len(CLUSTERS)
-    begin = time.monotonic()
     batches.close()
-    assert time.monotonic() - begin < 0.5
     assert threads() == []
 
 

@@ -177,8 +177,21 @@ def test_a_witness_that_gives_no_answer_is_one_and_another_is_asked(brokers):
             (None, False),
         ]
         assert poll.witnesses[0].broker_id == first
-        brokers.set(brokers.image((7, (2, 1)), (5, (1, 2))))
-        assert first not in {told.broker_id for told in each.poll().witnesses}, "nor asked again"
+
+
+def test_a_broker_that_is_left_out_is_no_witness(brokers):
+    with of_cluster(brokers) as each:
+        ((first, _),) = polls(each, 1)
+        second, third = (first + 1) % 3, (first + 2) % 3
+        for gone, image, answering, asked in (
+            (first, brokers.moved, second, [first, third]),
+            (second, brokers.image((7, (2, 1)), (5, (1, 2))), third, [second]),
+        ):
+            brokers.stop(gone)
+            brokers.set(image)
+            poll = each.poll()
+            assert poll.broker_id == answering
+            assert [told.broker_id for told in poll.witnesses] == asked
 
 
 # --- whom it believes ---

@@ -46,6 +46,7 @@ def value(database: duckdb.DuckDBPyConnection, expression: str) -> object:
         ("round(1.005D, 2)", 1.01),
         ("exists(array(1, NULL), x -> x > 1)", None),
         ("array_distinct(array(2, 1, 2, NULL))", [2, 1, None]),
+        ("struct('a', ts IS NULL, 1 AS x)", {"col1": "a", "col2": False, "x": 1}),
     ],
 )
 def test_the_value_is_that_of_spark(
@@ -82,6 +83,7 @@ def test_the_value_is_that_of_spark(
         ("SELECT regexp_replace(s, 'a(.)', '$1') FROM t", "regexp_replace by"),
         ("SELECT x FROM t LATERAL VIEW OUTER explode(a) e AS x", "this LATERAL VIEW"),
         ("SELECT p FROM t LATERAL VIEW posexplode(a) e AS p, x", "this LATERAL VIEW"),
+        ("SELECT struct(k) = struct(k) FROM t", "a comparison of structs"),
         ("SELECT k FROM t SORT BY k", "SORT"),
         ("SELECT X'41'", "X'41' as bytes"),
         ("SELECT greatest(a, a) > get(a, 0), corr(i, l) FROM t", "the function corr"),

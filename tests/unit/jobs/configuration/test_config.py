@@ -248,3 +248,22 @@ def test_the_controllers_log_is_read_of_the_clusters_that_name_controllers(tmp_p
         load(str(config(tmp_path, text)))
     with pytest.raises(ConfigError, match="clusterLog: no cluster has kafka"):
         load(str(config(tmp_path, f"{GOOD}clusterLog:\n")))
+
+
+def test_answers_have_to_have_the_id_of_the_cluster(tmp_path: Path) -> None:
+    asked = GOOD.replace("  pollInterval: 15s", "  metadataVersion: 2")
+    assert load(str(config(tmp_path, asked))).clusters
+    with pytest.raises(ConfigError, match="metadataVersion 1: history needs the cluster's id"):
+        load(str(config(tmp_path, asked.replace("Version: 2", "Version: 1"))))
+
+
+def test_a_log_that_is_read_must_not_look_silent(tmp_path: Path) -> None:
+    own = "  prod:\n    kafka.controller.bootstrap.servers: c1:9093\n    clusterId: abc\n"
+    text = f"{GOOD.replace('  prod:' + chr(10), own)}clusterLog:\n  commitInterval: "
+    for beat in ("2500ms", "150s"):
+        load(str(config(tmp_path, f"{text}{beat}\n")))
+    with pytest.raises(
+        ConfigError,
+        match=r"clusterLog.commitInterval: 0:02:31 is more than half of history.handOver",
+    ):
+        load(str(config(tmp_path, f"{text}151s\n")))

@@ -62,18 +62,6 @@ def test_numbers_times_and_truths_are_read_where_a_key_asks_for_one(tmp_path: Pa
     assert parse_group_log(read.group_log_options({}), "stream").starting == 1_795_338_000_000
 
 
-def test_a_log_that_is_read_must_not_look_silent(tmp_path: Path) -> None:
-    own = "  prod:\n    kafka.controller.bootstrap.servers: c1:9093\n    clusterId: abc\n"
-    text = f"{GOOD.replace('  prod:' + chr(10), own)}clusterLog:\n  commitInterval: "
-    for beat in ("2500ms", "150s"):
-        load(str(config(tmp_path, f"{text}{beat}\n")))
-    with pytest.raises(
-        ConfigError,
-        match=r"clusterLog.commitInterval: 0:02:31 is more than half of history.handOver",
-    ):
-        load(str(config(tmp_path, f"{text}151s\n")))
-
-
 @pytest.mark.parametrize(
     ("lake", "docs", "expected"),
     [
@@ -203,11 +191,6 @@ def test_data_docs_are_a_folder_of_this_machine(
             "  clusters: x",
             "poll.clusters: set it under clusters: it is of one cluster",
         ),
-        (
-            "  pollInterval: 15s",
-            "  metadataVersion: 1",
-            "metadataVersion 1: history needs the cluster's id",
-        ),
         ("  bronze: 3d", "  bronze: 9999999999d", "retention.bronze"),
         ("clusters:\n", "clusters:\n  prod: {}\n", "prod is given twice"),
         (
@@ -320,7 +303,6 @@ def test_a_lake_is_a_folder_or_a_uri(tmp_path: Path, given: str, meant: str) -> 
         ("retention:\n", "history: {handOver: 2m}\nretention:\n"),
         ("retention:\n", "status: {latePercent: 100, failedPercent: 0}\nretention:\n"),
         ("retention:\n", "status: {gaps: 0, failures: 1, lakeBytes: 1}\nretention:\n"),
-        ("  pollInterval: 15s", "  metadataVersion: 2"),
     ],
 )
 def test_the_least_and_the_most_are_taken(tmp_path: Path, old: str, new: str) -> None:

@@ -53,16 +53,15 @@ class LakeMachine(RuleBasedStateMachine):
     def live(self, chance: object, polls: int) -> None:
         kinds = ["configs", "reassignments"]
         self.answers = {
-            alias: RandomCluster(alias, chance, kinds=kinds).answers(polls)  # type: ignore[arg-type]
-            for alias in CLUSTERS
+            alias: RandomCluster(alias, chance, kinds=kinds).answers(polls) for alias in CLUSTERS
         }
         self.start(ALL, 60)
 
     @rule(names=st.sampled_from(JOBS), most=st.integers(1, 9))
     def start(self, names: Collection[str], most: int) -> None:
         """A job begins, of all histories or of one; it finishes what was planned of these."""
-        config = Config(self.lake, "", {}, {}, None, polls_per_round=most)  # type: ignore[arg-type]
-        self.engine = Engine(None, config, Polls(names))  # type: ignore[arg-type]
+        config = Config(self.lake, "", {}, {}, None, polls_per_round=most)
+        self.engine = Engine(None, config, Polls(names))
 
     @rule(alias=st.sampled_from(CLUSTERS), polls=st.integers(1, 4))
     def poll(self, alias: str, polls: int) -> None:

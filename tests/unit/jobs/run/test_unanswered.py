@@ -39,6 +39,7 @@ OFF = "failed: put off: no time is left before the next poll"
     ("outcomes", "said"),
     [
         (["ok", "ok: 1 broker was not asked", "not_supported"] * 2, []),
+        (["not_supported"] * 4, []),
         ([FAILED, FAILED, "ok"] * 3, []),
         (
             [FAILED] * 5 + ["ok", "ok"],

@@ -126,5 +126,6 @@ def test_when_all_groups_last_told_their_offsets() -> None:
     ]
     others = [header(4, "timeout"), header(7), header(8)]
     assert cluster(*told, *others, asked=("prod",)).offsets_at == NOW + S
+    assert cluster(*told, *others).polls.polls == len(others), "a visit is no poll"
     assert cluster(*others, asked=("prod",)).offsets_at is None
     assert cluster(*told).offsets_at is None, "nobody is to ask any more"

@@ -193,6 +193,8 @@ def test_a_table_cuts_a_long_cell_and_programs_get_it_whole() -> None:
     rows = pa.table({"group_id": ["g" * 20_000]})
     assert as_table(rows, wide=True).splitlines()[-1] == f"{'g' * LONGEST}... (20,000 characters)"
     assert json.loads(as_json(rows))["group_id"] == "g" * 20_000
+    longest = as_table(pa.table({"group_id": ["g" * LONGEST]}), wide=True)
+    assert longest.splitlines()[-1] == "g" * LONGEST
 
 
 def test_a_time_without_a_zone_is_utc_wherever_this_runs() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from kafka_metadata_history.answers.questions import QueryError
-from schemas import gold, silver
+from schemas import gold, internal, silver
 from schemas.lake import VIEWS
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident import NOON
@@ -86,3 +86,18 @@ def test_a_gap_of_polls_in_which_the_controllers_log_told_is_no_gap_of_history()
     told = "(not_polled; the controllers' log told meanwhile)"
     assert f"gap of prod: 2026-11-01 12:00:20Z to 2026-11-01 12:00:30Z {told}" in text_of(page)
     assert "gap of prod: 2026-11-01 12:00:32Z to 2026-11-01 12:00:45Z (not_polled)" in text_of(page)
+
+
+@pytest.mark.parametrize("schema", ["silver", "gold"])
+def test_history_begins_where_silver_and_gold_are_whole(schema: str) -> None:
+    known = known_rows()
+    dropped = {"history": f"retention of {schema}", "cluster": "", "round": 1, "memory": "{}"}
+    dropped |= {"done_at": NOON + timedelta(seconds=20)}
+    rows = known | {internal.STATE: [*known[internal.STATE], dropped]}
+    with duckdb_lake(rows, VIEWS) as lake:
+        page = page_of(lake, "2026-11-01T11:59:50Z", "2026-11-01T12:02:10Z")
+    columns = columns_of(page, "gaps")
+    assert (columns["begin"][0] / 1000, columns["end"][0] / 1000) == (
+        NOON.timestamp() - 10,
+        NOON.timestamp() + 20,
+    )

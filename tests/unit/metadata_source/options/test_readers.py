@@ -70,6 +70,7 @@ from tests.support.given_options import BEARER, BOOTSTRAP, SASL, refused
         ({"maxResponseBytes": "1e6"}, "maxResponseBytes: '1e6' is not a whole number"),
         ({"kafka.bootstrap.servers": "one"}, "kafka.bootstrap.servers: 'one' is not host:port"),
         ({"kafka.bootstrap.servers": "one:0"}, "'one:0' is not host:port"),
+        ({"kafka.bootstrap.servers": "one:65536"}, "'one:65536' is not host:port"),
         (
             {"kafka.bootstrap.servers": "one:1,u:hun,ter2@two:2"},
             "not host:port, comma-separated, without a user",

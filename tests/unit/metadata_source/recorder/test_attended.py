@@ -2,6 +2,8 @@
 
 import os
 import threading
+import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -64,14 +66,15 @@ def test_a_run_that_polls_once_waits_for_a_recorder_of_its_own_that_still_polls(
     record(written, "east", 0, key=True)
     query = Query(written.folder)
     query.reader.prepareForTriggerAvailableNow()
-    threading.Timer(0.5, lambda: (record(written, "west", 1, key=True), written.close())).start()
-    found = [
+    ends = iter([lambda: record(written, "west", 1, key=True), written.close])
+    clock = SimpleNamespace(sleep=lambda _: next(ends)(), monotonic=time.monotonic)
+    monkeypatch.setattr(attended, "time", clock)
+    assert headers(query.batch()) == [
         ("east", 0, "east@0"),
         ("east", 1, "east@9"),
         ("west", 0, "west@1"),
         ("west", 1, "west@9"),
     ]
-    assert headers(query.batch()) == found
 
 
 def test_a_recorder_that_dies_again_and_again_ends_a_run_that_polls_once(written, monkeypatch):

@@ -24,6 +24,7 @@ def test_packs_hold_all_entries_in_their_order_and_no_more_than_they_may(sizes, 
         patch.setattr(segments, "PACK_BYTES", most)
         found = list(packs(entries))
     assert [entry for pack in found for entry in pack] == entries
+    assert all(found), "none is empty"
     assert all(
         sum(entry.end - entry.begin for entry in pack) <= most or len(pack) == 1 for pack in found
     )
@@ -42,12 +43,13 @@ def test_ranges_are_of_entries_that_follow_each_other_in_one_segment():
 
 
 def test_an_entry_is_read_as_it_was_written(tmp_path):
-    """Lines that are half there, or spoilt, are none; so is an entry whose bytes are not there."""
+    """Lines that are spoilt are none, and so is an entry whose bytes are not there."""
     segment = Segment(tmp_path, 7, run="run", schema_end=5, seq=3, numbers={"east": 3})
     written = [entry(4, 7, 5, 9), entry(5, 7, 9, 12), entry(6, 7, 12, 99)]
-    lines = [segment.head(), *(each.line() for each in written)]
-    lines.insert(2, b'["spoilt"]\n')
-    segment.index.write_bytes(b"".join(lines) + b"[7")
+    spoilt = [b'["spoilt"]\n', b"7\n", b"{\n", written[0].line().replace(b"QUIET", b"LOUD")]
+    segment.index.write_bytes(
+        b"".join([segment.head(), *spoilt, *(each.line() for each in written)])
+    )
     segment.arrows.write_bytes(bytes(12))
     assert segments.segment_ids(tmp_path) == [7]
     read = Segment(tmp_path, 7)
@@ -58,3 +60,14 @@ def test_an_entry_is_read_as_it_was_written(tmp_path):
     read.remove()
     assert segments.segment_ids(tmp_path) == []
     assert Segment(tmp_path, 7).more() == []
+
+
+def test_a_line_that_is_half_there_is_read_once_it_is_whole(tmp_path):
+    segment, line = Segment(tmp_path, 7, run="run"), entry(1, 7, 5, 9).line()
+    segment.arrows.write_bytes(bytes(12))
+    segment.index.write_bytes(segment.head() + line[:5])
+    read = Segment(tmp_path, 7)
+    assert read.more() == []
+    with segment.index.open("ab") as file:
+        file.write(line[5:])
+    assert read.more() == [entry(1, 7, 5, 9)]

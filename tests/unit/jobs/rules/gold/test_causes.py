@@ -150,24 +150,6 @@ def test_an_offline_replica_of_a_broker_that_goes_or_comes_back_is_of_a_broker_t
 # --- flapping ---
 
 
-def test_the_third_departure_within_the_window_is_flapping() -> None:
-    flaps = [Seen("123"), *[Seen("12"), Seen("123")] * 3]
-    rows = rows_of(*flaps)
-    assert departures(rows, "is_flapping") == [(False,), (False,), (True,)]
-    assert [row["is_flapping"] for row in rows[CHANGES] if row["change"] == "rejoined"] == [
-        None
-    ] * 3
-    assert not any(row["is_live"] for row in later(*flaps)[CHANGES])
-
-
-@pytest.mark.parametrize(("seconds", "is_flapping"), [(569.9, True), (570, False)])
-def test_a_departure_counts_until_the_window_is_over(seconds: float, is_flapping: bool) -> None:
-    rows = rows_of(
-        *[Seen("123"), Seen("12"), Seen("123"), Seen("12"), Seen("123"), Seen("12", wait=seconds)]
-    )
-    assert departures(rows, "is_flapping")[-1] == (is_flapping,)
-
-
 def test_of_a_partition_only_the_departures_that_may_make_the_next_one_flapping_are_kept() -> None:
     flap, over = [Seen("12"), Seen("123")], Seen("123", wait=61)
     rows = rows_of(Seen("123"), *flap, over, *flap, over, *flap, over)
@@ -191,6 +173,8 @@ def test_absences_less_than_a_minute_apart_are_one_incident(seconds: float, inci
     assert len(found) == incidents
     assert [row["partitions"] for row in found] == [1] * incidents
     assert [row["ended_poll"] for row in found][-1] == "s/000000000004"
+    lasting = rows_of(*polls[:4])[INCIDENTS]
+    assert [row["ended_poll"] for row in lasting][-1] is None
     ended = rows_of(*polls[:3])[INCIDENTS]
     assert [(row["ended_poll"], row["is_live"], row["partitions_out"]) for row in ended] == [
         ("s/000000000002", True, 0)
@@ -247,6 +231,16 @@ def test_an_incident_has_the_causes_and_the_worst_level_of_all_its_absences() ->
     assert [by_broker[b]["worst_level"] for b in (2, 3)] == ["under_min_isr"] * 2
     assert [by_broker[b]["causes"] for b in (2, 3)] == [["lagging"]] * 2
     assert by_broker[3]["first_out_before"] < by_broker[2]["first_out_before"]
+
+
+def test_one_incident_may_have_several_causes() -> None:
+    both = {T: in_sync("123"), ("u", 0): in_sync("123")}
+    (row,) = later(Seen(both), Seen({T: in_sync("12")} | lost_directory("u")))[INCIDENTS]
+    assert row["causes"] == ["lagging", "log_dir_failed"]
+
+
+def lost_directory(topic: str) -> dict[tuple[str, int], Row]:
+    return {(topic, 0): in_sync("12") | {"offline_replicas": [3]}}
 
 
 def test_a_cause_may_be_decided_after_an_incident_is_over() -> None:

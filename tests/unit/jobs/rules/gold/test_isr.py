@@ -215,6 +215,36 @@ def test_who_is_out_twice_has_two_absences_and_only_the_last_lasts() -> None:
     ]
 
 
+# --- flapping ---
+
+
+def test_the_third_departure_within_the_window_is_flapping() -> None:
+    flaps = [Seen("123"), *[Seen("12"), Seen("123")] * 3]
+    rows = rows_of(*flaps)
+    assert departures(rows, "is_flapping") == [(False,), (False,), (True,)]
+    assert [row["is_flapping"] for row in rows[CHANGES] if row["change"] == "rejoined"] == [
+        None
+    ] * 3
+    assert not any(row["is_live"] for row in later(*flaps)[CHANGES])
+
+
+@pytest.mark.parametrize(("seconds", "is_flapping"), [(569.9, True), (570, False)])
+def test_a_departure_counts_until_the_window_is_over(seconds: float, is_flapping: bool) -> None:
+    rows = rows_of(
+        *[Seen("123"), Seen("12"), Seen("123"), Seen("12"), Seen("123"), Seen("12", wait=seconds)]
+    )
+    assert departures(rows, "is_flapping")[-1] == (is_flapping,)
+
+
+@pytest.mark.parametrize(
+    "isrs",
+    [("12", "123", "12", "123", "12"), ("123", "12", "123", "13", "123", "12")],
+    ids=["who was out at first did not leave then", "another left in between"],
+)
+def test_departures_of_one_broker_from_one_isr_are_counted(isrs: Sequence[str]) -> None:
+    assert departures(rows_of(*map(Seen, isrs)), "is_flapping")[-1] == (False,)
+
+
 # --- reassignments ---
 
 
@@ -270,6 +300,26 @@ def test_who_came_and_left_between_two_polls_is_out_once_the_reassignment_that_a
     ]
     (episode,) = (row for row in rows[EPISODES] if row["level"] == "under_replicated")
     assert (episode["brokers_out"], episode["poll"], episode["ended_poll"]) == ([2], ended, back)
+
+
+def test_who_was_out_already_may_be_what_a_reassignment_removed() -> None:
+    rows = rows_of(
+        *(Seen({T: in_sync(*each)}) for each in (("12", "12"), ("1", "12"), ("1", "13")))
+    )
+    assert departures(rows, "broker_id", "end_reason") == [(2, "removed"), (3, None)]
+    out_still = [("12", "124"), ("12", "1243"), ("1", "143")]
+    rows = rows_of(*(Seen({T: in_sync(*each)}) for each in out_still))
+    assert departures(rows, "change", "broker_id", "end_reason") == [
+        ("initially_out", 4, None),
+        ("left", 2, "removed"),
+        ("left", 3, None),
+    ]
+
+
+def test_of_confluent_what_a_reassignment_added_may_be_an_observer() -> None:
+    before, after = in_sync("1", "1"), in_sync("3", "32")
+    rows = rows_of(Seen({T: before}, kind="confluent"), Seen({T: after}, kind="confluent"))
+    assert departures(rows, "broker_id") == [(1,)]
 
 
 def test_a_reassignment_proves_nothing_of_what_it_adds_unless_it_is_over() -> None:

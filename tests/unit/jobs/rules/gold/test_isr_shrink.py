@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.rules.gold.isr_shrink import needed
-from tests.support import gold_oracle
 from tests.support.examples import examples
-from tests.support.gold_cases import Seen, T, assert_same, departures, in_sync, rows_of
+from tests.support.gold_cases import Seen, T, assert_same, departures, in_sync, led, rows_of
 from tests.support.isr_rounds import (
     CHANGES,
     EPISODES,
@@ -23,9 +22,12 @@ from tests.support.isr_rounds import (
     folded,
     wait_for_ever,
 )
+from tests.support.oracles import gold
 from tests.support.silver_rows import History, Row, random_history
 
 # --- one poll ---
+
+U = ("u", 0)
 
 SIGNS: dict[str, tuple[list[Seen], list[tuple[int, list[str]]]]] = {
     "gone: not listed when it left": ([Seen("123"), Seen("12", brokers="12")], [(3, ["gone"])]),
@@ -38,7 +40,15 @@ SIGNS: dict[str, tuple[list[Seen], list[tuple[int, list[str]]]]] = {
         [Seen("123"), Seen("12"), Seen("12", brokers="12")],
         [(3, ["gone"])],
     ),
-    "none: its rack is another": ([Seen("12")], [(3, [])]),
+    "none: its rack is another": ([Seen("123"), Seen("12"), Seen("12", rack="x")], [(3, [])]),
+    "none: another was removed by a reassignment": (
+        [Seen("123"), Seen({T: in_sync("1", "12")})],
+        [(2, []), (3, [])],
+    ),
+    "failed: it lost a leadership": (
+        [Seen({T: in_sync("123"), U: led(1)}), Seen({T: in_sync("23"), U: led(2, 1)})],
+        [(1, ["failed"])],
+    ),
     "none: another broker is gone": ([Seen("123"), Seen("12", brokers="13")], [(3, [])]),
 }
 """A sign -> a life, and the signs of its absences."""
@@ -60,8 +70,8 @@ def test_racks_are_those_of_the_poll_or_of_the_one_before() -> None:
 
 def test_an_incident_has_the_worst_level_of_its_brokers_partitions() -> None:
     """Broker 3 is out of both, of which one is at its min ISR; broker 2 is out of the other."""
-    both = {T: in_sync("12"), ("u", 0): in_sync("1")}
-    rows = rows_of(Seen({T: in_sync("123"), ("u", 0): in_sync("123")}), Seen(both, min_isr=2))
+    both = {T: in_sync("12"), U: in_sync("1")}
+    rows = rows_of(Seen({T: in_sync("123"), U: in_sync("123")}), Seen(both, min_isr=2))
     worst = {row["broker_id"]: row["worst_level"] for row in rows[INCIDENTS]}
     assert worst == {2: "under_replicated", 3: "at_min_isr"}
 
@@ -101,11 +111,9 @@ LIVES = st.randoms(use_true_random=False)
 
 
 def assert_as_the_rules_say(rows: Rows, history: History, now: datetime) -> None:
-    changes = gold_oracle.isr_changes(history.rows, now)
-    episodes = gold_oracle.isr_episodes(history.rows, changes)
-    incidents = gold_oracle.broker_incidents(changes, episodes)
-    for table, expected in zip(TABLES, (changes, episodes, incidents), strict=True):
-        assert_same(rows[table], expected, *OWN, *ALSO[table])
+    expected = gold.expected_rows(history.rows, now)
+    for table in TABLES:
+        assert_same(rows[table], expected[table], *OWN, *ALSO[table])
 
 
 @settings(max_examples=3 * EXAMPLES)

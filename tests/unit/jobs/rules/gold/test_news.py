@@ -60,6 +60,11 @@ def test_news_are_what_began_or_was_over_since_the_round_before(
     assert [poll.poll_id for poll in polls] == sorted(poll.poll_id for poll in polls)
 
 
+def test_polls_are_in_their_order_whatever_that_of_the_rows() -> None:
+    rows = {PARTITIONS: LIFE.rows[PARTITIONS][::-1]}
+    assert [poll.poll_id for poll in GoldInput(rows, "", IDS[3], START).polls()] == IDS
+
+
 def test_a_row_is_as_it_was_at_the_settled_poll() -> None:
     first, second, *_ = LIFE.rows[PARTITIONS]
     assert as_of(first, IDS[0]) == first | dict.fromkeys(INTERVAL_ENDS)
@@ -71,7 +76,12 @@ def test_a_row_is_as_it_was_at_the_settled_poll() -> None:
 
 @pytest.mark.parametrize(
     ("done", "settled", "known", "context"),
-    [(None, 3, [], []), (0, 1, ["s/000000000000"], []), (2, 3, ["s/000000000002"], [])],
+    [
+        (None, 3, [], []),
+        (0, 1, ["s/000000000000"], []),
+        (1, 2, ["s/000000000001"], []),
+        (2, 3, ["s/000000000002"], []),
+    ],
 )
 def test_states_of_before_are_known_where_they_are_over(
     done: int | None, settled: int, known: list[str], context: list[str]

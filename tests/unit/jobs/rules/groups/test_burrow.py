@@ -50,6 +50,11 @@ UNREAD = (8, None)
         pytest.param([(5, 30 - n) for n in range(10)], "STALL", id="STALL: the log was cut off"),
         pytest.param([(5, 5), *[(5, 9)] * 9], "OK", id="OK: there was no lag in the window"),
         pytest.param([(5, 5), *[(5, 9)] * 10], "STALL", id="STALL: there was none in it"),
+        # Back where it was, in between or at last.
+        pytest.param([(5, 30), (6, 31), *[(5, 40)] * 8], "STOP", id="STOP: back where it was"),
+        pytest.param(
+            [(6, 30), *[(5, 30)] * 8, (6, 40)], "WARNING", id="WARNING: back where it was"
+        ),
         # It commits nothing any more.
         *[
             pytest.param(

@@ -3,11 +3,22 @@
 import pytest
 
 from metadata_source.protocol.group_specs import RECORD_TYPES
+from tests.support.classic_logs import (
+    ALONE,
+    HIGH,
+    LOW,
+    TOMBSTONE,
+    cooperative,
+    m,
+    started,
+    taking,
+    two_phases,
+)  # fmt: skip
 from tests.support.group_records import (
+    CONSUMER,
     Log,
     at,
     classic,
-    classic_member,
     gist,
     history,
     parts,
@@ -15,33 +26,10 @@ from tests.support.group_records import (
 )
 from tests.support.written_groups import written
 
-ALONE, LOW, HIGH = {"t": [0, 1, 2, 3]}, {"t": [0, 1]}, {"t": [2, 3]}
-TOMBSTONE = (2, None, None)
 
-
-def m(member_id, has=None, owned=None, **more):
-    return classic_member(member_id, has=has, owned=owned, **more)
-
-
-def started(**options):
-    """A group that was created, and has one member since generation 1."""
-    log = Log().batch(0, classic(0, protocol_type=""))
-    return log.batch(1, classic(1, [m("a", ALONE)], state_seconds=0.99, **options))
-
-
-def cooperative(generation, *members, at_seconds=None):
-    return classic(generation, members, protocol="cooperative-sticky", state_seconds=at_seconds)
-
-
-def taking(*members):
-    """A cooperative group at generation 1."""
-    return Log().batch(0, classic(0)).batch(1, cooperative(1, *members))
-
-
-def two_phases():
-    """`b` joined a cooperative group, and `a` gave up what it is to have."""
-    halved = cooperative(2, m("a", LOW, owned=ALONE), m("b", {}), at_seconds=4.99)
-    return taking(m("a", ALONE)).batch(5, halved)
+def after_loss(group):
+    """Records of a started group were lost, and then this one was read."""
+    return started().span("lost", 103, 150, seconds=20).batch(30, group)
 
 
 def static(*member_ids):
@@ -54,6 +42,8 @@ AGAIN = m("a", LOW, owned={"t": [0, 1, 3]}), m("b", {"t": [2]})
 TAKEN = cooperative(3, m("a", LOW), m("b", HIGH))
 THREE = m("a", {"t": [0]}), m("c", {"t": [2]}), m("d", {"t": [3]})
 MORE = {"t": [0, 1, 2, 3, 4]}
+
+CONVERTED = *CONSUMER.gone("a"), *CONSUMER.deleted(), classic(9, [m("a", ALONE)])
 
 NONE = (None, None, None)
 UNKNOWN = (None, None, None, None)
@@ -132,12 +122,16 @@ LAST = {
         two_phases().batch(9, classic(1, [m("c", ALONE)], state_seconds=8.9)),
         NEW,
     ),
+    "converted, and not known": (
+        Log().batch(0, CONSUMER.member("a"), CONSUMER.epoch(9)).batch(5, *CONVERTED),
+        (*DONE, (None, 9, None), NONE, None, UNKNOWN),
+    ),
     "records_lost, and generation 1 may be a restart": (
-        started().span("lost", 103, 150, seconds=20).batch(30, classic(1, static("x-1"))),
+        after_loss(classic(1, static("x-1"))),
         (*DONE, (None, 1, None), NONE, None, UNKNOWN),
     ),
-    "records_lost, and generation 1 of members that are not static": (
-        started().span("lost", 103, 150, seconds=20).batch(30, classic(1, [m("b", ALONE)])),
+    "records_lost, and generation 1 of no static member": (
+        after_loss(classic(1, [m("b", ALONE)])),
         NEW,
     ),
 }
@@ -200,6 +194,14 @@ SECOND = {
         taking(m("a", LOW), m("b", HIGH)).batch(5, cooperative(2, m("a", ALONE, owned=LOW))),
         (*DONE, (1, 2, 0), (0, 1, 0), "member_left", (2, 2, 0, 0)),
     ),
+    "completed: made again, and the tombstone was compacted away": (
+        two_phases().batch(9, classic(0)),
+        (*DONE, (1, 2, 0), (1, 0, 0), "member_joined", (2, 0, 0, 2)),
+    ),
+    "open: who joins with something under another id gives it up": (
+        taking(m("a", ALONE)).batch(5, cooperative(2, m("a2", LOW, owned=ALONE), m("b", {}))),
+        (None, 1, (1, 2, 0), (2, 1, 0), "member_joined member_left", UNKNOWN),
+    ),
     # Its subscription does not say what it joins with (version 0).
     "completed: a member gave up before it joined what it does not want": (
         taking(m("a", {"t": [0], "u": [0]}, topics=["t", "u"])).batch(
@@ -230,7 +232,9 @@ def test_the_second_rebalance_of_a_cooperative_group(case):
         (started(), (0, 0.99, 1, 1), None),
         (started().batch(5, classic(2, [m("a")], state_seconds=4.9)), (1, 4.9, 5, 5), 3900),
         (started().batch(5, classic(2, [m("a")], state_seconds=6)), (1, 5, 5, 5), 4000),
+        (started().batch(5, classic(2, [m("a")], state_seconds=0.5)), (0.5, 0.5, 5, 5), 0),
         (started().batch(5, classic(2)), (1, 5, 5, 5), 4000),
+        (started().batch(5, classic(0)).batch(9, classic(1, [m("a")])), (5, 9, 9, 9), None),
         (two_phases(), (1, 4.99, None, None), 3990),
         (two_phases().batch(6, TAKEN), (1, 4.99, 6, 6), 3990),
         (two_phases().batch(9, classic(1, [m("c")], state_seconds=8.9)), (5, 8.9, 9, 9), None),
@@ -238,6 +242,7 @@ def test_the_second_rebalance_of_a_cooperative_group(case):
         (Log().batch(1, classic(1, [m("a")], state_seconds=0.99)), (None, 0.99, 1, 1), None),
         (Log().batch(9, classic(7, [m("a")], state_seconds=2)), (None, 2, 2, 9), None),
         (Log().batch(9, classic(7, [m("a")])), (None, 9, 9, 9), None),
+        (after_loss(classic(9, [m("a")], state_seconds=29)), (None, 29, 29, 30), None),
         # Restarts of static members do, with when the group became stable.
         (Log().batch(50, classic(1, static("x-2"), state_seconds=1)), (None, 1, None, 50), None),
         (Log().batch(50, classic(7, static("x-2"), state_seconds=1)), (None, 1, None, 50), None),
@@ -292,22 +297,19 @@ EVENTS = {
 def test_events(case):
     log, events = EVENTS[case]
     names = ("event", "began_after", "began_before", "generation")
-    assert [tuple(event[name] for name in names) for event in history(log).events] == [
+    told = history(log)
+    assert (told.rebalances == []) == (events == [CREATED])
+    assert [tuple(event[name] for name in names) for event in told.events] == [
         (event, None if after is None else at(after), at(by), generation)
         for event, after, by, generation in events
     ]
-
-
-def test_generation_0_without_members_is_no_rebalance():
-    told = history(Log().batch(0, classic(0, protocol_type="")))
-    assert (told.rebalances, told.events[0]["offset"]) == ([], 100)
 
 
 def test_what_else_a_row_says():
     whole = {"assignor": "range", "mode": "eager", "group_leader": "a", "group_type": "classic"}
     whole |= {"protocol_type": "consumer", "log_partition": 7, "members": 1, "prev_members": 0}
     shows(history(started()).rebalances[-1], first_offset=102, last_offset=102, **whole)
-    emptied = history(started().batch(5, classic(2))).rebalances[-1]
+    emptied = history(started().batch(5, classic(2, protocol_type=""))).rebalances[-1]
     shows(emptied, assignor=None, group_leader=None, mode=None, protocol_type="consumer")
     both = history(two_phases().batch(6, TAKEN))
     shows(both.rebalances[-1], mode="cooperative", first_offset=104, last_offset=106)
@@ -341,16 +343,16 @@ def test_what_each_member_had_and_has():
     assert members(older) == {"a": ("unknown", None, ALONE)}
     connect = classic(1, [m("w", bytes_only=True)], protocol="s", protocol_type="connect")
     assert members(Log().batch(1, connect)) == {"w": ("joined", {}, None)}
+    unread = Log().batch(1, classic(1, [m("a", bytes_only=True)]))
+    assert members(unread) == {"a": ("joined", {}, None)}
     # A leader that assigns nothing to a consumer may send no bytes at all.
     nothing = m("a", bytes_only=True) | {"assignment_bytes": b""}
     assert members(Log().batch(1, classic(1, [nothing]))) == {"a": ("joined", {}, {})}
 
 
 def test_the_longest_session_of_those_that_left():
-    a, b, c = (
-        m(name) | {"session_timeout_ms": timeout}
-        for name, timeout in (("a", 6_000), ("b", 45_000), ("c", 100_000))
-    )
+    timeouts = {"a": 6_000, "b": 45_000, "c": 100_000}
+    a, b, c = (m(name) | {"session_timeout_ms": each} for name, each in timeouts.items())
     log = Log().batch(1, classic(1, [a, b, c])).batch(60, classic(2, [c]))
     assert [row["silent_ms_max"] for row in history(log).rebalances] == [None, 45_000]
 
@@ -382,7 +384,8 @@ def test_a_first_phase_without_a_second_completed_as_it_was():
     told = history(two_phases().batch(9, cooperative(3)))
     assert [row["generation"] for row in told.rebalances] == [1, 2, 3]
     row = told.rebalances[1]
-    shows(row, end_reason="completed", ended_before=at(5), phases=1, counts=(2, 0, 0, 2))
+    shows(row, end_reason="completed", phases=1, counts=(2, 0, 0, 2))
+    shows(row, ended_after=at(5), ended_before=at(5))
 
 
 @pytest.mark.parametrize(
@@ -451,21 +454,26 @@ def test_a_topic_is_deleted_and_its_partitions_are_given_up(is_told):
 
 
 @pytest.mark.parametrize(
-    ("protocol", "owned", "mode"),
+    ("protocol", "had", "owned", "mode"),
     [
-        ("range", ALONE, "eager"),
-        ("roundrobin", {}, "eager"),
-        ("sticky", {}, "eager"),
-        ("cooperative-sticky", {}, "cooperative"),
-        # Others by whether who joined had some.
-        ("mine", ALONE, "cooperative"),
-        ("mine", {}, "eager"),
-        ("mine", None, None),
+        ("range", ALONE, None, "eager"),
+        ("roundrobin", ALONE, None, "eager"),
+        ("sticky", ALONE, None, "eager"),
+        ("cooperative-sticky", ALONE, None, "cooperative"),
+        # Others by whether who joined had some, if it had some and says it.
+        ("mine", ALONE, ALONE, "cooperative"),
+        ("mine", ALONE, {}, "eager"),
+        ("mine", ALONE, None, None),
+        ("mine", {}, {}, None),
     ],
 )
-def test_how_an_assignor_rebalances(protocol, owned, mode):
-    log = started(protocol="mine").batch(5, classic(2, [m("a", ALONE, owned)], protocol=protocol))
+def test_how_an_assignor_rebalances(protocol, had, owned, mode):
+    log = Log().batch(1, classic(1, [m("a", had)], protocol="mine"))
+    log.batch(5, classic(2, [m("a", ALONE, owned)], protocol=protocol))
     assert [row["mode"] for row in history(log).rebalances] == [None, mode]
+    # Names of assignors are of the consumer's protocol.
+    other = classic(1, [m("a", ALONE, owned)], protocol=protocol, protocol_type="mine")
+    assert history(Log().batch(1, other)).rebalances[0]["mode"] is None
 
 
 def test_a_topic_that_an_assignment_names_twice_is_one_topic():

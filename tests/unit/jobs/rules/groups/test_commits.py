@@ -161,6 +161,13 @@ def test_removals_are_apart_from_commits(
     assert [each.first.offset for each in made.of.get(PLACE, [])] == commits
 
 
+def test_stretches_are_in_the_order_of_the_log() -> None:
+    """A row may have more than one of a partition, and a transaction end between them."""
+    both = row("commits", 20, 40, offset_commits=[entry(20, 20), entry(38, 38)], chunk=0)
+    made = commit_log([committed(10, by=3), both, marker(30, 3)])
+    assert [each.first.offset for each in made.of[PLACE]] == [20, 30, 38]
+
+
 def test_partitions_are_apart() -> None:
     entries = [entry(10, 10), entry(10, 10) | {"partition": 1}, entry(10, 10) | {"topic": "u"}]
     made = commit_log([row("commits", 10, offset_commits=entries, chunk=0)])

@@ -107,6 +107,7 @@ def written(metadata: str | None, a: Member = A) -> Standing:
         (matched("t"), matched("t", "t2", a=replace(GREW, pattern="t.*", topics=[])),
          "partitions_changed"),
         (matched("t"), matched("t"), "same_members"),
+        (matched("t"), matched("t", "t2", a=replace(PATTERN, pattern="u")), "subscription_changed"),
         (matched("t", a=A), matched("t", "t2", a=A), "same_members"),
         (group(has={"assignor": "range"}, a=A), group(has={"assignor": "sticky"}, a=A),
          "assignor_changed"),

@@ -161,6 +161,9 @@ LAGS = {
     "an end that could not be told": ([visit(12_000, 90, None)], (10, None, None, None, None)),
     "asked at the time of its record": ([visit(10_000, 90, 150), visit(20_000, 90, 90)],
                                         (10, 60, 10_000, 10_000, 20_000)),
+    "the peak is the first of several": (
+        [visit(12_000, 90, 300), visit(13_000, 90, 300)], (10, 210, 12_000, 13_000, None)
+    ),
     "what comes once it is back is not its own": (
         [visit(12_000, 90, 100), visit(13_000, 90, 900)], (10, 10, 12_000, None, 12_000)
     ),
@@ -186,6 +189,39 @@ def test_lag_is_back_once_it_is_no_more_than_before(before: int, after: int, is_
     (row,) = costs(log, [visit(9_500, 90, 90 + before), visit(12_000, 100, 100 + after)])
     assert row["lag_back_before"] == (ms(12_000) if is_back else None)
     assert row["close_reason"] == ("recovered" if is_back else None)
+
+
+def test_what_is_known_stays_as_it_is() -> None:
+    back = visit(12_000, 90, 100)
+    for log, before, after, news in (
+        # The lag is back, and nobody committed.
+        ([*TEN, rebalance(10_000)], [BEFORE, back], [back, visit(13_000, 90, 900)], []),
+        # Somebody committed, and the lag is not back.
+        ([*TEN, rebalance(10_000), commit(11_000, 100)], [BEFORE], [], [lost(12, 20)]),
+    ):
+        live = costs(log, before)
+        assert [row["close_reason"] for row in live] == [None]
+        records = commit_log(news)
+        assert (
+            fold(live, told(log), set(), lambda _, of=records: of, {PLACE: after}, until=EVER) == []
+        )
+
+
+def test_a_rebalance_that_lasts_has_no_row_yet() -> None:
+    log = [*TEN, rebalance(10_000, "a"), commit(11_000, 100), rebalance(20_000, "lasts")]
+    records = commit_log(read(log, 0, len(log), 30_000))
+    rebalances = told(log, lasting=("lasts",))
+    made = fold([], rebalances, {"a", "lasts"}, lambda _: records, {}, until=EVER)
+    assert [row["rebalance_id"] for row in made] == ["a"]
+
+
+def test_where_a_group_is_kept_in_another_partition_of_the_log_it_commits_there() -> None:
+    log = [*TEN, rebalance(10_000, "a")]
+    there = [*every(1000, 60_000, 90, 30_000), rebalance(60_000, "b"), commit(62_000, 400)]
+    moved = told(there)[0] | {"log_partition": 1, "prev_members": 1}
+    logs = [commit_log(read(each, 0, len(each), 70_000)) for each in (log, there)]
+    _, row = fold([], [*told(log), moved], {"a", "b"}, logs.__getitem__, {}, until=EVER)
+    assert (row["rebalance_id"], row["commit_gap_ms"]) == ("b", 3_000)
 
 
 def test_lag_within_a_rebalance_is_not_back() -> None:
@@ -216,8 +252,9 @@ def test_the_log_once_a_rebalance_ended_bounds_what_was_done_twice_and_lost(
     end: int, start: int | None, at_most: int, lost_unread: int | None
 ) -> None:
     """Records that were deleted unread are lost."""
-    log = [*TEN, rebalance(10_000), commit(12_000, 60)]
-    (row,) = costs(log, [BEFORE, visit(11_000, 90, end, start), visit(13_000, 60, 900, 800)])
+    log = [*TEN, rebalance(10_000), rebalance(10_500), commit(12_000, 60)]
+    before = BEFORE, visit(10_400, 90, 120)
+    (row,) = costs(log, [*before, visit(10_500, 90, end, start), visit(13_000, 60, 900, 800)])
     assert (row["reprocessed_min"], row["reprocessed_max"]) == (30, at_most)
     assert row["lost_unread"] == lost_unread
 
@@ -231,13 +268,14 @@ def test_what_may_be_done_twice_is_no_less_than_what_was() -> None:
 # --- how far history is ---
 
 
-def test_visits_after_a_rebalance_that_is_not_told_yet_are_left_to_it() -> None:
+@pytest.mark.parametrize("at", [20_000, 25_000])
+def test_visits_after_a_rebalance_that_is_not_told_yet_are_left_to_it(at: int) -> None:
     log = [*TEN, rebalance(10_000, "a"), rebalance(20_000, "b")]
-    first, second = costs(log, [BEFORE, visit(25_000, 90, 4_090)], cuts=(11,))
+    first, second = costs(log, [BEFORE, visit(at, 90, 4_090)], cuts=(11,))
     assert (first["lag_peak"], first["reprocessed_max"], first["lag_back_after"]) == (None,) * 3
     assert first["close_reason"] == "next_rebalance"
     assert (second["lag_peak"], second["reprocessed_max"]) == (4_000, 4_000)
-    assert second["lag_back_after"] == ms(25_000)
+    assert second["lag_back_after"] == ms(at)
 
 
 def test_from_the_begin_of_a_rebalance_that_lasts_commits_and_visits_are_its_own() -> None:

@@ -64,6 +64,8 @@ BACK = (
 )
 """The static member `a` is back under another id, with another subscription."""
 
+WHO_CAME = C.member("b"), C.epoch(2), C.target("b", {}), *reached(2), C.current("b", 2, {})
+
 LAST = {
     # The gist of the last rebalance of each log.
     "completed: it was made": (started(), MADE),
@@ -136,14 +138,14 @@ LAST = {
         .batch(6, S.current("a", 2, {"T": [0, 1, 2]})),
         (*DONE, (1, 2, 0), (1, 0, 0), "member_joined", (3, 1, 0, 0)),
     ),
+    "member_left: two rebalances in one batch": (
+        started().batch(5, *WHO_CAME, *C.gone("b"), C.epoch(3), *reached(3)),
+        (*DONE, (2, 3, 0), (0, 1, 0), "member_left", (4, 0, 0, 0)),
+    ),
     # A hash of what the coordinator knows of topics.
     "partitions_changed": (
         started().batch(9, C.epoch(2, 2), *reached(2, GROWN)),
         (*DONE, (1, 2, 0), (0, 0, 0), "partitions_changed", (4, 0, 2, 0)),
-    ),
-    "partitions_changed: made again with less": (
-        started().batch(9, C.epoch(2, 2), *reached(2, LOW)),
-        (*DONE, (1, 2, 0), (0, 0, 0), "partitions_changed", (2, 0, 0, 2)),
     ),
     "metadata_changed: another rack": (
         started().batch(9, C.epoch(2, 2), *reached(2)),
@@ -153,8 +155,8 @@ LAST = {
         started().batch(9, C.epoch(2, 2)),
         (None, 1, (1, 2, 0), (0, 0, 0), "metadata_changed", UNKNOWN),
     ),
-    "same_members: the hash is as before": (
-        started().batch(9, C.epoch(2, 1), *reached(2)),
+    "same_members: the hash changed before": (
+        started().batch(5, C.epoch(1, 2)).batch(9, C.epoch(2, 2), *reached(2)),
         (*DONE, (1, 2, 0), (0, 0, 0), "same_members", (4, 0, 0, 0)),
     ),
     # Groups that are not known.
@@ -165,13 +167,17 @@ LAST = {
         .batch(6, C.current("a", 4, LOW)),
         (*DONE, (3, 4, 0), (1, 0, 0), "member_joined", (2, 2, 0, 0)),
     ),
+    "older than what was read: its member was written before": (
+        Log().batch(0, C.member("a")).batch(5, C.epoch(1), *reached(1)),
+        (*DONE, (None, 1, None), NONE, None, UNKNOWN),
+    ),
     "epochs fall: made again, and the tombstone was compacted away": (
         Log().batch(0, C.member("a"), C.epoch(9), *reached(9)).batch(5, C.epoch(4), *reached(4)),
         (*DONE, (None, 4, None), NONE, None, UNKNOWN),
     ),
     "records_lost: a small epoch after them is not the first": (
-        started().span("lost", 106, 200, seconds=30).batch(40, C.member("b"), C.epoch(2)),
-        (None, 1, (None, 2, None), NONE, None, UNKNOWN),
+        started().span("lost", 106, 200, seconds=30).batch(40, C.member("b"), C.epoch(1)),
+        (None, 1, (None, 1, None), NONE, None, UNKNOWN),
     ),
     "records_lost: known again once it converged": (
         joining()
@@ -217,6 +223,16 @@ def test_a_rebalance_that_is_open_is_told_as_far_as_it_has_come():
     assert parts(told.members[1]["b"], "after") == HIGH, "by the target"
 
 
+def test_a_rebalance_ends_with_the_first_record_that_says_it():
+    log = started(S).batch(5, S.epoch(2), *reached(2, kind=S), S.current("a", 2, ALL))
+    shows(history(log).rebalances[1], first_offset=106, last_offset=109)
+
+
+def test_an_empty_pattern_is_none():
+    assert history(started(regex="")).rebalances[0]["subscribed"] == ["t"]
+    assert history(started(regex="t.*")).rebalances[0]["subscribed"] is None
+
+
 def test_the_leader_epoch_of_a_rebalance_is_of_the_record_that_ended_it():
     log = joining()
     log.leader_epoch = 5
@@ -258,6 +274,17 @@ def test_the_first_epoch_is_no_gap(kind, epoch, prev_epoch, is_made):
         shows(row, skipped_generations=0, prev_members=0, members_joined=1, counts=(0, 0, 4, 0))
     else:
         shows(row, prev_generation=None, prev_members=None, members_joined=None, reasons=None)
+
+
+def test_epoch_1_of_nobody_is_not_the_creation():
+    """Whoever was its member is compacted away."""
+    assert history(Log().batch(0, C.epoch(1))).names == []
+
+
+def test_epochs_that_fall_end_what_went_on():
+    unknown, after = history(joining().batch(9, C.epoch(1))).rebalances[1:]
+    shows(unknown, end_reason="unknown", ended_before=at(9), generation=2)
+    shows(after, prev_generation=None, generation=1)
 
 
 def test_epoch_0_without_members_is_the_creation_and_no_rebalance():
@@ -374,9 +401,9 @@ def resolved(*topics):
 
 def test_a_pattern_that_matched_other_topics():
     log = Log().batch(0, C.member("a", [], regex="t.*"), C.epoch(1), *reached(1, {}))
-    log.batch(1, resolved("t"), C.epoch(2, 2), *reached(2))
-    log.batch(9, resolved("t", "t2"), C.epoch(3, 3), *reached(3, ALL | {"T2": [0]}))
-    log.batch(20, C.member("b", [], regex="t.*"), C.epoch(4, 3), C.target("b", {"T2": [0]}))
+    log.batch(1, resolved("t"), C.epoch(2), *reached(2))
+    log.batch(9, resolved("t", "t2"), C.epoch(3), *reached(3, ALL | {"T2": [0]}))
+    log.batch(20, C.member("b", [], regex="t.*"), C.epoch(4), C.target("b", {"T2": [0]}))
     log.batch(21, *reached(4), C.current("b", 4, {"T2": [0]}))
     reasons = [row["reasons"] for row in history(log).rebalances]
     assert reasons[1:] == [["partitions_changed"], ["partitions_changed"], ["member_joined"]]
@@ -462,3 +489,11 @@ def test_state_that_is_made_before_there_is_a_target_is_worth_no_epoch_of_its_ow
     log.batch(11, share_state(made={"U": "u"})).batch(12, *reached(2, TWO, S))
     row = history(log).rebalances[1]
     assert (row["ended_before"], counts(row)) == (at(12), (1, 0, 1, 0))
+
+
+def test_state_that_was_made_long_ago_is_worth_no_epoch():
+    """An assignor may give a topic to nobody."""
+    log = Log().batch(0, S.member("a", ("t", "u")), S.epoch(1), *reached(1, ONE, S))
+    log.batch(5, share_state(made={"T": "t", "U": "u"}))
+    log.batch(9, S.epoch(2), *reached(2, ONE, S))
+    assert history(log).rebalances[1]["ended_before"] == at(9)

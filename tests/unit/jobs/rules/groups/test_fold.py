@@ -9,6 +9,16 @@ from hypothesis import strategies as st
 from jobs.rules.groups.fold import fold
 from jobs.rules.groups.rows import GroupOutput
 from jobs.rules.groups.state import State
+from tests.support.classic_logs import (
+    ALONE,
+    HIGH,
+    LOW,
+    TOMBSTONE,
+    cooperative,
+    m,
+    started,
+    two_phases,
+)
 from tests.support.examples import examples
 from tests.support.group_lives import ACTIONS, CUTS, KINDS, lived
 from tests.support.group_records import (
@@ -17,58 +27,45 @@ from tests.support.group_records import (
     Log,
     at,
     classic,
-    classic_member,
     gist,
     history,
     shows,
 )
 
-ALONE, LOW, HIGH = {"t": [0, 1, 2, 3]}, {"t": [0, 1]}, {"t": [2, 3]}
 ALL, LOWER, HIGHER = {"T": [0, 1, 2, 3]}, {"T": [0, 1]}, {"T": [2, 3]}
-C, TOMBSTONE = CONSUMER, (2, None, None)
-UNKNOWN = (None, None, None, None)
-
-
-def m(member_id, has=None, owned=None):
-    return classic_member(member_id, has=has, owned=owned)
-
-
-def started():
-    """A classic group that was created, and has one member since generation 1."""
-    return Log().batch(0, classic(0)).batch(1, classic(1, [m("a", ALONE)]))
-
-
-def open_one():
-    """A cooperative group that rebalances: `a` gave up what `b` is to have."""
-    log = Log().batch(0, classic(0)).batch(1, classic(1, [m("a", ALONE)], protocol=TAKING))
-    return log.batch(5, classic(2, [m("a", LOW, owned=ALONE), m("b", {})], protocol=TAKING))
-
-
-TAKING = "cooperative-sticky"
+C, UNKNOWN = CONSUMER, (None, None, None, None)
 NEXT = classic(9, [m("a", ALONE)])
 
 
-def stable(epoch, kind=C):
-    """A group with epochs in which `a` has everything."""
-    now = kind.epoch(epoch), kind.target("a", ALL), kind.target_epoch(epoch)
-    return Log().batch(0, kind.member("a"), *now, kind.current("a", epoch, ALL))
+def at_epoch(epoch, has=ALL, who="a"):
+    """An epoch, and `who` has its target."""
+    return C.epoch(epoch), C.target(who, has), C.target_epoch(epoch), C.current(who, epoch, has)
 
 
 EVENTS = {
     # Events of each log (began_after, began_before, offset, detail), and why the last rebalance of
     # before ended.
     "records_lost": (
-        open_one().span("lost", 106, 150, seconds=20).batch(21, NEXT),
+        two_phases().span("lost", 106, 150, seconds=20).batch(21, NEXT),
         [("records_lost", 5, 20, 106, "44 offsets were gone before they could be read")],
         "unknown",
     ),
     "records_lost: they cannot be read": (
-        open_one().span("lost", 106, 150, seconds=20, error="crc: not that of the bytes"),
+        two_phases().span("lost", 106, 150, seconds=20, error="crc: not that of the bytes"),
         [("records_lost", 5, 20, 106, "44 offsets cannot be read: crc: not that of the bytes")],
         "unknown",
     ),
+    "records_lost: of a group that is not known": (
+        two_phases().undecoded(6, 2).undecoded(7, 99).span("lost", 110, 150, seconds=20),
+        [
+            ("undecoded", 6, 6, 106, "version 9 is not known"),
+            ("undecoded", 7, 7, 108, "version 9 is not known"),
+            ("records_lost", 7, 20, 110, "40 offsets were gone before they could be read"),
+        ],
+        "unknown",
+    ),
     "records_lost: truncated": (
-        open_one().span("truncated", 106, 90, seconds=20).batch(21, NEXT),
+        two_phases().span("truncated", 106, 90, seconds=20).batch(21, NEXT),
         [
             (
                 *("records_lost", 5, 20, 106),
@@ -78,22 +75,26 @@ EVENTS = {
         "unknown",
     ),
     "records_lost: by a clock that is behind": (
-        open_one().span("lost", 106, 150, seconds=2),
+        two_phases().span("lost", 106, 150, seconds=2),
         [("records_lost", 5, 5, 106, "44 offsets were gone before they could be read")],
         "unknown",
     ),
     "undecoded": (
-        open_one().undecoded(6, 2),
+        two_phases().undecoded(6, 2),
         [("undecoded", 6, 6, 106, "version 9 is not known")],
         "unknown",
     ),
     "undecoded: a type that is not known": (
-        open_one().undecoded(6, 99),
+        two_phases().undecoded(6, 99),
         [("undecoded", 6, 6, 106, "version 9 is not known")],
         None,
     ),
-    "deleted": (open_one().batch(8, TOMBSTONE), [("deleted", 8, 8, 106, None)], "deleted"),
-    "records of another type of group": (open_one().batch(8, C.epoch(3)), [], "unknown"),
+    "deleted once": (
+        two_phases().batch(8, TOMBSTONE).batch(12, TOMBSTONE),
+        [("deleted", 8, 8, 106, None)],
+        "deleted",
+    ),
+    "records of another type of group": (two_phases().batch(8, C.epoch(3)), [], "unknown"),
 }
 
 
@@ -113,18 +114,31 @@ def test_events(case):
     [
         (lambda log: log.span("lost", log.next_offset, 150, seconds=20), None),
         (lambda log: log.span("truncated", log.next_offset, 90, seconds=20), None),
+        (lambda log: log.span("lost", 101, 150, seconds=20), None),
         (lambda log: log.undecoded(3, 2), None),
         (lambda log: log.undecoded(3, 99), 1),
         # A span that had been read.
         (lambda log: log.span("lost", 90, 103, seconds=20), 1),
     ],
-    ids=["records_lost", "truncated", "undecoded", "undecoded: of no known type", "known already"],
+    ids=[
+        "records_lost",
+        "truncated",
+        "some of them known already",
+        "undecoded",
+        "undecoded: of no known type",
+        "known already",
+    ],
 )
 def test_where_records_are_missing_nothing_is_known_of_before(cut_off, prev_generation):
     log = cut_off(started())
     row = history(log.batch(21, classic(2, [m("a", ALONE)]))).rebalances[-1]
     assert row["prev_generation"] == prev_generation
     assert (row["reasons"] is None) == (row["since_previous_ms"] is None) == (not prev_generation)
+
+
+def test_an_open_rebalance_is_told_up_to_the_last_record():
+    for cuts in ((), (3,)):
+        shows(history(two_phases(), cuts).rebalances[1], end_reason=None, last_offset=104)
 
 
 def test_after_a_truncation_offsets_go_back():
@@ -150,7 +164,7 @@ def test_what_was_lost_before_a_group_was_read_is_no_event():
 
 @pytest.mark.parametrize("span", [None, "lost", "truncated"])
 def test_rows_that_come_again_change_nothing(span):
-    log = open_one()
+    log = two_phases()
     if span:
         log.span(span, log.next_offset, log.next_offset + (9 if span == "lost" else -9), seconds=20)
     log.batch(21, NEXT)
@@ -195,10 +209,15 @@ def test_records_without_a_time_that_lie_side_by_side_are_no_batch():
     assert history(log.batch(5, TOMBSTONE, C.member("a"))).names == ["created", "deleted"]
 
 
+def test_records_of_one_time_that_do_not_lie_side_by_side_are_no_batch():
+    log = started().batch(9, TOMBSTONE).batch(9, C.member("a", protocols=[{"name": "range"}]))
+    assert history(log).names == ["created", "deleted"]
+
+
 def test_bounds_stay_in_order_when_a_clock_steps_back():
     log = started().batch(0.5, classic(2, [m("a", ALONE)], state_seconds=0.4))
-    log.batch(9, classic(3, [m("a", {"t": [0]}, owned=ALONE), m("b")], protocol=TAKING))
-    log.batch(2, classic(4, [m("a", {"t": [0]}), m("b", {"t": [1, 2, 3]})], protocol=TAKING))
+    log.batch(9, cooperative(3, m("a", {"t": [0]}, owned=ALONE), m("b")))
+    log.batch(2, cooperative(4, m("a", {"t": [0]}), m("b", {"t": [1, 2, 3]})))
     rows = history(log).rebalances
     assert len(rows) == 3
     for row in rows:
@@ -217,11 +236,10 @@ def upgraded():
     was, and then the join.
     """
     log = started().batch(2, classic(5, [m("a", ALONE)]))
-    as_it_was = C.epoch(5, 0), C.target("a", ALL), C.target_epoch(5), C.current("a", 5, ALL)
     join = C.member("b"), C.epoch(6), C.target("a", LOWER), C.target("b", HIGHER)
     return log.batch(
         9,
-        *(TOMBSTONE, C.member("a", protocols=[{"name": "range"}]), *as_it_was, *join),
+        *(TOMBSTONE, C.member("a", protocols=[{"name": "range"}]), *at_epoch(5), *join),
         *(C.target_epoch(6), C.current("b", 6, {}, waits=True)),
     )
 
@@ -241,6 +259,18 @@ LAST = {
     "converted: upgraded": (
         both(),
         ("completed", 1, (5, 6, 0), *SAME_NAMES),
+        [("converted", "classic", "consumer")],
+    ),
+    "converted: it had members, whatever they speak": (
+        started().batch(9, TOMBSTONE, C.member("a"), *at_epoch(2)),
+        ("completed", 1, (1, 2, 0), (0, 0, 0), "converted", UNKNOWN),
+        [("converted", "classic", "consumer")],
+    ),
+    # The coordinator was busy: both have one time, and lie side by side.
+    "converted: right after a rebalance": (
+        started().batch(9, classic(2, [m("a", ALONE)]), TOMBSTONE,
+                        C.member("a", protocols=[{"name": "range"}]), *at_epoch(2), *at_epoch(3)),
+        ("completed", 1, (2, 3, 0), (0, 0, 0), "converted", (4, 0, 0, 0)),
         [("converted", "classic", "consumer")],
     ),
     "converted: and open": (
@@ -266,22 +296,19 @@ LAST = {
     # Kafka converts no group without members.
     "deleted: an empty group is taken over": (
         started().batch(5, classic(6)).batch(
-            9, TOMBSTONE, C.member("b"), C.epoch(1), C.target("b", ALL), C.target_epoch(1),
-            C.current("b", 1, ALL),
+            9, TOMBSTONE, C.member("b"), *at_epoch(1, who="b")
         ),
         ("completed", 1, (0, 1, 0), (1, 0, 0), "member_joined", (0, 0, 4, 0)),
         [("deleted", None, "classic"), ("created", None, "consumer")],
     ),
     "deleted and made again": (
-        stable(1).batch(5, *C.gone("a"), C.epoch(2)).batch(9, *C.deleted()).batch(
-            20, C.member("b"), C.epoch(1), C.target("b", ALL), C.target_epoch(1),
-            C.current("b", 1, ALL),
-        ),
+        Log().batch(0, C.member("a"), *at_epoch(1)).batch(5, *C.gone("a"), C.epoch(2))
+        .batch(9, *C.deleted()).batch(20, C.member("b"), *at_epoch(1, who="b")),
         ("completed", 1, (0, 1, 0), (1, 0, 0), "member_joined", (0, 0, 4, 0)),
         [("deleted", None, "consumer"), ("created", None, "consumer")],
     ),
     "deleted while it rebalances": (
-        stable(1).batch(5, C.member("b"), C.epoch(2)).batch(
+        Log().batch(0, C.member("a"), *at_epoch(1)).batch(5, C.member("b"), C.epoch(2)).batch(
             9, *C.gone("a"), *C.gone("b"), *C.deleted()
         ),
         ("deleted", 1, (1, 2, 0), (1, 0, 0), "member_joined", UNKNOWN),
@@ -296,6 +323,8 @@ def test_a_group_that_is_deleted_or_converted(case):
     for cuts in ((), range(len(log.rows))):
         told = history(log, cuts)
         assert gist(told.rebalances[-1]) == last
+        if events[-1][0] == "created":
+            assert told.rebalances[-1]["since_previous_ms"] is None
         assert [
             (each["event"], each["prev_group_type"], each["group_type"]) for each in told.events
         ][1:] == events
@@ -317,10 +346,8 @@ def test_what_a_conversion_says():
 def test_a_conversion_tells_no_change_of_partitions(has):
     """Each protocol has its own way to name them, and to keep what is known of topics."""
     log = started().batch(2, classic(5, [m("a", ALONE)]))
-    as_it_was = C.epoch(5, 0), C.target("a", ALL), C.target_epoch(5), C.current("a", 5, ALL)
     member = C.member("a", protocols=[{"name": "range"}]), C.partition_metadata({"t": 4})
-    now = C.epoch(6, 0), C.target("a", has), C.target_epoch(6), C.current("a", 6, has)
-    there = history(log.batch(9, TOMBSTONE, *member, *as_it_was, *now)).rebalances[2]
+    there = history(log.batch(9, TOMBSTONE, *member, *at_epoch(5), *at_epoch(6, has))).rebalances[2]
     shows(there, partitions_added=len(has["T"]) - 4, reasons=["converted"])
     members = [m("a", LOW), m("b", HIGH)]
     log = back(both(), classic(6, members)).batch(21, classic(7, members))
@@ -340,14 +367,18 @@ def test_a_conversion_tells_no_change_of_partitions(has):
 )
 def test_a_group_of_which_only_the_tombstone_was_read(records, event):
     """Members that speak the classic protocol tell a conversion."""
-    assert history(Log().batch(9, *records)).names[0] == event
+    told = history(Log().batch(9, *records))
+    assert told.names[0] == event
+    known = [row["reasons"] is not None for row in told.rebalances]
+    assert all(each == (event == "deleted") for each in known)
 
 
 @pytest.mark.parametrize("kind", [C, SHARE])
 def test_a_tombstone_of_another_type_of_group_says_nothing(kind):
-    log = started().batch(5, *kind.deleted()).batch(6, classic(2, [m("a", ALONE)]))
-    told = history(log)
-    assert (told.names, told.rebalances[-1]["prev_generation"]) == (["created"], 1)
+    log = started().batch(5, *kind.gone("a"), *kind.deleted())
+    told = history(log.batch(6, classic(2, [m("a", ALONE)])))
+    assert told.names == ["created"]
+    shows(told.rebalances[-1], prev_generation=1, reasons=["same_members"])
 
 
 def test_the_state_says_what_the_table_of_states_asks():
@@ -357,14 +388,32 @@ def test_the_state_says_what_the_table_of_states_asks():
     assert (gone.now.group_type, gone.known_since) == (None, at(0))
 
 
+def test_what_a_later_batch_says_of_a_rebalance_that_ended():
+    stable = C.epoch(9), C.target_epoch(9), C.current("b", 9, HIGHER)
+    log = Log().batch(5, C.member("b"), *stable).batch(7, C.current("a", 9, LOWER))
+    # Of a group that is not known, a member that shows up late prolongs it.
+    shows(history(log).rebalances[0], members=2, ended_before=at(7))
+    part = [{"topic_id": "U", "topic": "u", "partitions": [0]}]
+    share = SHARE.member("a", ("t", "u")), SHARE.epoch(1), SHARE.target("a", ALL)
+    log = Log().batch(0, *share, SHARE.target_epoch(1), SHARE.current("a", 1, ALL))
+    log.batch(5, (15, None, {"initializing": part, "initialized": []}))
+    shows(history(log).rebalances[0], ended_before=at(0))
+
+
+def test_only_the_first_batch_of_a_group_tells_that_it_was_made():
+    log = Log().batch(0, C.member("a")).batch(5, C.epoch(1), C.target_epoch(1))
+    assert history(log).names == []
+
+
 def test_rows_of_the_last_batch_may_change_yet():
     """A read may cut it in two."""
-    records = C.member("a"), C.epoch(1), C.target("a", ALL), C.target_epoch(1)
-    log = Log().batch(0, *records, C.current("a", 1, ALL))
+    log = Log().batch(0, C.member("a"), *at_epoch(1))
     _, whole = fold(State(), log.rows)
     assert len(whole.recent) == len(whole.rows) == 2
     _, later = fold(State(), log.batch(3, C.current("a", 1, ALL)).rows)
     assert (later.recent, len(later.rows)) == (set(), 2)
+    _, lost = fold(State(), log.span("lost", log.next_offset, 150, seconds=20).rows)
+    assert (lost.recent, len(lost.rows)) == (set(), 3)
 
 
 def test_every_cut_gives_the_same():

@@ -125,6 +125,10 @@ def test_what_was_read_later_than_rebalances_are_told_is_left_to_a_later_fold() 
     for until, gap in ((13_000, 3_000), (12_999, None)):
         (row,) = folded(log, rebalances("g", *R), until=ms(until))
         assert row["commit_gap_ms"] == gap
+    visits = [visited("g", 9_500, 90, 95), visited("g", 13_000, 90, 990)]
+    for until, lag_peak in ((13_001, 900), (13_000, None)):
+        (row,) = folded(log, rebalances("g", *R), visits, until=ms(until))
+        assert row["lag_peak"] == lag_peak
     made = fold("prod/3", {REBALANCES.full_name: table(rebalances("g", *R)),
                            GROUP_LOG.full_name: table(log)}, {},
                 new={"g-r"}, at=UPDATED, until={})  # fmt: skip

@@ -114,6 +114,7 @@ def test_each_group_has_its_own_lag_from_round_to_round() -> None:
     assert (removed["group_id"], removed["committed_offset"], removed["is_group_gone"]) == (
         *("g", 6, True),
     )
+    assert (removed["removed_after"], removed["removed_before"]) == (at(1, 1), at(2, 3))
     assert {row["group_id"]: row["memory"] is None for row in third[LAG_STATES.full_name]} == {
         "g": True,
         "h": False,
@@ -139,10 +140,17 @@ def test_an_alias_that_leads_to_another_cluster_has_lag_of_its_own_there() -> No
         ("g", "id-prod", "prod", 4),
         ("g", "id-new", "prod", 100),
     ]
-    # A visit of the new one does not end the group of the old one.
-    later = folded([rows[1]], [1], made, visits={new: [visit(1)]}, before={new: visit(0)})
-    assert {row["cluster_id"] for row in later[GROUP_LAG.full_name]} <= {"id-new"}
-    assert later[REMOVED_COMMITS.full_name] == []
+    # A visit of one says nothing of the group of the other.
+    for of, lag, row in (
+        (old, 3, said(2, "g", 0, 6, 9)),
+        (new, 99, said(2, "g", 0, 1, 100, cluster_id="id-new")),
+    ):
+        later = folded([row], [2], made, visits={of: [visit(2)]}, before={of: visit(1)})
+        assert lags(later, "cluster_id", "lag_max", "valid_to") == [
+            ("g", of[1], 4 if of is old else 100, at(2)),
+            ("g", of[1], lag, None),
+        ]
+        assert later[REMOVED_COMMITS.full_name] == []
 
 
 def test_an_alias_may_have_a_stroke() -> None:

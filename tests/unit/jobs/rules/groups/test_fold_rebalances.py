@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,6 +29,9 @@ UPDATED = at(1_000)
 CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
 STABLE = group_states.classic("Stable", group_states.member("a", {"t": [0]}))
 
+OTHER = group_states.classic("Stable", group_states.member("a", {"t": [1]}))
+STATES = (3, STABLE), (5, OTHER), (8, group_states.GONE)
+
 
 def table(rows: Sequence[Row]) -> pa.Table:
     names = dict.fromkeys(name for row in rows for name in row)
@@ -50,21 +53,22 @@ def folded(
     live: dict[str, list[Row]] | None = None,
     *,
     seen: Sequence[Row] = (),
-    forgets: datetime = NEVER,
+    forgets: Callable[[Iterable[datetime]], datetime] = lambda _: NEVER,
     ends: dict[int, tuple[int, int]] | None = None,
+    cluster: str = "prod",
     **of_take: Any,
 ) -> dict[str, list[Row]]:
     given = {GROUP_LOG.full_name: records, GROUP_SNAPSHOTS.full_name: seen}
     return dict(
         fold(
-            "prod/3",
+            f"{cluster}/3",
             {name: table(rows) for name, rows in given.items() if rows},
             {name: table(rows) for name, rows in (live or {}).items() if rows},
-            clusters={"prod": GroupTake("id-prod", **of_take)},
-            ends={"prod": ends or {}},
+            clusters={cluster: GroupTake("id-prod", **of_take)},
+            ends={cluster: ends or {}},
             limits=Thresholds(),
             at=UPDATED,
-            forgets=lambda _: forgets,
+            forgets=forgets,
         )
     )
 
@@ -121,6 +125,11 @@ def test_each_group_has_its_own_news_in_order(pick: random.Random) -> None:
     assert {row["cluster"] for row in rebalances} == {"prod"}
 
 
+def test_an_alias_may_have_a_stroke() -> None:
+    made = folded(placed(made_of("g").rows), cluster="eu/prod")
+    assert {row["cluster"] for row in made[groups.REBALANCES.full_name]} == {"eu/prod"}
+
+
 def test_what_was_read_before_a_truncation_comes_before_what_was_read_after() -> None:
     log = made_of("g")
     before = placed(log.rows)
@@ -157,15 +166,13 @@ def test_records_are_lost_of_the_groups_of_their_partition(has_news: bool) -> No
     assert memories(made).keys() == ({"here", "there"} if has_news else {"here"})
 
 
-def test_a_gap_comes_before_the_record_with_which_the_log_continues() -> None:
+def test_a_gap_comes_between_the_records_that_it_lies_between() -> None:
     log = made_of("g")
-    lost = Log().span("lost", 102, 150, seconds=20).rows
-    after = made_of("g", offset=150).rows
-    rows = [*placed(after), *placed(lost), *placed(log.rows)]
-    for row in rows:
-        row["place"] = 150 if row["record"] == "lost" else row["place"]
+    lost = Log().span("lost", 103, 150, seconds=20).rows
+    after = Log("g", next_offset=150).batch(30, classic(9)).rows
     expected = of_one("g", [*log.rows, *lost, *after])
-    assert of(folded(rows), "g", groups.REBALANCES) == of(expected.tables, "g", groups.REBALANCES)
+    assert [row["end_reason"] for row in expected.of(groups.REBALANCES)][-1] == "emptied"
+    assert of(folded(placed([*after, *lost, *log.rows])), "g") == alone(expected)
 
 
 @pytest.mark.parametrize(("read_to", "is_live"), [(103, True), (104, False)])
@@ -191,14 +198,15 @@ def test_rows_are_settled_once_the_log_was_read_beyond_their_batch(
 def test_states_are_as_of_the_last_poll_that_is_taken(
     since: int | None, until: int, rebalances: int, gone: bool
 ) -> None:
-    other = group_states.classic("Stable", group_states.member("a", {"t": [1]}))
-    seen = group_states.states((3, STABLE), (5, other), (8, group_states.GONE))
-    seen = [row | {"group_id": "g"} for row in reversed(seen)]
+    seen = [row | {"group_id": "g"} for row in reversed(group_states.states(*STATES))]
     seen = [row for row in seen if row["first_poll"] <= group_states.poll(until)]
     for row in seen:
         del row["is_new"]
     take = {"since": since and group_states.poll(since), "until": group_states.poll(until)}
     made = folded([], seen=seen, **take)
+    if since is None and gone:
+        whole = of_one("g", [], states=group_states.states(*STATES))
+        assert of(made, "g") == alone(whole)
     assert len(made[groups.REBALANCES.full_name]) == rebalances
     assert [row["valid_to"] is not None for row in made[groups.GROUP_LIVES.full_name]] == [gone]
 
@@ -221,8 +229,10 @@ def test_a_group_that_is_gone_is_forgotten_and_its_rows_are_settled() -> None:
     }
     live[GROUP_STATES.full_name] = first[GROUP_STATES.full_name]
     assert live[groups.GROUP_LIVES.full_name]
-    assert not any(folded([], live, forgets=at(30)).values())
-    made = folded([], live, forgets=at(31))
+    assert not any(folded([], live, forgets=lambda _: at(30)).values())
+    back = made_of("gone", offset=400).rows
+    assert memories(folded(placed(back), live, forgets=lambda _: at(31)))["gone"] is not None
+    made = folded([], live, forgets=lambda _: at(31))
     assert memories(made) == {"gone": None}
     told = {name: rows for name, rows in made.items() if rows and name != GROUP_STATES.full_name}
     assert told
@@ -231,6 +241,19 @@ def test_a_group_that_is_gone_is_forgotten_and_its_rows_are_settled() -> None:
         assert {(row["group_id"], row["is_live"], row["updated_at"]) for row in rows} == {
             ("gone", False, UPDATED)
         }
+
+
+def test_what_is_forgotten_goes_by_the_times_of_what_is_new() -> None:
+    times: list[datetime] = []
+
+    def forgets(news: Iterable[datetime]) -> datetime:
+        times.extend(news)
+        return NEVER
+
+    seen = [row | {"group_id": "h"} for row in group_states.states((3, STABLE))]
+    rows = placed(made_of("g").rows)
+    folded(rows, seen=seen, forgets=forgets, until=group_states.poll(9))
+    assert sorted(times) == [at(1), at(9), group_states.at(31)]
 
 
 @pytest.mark.parametrize(

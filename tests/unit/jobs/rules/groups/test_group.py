@@ -16,7 +16,7 @@ from jobs.rules.groups.group import is_over, settled
 from schemas import groups
 from tests.support.examples import examples
 from tests.support.group_lives import ACTIONS, CUTS, KINDS, lived
-from tests.support.group_records import CONSUMER, Log, at, classic, classic_member, shows
+from tests.support.group_records import CONSUMER, SHARE, Log, at, classic, classic_member, shows
 from tests.support.group_rounds import Rounds
 from tests.support.group_states import at as described_at
 from tests.support.group_states import classic as described
@@ -143,6 +143,24 @@ def test_since_when_the_log_has_a_group(seen, state_seconds, since):
     assert after_polls(*seen, state_seconds=state_seconds) == (since, since)
 
 
+def test_the_first_of_two_partitions_takes_over_from_polls():
+    rounds = Rounds()
+    rounds.take(states=states((0, STABLE)))
+    record = (described_at(100) - at(0)).total_seconds()
+    first = Log(log_partition=57).batch(record, classic(7, [classic_member("a")]))
+    second = Log().batch(record + 20, classic(7, [classic_member("a")]))
+    rounds.take([*first.rows, *second.rows])
+    lives = {row["log_partition"]: row for row in rounds.of(groups.GROUP_LIVES)}
+    begins = {partition: row["valid_from"] for partition, row in lives.items()}
+    assert begins == {None: described_at(1), 57: described_at(100), 7: described_at(120)}
+    assert lives[None]["valid_to"] == described_at(100)
+
+
+def test_a_life_that_polls_saw_begin_late_ends_as_it_began():
+    """By the log, the group's rebalance had begun before polls first showed the group."""
+    assert after_polls((0, STABLE), state_seconds=-200) == (-200, -99)
+
+
 def test_a_rebalance_that_polls_saw_begin_may_have_ended_unseen():
     rounds = Rounds()
     rounds.take(states=states((0, STABLE), (9, PREPARING)))
@@ -254,7 +272,17 @@ def test_what_is_lost_of_one_partition_says_nothing_of_the_other():
     assert lost == [7]
 
 
-def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
+def test_records_are_lost_of_a_group_once_it_is_known():
+    made = CONSUMER.member("a"), CONSUMER.epoch(1), CONSUMER.target_epoch(1)
+    log, rounds = Log().span("lost", 50, 100, seconds=0).batch(5, *made), Rounds()
+    rounds.take(log.rows)
+    assert [row["event"] for row in rounds.of(groups.GROUP_EVENTS)] == ["created"]
+    rounds.take(log.span("lost", log.next_offset, 150, seconds=9).rows[-1:])
+    events = [(row["event"], row["offset"]) for row in rounds.of(groups.GROUP_EVENTS)]
+    assert sorted(events) == [("created", 101), ("records_lost", 104)]
+
+
+def test_what_another_source_has_new_leaves_the_storms_of_a_log():
     log = Log().batch(0, classic(0))
     for generation in range(1, 4):
         log.batch(generation, classic(generation, [classic_member(f"a{generation}")]))
@@ -264,6 +292,40 @@ def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
     assert [row["kind"] for row in storms] == ["storm"]
     rounds.take(states=states((0, described("Stable", member("a3", {"t": [0]})))))
     assert rounds.of(groups.REBALANCE_STORMS) == storms
+    rounds.take(Log(log_partition=57).batch(90, classic(9)).rows)
+    assert rounds.of(groups.REBALANCE_STORMS) == storms
+    written = [row for rows in rounds.written.values() for row in rows]
+    assert {row["log_partition"] for row in written if "log_partition" in row} == {57}
+
+
+def test_a_crash_loop_is_none_if_the_rest_of_a_batch_opens_its_rebalance_again():
+    """A read cuts a batch in two; its rest says that an epoch of a share group is to follow."""
+    a, b = (SHARE.member(each, ("t", "u"), client_id="app") for each in "ab")
+    has = {"T": [0]}
+
+    def stable(who, epoch):
+        return SHARE.target(who, has), SHARE.target_epoch(epoch), SHARE.current(who, epoch, has)
+
+    log = Log().batch(0, a, SHARE.epoch(1), *stable("a", 1))
+    making = [{"topic_id": "U", "topic": "u", "partitions": [0]}]
+    state = (15, None, {"initializing": making, "initialized": []})
+    log.batch(5, b, SHARE.epoch(2), *stable("b", 2), SHARE.current("a", 2, has), state)
+    rounds = Rounds(LIMITS)
+    rounds.take(log.rows[:-1])
+    assert [row["kind"] for row in rounds.of(groups.REBALANCE_STORMS)] == ["crash_loop"]
+    rounds.take(log.rows[-1:])
+    assert rounds.of(groups.REBALANCE_STORMS) == []
+
+
+def test_a_clock_that_steps_back_makes_no_group_over_earlier():
+    rounds = Rounds()
+    rounds.take(Log().batch(30, TOMBSTONE).batch(20, TOMBSTONE).rows)
+    assert not is_over(json.loads(rounds.memory), at(30))
+    log = Log().batch(30, TOMBSTONE)
+    rounds = Rounds()
+    rounds.take(log.rows)
+    rounds.take(log.batch(20, TOMBSTONE).rows[-1:])
+    assert not is_over(json.loads(rounds.memory), at(30))
 
 
 @pytest.mark.parametrize("read_on", [0, 5])
@@ -298,13 +360,14 @@ def test_a_group_is_over_once_it_is_gone_and_nothing_was_told_of_it_for_long(rea
 
 
 def test_a_group_that_polls_tell_of_is_over_once_they_do_not_show_it() -> None:
-    shown, second = (
-        states((0, described("Stable", member("a1", {"t": [0]}))), (50, None)),
-        timedelta(seconds=1),
-    )
+    shown, second = states((0, STABLE), (50, None)), timedelta(seconds=1)
     there, gone = Rounds(), Rounds()
     there.take(states=[row | {"valid_to": None, "end_reason": None} for row in shown])
     gone.take(states=shown)
     assert not is_over(json.loads(there.memory), shown[0]["valid_to"] + timedelta(days=1))
     assert not is_over(json.loads(gone.memory), shown[0]["valid_to"])
     assert is_over(json.loads(gone.memory), shown[0]["valid_to"] + second)
+    # Once its log has it, the log alone says so.
+    record = (described_at(100) - at(0)).total_seconds()
+    there.take(Log().batch(record, classic(2)).batch(record + 9, TOMBSTONE).rows)
+    assert is_over(json.loads(there.memory), described_at(110))

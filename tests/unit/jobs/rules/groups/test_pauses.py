@@ -106,6 +106,24 @@ PAUSES = {
         [visit(20_000, 90, 90)],
         (11_000, 1_000, None, 11_000, "no_progress"),
     ),
+    "no_progress: less than an administrator set": (
+        [
+            *(*TEN, rebalance(10_000, "gone", members=0), commit(11_000, 5_000)),
+            *(rebalance(20_000, "back"), commit(21_000, 4_990)),
+        ],
+        [],
+        (12_000, 1_000, None, 12_000, "no_progress"),
+    ),
+    "nothing_to_consume: until the next commit": (
+        [*TEN, rebalance(10_000), commit(40_000, 100)],
+        [visit(9_500, 90, 90), visit(40_000, 90, 100)],
+        (31_000, 1_000, None, 31_000, "nothing_to_consume"),
+    ),
+    "nothing_to_consume: asked as the gap began": (
+        ONE_LASTS,
+        [visit(9_000, 90, 90)],
+        (31_000, 1_000, None, 31_000, "nothing_to_consume"),
+    ),
     "nothing_to_consume": (
         [*TEN, rebalance(10_000), commit(40_000, 100)],
         [visit(9_500, 90, 90), visit(20_000, 90, 90)],
@@ -125,6 +143,11 @@ PAUSES = {
         ONE_LASTS,
         [visit(9_500, 90, 90), visit(20_000, 90, 91)],
         (31_000, 1_000, 18_000, 31_000, None),
+    ),
+    "records were there before the gap began": (
+        [*TEN, rebalance(10_000), commit(20_000, 100)],
+        [visit(5_000, 40, 200)],
+        (11_000, 1_000, 9_000, 11_000, None),
     ),
     "ends that were asked before the gap began tell nothing of it": (
         ONE_LASTS,
@@ -183,6 +206,13 @@ def test_a_gap_names_its_two_commits() -> None:
             ],
             2**63 - 1,
         ),
+        (
+            [
+                *(commit(0, 2**63 - 1), commit(1_000, 2**63 - 1), rebalance(2_000)),
+                *(commit(3_000, 0), commit(3_300, 2**63 - 1), commit(3_600, 0), rebalance(4_000)),
+            ],
+            2**63 - 1,
+        ),
     ],
 )
 def test_a_committed_offset_that_falls_was_done_twice(log: list[Written], at_least: int) -> None:
@@ -212,6 +242,7 @@ def of_log(first: int, last: int) -> Rebalance:
         ([commits(0, 5, gap=(0, 700)), commits(8, 9)], [of_log(6, 7)], 700),
         ([commits(0, 5, gap=(0, 700)), commits(8, 9)], [of_log(5, 8)], 700),
         ([commits(0, 5, gap=(0, 700)), commits(8, 9)], [of_log(9, 10)], 3_000),
+        ([commits(4, 5), commits(8, 9)], [of_log(1, 2)], 3_000),
         ([commits(0, 5, gap=(0, 700)), commits(8, 9, gap=(0, 900))], [of_log(7, 10)], 700),
         ([commits(0, 5, gap=(0, 700))], [of_log(0, 5)], 700),
         ([commits(0, 0)], [], None),
@@ -232,7 +263,7 @@ def test_a_gap_that_ended_before_is_not_usual_any_more(since: int, cadence: int 
 
 @pytest.mark.parametrize(
     ("removed_at", "left"),
-    [([], [2, 6]), ([1], [2, 6]), ([4], [6]), ([7], []), ([12], [2, 6]), ([4, 12], [6])],
+    [([], [2, 6]), ([1], [2, 6]), ([4], [6]), ([7], []), ([9], []), ([12], [2, 6]), ([4, 12], [6])],
 )
 def test_commits_stand_until_something_removes_them(removed_at: list[int], left: list[int]) -> None:
     log = CommitLog({PLACE: [commits(2, 3), commits(6, 6), commits(11, 11)]})

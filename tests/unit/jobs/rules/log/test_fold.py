@@ -11,6 +11,7 @@ import pytest
 from jobs.rules.log.fold import fold
 from jobs.rules.log.silver import image_of
 from jobs.rules.silver.state import Poll
+from metadata_source.options import TopicFilter
 from tests.support.cluster_logs import (
     CLUSTER,
     LEADER_CHANGE,
@@ -169,6 +170,29 @@ def test_where_polls_told_before_the_log_takes_over_once_it_was_read_later() -> 
 # --- one thing at a time ---
 
 
+def test_settings_that_polls_told_held_until_the_last_answer_beside_one() -> None:
+    rows = a_log((config(2, "t", "2"), 2))
+    tables = (PARTITIONS, TOPICS, TOPIC_CONFIGS, "silver.cluster_snapshots")
+    known = {
+        table: [row | {"first_poll": "S/000000000003"} for row in of_table]
+        for table, of_table in whole(rows[:3]).live.items()
+        if table in tables
+    }
+    polled, beside = (
+        Poll(f"S/{number:012}", *[START + timedelta(seconds=second)] * 2, 2_000)
+        for number, second in ((12, 5), (11, 4))
+    )
+    early = fold(None, known, rows, polled)
+    known |= {table: list(of_table) for table, of_table in early.rows.items()}
+    quiet = span("read", 4, 4, START + timedelta(seconds=9))
+    folded = fold(early.state, known, [quiet], polled, answered={"configs": beside})
+    ended, began = sorted(folded.rows[TOPIC_CONFIGS], key=lambda row: row["first_poll"])
+    assert (ended["last_poll"], ended["min_insync_replicas"]) == (beside.id, None)
+    assert (began["prev_poll"], began["min_insync_replicas"]) == (beside.id, 2)
+    [source] = folded.rows["silver.history_sources"]
+    assert source["prev_poll"] == polled.id
+
+
 def test_an_open_transaction_holds_up_nothing_before_it() -> None:
     rows = a_log((change(isr=[1]), 2), (record(23), 3), (change(leader=2), 4))
     lake = whole(rows)
@@ -322,6 +346,34 @@ def test_a_setting_of_brokers_files_is_known_with_a_snapshot() -> None:
     snapshot = rows_of_snapshot(then, 3, 1, START + timedelta(seconds=1))
     lake.take([*snapshot, *a_log((config(2, "t", "3"), 4))[3:]])
     assert settings_told(lake) == [(2, None, 1), (3, 4, 4)]
+
+
+def test_what_was_heard_is_not_unheard() -> None:
+    """Whoever reads has another clock now."""
+    lake = whole(a_log())
+    for second in (9, 5):
+        lake.take([span("read", 3, 3, START + timedelta(seconds=second))])
+        assert lake.state is not None
+        assert lake.state.heard_at == START + timedelta(seconds=9)
+
+
+def test_topics_that_polls_do_not_ask_for_any_more_are_left_with_the_next_record() -> None:
+    """And those that they ask for now come. What polls do not tell is told of all topics."""
+    u = record(2, name="u", topic_id=b"\3" * 16)
+    partition = record(3, **PARTITION, topic_id=b"\3" * 16, replicas=[3], isr=[3], leader=3)
+    lake = LogLake(topic_filter=TopicFilter(topics=("t",)).to_json())
+    lake.take(a_log((u, 2), (partition, 2)))
+    tables = (TOPICS, PARTITIONS, TOPIC_CONFIGS)
+    assert {row["topic"] for table in tables for row in lake.rows[table]} == {"t"}
+    assert {row["topic"] for row in lake.live[REGISTRATIONS]} == {"t", "u"}
+    lake.topic_filter = TopicFilter(topics=("u",)).to_json()
+    lake.take(a_log((u, 2), (partition, 2), (change(isr=[1]), 9))[5:])
+    for table in tables:
+        ended, began = sorted(lake.rows[table], key=lambda row: row["topic"])
+        assert (ended["topic"], ended["end_reason"]) == ("t", "not_polled")
+        assert (began["topic"], began["end_reason"]) == ("u", None)
+        assert ended["valid_to"] == began["valid_from"] == START + timedelta(seconds=9)
+    assert [row["isr"] for row in lake.live[REGISTRATIONS] if row["topic"] == "t"] == [[1]]
 
 
 def test_controllers_change_with_the_leaders_of_the_log() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jobs.rules.ids import log_id
 from jobs.rules.log.silver import TABLES, image_of
 from tests.support.cluster_logs import (
+    LEADER_CHANGE,
     START,
     Entry,
     RandomLog,
@@ -30,6 +31,138 @@ BATCHES = 25
 chances = st.randoms(use_true_random=False)
 logs = chances.map(lambda chance: RandomLog(chance).grow(BATCHES))
 PARTITIONS, TOPICS = "silver.partition_snapshots", "silver.topic_snapshots"
+
+
+def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
+    rows = a_log((change(isr=[1]), 2))
+    taken = whole(rows)
+    # Up to what was taken already; and what a snapshot has told, once more.
+    for marks in ([span("lost", 2, 4)], [span("truncated", 9, 4)]):
+        lake = whole(rows)
+        again = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3))
+        lake.take([*marks, *again, was_read(again)])
+        assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
+    snapshot = rows_of_snapshot(
+        snapshot_of(image_of(taken.live)), 9, 1, START + timedelta(seconds=9)
+    )
+    lost = [span("lost", 4, 9), *snapshot]
+    lake = whole([*rows, *lost])
+    before = lake.rows
+    lake.take([*lost, *rows_of([Entry(9, 1, START + timedelta(seconds=10), *record(20))])])
+    assert lake.rows == before
+    assert lake.state is not None
+    assert lake.state.is_whole
+
+
+def test_a_snapshot_of_an_older_clock_changes_nothing_before_what_is_known() -> None:
+    """Clocks of controllers differ, and times never decrease."""
+    rows = a_log((change(isr=[1]), 9))
+    then = snapshot_of(image_of(whole(rows[:3]).live))
+    lake = whole([*rows, span("lost", 4, 6), *rows_of_snapshot(then, 6, 1, START)])
+    (ended, began) = sorted(lake.rows[PARTITIONS], key=lambda row: row["first_poll"])[-2:]
+    assert (ended["isr"], began["isr"]) == ([1], [1, 2])
+    assert ended["valid_to"] == began["valid_from"] == START + timedelta(seconds=9)
+
+
+def test_who_was_the_controller_before_what_was_lost_is_not_known_after_it() -> None:
+    def elected(controller: int, offset: int, epoch: int) -> list[Row]:
+        told = {"leader_id": controller}
+        return rows_of([Entry(offset, epoch, START, LEADER_CHANGE, 0, told, is_control=True)])
+
+    then = snapshot_of(image_of(whole(a_log()).live))
+    lost = [span("lost", 4, 9), *rows_of_snapshot(then, 9, 2, START)]
+    lake = whole([*a_log(), *elected(1, 3, 2), *lost, *elected(3, 9, 7)])
+    rows = sorted(lake.rows["gold.controller_changes"], key=lambda row: row["controller_epoch"])
+    assert [
+        (row["controller_id"], row["prev_controller_id"], row["prev_controller_epoch"])
+        for row in rows
+    ] == [(1, None, None), (3, None, None)]
+
+
+def test_a_topic_that_was_made_again_while_the_log_was_lost_is_another_one() -> None:
+    then = image_of(whole(a_log()).live)
+    again = "CQkJCQkJCQkJCQkJCQkJCQ"
+    then.topics["t"] = then.topics["t"] | {"topic_id": again}
+    then.partitions["t", 0] = then.partitions["t", 0] | {"topic_id": again}
+    snapshot = rows_of_snapshot(snapshot_of(then), 9, 1, START + timedelta(seconds=9))
+    lake = whole([*a_log(), span("lost", 3, 9), *snapshot])
+    for table in (TOPICS, PARTITIONS):
+        ended, began = sorted(lake.rows[table], key=lambda row: row["first_poll"])
+        assert (ended["end_reason"], began["end_reason"]) == ("recreated", None)
+        assert began["topic_id"] == again
+
+
+def test_a_log_that_has_lost_its_end_is_not_told_again() -> None:
+    """What changed before is history already, with its times. The difference came between two
+    observations.
+    """
+    rows = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3), (change(leader=2), 9))
+    found = START + timedelta(seconds=60)
+    again = [row | {"read_at": found} for row in rows[:5]]
+    lake = whole(rows)
+    lake.take([span("truncated", 6, 5, found), *again, was_read(again)])
+    states = sorted(lake.rows[PARTITIONS], key=lambda row: row["first_poll"])
+    assert [(row["leader"], row["isr"]) for row in states] == [
+        (1, [1, 2]),
+        (1, [1]),
+        (1, [1, 2]),
+        (2, [1, 2]),
+        (1, [1, 2]),
+    ]
+    last = log_id("", 5)
+    assert (states[-1]["first_poll"], states[-1]["prev_poll"]) == (log_id(last, 4), last)
+    assert lake.rows[TOPICS] == whole(rows).rows[TOPICS], "the topic was there all the time"
+
+
+def test_the_snapshot_after_a_truncation_is_taken_though_the_log_was_not_known_before_it() -> None:
+    """Its end was lost while it was read: that is said first, and then where it was cut off."""
+    rows = a_log((change(isr=[1]), 2))
+    found = START + timedelta(seconds=60)
+    for cut in (3, 4):
+        lake = whole([*rows, span("lost", 4, 9, found - timedelta(seconds=1))])
+        snapshot = rows_of_snapshot(
+            snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3)
+        )
+        news = [span("truncated", 9, cut, found), *(row | {"read_at": found} for row in snapshot)]
+        lake.take(news)
+        assert lake.state is not None
+        assert (lake.state.is_whole, lake.state.next_offset) == (True, 3)
+        assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
+
+
+def test_rows_of_before_a_truncation_that_come_again_say_nothing() -> None:
+    """A snapshot among them is of the log that is no more."""
+    rows = a_log((change(isr=[1]), 2))
+    old = rows_of_snapshot(
+        snapshot_of(image_of(whole(rows).live)), 4, 1, START + timedelta(seconds=2)
+    )
+    found = START + timedelta(seconds=60)
+    cut = [*old, span("truncated", 4, 3, found)]
+    again = [row | {"read_at": found} for row in rows[:3]]
+    lake = whole(cut)
+    lake.take([*cut, *again])
+    assert lake.state is not None
+    assert lake.state.is_open, "it is not said yet what was read"
+    lake.take([*cut, *again, was_read(again)])
+    assert (lake.state.is_open, lake.state.is_whole, lake.state.next_offset) == (False, True, 3)
+    assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
+
+
+def test_a_truncation_is_taken_once() -> None:
+    rows = a_log((change(isr=[1]), 2))
+    snapshot = rows_of_snapshot(
+        snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3)
+    )
+    again = [Entry(3, 2, START + timedelta(seconds=4), *change(leader=2))]
+    marks = [span("truncated", 4, 3), *snapshot, *rows_of(again)]
+    lake = whole([*rows, *marks])
+    assert [(row["leader"], row["isr"]) for row in lake.live[PARTITIONS]] == [(2, [1, 2])]
+    before = lake.rows
+    lake.take(marks)
+    assert lake.rows == before
+
+
+# --- random logs ---
 
 
 @dataclass(frozen=True)
@@ -141,107 +274,6 @@ def test_states_of_a_first_snapshot_have_no_begin(entries: list[Entry]) -> None:
         for row in lake.rows[table.full_name]:
             assert (row["first_poll"], row["valid_from"]) == (log_id("", offset - 1), at)
             assert (row["prev_poll"], row["prev_sent_at"], row["valid_to"]) == (None, None, None)
-
-
-def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
-    rows = a_log((change(isr=[1]), 2))
-    taken = whole(rows)
-    # Up to what was taken already; and what a snapshot has told, once more.
-    for marks in ([span("lost", 2, 4)], [span("truncated", 9, 4)]):
-        lake = whole(rows)
-        again = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3))
-        lake.take([*marks, *again, was_read(again)])
-        assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
-    snapshot = rows_of_snapshot(
-        snapshot_of(image_of(taken.live)), 9, 1, START + timedelta(seconds=9)
-    )
-    lost = [span("lost", 4, 9), *snapshot]
-    lake = whole([*rows, *lost])
-    before = lake.rows
-    lake.take([*lost, *rows_of([Entry(9, 1, START + timedelta(seconds=10), *record(20))])])
-    assert lake.rows == before
-    assert lake.state is not None
-    assert lake.state.is_whole
-
-
-def test_a_snapshot_of_an_older_clock_changes_nothing_before_what_is_known() -> None:
-    """Clocks of controllers differ, and times never decrease."""
-    rows = a_log((change(isr=[1]), 9))
-    then = snapshot_of(image_of(whole(rows[:3]).live))
-    lake = whole([*rows, span("lost", 4, 6), *rows_of_snapshot(then, 6, 1, START)])
-    (ended, began) = sorted(lake.rows[PARTITIONS], key=lambda row: row["first_poll"])[-2:]
-    assert (ended["isr"], began["isr"]) == ([1], [1, 2])
-    assert ended["valid_to"] == began["valid_from"] == START + timedelta(seconds=9)
-
-
-def test_a_log_that_has_lost_its_end_is_not_told_again() -> None:
-    """What changed before is history already, with its times. The difference came between two
-    observations.
-    """
-    rows = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3), (change(leader=2), 9))
-    found = START + timedelta(seconds=60)
-    again = [row | {"read_at": found} for row in rows[:5]]
-    lake = whole(rows)
-    lake.take([span("truncated", 6, 5, found), *again, was_read(again)])
-    states = sorted(lake.rows[PARTITIONS], key=lambda row: row["first_poll"])
-    assert [(row["leader"], row["isr"]) for row in states] == [
-        (1, [1, 2]),
-        (1, [1]),
-        (1, [1, 2]),
-        (2, [1, 2]),
-        (1, [1, 2]),
-    ]
-    last = log_id("", 5)
-    assert (states[-1]["first_poll"], states[-1]["prev_poll"]) == (log_id(last, 4), last)
-    assert lake.rows[TOPICS] == whole(rows).rows[TOPICS], "the topic was there all the time"
-
-
-def test_the_snapshot_after_a_truncation_is_taken_though_the_log_was_not_known_before_it() -> None:
-    """Its end was lost while it was read: that is said first, and then where it was cut off."""
-    rows = a_log((change(isr=[1]), 2))
-    found = START + timedelta(seconds=60)
-    for cut in (3, 4):
-        lake = whole([*rows, span("lost", 4, 9, found - timedelta(seconds=1))])
-        snapshot = rows_of_snapshot(
-            snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3)
-        )
-        news = [span("truncated", 9, cut, found), *(row | {"read_at": found} for row in snapshot)]
-        lake.take(news)
-        assert lake.state is not None
-        assert (lake.state.is_whole, lake.state.next_offset) == (True, 3)
-        assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
-
-
-def test_rows_of_before_a_truncation_that_come_again_say_nothing() -> None:
-    """A snapshot among them is of the log that is no more."""
-    rows = a_log((change(isr=[1]), 2))
-    old = rows_of_snapshot(
-        snapshot_of(image_of(whole(rows).live)), 4, 1, START + timedelta(seconds=2)
-    )
-    found = START + timedelta(seconds=60)
-    cut = [*old, span("truncated", 4, 3, found)]
-    again = [row | {"read_at": found} for row in rows[:3]]
-    lake = whole(cut)
-    lake.take([*cut, *again])
-    assert lake.state is not None
-    assert lake.state.is_open, "it is not said yet what was read"
-    lake.take([*cut, *again, was_read(again)])
-    assert (lake.state.is_open, lake.state.is_whole, lake.state.next_offset) == (False, True, 3)
-    assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
-
-
-def test_a_truncation_is_taken_once() -> None:
-    rows = a_log((change(isr=[1]), 2))
-    snapshot = rows_of_snapshot(
-        snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3)
-    )
-    again = [Entry(3, 2, START + timedelta(seconds=4), *change(leader=2))]
-    marks = [span("truncated", 4, 3), *snapshot, *rows_of(again)]
-    lake = whole([*rows, *marks])
-    assert [(row["leader"], row["isr"]) for row in lake.live[PARTITIONS]] == [(2, [1, 2])]
-    before = lake.rows
-    lake.take(marks)
-    assert lake.rows == before
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -141,6 +141,11 @@ def test_epochs_that_fall_without_topic_ids(case: str) -> None:
     assert waits(found) == case.startswith("stale")
 
 
+def test_a_fall_of_several_topics_waits() -> None:
+    """One topic that was made again alone is told from an old image."""
+    assert waits(taken(BEFORE, poll(1, 0, epochs(t=(0, 0), u=(0,)), topic_id=None))) == 1
+
+
 def test_where_nobody_knows_who_answered_before_a_fall_waits() -> None:
     before = poll(0, None, epochs(t=(5, 3)), topic_id=None)
     assert waits(taken(before, poll(1, None, epochs(t=(0, 0)), topic_id=None))) == 1
@@ -446,6 +451,7 @@ def test_an_alias_keeps_the_first_id_that_nobody_has() -> None:
     shown = [("b", "Z", 5), ("b", "Y", 4), ("c", "Y", 3), ("b", "X", 2), ("a", "X", 1)]
     pairs = [(alias, cluster_id, START + timedelta(seconds=at)) for alias, cluster_id, at in shown]
     assert claims(pairs) == {"a": "X", "c": "Y", "b": "Z"}
+    assert claims([*pairs, ("a", "W", START + timedelta(seconds=6))]) == claims(pairs)
     # Of polls that are due at one moment the alias decides, so that a round done again decides the
     # same.
     assert claims([("b", "X", START), ("a", "X", START)]) == {"a": "X"}

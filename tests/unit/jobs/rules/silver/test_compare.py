@@ -38,7 +38,9 @@ def with_changes(number: int = 1, **changed: Any) -> dict[str, list[Row]]:
     return BEFORE | {"t": partitions}
 
 
-def looked_at(*answers: Answer, kind: str = KAFKA) -> tuple[set[Any], set[Any], list[str]]:
+def looked_at(
+    *answers: Answer, kind: str = KAFKA, digest_version: int | None = None
+) -> tuple[set[Any], set[Any], list[str]]:
     """The partitions that are looked at as answers tell them, the live ones, and the topics to look
     at, if all answers but the last one are accepted.
     """
@@ -46,7 +48,11 @@ def looked_at(*answers: Answer, kind: str = KAFKA) -> tuple[set[Any], set[Any], 
     lake = taken(*accepted)
     assert lake.state is not None
     bronze = [row for row in bronze_rows("c", list(answers)) if row["poll_id"] == last.poll_id]
-    of_topics = [row for row in bronze if row["record"] == "topic"]
+    of_topics = [
+        row | ({"digest_version": digest_version} if digest_version else {})
+        for row in bronze
+        if row["record"] == "topic"
+    ]
     given = [
         pa.Table.from_pylist(each, schema)
         for each, schema in (
@@ -138,6 +144,12 @@ def test_a_topic_that_is_missing_is_looked_at_until_that_is_decided() -> None:
     assert looked_at(FIRST, without, poll(2, 1, {"u": BEFORE["u"]}, batch=1)) == (set(), T, ["t"])
 
 
+def test_digests_of_two_versions_of_the_algorithm_say_nothing_of_each_other() -> None:
+    same = poll(1, 1, BEFORE)
+    assert looked_at(FIRST, same, digest_version=1) == (set(), set(), [])
+    assert looked_at(FIRST, same, digest_version=2) == (set(), set(), ["t", "u"])
+
+
 def test_of_another_kind_all_is_looked_at() -> None:
     assert looked_at(FIRST, poll(1, 1, BEFORE), kind="redpanda") == (
         ALL_OF_IT,
@@ -203,7 +215,7 @@ def test_the_rows_of_a_first_answer_are_those_that_a_fold_makes(
 # --- random lives ---
 
 
-def digested_anew(bronze: list[dict[str, Any]], since: str) -> list[dict[str, Any]]:
+def digested_otherwise(bronze: list[dict[str, Any]], since: str) -> list[dict[str, Any]]:
     """The rows as a program with another algorithm would have written those of polls from one on.
     For the first state of each topic that algorithm has the digest that the one before had for the
     last: versions have nothing in common.
@@ -215,7 +227,7 @@ def digested_anew(bronze: list[dict[str, Any]], since: str) -> list[dict[str, An
     }
     places: dict[bytes, bytes] = {}
 
-    def anew(old: bytes | None, topic: str | None = None) -> bytes | None:
+    def other(old: bytes | None, topic: str | None = None) -> bytes | None:
         if old is None:
             return None
         mistaken = last.pop(topic, None)
@@ -225,7 +237,7 @@ def digested_anew(bronze: list[dict[str, Any]], since: str) -> list[dict[str, An
         if row["poll_id"] < since:
             return row
         own = {
-            "digest": anew(row["digest"], row["topic"]),
+            "digest": other(row["digest"], row["topic"]),
             "digest_version": row["digest_version"] and 2,
         }
         return row | own
@@ -243,7 +255,7 @@ def test_digests_of_another_version_change_nothing_and_hide_nothing(
     since = data.draw(st.sampled_from(begins or [answers[0].poll_id]))
     ids = [a.poll_id for a in answers]
     cuts = sorted({0, ids.index(since), len(ids), *data.draw(cuts_of(answers))})
-    bronze = digested_anew(bronze_rows(ALIAS, answers), since)
+    bronze = digested_otherwise(bronze_rows(ALIAS, answers), since)
     lake = Lake(ALIAS, data.draw(st.booleans()))
     for begin, end in pairwise(cuts):
         lake.take(bronze, ids[begin:end], claimed(answers[:end]))

@@ -272,48 +272,6 @@ def test_a_read_that_nobody_takes_any_more_does_not_wait_for_its_pace(quorum: Qu
     )
 
 
-@settings(max_examples=examples(10), deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_each_offset_is_read_or_lost_once_whatever_happens(chance: random.Random) -> None:
-    with listening() as quorum:
-        quorum.newest = chance.choice((13, 17))
-        for _ in range(chance.randrange(9)):
-            happen(quorum, chance)
-        with closing(Stream(quorum, chance.choice(("earliest", "snapshot")))) as stream:
-            stream.plan()
-            rows = []
-            for _ in range(12):
-                planned = stream.plan()
-                for _ in range(chance.randrange(3)):
-                    happen(quorum, chance)
-                rows += stream.read(planned)
-        check_fates(rows, quorum)
-
-
-def check_fates(rows: list[dict[str, Any]], quorum: Quorum) -> None:
-    fates = [row for row in rows if row["record"] == "span" and "snapshot_offset" not in row]
-    assert {row["went"] for row in fates} <= {"read", "lost"}
-    assert all(one["next_offset"] == next_["offset"] for one, next_ in itertools.pairwise(fates))
-    read = [
-        offset
-        for row in fates
-        if row["went"] == "read"
-        for offset in range(row["offset"], row["next_offset"])
-    ]
-    expected = [offset for offset in read if quorum.log[offset].value not in {NO_OP, SCRAM}]
-    assert [row["offset"] for row in rows if row["record"] == "record"] == expected
-    assert sum(
-        row["records"] + row["no_ops"] + row["counted"] for row in fates if row["went"] == "read"
-    ) == len(read)
-    for row in fates:
-        if row["went"] == "lost" and row["next_offset"] > 1:
-            after = rows[rows.index(row) + 1 :]
-            assert not after or (after[0]["record"], after[0].get("snapshot_offset")) in {
-                ("snapshot", row["next_offset"]),
-                ("span", None),
-            }
-
-
 def test_records_that_are_none_are_one_line(quorum: Quorum, follow: Follow) -> None:
     stream = follow()
     stream.plan()
@@ -378,3 +336,48 @@ def test_a_bad_batch_that_came_so_by_its_way_is_read() -> None:
         quorum.write(topic("a"))
         rows = [("record", 0, "LeaderChangeMessage"), ("record", 1, "a"), ("read", 0, 2)]
         assert told(stream.batch()) == rows
+
+
+# --- random logs ---
+
+
+@settings(max_examples=examples(10), deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_each_offset_is_read_or_lost_once_whatever_happens(chance: random.Random) -> None:
+    with listening() as quorum:
+        quorum.newest = chance.choice((13, 17))
+        for _ in range(chance.randrange(9)):
+            happen(quorum, chance)
+        with closing(Stream(quorum, chance.choice(("earliest", "snapshot")))) as stream:
+            stream.plan()
+            rows = []
+            for _ in range(12):
+                planned = stream.plan()
+                for _ in range(chance.randrange(3)):
+                    happen(quorum, chance)
+                rows += stream.read(planned)
+        check_fates(rows, quorum)
+
+
+def check_fates(rows: list[dict[str, Any]], quorum: Quorum) -> None:
+    fates = [row for row in rows if row["record"] == "span" and "snapshot_offset" not in row]
+    assert {row["went"] for row in fates} <= {"read", "lost"}
+    assert all(one["next_offset"] == next_["offset"] for one, next_ in itertools.pairwise(fates))
+    read = [
+        offset
+        for row in fates
+        if row["went"] == "read"
+        for offset in range(row["offset"], row["next_offset"])
+    ]
+    expected = [offset for offset in read if quorum.log[offset].value not in {NO_OP, SCRAM}]
+    assert [row["offset"] for row in rows if row["record"] == "record"] == expected
+    assert sum(
+        row["records"] + row["no_ops"] + row["counted"] for row in fates if row["went"] == "read"
+    ) == len(read)
+    for row in fates:
+        if row["went"] == "lost" and row["next_offset"] > 1:
+            after = rows[rows.index(row) + 1 :]
+            assert not after or (after[0]["record"], after[0].get("snapshot_offset")) in {
+                ("snapshot", row["next_offset"]),
+                ("span", None),
+            }

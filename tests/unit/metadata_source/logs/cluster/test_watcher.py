@@ -186,6 +186,37 @@ def test_a_log_that_is_cut_off_is_not_read_from_where_bronze_ends(quorum: Quorum
         )
 
 
+def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
+    quorum: Quorum,
+) -> None:
+    """It is cut off from the others, and answers as it did."""
+    quorum.cut_off = {1: Quorum()}
+    position = LogPosition(CLUSTER_ID, 1)
+    with closing(LogWatcher(cluster_of(quorum), "earliest", 1_000)) as watcher:
+        assert watcher.ask_extent(position).end == 1
+        quorum.elect(2)
+        ends = [watcher.ask_extent(position).end for _ in range(5)]
+    assert 2 in ends
+
+
+def test_where_nothing_comes_another_controller_is_asked(quorum: Quorum) -> None:
+    """The one that is asked is cut off from the others."""
+    quorum.cut_off = {1: Quorum()}
+    position = LogPosition(CLUSTER_ID, 1)
+    with closing(LogWatcher(cluster_of(quorum), "earliest", 1_000)) as watcher:
+        watcher.ask_extent(position)
+        quorum.elect(2)
+        assert watcher.wait(position, 0.2) is None
+        with pytest.raises(
+            ClusterLogError, match="no_leader: the log has moved on under another leader epoch"
+        ):
+            watcher.wait(position, 0.2)
+        assert watcher.ask_extent(position).end == 2
+
+
+# --- random logs ---
+
+
 @settings(max_examples=examples(10), deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_after_each_truncation_the_log_is_read_as_one_that_was_just_found(
@@ -230,31 +261,3 @@ def check_truncations(quorum: Quorum, chance: random.Random) -> None:
                         "snapshot_offset", row["next_offset"] if row["went"] == "read" else -1
                     )
             assert known == len(quorum.log)
-
-
-def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
-    quorum: Quorum,
-) -> None:
-    """It is cut off from the others, and answers as it did."""
-    quorum.cut_off = {1: Quorum()}
-    position = LogPosition(CLUSTER_ID, 1)
-    with closing(LogWatcher(cluster_of(quorum), "earliest", 1_000)) as watcher:
-        assert watcher.ask_extent(position).end == 1
-        quorum.elect(2)
-        ends = [watcher.ask_extent(position).end for _ in range(5)]
-    assert 2 in ends
-
-
-def test_where_nothing_comes_another_controller_is_asked(quorum: Quorum) -> None:
-    """The one that is asked is cut off from the others."""
-    quorum.cut_off = {1: Quorum()}
-    position = LogPosition(CLUSTER_ID, 1)
-    with closing(LogWatcher(cluster_of(quorum), "earliest", 1_000)) as watcher:
-        watcher.ask_extent(position)
-        quorum.elect(2)
-        assert watcher.wait(position, 0.2) is None
-        with pytest.raises(
-            ClusterLogError, match="no_leader: the log has moved on under another leader epoch"
-        ):
-            watcher.wait(position, 0.2)
-        assert watcher.ask_extent(position).end == 2

@@ -26,6 +26,7 @@ from tests.support.offset_commits import (
     Written,
     batches,
     begin,
+    commit_key,
     folded,
     placed,
     plain,
@@ -33,7 +34,7 @@ from tests.support.offset_commits import (
     rows_of,
     utc,
 )
-from tests.support.record_batches import CODECS
+from tests.support.record_batches import CODECS, Batch, Record, batch_bytes
 from tests.support.topic_leader import Leader
 
 quickly = settings(
@@ -55,6 +56,9 @@ NINE, EIGHT = 9, 8
         pytest.param([(Commit("a", 0, 5), NINE)], [], id="open"),
         pytest.param(
             [(Commit("a", 0, 5), NINE), (COMMITTED, EIGHT)], [], id="another producer's marker"
+        ),
+        pytest.param(
+            [(Commit("a", 0, 5), EIGHT), (COMMITTED, NINE)], [], id="of a higher number, too"
         ),
         pytest.param(
             [(Commit("a", 0, 5), NINE), (COMMITTED, NINE), (ABORTED, NINE)],
@@ -85,6 +89,14 @@ NINE, EIGHT = 9, 8
             [("a", 1, 6)],
             id="two transactions of one producer",
         ),
+        pytest.param(
+            [
+                *((Commit("a", 0, 5), NINE), (Commit("a", 0, 6), EIGHT)),
+                *((COMMITTED, EIGHT), (COMMITTED, NINE)),
+            ],
+            [("a", 2, 5)],
+            id="in the order of their markers",
+        ),
     ],
 )
 @pytest.mark.parametrize("an_answer", [1, 100])
@@ -105,6 +117,30 @@ def test_commits_in_transactions_count_at_their_markers(
     ]
     assert found == counted
     assert {(row["record"], row["next_offset"]) for row in rows} >= {("read", len(log))}
+
+
+@pytest.mark.parametrize(
+    ("written", "stretches"),
+    [
+        pytest.param([Commit("a", 0, 5), Commit("a", 0, 6)], [2], id="commits that follow"),
+        pytest.param([Commit("a", 0, 5), Change("b"), Commit("a", 0, 6)], [2], id="another group"),
+        pytest.param(
+            [*[Commit("a", 0, 5), Change("a")], *[Commit("a", 0, 6)] * 4], [1, 4], id="a record"
+        ),
+        pytest.param([Change("a"), Commit("a", 0, 5), Change("a")], [1], id="no empty stretch"),
+        # An empty name is in the bytes of the marker of an abort.
+        pytest.param([Commit("", 0, 5), ABORTED, Commit("", 0, 6)], [2], id="a marker is none"),
+    ],
+)
+@pytest.mark.parametrize("an_answer", [1, 100])
+def test_other_records_of_a_group_end_its_stretch(
+    written: list[Any], stretches: list[int], an_answer: int
+) -> None:
+    """Wherever answers end."""
+    log = placed([Written(each, 9 if each is ABORTED else -1) for each in written])
+    rows = rows_of(log, 0, len(log), an_answer=an_answer)
+    found = [row for row in rows if row["record"] == "commits"]
+    assert [row["offset_commits"][0]["commits"] for row in found] == stretches
 
 
 def of_group(rows: list[Row], group: str = "a") -> list[Row]:
@@ -155,6 +191,15 @@ def test_only_groups_that_are_wanted_have_their_commits_kept() -> None:
     assert [row["commits"] for row in rows if row["record"] == "read"] == [3]
 
 
+@pytest.mark.parametrize(("group", "records"), [("orders", 1), ("other", 0)])
+def test_a_wrong_commit_of_a_group_that_is_not_wanted_is_no_row(group: str, records: int) -> None:
+    wrong = batch_bytes(Batch(0, [Record(0, 0, commit_key(group, "t", 0), b"")]))
+    commits = Commits("orders")
+    reading = Reading(Leader({0: [(0, wrong)]}), [Span("c", "id", None, 0, 0, 1)], "topic", commits)
+    ((_, _, (went,)),) = reading.steps(5.0)
+    assert (went.aggregated, went.records) == (1 - records, records)
+
+
 def test_the_same_group_in_two_partitions_is_two() -> None:
     """Nobody but its coordinator writes a group's records. Others may."""
     log = batches(placed([Written(Commit("a", 0, 5))]))
@@ -199,6 +244,24 @@ def test_commits_before_and_after_lost_offsets_are_not_one_stretch() -> None:
     told = [(row["offset"], row["next_offset"], row["producer_id"]) for row in rows]
     assert told == [(0, 1, None), (1, 2, 9), (5, 6, None)]
     assert [row["offset_commits"][0]["falls"] for row in rows] == [0, 0, 0]
+
+
+def test_after_lost_offsets_a_producer_s_marker_is_a_row_again() -> None:
+    """Nobody knows here whether its transaction began before."""
+
+    class Loses(Leader):
+        def answer(self, partition: int, offset: int) -> dict[str, Any]:
+            self.codes = {0: 1} if 1 <= offset < 5 else {}
+            return super().answer(partition, offset)
+
+        def ask_extent(self) -> LogExtent:
+            return replace(super().ask_extent(), begins={0: 5})
+
+    log = placed([Written(COMMITTED, 9), Written(ABORTED, 9, 0, 4)])
+    leader = Loses({0: batches(log, together=1)}, 1)
+    reading = Reading(leader, [Span("c", "id", None, 0, 0, 6)], "topic", Commits())
+    rows = [row for _, found, _ in reading.steps(5.0) for row in found.to_pylist()]
+    assert [(row["offset"], row["is_committed"]) for row in rows] == [(0, True), (5, False)]
 
 
 def test_the_first_marker_alone_of_a_producer_in_a_span_is_a_row() -> None:

@@ -1,6 +1,8 @@
-"""Which days of bronze may go."""
+"""Which days of bronze may go, and when upkeep is due."""
 
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -8,9 +10,13 @@ from hypothesis import strategies as st
 
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
-from jobs.upkeep.upkeep import droppable_days
-from schemas import bronze, internal
+from jobs.upkeep import upkeep
+from jobs.upkeep.expiry import note
+from jobs.upkeep.lake_clock import ClockError
+from jobs.upkeep.upkeep import check_clock, droppable_days, next_due
+from schemas import bronze, gold, internal, silver
 from tests.support.duckdb_lake import ask, duckdb_lake
+from tests.support.memory_lake import MemoryLake, without_spark
 
 WEEK = timedelta(days=7)
 TODAY = date(2026, 11, 21)
@@ -68,6 +74,56 @@ def test_no_row_goes_that_is_younger_or_needed_and_no_day_stays_that_may_go(
         last_row = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1, minutes=1)
         may_go = last_row <= now - retention and (needed_from is None or day < needed_from)
         assert (day in gone) == may_go
+
+
+# --- when upkeep is due ---
+
+
+@pytest.fixture
+def lake():
+    with without_spark():
+        yield MemoryLake()
+
+
+def test_a_new_lake_is_kept_up_six_hours_from_now_on(lake):
+    assert next_due(None, lake, at(0)) == at(6)
+    assert next_due(None, lake, at(5)) == at(6), "it has noted that"
+    assert next_due(None, lake, at(7)) == at(6)
+
+
+def test_upkeep_that_is_noted_for_a_time_to_come_is_due(lake):
+    note(None, lake, internal.UPKEEP, at(12))
+    assert next_due(None, lake, at(12)) == at(18)
+    assert next_due(None, lake, at(11, 59)) == at(11, 59)
+
+
+@pytest.mark.parametrize(
+    ("table", "closed"),
+    [
+        (silver.TOPIC_SNAPSHOTS, "NOT is_current"),
+        (gold.ISR_EPISODES, "NOT is_live"),
+        (internal.LAG_STATES, None),
+        (bronze.METADATA_POLLS, None),
+    ],
+)
+def test_what_rounds_write_whole_is_not_compacted(table, closed):
+    assert upkeep._closed_part(table) == closed
+
+
+@pytest.mark.parametrize(
+    ("of_process", "of_lake", "why"),
+    [
+        (None, None, None),
+        ("it went back", None, "it went back"),
+        (None, "it is ahead", "it is ahead"),
+    ],
+)
+def test_a_clock_that_is_doubted_drops_nothing(monkeypatch, of_process, of_lake, why):
+    monkeypatch.setattr(upkeep, "CLOCK", SimpleNamespace(doubt=lambda: of_process))
+    polls = SimpleNamespace(contradict=lambda _: of_lake)
+    monkeypatch.setattr(upkeep, "last_polls", lambda *_: polls)
+    with nullcontext() if why is None else pytest.raises(ClockError, match=f"^{why}; nothing was"):
+        check_clock(None, None, at(0))
 
 
 STREAM = "20261121T000000Z-0a1b2c"
