@@ -26,7 +26,7 @@ from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from metadata_source.protocol.record_batches import read_batches
 from metadata_source.protocol.writing import write_message
-from truth.log import dump_command
+from truth.dump import dump_command
 
 RECORDS: Final = 200_000
 BATCHES: Final = (1_000, 20, 1)
