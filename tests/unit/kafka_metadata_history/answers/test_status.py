@@ -129,3 +129,8 @@ def test_when_all_groups_last_told_their_offsets() -> None:
     assert cluster(*told, *others).polls.polls == len(others), "a visit is no poll"
     assert cluster(*others, asked=("prod",)).offsets_at is None
     assert cluster(*told).offsets_at is None, "nobody is to ask any more"
+
+
+def test_a_cluster_whose_answers_are_taken_has_one_alias() -> None:
+    of_prod = cluster(header(9, cluster_id="id-prod"), known=(silver(9, cluster_id="id-prod"),))
+    assert of_prod.known_as is None

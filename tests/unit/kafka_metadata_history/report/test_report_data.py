@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.report.queries import MOST_GAPS
 from kafka_metadata_history.report.report_data import read_report_data
 from schemas import gold, internal, silver
 from schemas.lake import VIEWS
@@ -115,3 +116,15 @@ def test_the_largest_thing_of_each_kind_comes_before_the_second_of_any(lake: Lak
         "topic",
         "group",
     ]
+
+
+def test_of_very_many_gaps_the_shorter_ones_are_counted() -> None:
+    gap = {"cluster_id": "id-prod", "cluster": "prod", "reason": "not_polled", "error_kinds": []}
+    gaps = [
+        gap | {"gap_start": begin, "gap_end": begin + timedelta(milliseconds=1 + number % 7)}
+        for number in range(MOST_GAPS + 5)
+        for begin in [NOON + timedelta(seconds=10, milliseconds=10 * number)]
+    ]
+    with duckdb_lake(known_rows() | {silver.POLL_GAPS: gaps}, VIEWS) as made_of:
+        page = page_of(made_of)
+    assert "5 more gaps, the shorter ones, are not hatched below" in text_of(page)
