@@ -70,6 +70,8 @@ lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tools.check_docs
+	$(BIN)/python -m tools.check_deploy
 
 format: .venv/.ready
 	$(BIN)/ruff check --fix .
@@ -78,9 +80,15 @@ format: .venv/.ready
 bench: setup
 	$(BIN)/python -m benchmarks --keep
 
+# HALF=1 is what needs no brokers, HALF=2 the rest.
 soak: setup
+ifneq ($(HALF),2)
 	$(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile soak --timeout=7200 tests/unit
-	$(BIN)/python -m pytest -m soak --timeout=7200
+	$(BIN)/python -m pytest -m soak --timeout=7200 --ignore tests/kafka
+endif
+ifneq ($(HALF),1)
+	$(BIN)/python -m pytest -m soak --timeout=7200 tests/kafka
+endif
 
 truth: setup
 	$(BIN)/python -m truth --long
@@ -93,7 +101,7 @@ mutants: .venv/.ready
 	$(BIN)/python -m tools.mutants $(PART:%=--part %)
 
 compat: setup
-	$(BIN)/python -m compat
+	$(BIN)/python -m truth --versions $(VERSIONS)
 
 clean:
 	rm -rf .venv .jars .local-cluster .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

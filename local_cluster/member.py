@@ -202,9 +202,7 @@ def streams(
 
 
 @contextmanager
-def java_machine(
-    class_path: str, java: str, options: Sequence[str] = _JVM
-) -> Iterator[JVMView]:
+def java_machine(class_path: str, java: str, options: Sequence[str] = _JVM) -> Iterator[JVMView]:
     """A JVM of its own, which ends with this process: its standard input does."""
     port = launch_gateway(
         classpath=class_path,

@@ -56,6 +56,42 @@ def sql_type(of: pa.DataType) -> str:
     return f"array<{sql_type(of.value_type)}>" if pa.types.is_list(of) else _TYPES[str(of)]
 
 
+_ARROW_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+
+
+def arrow_type(sql: str) -> pa.DataType:
+    """The Arrow type that `sql_type` was called with."""
+    kind, _, of = sql.removesuffix(">").partition("<")
+    if kind == "array":
+        return pa.list_(arrow_type(of))
+    if kind == "map":
+        return pa.map_(*map(arrow_type, of.split(", ", 1)))
+    if kind == "struct":
+        fields = (each.split(": ", 1) for each in _fields(of))
+        return pa.struct([(name, arrow_type(type_)) for name, type_ in fields])
+    return _ARROW_TYPES[kind]
+
+
+def _fields(of: str) -> list[str]:
+    """The fields that a struct is written with: what lies between brackets has commas of its
+    own.
+    """
+    found = [""]
+    for part in of.split(", "):
+        is_open = found[-1].count("<") > found[-1].count(">")
+        found[-1:] = [f"{found[-1]}, {part}"] if is_open else [found[-1], part]
+    return found[1:]
+
+
 def columns(text: str) -> tuple[Column, ...]:
     """Columns that are written as `name type [NOT NULL] -- meaning`, as `meanings` reads them."""
     found = []

@@ -21,11 +21,19 @@ os.environ |= {"KAFKA_METADATA_SECRET_FILES": "/", "KAFKA_METADATA_SECRET_VARIAB
 settings.load_profile("short")
 
 ROOT = Path(__file__).resolve().parent.parent
+SHARED = {
+    "cluster": "cluster",
+    "sasl_ssl_cluster": "cluster",
+    "guarded": "cluster",
+    "secured_cluster": "secured",
+}
+"""Clusters of all tests of `tests/kafka/`: the files that ask for one are of one group."""
 KINDS = ("unit", "java", "spark", "kafka", "notebooks")
 LONGEST = (
     "cluster",
     "kafka/test_truth.py",
     "incident_lake",
+    "spark/test_kills.py",
     "spark/test_history.py",
     "spark/test_validate.py",
     *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_lake.py"),
@@ -63,11 +71,12 @@ def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
 
     files = {item: str(item.path.relative_to(ROOT / "tests")) for item in items}
     sharing = {
-        file
+        file: group
+        for fixture, group in SHARED.items()
         for item, file in files.items()
-        if file.startswith("kafka") and asks_for(item, "cluster", "sasl_ssl_cluster")
+        if file.startswith("kafka") and asks_for(item, fixture)
     }
-    groups = {item: "cluster" if file in sharing else file for item, file in files.items()}
+    groups = {item: sharing.get(file, file) for item, file in files.items()}
     return groups | {item: "incident_lake" for item in items if asks_for(item, "incident_lake")}
 
 

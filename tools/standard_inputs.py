@@ -18,13 +18,13 @@ from metadata_source.protocol.cluster_specs import RECORD_TYPES
 from metadata_source.protocol.writing import write_message
 from schemas import silver
 from tests.support import cluster_records, group_messages, turns
+from tests.support import offset_commits as commits
 from tests.support.bronze_rows import bronze_rows
 from tests.support.cluster_logs import RandomLog, controls
 from tests.support.group_simulator import WHAT
 from tests.support.histories import VERSIONS, VERSIONS_WITHOUT_IDS, RandomCluster
 from tests.support.mutations import mutated, mutations
 from tests.support.record_batches import CODECS, Batch, Record, batch_bytes
-from tests.unit import test_offset_commits as commits
 
 Row = dict[str, Any]
 POLLS = 24
@@ -88,7 +88,7 @@ def recorded() -> dict[str, list[Row]]:
 
 def life(number: int) -> Row:
     """A cluster that its log and polls tell of in turns, and when rounds are made."""
-    chance, lived = random.Random(number), turns.lived(number, 40)
+    chance, lived = random.Random(number), turns.lived(random.Random(number), 40)
     times = sorted({at for at, _ in lived.log} | {answer.scheduled_at for answer in lived.answers})
     kept = [at for at in times if chance.random() < 0.4 or at == times[-1]]
     return {"log": lived.log, "answers": [vars(each) for each in lived.answers], "times": kept}

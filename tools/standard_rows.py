@@ -8,6 +8,7 @@ tests/support alone.
 import json
 import os
 import pickle
+import random
 import socketserver
 import struct
 import sys
@@ -392,7 +393,7 @@ def killed(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None:
 
 def handed_over(spark: SparkSession, lake: Lake, inputs: Mapping[str, Any]) -> None:
     """The log tells, then polls, then the log again."""
-    life = turns.lived(test_turns.SEED, test_turns.BATCHES, test_turns.SILENCES)
+    life = turns.lived(random.Random(test_turns.SEED), test_turns.BATCHES, test_turns.SILENCES)
     rows, history = test_turns.Bronze(life, lake), test_turns.history_of(spark, lake)
     times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
     for at in (times[len(times) // 3], times[len(times) // 2], times[-1]):

@@ -1,5 +1,5 @@
-"""``python -m truth [--long]``: do things to clusters, poll them meanwhile, and print how history
-agrees with their logs.
+"""``python -m truth [--long | --versions [NAME ...]]``: do things to clusters, poll them meanwhile,
+and print how history agrees with their logs.
 
 Exit status 1 when it does not.
 """
@@ -10,23 +10,29 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from kafka_metadata_history.jars.errors import JarsError
+from local_cluster import LocalClusterError
 from metadata_source.text import text_table
-from truth.compare import tolerance
+from schemas.lake import Lake
+from truth.administration import AdministrationError
 from truth.compare_log import compare_log
+from truth.dump import TruthError
 from truth.missed import HEADINGS as MISSED_HEADINGS
 from truth.missed import missed, said
 from truth.report import HEADINGS, Verdict, failed_on_nodes, failed_steps, judge
-from truth.run import NEWEST, SETUPS, Run, run
+from truth.run import Run, Say, run
 from truth.session import local_session
+from truth.setups import NEWEST, SETUPS, Setup
+from truth.versions import VERSIONS
 
 SHORT_SECONDS, LONG_SECONDS = 60.0, 150.0
 INTERVALS = (1, 2, 5, 15)
+VERSIONS_INTERVALS = (2,)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,12 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(143)
     )  # so that everything that was started is ended
-    setups = (
-        [each for each in SETUPS if arguments.setup in (None, each.name)]
-        if arguments.long
-        else [NEWEST]
-    )
-    intervals = INTERVALS if arguments.long else INTERVALS[:1]
+    setups, intervals = _asked(arguments)
     seconds = arguments.seconds or (LONG_SECONDS if arguments.long else SHORT_SECONDS)
     started = time.monotonic()
 
@@ -48,65 +49,78 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"[{time.monotonic() - started:4.0f} s] {what}", flush=True)
 
     verdicts: list[Verdict] = []
-    of_logs: list[str] = []
+    faults: list[str] = []
     # Outside of all else: Spark may be gone already when it is to be stopped.
     with tempfile.TemporaryDirectory(prefix="truth-", ignore_cleanup_errors=True) as folder:
         spark = local_session(len(intervals) + 2)
         try:
-            for setup in setups:
-                home = Path(folder) / setup.name.replace(" ", "-").replace(",", "")
-                polled = intervals if setup.is_polled else ()
-                done = run(
-                    spark,
-                    setup,
-                    home,
-                    seed=arguments.seed,
-                    seconds=seconds,
-                    intervals=polled,
-                    say=say,
-                )
-                exact = compare_log(done.log.lake, done.truth, done.journal)
-                say(f"{setup.name}, by its controllers' log: {exact}")
-                of_logs += [
-                    f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults
-                ]
-                if not setup.is_polled:  # else each verdict says it
-                    failed = (
-                        failed_on_nodes(done.journal)
-                        if setup.quorum_fails
-                        else failed_steps(done.journal)
+            for number, setup in enumerate(setups):
+                try:
+                    done = run(
+                        spark,
+                        setup,
+                        Path(folder) / str(number),
+                        seed=arguments.seed,
+                        seconds=seconds,
+                        intervals=intervals if setup.is_polled else (),
+                        say=say,
                     )
-                    of_logs += [f"{setup.name}, a step failed: {step}" for step in failed]
-                new = [judge(done, interval) for interval in polled]
+                except (LocalClusterError, JarsError, AdministrationError, TruthError) as error:
+                    faults.append(f"{setup.name}: {error}")
+                    continue
+                faults += _of_log(done, say)
+                new = [judge(done, interval, spark) for interval in done.lakes]
                 for verdict in new:
                     say(f"{verdict.name}\n{verdict}")
                 if new:
-                    print(f"{_table(new)}\n\n{_missed(spark, done)}", flush=True)
+                    print(_table(new), flush=True)
+                if new and done.log is not None:
+                    print(f"\n{_missed(spark, done, done.log.lake)}", flush=True)
                 verdicts += new
         finally:
             spark.stop()
     if len(setups) > 1:
         print(f"\n{_table(verdicts)}")
-    faults = [
-        *of_logs,
-        *(f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults),
-    ]
+    faults += [f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults]
     print("\n".join(["", f"{len(faults)} faults", *faults]))
     return 1 if faults else 0
+
+
+def _asked(arguments: argparse.Namespace) -> tuple[list[Setup], tuple[int, ...]]:
+    """The set-ups that are asked for, and how often they are polled."""
+    if arguments.versions is not None:
+        return [
+            each for each in VERSIONS if each.name in (arguments.versions or [each.name])
+        ], VERSIONS_INTERVALS
+    if arguments.long:
+        return [each for each in SETUPS if arguments.setup in (None, each.name)], INTERVALS
+    return [NEWEST], INTERVALS[:1]
+
+
+def _of_log(done: Run, say: Say) -> Iterator[str]:
+    """Compare history of the controllers' log; the faults in it, and if nothing was polled, of the
+    steps.
+    """
+    setup = done.setup
+    if done.log is not None:
+        exact = compare_log(done.log.lake, done.truth, done.journal)
+        say(f"{setup.name}, by its controllers' log: {exact}")
+        yield from (f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults)
+    if not setup.is_polled:  # else each verdict says it
+        failed = failed_on_nodes if setup.quorum_fails else failed_steps
+        yield from (f"{setup.name}, a step failed: {step}" for step in failed(done.journal))
 
 
 def _table(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(text_table(HEADINGS, [row for verdict in verdicts for row in verdict.rows()]))
 
 
-def _missed(spark: SparkSession, done: Run) -> str:
+def _missed(spark: SparkSession, done: Run, log: Lake) -> str:
     """How much polls miss of what the log has, by interval."""
     rows = [
         (done.setup.name, f"{interval} s", *said(counts))
         for interval, config in done.lakes.items()
-        for counts in missed(
-            spark, config.lake, done.log.lake, tolerance(timedelta(seconds=interval))
-        )
+        for counts in missed(spark, config.lake, log, done.setup.tolerance(interval))
     ]
     return "\n".join(text_table(("shown by polls", "interval", *MISSED_HEADINGS), rows))
 
@@ -122,6 +136,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--setup", choices=[setup.name for setup in SETUPS], help="with --long, this one alone"
+    )
+    names = [version.name for version in VERSIONS]
+    parser.add_argument(
+        "--versions",
+        nargs="*",
+        choices=names,
+        metavar="NAME",
+        help=f"the same script on each version of Kafka, or on these alone: {', '.join(names)}",
     )
     seed = secrets.randbelow(100_000)
     parser.add_argument(

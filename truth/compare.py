@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from truth.events import leader_transitions, raised_by_moves
-from truth.log import BrokerState, PartitionKey, PartitionState, Truth, during
+from truth.model.events import leader_transitions, raised_by_moves
+from truth.model.states import BrokerState, PartitionKey, PartitionState, Truth, during
 from truth.observed import Poll, Seen, SeenBroker, Watch
 
 TOLERANCE = timedelta(seconds=0.6)
@@ -196,8 +196,13 @@ def compare_epochs(rows: Iterable[Seen], truth: Truth, *, shrinks_raise: bool) -
 def _judge(row: Seen, poll: Poll, truth: Truth, watch: Watch, score: StateScore) -> None:
     offline = set(row.offline_replicas)
     for broker_id in row.replicas:
-        trail = _alive_ago(truth.brokers.get(broker_id, []), broker_id not in offline, poll)
-        if trail is None or trail > watch.tolerance:
+        of_broker = truth.brokers.get(broker_id, [])
+        trail = _alive_ago(of_broker, broker_id not in offline, poll)
+        is_stopping = truth.shows_stopping_offline and any(
+            state.in_controlled_shutdown
+            for state in during(of_broker, poll.sent_at, poll.received_at)
+        )
+        if not is_stopping and (trail is None or trail > watch.tolerance):
             score.offline_wrong.append(f"{row} at {_when(poll)}: broker {broker_id}")
     states = truth.partitions.get(row.key, [])
     if any(_same(row, state) for state in _held(truth, states, poll.sent_at, poll.received_at)):

@@ -1,22 +1,57 @@
-"""Reassignments that answers beside polls told against the log: each begins and ends between the
-answers that say so.
+"""Answers beside polls: whether each kind got one, and reassignments that they told against the
+log: each begins and ends between the answers that say so.
 
-Made for rows of silver.reassignments. The active controller alone answers, from what it has
-committed, so no image that trails is between the two: nothing may have begun or ended after the
-answer that told it.
+Made for rows of silver.reassignments, and of answers in bronze. The active controller alone tells
+reassignments, from what it has committed, so no image that trails is between the two: nothing may
+have begun or ended after the answer that told it.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
+from truth.chaos import Entry
 from truth.compare_spells import SpellScore
-from truth.log import PartitionState, Truth
+from truth.model.states import PartitionState, Truth
 
 COMMITTED_WITHIN = timedelta(milliseconds=500)
 """A record has the time at which its batch was begun; answers show it once it is committed."""
+
+KINDS = ("configs", "reassignments", "groups")
+"""Those that every version answers."""
+SETTLING = timedelta(seconds=10)
+"""So long after something was done to a node an answer may be refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question beside a poll, and what it came to."""
+
+    kind: str
+    outcome: str
+    asked_at: datetime
+
+
+def compare_kinds(
+    answers: Iterable[Answered], journal: Sequence[Entry], until: datetime
+) -> Iterator[str]:
+    """Yield the kinds that nobody answered, and what was said of those that were refused while all
+    nodes were in their places, before `until`. That no time was left says something of this
+    machine, and nothing of the version.
+    """
+    moving = [entry for entry in journal if entry.nodes]
+    since, back = moving[0].began_at, moving[-1].ended_at + SETTLING
+    calm = [each for each in answers if each.asked_at < since or back <= each.asked_at < until]
+    for kind in KINDS:
+        told = {each.outcome for each in calm if each.kind == kind}
+        refused = [each for each in told if not any(word in each for word in _AS_GOOD)]
+        if refused or not any(each.startswith("ok") for each in told):
+            yield f"{kind}: {'; '.join(sorted(refused)) or 'never answered'}"
+
+
+_AS_GOOD = ("ok", "put off", "in time")
 
 _Key = tuple[str, int]
 _Moves = tuple[tuple[int, ...], tuple[int, ...]]

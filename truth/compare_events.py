@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import median
 
-from truth.log import PartitionKey
+from truth.model.states import PartitionKey
 from truth.observed import Watch
 
 
@@ -26,9 +26,9 @@ class LeaderChange:
     prev_leader_epoch: int
     leader_epoch: int
     changes_min: int
-    changes_max: int
+    changes_max: int | None
     epoch_semantics: str
-    """exact | upper_bound."""
+    """exact | upper_bound | unreliable."""
     reason: str | None
     unclean: str | None
     """no | suspected | proven; null where it cannot be told."""

@@ -6,8 +6,8 @@ from itertools import pairwise, zip_longest
 from typing import Final
 
 from truth.compare_events import EventScore, IsrChange, left_out_rows, within
-from truth.events import BROKER_DOWN, REASSIGNMENT, Stretch, broker_goes, isr_stretches
-from truth.log import PartitionKey, Truth, during
+from truth.model.events import BROKER_DOWN, REASSIGNMENT, Stretch, broker_goes, isr_stretches
+from truth.model.states import PartitionKey, Truth, during
 from truth.observed import Watch
 
 LEFT: Final = "left"

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from truth.compare_events import EventScore, LeaderChange, left_out_rows, within
-from truth.events import (
+from truth.model.events import (
     FAILOVER,
     OFFLINE,
     PREFERRED,
@@ -17,10 +17,12 @@ from truth.events import (
     leader_transitions,
     raised_by_moves,
 )
-from truth.log import PartitionKey, PartitionState, Truth, during
+from truth.model.states import NO_LEADER, PartitionKey, PartitionState, Truth, during
 from truth.observed import Poll, Seen, Watch
 
 EXACT: Final = "exact"
+UPPER_BOUND: Final = "upper_bound"
+UNRELIABLE: Final = "unreliable"
 _UNKNOWN: Final = "unknown"
 _ISR_SHRINK: Final = "isr_shrink"
 _CHANGED: Final = (PREFERRED, FAILOVER, REASSIGNMENT)
@@ -42,24 +44,40 @@ def compare_leader_changes(
         rows, leader_transitions(truth), _watched(seen, watch), watch.tolerance, score
     )
     left_out = left_out_rows(rows, watch)
-    leaders = {
-        (key, state.leader_epoch): state.leader
-        for key, states in truth.partitions.items()
-        for state in states
-    }
+    leaders, gone = (
+        {
+            (key, state.leader_epoch): state.leader
+            for key, states in truth.partitions.items()
+            for state in states
+            if state.is_shown_gone == is_shown_gone
+        }
+        for is_shown_gone in (False, True)
+    )
     for row in rows:
         if row in left_out:
             score.left_out[left_out[row]] += 1
             continue
         score.given += 1
-        score.slack.append(row.changes_max - row.changes_min)
+        if row.changes_max is not None:
+            score.slack.append(row.changes_max - row.changes_min)
         score.widths.append(row.began_before - row.began_after)
         said = ((row.prev_leader_epoch, row.prev_leader), (row.leader_epoch, row.leader))
-        if any(leaders.get((row.key, epoch)) != leader for epoch, leader in said):
+        shown_gone = [
+            leader == NO_LEADER == gone.get((row.key, epoch)) != leaders.get((row.key, epoch))
+            for epoch, leader in said
+        ]
+        if any(
+            leaders.get((row.key, epoch)) != leader and not is_gone
+            for (epoch, leader), is_gone in zip(said, shown_gone, strict=True)
+        ):
             score.extra.append(str(row))
             continue
         for transition in inside[row]:
             _judge_bounds(row, transition, watch.tolerance, score)
+        if any(shown_gone):
+            score.left_out["shown_gone"] += 1
+            _judge_shown_gone(row, score)
+            continue
         epochs = range(row.prev_leader_epoch + 1, row.leader_epoch + 1)
         moves = raised_by_moves(truth, row.key, epochs)
         if row.epoch_semantics == EXACT and moves and row.changes_max == len(inside[row]) + moves:
@@ -68,6 +86,15 @@ def compare_leader_changes(
         else:
             _judge_leader_change(row, inside[row], truth, watch.tolerance, score)
     return score
+
+
+def _judge_shown_gone(row: LeaderChange, score: EventScore) -> None:
+    """Nobody is shown to lead in the epoch of a leader that is gone."""
+    told = (row.prev_leader == NO_LEADER, row.leader == NO_LEADER)
+    wanted = {(False, True): OFFLINE, (True, False): RECOVERY}.get(told, _UNKNOWN)
+    if row.reason not in (None, wanted):
+        score.misjudged.append(f"{row} was {wanted}, with a leader that is gone")
+    score.decided += 1
 
 
 def _in_ranges(
@@ -114,6 +141,8 @@ def _judge_leader_change(
     elif row.epoch_semantics == EXACT and row.changes_min != row.changes_max:
         score.miscounted.append(f"{row} is exact and a range")
     _judge_unclean(row, transitions, score)
+    if len(transitions) == 1 and row.leader_epoch - row.prev_leader_epoch == 1:
+        _judge_certainty(row, transitions[0], truth, tolerance, score)
     _judge_reason(row, transitions, truth, tolerance, score)
 
 
@@ -224,6 +253,48 @@ def _judge_unclean(row: LeaderChange, transitions: Sequence[Transition], score: 
         and row.unclean == "no"
     ):
         score.misjudged.append(f"{row} was unclean")
+
+
+def _judge_certainty(
+    row: LeaderChange,
+    transition: Transition,
+    truth: Truth,
+    tolerance: timedelta,
+    score: EventScore,
+) -> None:
+    """Where ISRs alone are elected from, one election that polls saw can be known for what it was.
+
+    With ELR others can be elected clean, from lists that are asked for later.
+    """
+    if row.reason is None or truth.level("eligible.leader.replicas.version"):
+        return
+    before, after = transition.before, transition.after
+    shown = during(truth.partitions[row.key], row.began_after - tolerance, row.began_before)
+    if after.leader == NO_LEADER or all(
+        after.leader in state.isr for state in shown if state.offset < after.offset
+    ):
+        wanted = "no"
+    elif before.leader == NO_LEADER and transition.unclean:
+        wanted = "proven"
+    else:
+        return
+    if row.unclean != wanted:
+        score.needless.append(f"{row} was {wanted} unclean")
+
+
+def compare_counts(
+    rows: Iterable[LeaderChange], plain: Iterable[LeaderChange], score: EventScore
+) -> None:
+    """Each row has the bounds that the plainest reading of silver gives it, and is as exact."""
+    wanted = {(each.key, each.leader_epoch, each.leader): each for each in plain}
+    for row in rows:
+        of_row = wanted.get((row.key, row.leader_epoch, row.leader), row)
+        if _count(row) != _count(of_row):
+            score.miscounted.append(f"{row} is {_count(of_row)}")
+
+
+def _count(row: LeaderChange) -> tuple[str, int, int | None]:
+    return row.epoch_semantics, row.changes_min, row.changes_max
 
 
 def _judge_bounds(

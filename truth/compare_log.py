@@ -15,7 +15,7 @@ from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
 from truth.lake import read
-from truth.log import (
+from truth.model.states import (
     MIGRATING,
     NO_LEADER,
     BrokerState,

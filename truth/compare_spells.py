@@ -13,23 +13,21 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TypeVar
 
-from truth.log import PartitionKey, PartitionState, Truth, at_time, during
-from truth.observed import Poll, Watch
-from truth.spells import (
+from truth.model.spells import (
     LEVELS,
+    MERGED_WITHIN,
     OF_MIN_ISR,
     Balance,
     Span,
     absences,
     balances,
     level_spans,
-    levels,
+    levels_of,
     min_isr,
     out_of,
 )
-
-MERGED_WITHIN = timedelta(seconds=60)
-"""Absences of a broker that are less apart are one incident."""
+from truth.model.states import PartitionKey, PartitionState, Truth, at_time, during
+from truth.observed import Poll, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +257,7 @@ def _judge_incident(
         topic = states[0].topic
         least = min_isr(truth, topic, states[0].at)
         at = {
-            id(state): levels(state, out, least)
+            id(state): levels_of(state, out, least)
             for state, out in zip(states, out_of(states), strict=True)
         }
         perhaps |= {level for state in during(states, since, until) for level in at[id(state)]}

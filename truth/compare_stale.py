@@ -12,9 +12,9 @@ from typing import Any
 
 from truth.chaos import Entry
 from truth.compare_spells import SpellScore
-from truth.log import Truth
+from truth.cuts import Cut, Views, cuts
+from truth.model.states import Truth
 from truth.observed import Watch
-from truth.spells import Cut, Views, cuts
 
 STALE_AFTER = timedelta(seconds=1)
 """A broker that shows older state so long after the newer one was seen is stale."""

@@ -5,18 +5,18 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from kafka_metadata_history.jars.fetch import JARS, fetch_jars
 from kafka_metadata_history.jars.java import java_command
 from local_cluster.jars import kafka_jars
+from truth.model.states import EPOCH
 
 _TOOL_MOVED = (4, 3)
 """The first version whose DumpLogSegments is in kafka-tools."""
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = re.compile(r"^baseOffset: (\d+) .*?\bpartitionLeaderEpoch: (\d+) .*?\bCreateTime: (\d+)")
 _RECORD = re.compile(r"^\| offset: (\d+) .*?\bpayload: (.*)$")
 _LEADER_CHANGE = re.compile(

@@ -8,6 +8,7 @@ from schemas import bronze, silver
 from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
+from truth.compare_answers import Answered
 from truth.compare_stale import Heard, heard
 from truth.observed import Poll, Seen, SeenBroker, polls_of
 
@@ -53,6 +54,11 @@ def witnesses(lake: Lake) -> list[Heard]:
     return heard(
         read(lake, bronze.METADATA_POLLS, ["witnesses"], "record = 'poll' AND outcome = 'ok'")
     )
+
+
+def answered(lake: Lake) -> list[Answered]:
+    """What was asked beside polls."""
+    return rows_of(lake, bronze.METADATA_POLLS, Answered, "record = 'answer'")
 
 
 def states(lake: Lake) -> list[Seen]:

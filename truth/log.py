@@ -5,17 +5,23 @@ begins a partition at its leader epoch, a PartitionChangeRecord with a `leader` 
 fields that it lacks stay as they were.
 """
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from local_cluster import LocalCluster
 from local_cluster.controllers import active_controller, controller_terms
-from truth.dump import EPOCH, LEADER_CHANGE, Record, TruthError, dump, records
+from truth.dump import LEADER_CHANGE, Record, TruthError, dump, records
+from truth.model.states import (
+    MIGRATING,
+    BrokerState,
+    ConfigChange,
+    FeatureLevel,
+    PartitionState,
+    Term,
+    TopicLife,
+    Truth,
+)
 
 WHOLE_LOG = {
     # By time and by size: never a snapshot, after which the log before it could go.
@@ -26,131 +32,7 @@ WHOLE_LOG = {
 }
 """Properties of a cluster whose metadata log is to be read whole."""
 
-NO_LEADER = -1
-MIGRATING = "AAAAAAAAAAAAAAAAAAAAAA"
-"""``DirectoryId.MIGRATING``: a replica whose directory no record has told."""
 _RECOVERING = 1
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """A partition from one record to the next."""
-
-    offset: int
-    at: datetime
-    topic: str
-    topic_id: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    """Sorted."""
-    replicas: tuple[int, ...]
-    """In order."""
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-    elr: tuple[int, ...]
-    last_known_elr: tuple[int, ...]
-    directories: tuple[str, ...]
-    """Of each replica the id of its log directory; MIGRATING before 3.7-IV2, which knows none."""
-    recovering: bool
-    """leaderRecoveryState 1: the leader was elected unclean."""
-    names_leader: bool
-    """Whether the record set a leader, the same one or another: that alone raises the epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerState:
-    """A broker's registration from one record to the next."""
-
-    offset: int
-    at: datetime
-    broker_id: int
-    rack: str | None
-    registered: bool
-    fenced: bool
-    in_controlled_shutdown: bool
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether Metadata answers list it."""
-        return self.registered and not self.fenced
-
-
-@dataclass(frozen=True, slots=True)
-class TopicLife:
-    """A topic from its making to its removal."""
-
-    topic: str
-    topic_id: str
-    created_at: datetime
-    deleted_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
-    """A configuration set, or unset (value null)."""
-
-    at: datetime
-    resource_type: int
-    """2 topic, 4 broker."""
-    resource: str
-    name: str
-    value: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureLevel:
-    """A feature's finalized level."""
-
-    offset: int
-    at: datetime
-    name: str
-    level: int
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A controller that became the active one, as the log's control record says."""
-
-    offset: int
-    at: datetime
-    epoch: int
-    controller_id: int | None
-    """Null: neither the log nor any controller says."""
-
-
-State = TypeVar("State", PartitionState, BrokerState)
-
-PartitionKey = tuple[str, int]
-"""Topic id and partition number."""
-
-
-@dataclass
-class Truth:
-    """All that a log says, each list in order of time."""
-
-    partitions: dict[PartitionKey, list[PartitionState]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    topics: dict[str, TopicLife] = field(default_factory=dict)
-    """By topic id."""
-    brokers: dict[int, list[BrokerState]] = field(default_factory=lambda: defaultdict(list))
-    configs: list[ConfigChange] = field(default_factory=list)
-    features: list[FeatureLevel] = field(default_factory=list)
-    terms: list[Term] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    """Records by type."""
-    ended_at: datetime = EPOCH
-    """The last record of all; what was said up to then is known."""
-
-    def level(self, feature: str) -> int:
-        """The last finalized level of a feature; 0 when the log names none."""
-        return next((one.level for one in reversed(self.features) if one.name == feature), 0)
-
-    def ends_at(self, key: PartitionKey) -> datetime | None:
-        """When the partition's topic was removed; None while it lives."""
-        return self.topics[key[0]].deleted_at
 
 
 def read_truth(cluster: LocalCluster) -> Truth:
@@ -179,19 +61,6 @@ def truth_of(log: Iterable[Record]) -> Truth:
     truth.partitions.default_factory = None  # type: ignore[attr-defined]
     truth.brokers.default_factory = None  # type: ignore[attr-defined]
     return truth
-
-
-def at_time(states: Sequence[State], moment: datetime) -> State | None:
-    """The state that held at a moment; None before the first."""
-    index = bisect_right(states, moment, key=lambda state: state.at)
-    return states[index - 1] if index else None
-
-
-def during(states: Sequence[State], since: datetime, until: datetime) -> Sequence[State]:
-    """The states that held at some time from `since` to `until`, both included."""
-    first = bisect_right(states, since, key=lambda state: state.at)
-    last = bisect_right(states, until, key=lambda state: state.at)
-    return states[max(0, first - 1) : last]
 
 
 def _topic(truth: Truth, record: Record) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from truth.compare_events import IsrChange, LeaderChange
 from truth.compare_isrs import LEFT
-from truth.compare_leaders import EXACT
+from truth.compare_leaders import EXACT, UNRELIABLE, UPPER_BOUND
 from truth.observed import Poll, Seen, Watch
 
 
@@ -22,9 +22,17 @@ def leader_changes(
         moved = before.leader != after.leader
         if not difference and not moved:
             continue
+        exact = before.replicas == after.replicas and not shrinks_raise
+        if difference <= 0:
+            count = UNRELIABLE, int(moved), None
         # The same leader one epoch later can be no transition.
-        hidden = not moved and difference == 1
-        exact = before.replicas == after.replicas and not shrinks_raise and not hidden
+        elif difference == 1 and not moved:
+            count = EXACT if exact else UPPER_BOUND, 0, 0
+        else:
+            count = (
+                (EXACT, difference, difference) if exact else (UPPER_BOUND, int(moved), difference)
+            )
+        semantics, least, most = count
         changes.append(
             LeaderChange(
                 topic=after.topic,
@@ -34,9 +42,9 @@ def leader_changes(
                 leader=after.leader,
                 prev_leader_epoch=before.leader_epoch,
                 leader_epoch=after.leader_epoch,
-                changes_min=difference if exact else int(moved),
-                changes_max=0 if hidden else difference,
-                epoch_semantics=EXACT if exact else "upper_bound",
+                changes_min=least,
+                changes_max=most,
+                epoch_semantics=semantics,
                 reason=None,
                 unclean="suspected",
                 began_after=began_after.sent_at,

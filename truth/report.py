@@ -1,8 +1,11 @@
 """The evidence of a run for and against history."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
 
 from schemas import gold, silver
 from truth import lake, plain
@@ -13,13 +16,12 @@ from truth.compare import (
     compare_brokers,
     compare_epochs,
     compare_states,
-    tolerance,
 )
-from truth.compare_answers import Reassigned, compare_reassignments
+from truth.compare_answers import Reassigned, compare_kinds, compare_reassignments
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
 from truth.compare_events import EventScore, IsrChange, LeaderChange
 from truth.compare_isrs import compare_isr_changes
-from truth.compare_leaders import compare_leader_changes
+from truth.compare_leaders import compare_counts, compare_leader_changes
 from truth.compare_spells import (
     Episode,
     Incident,
@@ -31,6 +33,11 @@ from truth.compare_spells import (
     compare_incidents,
 )
 from truth.compare_stale import Stale, compare_stale
+from truth.compare_topics import TopicEnd, compare_topics
+from truth.groups.compare import Score as GroupScore
+from truth.groups.compare import compare
+from truth.groups.run import read_history
+from truth.model.states import Truth
 from truth.observed import Poll, Seen, Watch
 from truth.run import Run
 
@@ -52,6 +59,9 @@ class Verdict:
     epochs: EpochScore
     events: dict[str, EventScore]
     lasting: dict[str, SpellScore]
+    groups: dict[str, GroupScore]
+    refused: list[str]
+    """Kinds of questions that got no answer."""
     failed_steps: list[str]
     """Things that were to be done to the cluster and were not."""
 
@@ -82,6 +92,8 @@ class Verdict:
             *(f"epochs: {each}" for each in self.epochs.wrong),
             *(f"{name}, {fault}" for name, score in self.events.items() for fault in score.faults),
             *(f"{name}, {fault}" for name, score in self.lasting.items() for fault in score.faults),
+            *(f"{name}, {fault}" for name, score in self.groups.items() for fault in score.faults),
+            *(f"asked beside polls, {fault}" for fault in self.refused),
             *(f"a step failed: {step}" for step in self.failed_steps),
         ]
 
@@ -98,14 +110,17 @@ class Verdict:
             "brokers": self.brokers,
             "epochs": self.epochs,
             **self.lasting,
+            **self.groups,
         }
         return "\n".join(
             [f"  {self.polls}", *(f"  {name}: {score}" for name, score in scores.items())]
         )
 
 
-def judge(run: Run, interval: int) -> Verdict:
-    """Compare the lake of one interval with the truth: silver, events of silver alone, gold."""
+def judge(run: Run, interval: int, spark: SparkSession | None = None) -> Verdict:
+    """Compare the lake of one interval with the truth: silver, events of silver alone, gold; and
+    groups, if something was done to them, with a session.
+    """
     polls, seen, watch = _observed(run, interval)
     where = run.lakes[interval].lake
     shrinks_raise = run.truth.level("metadata.version") < _LEVEL_OF_QUIET_SHRINKS
@@ -129,11 +144,27 @@ def judge(run: Run, interval: int) -> Verdict:
         events={
             "leaders, by silver": compare_leader_changes(leaders, seen, watch, run.truth),
             "ISR, by silver": compare_isr_changes(isr, watch, run.truth, look_ahead=None),
-            **_judge_gold(run, interval, seen, watch),
+            **_judge_gold(run, interval, seen, watch, leaders),
         },
         lasting=_judge_lasting(run, interval, watch),
+        groups={} if spark is None else _judge_groups(spark, run, interval),
+        refused=_refused(run, interval),
         failed_steps=failed_steps(run.journal),
     )
+
+
+def _judge_groups(spark: SparkSession, run: Run, interval: int) -> dict[str, GroupScore]:
+    if run.groups is None:
+        return {}
+    history, played = read_history(spark, run.lakes[interval].lake), run.groups
+    return {group: compare(each, history, played.moves) for group, each in played.happened.items()}
+
+
+def _refused(run: Run, interval: int) -> list[str]:
+    if run.groups is None:
+        return []
+    until = run.groups.moves[0].began_at
+    return list(compare_kinds(lake.answered(run.lakes[interval].lake), run.journal, until))
 
 
 def failed_steps(journal: Sequence[Entry]) -> list[str]:
@@ -154,30 +185,32 @@ def _failed(entry: Entry) -> str:
 
 
 def _judge_gold(
-    run: Run, interval: int, seen: Sequence[Seen], watch: Watch
+    run: Run,
+    interval: int,
+    seen: Sequence[Seen],
+    watch: Watch,
+    by_silver: Sequence[LeaderChange],
 ) -> dict[str, EventScore]:
-    where = run.lakes[interval].lake
-    leaders = lake.rows_of(where, gold.LEADER_CHANGES, LeaderChange)
+    where, truth = run.lakes[interval].lake, run.truth
+    rows = _with_ids(lake.rows_of(where, gold.LEADER_CHANGES, LeaderChange), truth)
+    leaders = compare_leader_changes(rows, seen, watch, truth)
+    compare_counts(rows, by_silver, leaders)
     # What was out when the partition was seen first did not leave then.
-    isr = lake.rows_of(
-        where, gold.ISR_CHANGES, IsrChange, "began_after IS NOT NULL AND change != 'initially_out'"
-    )
-    return {
-        gold.LEADER_CHANGES.full_name: compare_leader_changes(leaders, seen, watch, run.truth),
-        gold.ISR_CHANGES.full_name: compare_isr_changes(
-            isr, watch, run.truth, look_ahead=_look_ahead(interval)
-        ),
-    }
+    departed = "began_after IS NOT NULL AND change != 'initially_out'"
+    changes = _with_ids(lake.rows_of(where, gold.ISR_CHANGES, IsrChange, departed), truth)
+    isr = compare_isr_changes(changes, watch, truth, look_ahead=_look_ahead(interval))
+    return {gold.LEADER_CHANGES.full_name: leaders, gold.ISR_CHANGES.full_name: isr}
 
 
 def _judge_lasting(run: Run, interval: int, watch: Watch) -> dict[str, SpellScore]:
     where, truth = run.lakes[interval].lake, run.truth
     settings = lake.rows_of(where, silver.TOPIC_CONFIGS, Setting)
-    episodes = lake.rows_of(where, gold.ISR_EPISODES, Episode)
+    episodes = _with_ids(lake.rows_of(where, gold.ISR_EPISODES, Episode), truth)
     incidents = lake.rows_of(where, gold.BROKER_INCIDENTS, Incident)
     balance = lake.rows_of(where, gold.LEADER_BALANCE, Led)
     stale = lake.rows_of(where, gold.STALE_BROKERS, Stale)
     moves = lake.rows_of(where, silver.REASSIGNMENTS, Reassigned)
+    ends = lake.rows_of(where, silver.TOPIC_SNAPSHOTS, TopicEnd, "end_reason IS NOT NULL")
     witnesses = lake.witnesses(where)
     return {
         gold.ISR_EPISODES.full_name: compare_episodes(episodes, settings, watch, truth),
@@ -185,13 +218,34 @@ def _judge_lasting(run: Run, interval: int, watch: Watch) -> dict[str, SpellScor
         gold.LEADER_BALANCE.full_name: compare_balance(balance, watch, truth),
         gold.STALE_BROKERS.full_name: compare_stale(stale, witnesses, run.journal, watch, truth),
         silver.REASSIGNMENTS.full_name: compare_reassignments(moves, truth),
+        silver.TOPIC_SNAPSHOTS.full_name: compare_topics(ends, watch, truth),
     }
+
+
+_Row = TypeVar("_Row", LeaderChange, IsrChange, Episode)
+
+
+def _with_ids(rows: Sequence[_Row], truth: Truth) -> list[_Row]:
+    """The rows of partitions, those without a topic id with the one that the truth has."""
+    return [
+        row
+        if row.topic_id is not None
+        else replace(row, topic_id=truth.id_of(row.topic, row.began_before))
+        for row in rows
+    ]
 
 
 def _observed(run: Run, interval: int) -> tuple[list[Poll], list[Seen], Watch]:
     where = run.lakes[interval].lake
     polls = lake.polls(where, run.journal)
-    return polls, lake.states(where), Watch.over(polls, tolerance(timedelta(seconds=interval)))
+    at = {poll.poll_id: poll.received_at for poll in polls}
+    states = [
+        row
+        if row.topic_id is not None
+        else replace(row, topic_id=run.truth.id_of(row.topic, at[row.first_poll]))
+        for row in lake.states(where)
+    ]
+    return polls, states, Watch.over(polls, run.setup.tolerance(interval))
 
 
 def _look_ahead(interval: int) -> timedelta:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from local_cluster import LocalCluster
 from truth.administration import Administration, NewTopic
-from truth.run import NEWEST
 from truth.scenarios import PROPERTIES, topics
+from truth.setups import NEWEST
 from truth.traffic import Traffic
 
 if TYPE_CHECKING:

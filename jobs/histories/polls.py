@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from jobs.configuration import histories
 from jobs.histories.cluster_log import read
@@ -34,7 +33,7 @@ from jobs.rules.takes import Take
 from schemas import bronze, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.lake import LakeError
-from schemas.table import Table
+from schemas.table import Table, sql_string
 
 
 class Polls(History[PollNews]):
@@ -149,23 +148,26 @@ class Polls(History[PollNews]):
                 "with it as they came: computed again, silver would not be the same; nothing was "
                 "changed. Gold can be computed again: isr_shrink, leader_churn"
             )
-        of_cluster = F.col("cluster") == cluster
-        states = lake.read(context.spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
-        first, since = states.agg(
-            F.min("first_poll"), F.min("valid_from").cast("string")
+        states = lake.read(context.spark, silver.CLUSTER_SNAPSHOTS)
+        states = states.where(f"cluster = {sql_string(cluster)}")
+        first, since = states.selectExpr(
+            "min(first_poll)", "CAST(min(valid_from) AS STRING)"
         ).collect()[0]
         if SILVER in self.names:
-            polls = lake.read(context.spark, METADATA_POLLS).where(
-                of_cluster & (F.col("record") == "poll")
-            )
-            if first is not None and polls.where(F.col("poll_id") == first).isEmpty():
+            polls = lake.read(context.spark, METADATA_POLLS).where("record = 'poll'")
+            if (
+                first is not None
+                and polls.where(
+                    f"cluster = {sql_string(cluster)} AND poll_id = {sql_string(first)}"
+                ).isEmpty()
+            ):
                 raise LakeError(
                     f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls "
                     "of then: computed again, silver would begin later; nothing was changed. Gold "
                     "can be computed again: isr_shrink, leader_churn"
                 )
         elif (kept := kept_since(context.states, "silver")) is not None and not states.where(
-            F.col("valid_from") < F.lit(kept)
+            f"valid_from < TIMESTAMP'{kept:%Y-%m-%d %H:%M:%S}Z'"
         ).isEmpty():
             raise LakeError(
                 f"silver knows {cluster} since {since} UTC, and retention has dropped what was "

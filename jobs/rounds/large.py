@@ -10,7 +10,7 @@ own.
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
@@ -40,12 +40,11 @@ from jobs.rounds.stage import (
     unpacked,
 )
 from jobs.rules import takes
-from jobs.rules.arrow import rows_of
 from jobs.rules.coordinators import coordinators
 from jobs.rules.gold.news import TIMES
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import COMPARED, TOPIC_RECORD, first_rows, narrow, to_look_at
-from jobs.rules.silver.enrichments import min_isr_of_changed
+from jobs.rules.silver.compare import COMPARED, TOPIC_RECORD, first_rows, narrow
+from jobs.rules.silver.opened import IS_OPENED, MIN_ISR, Opened, known_topics, opened, topics_of
 from jobs.rules.silver.state import Observation, Row, State
 from jobs.rules.takes import Take
 from jobs.run.session import COMPILED_FROM, session_for
@@ -68,6 +67,7 @@ _DIGESTS = (
     "cluster", "poll_id", "topic", "chunk", "present", "digest", "digest_version",
     "partition_count",
 )  # fmt: skip
+_CONFIGS = ("cluster", "poll_id", "topic", "configs")
 _KEY = ("topic", "partition", "first_poll")
 _COMPARED = {
     METADATA_POLLS: TOPIC_RECORD,
@@ -76,27 +76,10 @@ _COMPARED = {
 }
 """The columns of rows that are compared."""
 
-_IS_OPENED, _MIN_ISR, _DIFFERS = "_is_opened", "_min_isr", "_differs"
+_DIFFERS = "_differs"
 
 Times = dict[tuple[str, int, str], int]
 """Key of a row of silver.partition_snapshots -> for how many partitions it stands (TIMES)."""
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """The topics of a large cluster that have to be opened.
-
-    `headers`: of polls whose rows of topics are read. `topics`: names, which list so many
-    `partitions` in all answers. `min_isr`: the topics whose settings may change, and the highest
-    min.insync.replicas that is known of each.
-    """
-
-    take: Take
-    state: State
-    headers: pa.Table
-    topics: list[str]
-    partitions: int
-    min_isr: Mapping[str, int]
 
 
 class LargePartitions:
@@ -164,41 +147,41 @@ class LargePartitions:
         is_large = F.col("cluster").isin(list(large))
         said = next(rows for table, rows in inputs.news if table == METADATA_POLLS)
         opened = _opened(said.where(is_large), inputs.live, large, self._of.states)
-        topics = F.broadcast(as_frame(said.sparkSession, _topics_of(opened)))
+        topics = F.broadcast(as_frame(said.sparkSession, topics_of(opened)))
         firsts = {alias: each for alias, each in opened.items() if each.take.first_poll}
         if firsts:
             first = (_first(said, each) for each in firsts.values())
             self._first = reduce(DataFrame.unionByName, first)
         is_first = F.col("cluster").isin(list(firsts))
 
-        is_kept = ~is_large | (F.col("record") != "topic") | is_first | F.col(_IS_OPENED)
+        is_kept = ~is_large | (F.col("record") != "topic") | is_first | F.col(IS_OPENED)
         said = said.join(topics, ["cluster", "topic"], "left").where(is_kept)
         said = said.select(*METADATA_POLLS.column_names)
         said = said.withColumn("partitions", F.when(~is_first, F.col("partitions")))
-        known = _known_topics(inputs.live[TOPIC_SNAPSHOTS], opened)
+        known = known_topics(inputs.live[TOPIC_SNAPSHOTS], opened)
 
         partitions = partitions.where(F.col("cluster").isin([each.cluster for each in takes_]))
         partitions = partitions.where(in_parts(self._parts(takes_, opened)))
         partitions = partitions.join(topics, ["cluster", "topic"], "left")
-        is_needed = F.col(_IS_OPENED)
+        is_needed = F.col(IS_OPENED)
         # Those with too many partitions for one task.
         if compared := {
             alias: each
             for alias, each in opened.items()
             if each.partitions > takes.PARTITIONS_A_PART
         }:
-            live = partitions.where(_IS_OPENED)
+            live = partitions.where(IS_OPENED)
             differing = _compared(said, known, live, compared).localCheckpoint()
             is_compared = F.col("cluster").isin(list(compared))
             keys = unpacked(differing, PARTITION_SNAPSHOTS, "cluster").select(
                 "cluster", *_KEY, F.lit(True).alias(_DIFFERS)
             )
             partitions = partitions.join(F.broadcast(keys), ["cluster", *_KEY], "left")
-            is_needed = F.when(is_compared, F.col(_DIFFERS)).otherwise(F.col(_IS_OPENED))
+            is_needed = F.when(is_compared, F.col(_DIFFERS)).otherwise(F.col(IS_OPENED))
             said = said.where(~is_compared | (F.col("record") != "topic")).unionByName(
                 unpacked(differing, METADATA_POLLS, "cluster"), allowMissingColumns=True
             )
-        partitions = partitions.where(~is_large | is_needed | (F.size("isr") <= F.col(_MIN_ISR)))
+        partitions = partitions.where(~is_large | is_needed | (F.size("isr") <= F.col(MIN_ISR)))
         said = said.select(*METADATA_POLLS.column_names)
         return replace(
             inputs,
@@ -210,7 +193,7 @@ class LargePartitions:
             others=[*inputs.others, (PARTITION_SNAPSHOTS, partitions)],
         )
 
-    def _parts(self, takes_: Iterable[Take], opened: Mapping[str, _Opened]) -> set[int]:
+    def _parts(self, takes_: Iterable[Take], opened: Mapping[str, Opened]) -> set[int]:
         """The parts with live rows of partitions that the fold needs; see _part_of_partition."""
         parts: set[int] = set()
         for each in takes_:
@@ -247,7 +230,7 @@ def _summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, dict[s
         F.col("cluster").isin(list(clusters))
         & F.expr("prev_error_code IS NULL AND superseded_poll IS NULL AND coalesce(leader, 0) >= 0")
         & (F.expr("isr IS NULL OR array_sort(replicas) = isr"))
-        & (F.col("isr").isNull() | (F.size("isr") > F.coalesce(_MIN_ISR, F.lit(-1)))),
+        & (F.col("isr").isNull() | (F.size("isr") > F.coalesce(MIN_ISR, F.lit(-1)))),
         F.lit(False),
     )
     same = ("cluster", "first_poll", "leader", F.col("replicas")[0], "error_code")
@@ -317,77 +300,32 @@ def _partitions_of_log(
     return [(PARTITION_SNAPSHOTS, rows)]
 
 
-# --- which topics are opened: by rows that are few, or small ---
-
-
 def _opened(
     said: DataFrame,
     live: Mapping[Table, pa.Table],
     large: Mapping[str, Take],
     states: Mapping[str, State],
-) -> dict[str, _Opened]:
-    headers = said.where("record = 'poll'").select(*_HEADER).toArrow()
-    rows = said.where("record = 'topic' AND chunk = 0").select(*_DIGESTS).toArrow()
-    topics = live[TOPIC_SNAPSHOTS].select(["cluster", "topic"])
-    settings, known = [], []
+) -> dict[str, Opened]:
+    """By rows that are few, or small."""
+    told = {
+        "headers": said.where("record = 'poll'").select(*_HEADER).toArrow(),
+        "digests": said.where("record = 'topic' AND chunk = 0").select(*_DIGESTS).toArrow(),
+        "topics": live[TOPIC_SNAPSHOTS],
+    }
     if any("configs" in each.records for each in large.values()):
-        settings = (
-            said.where("record = 'configs'")
-            .select("cluster", "poll_id", "topic", "configs")
-            .toArrow()
-        )
-        settings, known = rows_of(settings), rows_of(live[TOPIC_CONFIGS])
-    opened = {}
+        told["configs"] = said.where("record = 'configs'").select(*_CONFIGS).toArrow()
+        told["settings"] = live[TOPIC_CONFIGS]
+    found = {}
     for alias, take in large.items():
-        read = [
-            poll
-            for poll, records in take.polls.items()
-            if "topic" in records or poll == take.first_poll
-        ]
-        of_poll = pc.is_in(headers["poll_id"], pa.array(read, pa.string()))
-        own = headers.filter(pc.and_(pc.equal(headers["cluster"], alias), of_poll))
-        if take.first_poll:
-            opened[alias] = _Opened(take, states[alias], own, [], 0, {})
-            continue
-        told, there = (each.filter(pc.equal(each["cluster"], alias)) for each in (rows, topics))
-        names = to_look_at(states[alias], own, told, there, take.kind)
-        listed = pc.sum(told.filter(pc.is_in(told["topic"], names))["partition_count"]).as_py() or 0
-        min_isr = min_isr_of_changed(
-            [poll_id for poll_id, records in take.polls.items() if "configs" in records],
-            [row for row in settings if row["cluster"] == alias],
-            [row for row in known if row["cluster"] == alias],
-        )
-        opened[alias] = _Opened(take, states[alias], own, names.to_pylist(), listed, min_isr)
-    return opened
-
-
-def _topics_of(opened: Mapping[str, _Opened]) -> pa.Table:
-    """cluster, topic, whether it is opened, and min.insync.replicas if that may have changed."""
-    rows = [
-        (alias, topic, topic in names, each.min_isr.get(topic))
-        for alias, each in opened.items()
-        for names in [set(each.topics)]
-        for topic in names.union(each.min_isr)
-    ]
-    columns = {"cluster": pa.string(), "topic": pa.string(), _IS_OPENED: pa.bool_()}
-    schema = pa.schema(columns | {_MIN_ISR: pa.int32()})
-    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
-
-
-def _known_topics(topics: pa.Table, opened: Mapping[str, _Opened]) -> pa.Table:
-    """Live rows of topics, of large clusters those that are opened."""
-    kept = [topics.filter(pc.invert(pc.is_in(topics["cluster"], pa.array(opened, pa.string()))))]
-    for alias, each in opened.items():
-        of_cluster = topics.filter(pc.equal(topics["cluster"], alias))
-        names = pa.array(each.topics, pa.string())
-        kept.append(of_cluster.filter(pc.is_in(of_cluster["topic"], names)))
-    return pa.concat_tables(kept)
+        of = {name: rows.filter(pc.equal(rows["cluster"], alias)) for name, rows in told.items()}
+        found[alias] = opened(take, states[alias], **of)
+    return found
 
 
 # --- the first answer ---
 
 
-def _first(said: DataFrame, opened: _Opened) -> DataFrame:
+def _first(said: DataFrame, opened: Opened) -> DataFrame:
     """The partitions of a cluster's first answer, as rows of silver."""
     alias, schema = opened.take.cluster, arrow_schema(PARTITION_SNAPSHOTS)
     [header] = opened.headers.to_pylist()
@@ -411,7 +349,7 @@ def _first(said: DataFrame, opened: _Opened) -> DataFrame:
 
 
 def _compared(
-    said: DataFrame, topics: pa.Table, partitions: DataFrame, opened: Mapping[str, _Opened]
+    said: DataFrame, topics: pa.Table, partitions: DataFrame, opened: Mapping[str, Opened]
 ) -> DataFrame:
     """Rows of bronze about topics, and keys of partitions, that the fold has to see; packed."""
     cut = F.lit(1)

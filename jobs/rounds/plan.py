@@ -126,21 +126,17 @@ class Rounds:
         self._spark, self._lake, self._other_states = spark, lake, other_states
         self.histories = frozenset(histories)
         self.writer = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-        self._last = self._read().agg(F.max("round")).collect()[0][0] or 0
+        self._last = self._read().selectExpr("max(round)").collect()[0][0] or 0
         self._add("started", {}, datetime.now(UTC))
         # Nobody else may commit what is planned from now on, but those who planned before this job
         # said that it starts may. Rounds that are done are left out by Spark: there are as many as
         # the lake is old.
-        last = lake.read(spark, STATE).groupBy("history").agg(F.max("round").alias("round"))
-        done = {row.history: row.round for row in last.collect()}
-        self._done = max(done.get(history, 0) for history in histories)
-        is_done = F.col("round") <= min(done.get(history, 0) for history in histories)
+        done = last_done(spark, lake)
+        of_own = [done.get(history, 0) for history in histories]
+        self._done = max(of_own)
         lost = {each.round: each for each in lost_rounds(lake)}
-        steps = _steps(
-            self._read().where(
-                ~is_done | (F.col("step") == "started") | F.col("round").isin([*lost])
-            )
-        )
+        numbers = ", ".join(map(str, lost)) or "NULL"
+        steps = self._steps(f"round > {min(of_own)} OR step = 'started' OR round IN ({numbers})")
         self.to_finish = unfinished(steps, done, self.histories)
         self.lost = [(step, lost[step.round]) for step in steps_of(steps, lost, self.histories)]
 
@@ -191,23 +187,33 @@ class Rounds:
                 row = vars(step) | {"histories": sorted(self.histories), "at": at}
                 row["takes"] = json.dumps(plan, separators=(",", ":")) if plan else None
                 append_rows(self._spark, self._lake, ROUNDS, [row], number)
-            steps = _steps(self._read().where(F.col("round") > self._last))
+            steps = self._steps(f"round > {self._last}")
             if any((each.round, each.writer) == (number, self.writer) for each in steps):
                 self._last = number
                 return step, [each for each in steps if each.round < number]
             number = max((each.round for each in steps), default=number - 1) + 1
 
+    def _steps(self, where: str) -> list[Step]:
+        rows = self._read().where(where).select("round", "step", "histories", "writer", "takes")
+        return [
+            Step(
+                row.round,
+                row.step,
+                frozenset(row.histories),
+                row.writer,
+                json.loads(row.takes or "{}"),
+            )
+            for row in rows.collect()
+        ]
+
     def _read(self) -> DataFrame:
         return self._lake.read(self._spark, ROUNDS)
 
 
-def _steps(rows: DataFrame) -> list[Step]:
-    return [
-        Step(
-            row.round, row.step, frozenset(row.histories), row.writer, json.loads(row.takes or "{}")
-        )
-        for row in rows.select("round", "step", "histories", "writer", "takes").collect()
-    ]
+def last_done(spark: SparkSession, lake: Lake) -> dict[str, int]:
+    """The last round of each history that is done."""
+    rows = lake.read(spark, STATE).groupBy("history").agg(F.max("round").alias("round"))
+    return {row.history: row.round for row in rows.collect()}
 
 
 def states_of(

@@ -13,20 +13,18 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, reduce
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from jobs.run.driver import java_text
 from jobs.run.session import session_for
 from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import LONGEST, printable
-from schemas.table import Table
+from schemas.table import Table, arrow_type
 
 Row = dict[str, object]
 Fold = Callable[[str, Mapping[str, pa.Table], Mapping[str, pa.Table]], Mapping[str, Sequence[Row]]]
@@ -47,10 +45,9 @@ def ddl(table: Table, names: Iterable[str] = ()) -> str:
 
 @cache
 def arrow_schema(table: Table, names: tuple[str, ...] = ()) -> pa.Schema:
-    """The same columns in Arrow. Asks Spark, so once a table."""
-    columns = cast("StructType", StructType.fromDDL(ddl(table)))
-    schema = to_arrow_schema(columns, timezone="UTC")
-    return pa.schema([schema.field(name) for name in names or table.column_names])
+    """The same columns in Arrow."""
+    types = {column.name: column.type for column in table.columns}
+    return pa.schema([(name, arrow_type(types[name])) for name in names or table.column_names])
 
 
 def struct_of(table: Table, names: tuple[str, ...] = ()) -> pa.StructType:
@@ -127,7 +124,7 @@ def packed_in_arrow(
 ) -> pa.Table:
     """Rows of several tables side by side. `of`: the column `key` of a table's rows, or its value
     in all. `types`: by the column in which rows travel; None: all columns that writers give values
-    for, which asks Spark.
+    for.
     """
     types = types or {column_of(table): struct_of(table) for table in rows}
     parts = [pa.table({key: pa.array([], pa.string())})] if not rows else []

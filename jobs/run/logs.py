@@ -20,9 +20,7 @@ def group_log_options(
 ) -> dict[str, str]:
     """Options of `kafka_group_log`, with where each log continues if its checkpoint is lost."""
     resume_at = group_log_read_up_to(spark, config.lake, config.clusters)
-    return config.group_log_options(ids) | (
-        {"resumeAt": json.dumps(resume_at)} if resume_at else {}
-    )
+    return config.group_log_options(ids) | _resumed(resume_at)
 
 
 def group_log_read_up_to(
@@ -45,9 +43,7 @@ def cluster_log_options(
         alias: {"0": offset}
         for alias, offset in cluster_log_read_up_to(spark, config.lake, config.clusters).items()
     }
-    return config.cluster_log_options(ids) | (
-        {"resumeAt": json.dumps(resume_at)} if resume_at else {}
-    )
+    return config.cluster_log_options(ids) | _resumed(resume_at)
 
 
 def cluster_log_read_up_to(
@@ -66,6 +62,10 @@ def cluster_log_read_up_to(
         spans.groupBy("cluster").agg(newest.alias("newest")).select("cluster", "newest.*").collect()
     )
     return {row.cluster: row.next_offset for row in found if row.went != "truncated"}
+
+
+def _resumed(resume_at: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
+    return {"resumeAt": json.dumps(resume_at)} if resume_at else {}
 
 
 FOLLOWED_GROUP_LOG = FollowedLog(

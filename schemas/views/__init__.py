@@ -38,8 +38,8 @@ def _now(snapshots: Table, what: str, last_seen_at: str = "p.last_seen_at") -> V
         parts=(
             f"""SELECT
   {columns}
-FROM {{{snapshots.full_name}}} s JOIN {{internal.state}} p USING (cluster)
-WHERE s.is_current AND p.history = 'silver'""",  # noqa: S608 - names of our own
+FROM {{{snapshots.full_name}}} s JOIN {{internal.clusters}} p USING (cluster)
+WHERE s.is_current""",  # noqa: S608 - names of our own
         ),
         meanings=meanings(
             "last_seen_at -- When the last accepted poll that showed it was answered."

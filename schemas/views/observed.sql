@@ -1,7 +1,7 @@
 -- Polls look at an instant, and nothing is known of what happened in a gap between them. Of topics the controllers' log
 -- tells more: what polls missed while it told, it has.
 WITH silver AS (
-  SELECT cluster_id, cluster, done_at, last_seen_at, changed_poll FROM {internal.state} WHERE history = 'silver'
+  SELECT cluster_id, cluster, done_at, last_seen_at, changed_poll FROM {internal.clusters}
 ),
 
 histories AS (

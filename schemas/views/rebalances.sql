@@ -2,7 +2,7 @@
 -- and joined by what people filter by: Spark then filters there too, skips files, and leaves out a context that
 -- nobody asks for.
 WITH settled AS (
-  SELECT cluster_id, max(done_at) AS settled_at FROM {internal.state} WHERE history = 'silver' GROUP BY cluster_id
+  SELECT cluster_id, max(done_at) AS settled_at FROM {internal.clusters} GROUP BY cluster_id
 ),
 
 logged AS (

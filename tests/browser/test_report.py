@@ -7,8 +7,8 @@ import pytest
 
 from notebooks.review import Framed
 from schemas.lake import VIEWS
-from tests.browser import chromium
-from tests.browser.chromium import Tab, tab
+from tests.support import chromium
+from tests.support.chromium import Tab, tab
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident_groups import known_rows
 from tests.support.reports import DAY, large_lake, page_of, renamed

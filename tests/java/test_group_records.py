@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compat.definitions import LATER
 from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.consumer_protocol import (
     read_assignments,
@@ -26,6 +25,7 @@ from metadata_source.protocol.group_specs import (
 from metadata_source.protocol.offset_commits import read_keys, read_values
 from metadata_source.protocol.spec import Message
 from tests.support import group_messages
+from tests.support.definitions import LATER
 from tests.support.group_messages import (
     decoded,
     expected,

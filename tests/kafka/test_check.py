@@ -2,7 +2,6 @@
 little.
 """
 
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from confluent_kafka.admin import (
 
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
+from tests.support.waiting import eventually
 
 TOPIC = "check-test"
 PRINCIPAL = "User:alice"
@@ -55,19 +55,19 @@ def topic_config(folder: Path, **more: str) -> Path:
     return config
 
 
-def until(capsys, cluster: LocalCluster, config: Path, text: str) -> str:
-    deadline = time.monotonic() + 30
-    while True:
-        status, output, errors = check(capsys, cluster.bootstrap_servers, config)
-        if text in output:
-            return output
-        assert time.monotonic() < deadline, (status, output, errors)
-        time.sleep(0.5)
+def once(capsys, cluster: LocalCluster, config: Path, text: str) -> str:
+    """What the check prints, once that has a text."""
+
+    def output() -> str:
+        printed = check(capsys, cluster.bootstrap_servers, config)[1]
+        return printed if text in printed else ""
+
+    return eventually(output, text)
 
 
 def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     config = topic_config(tmp_path)
-    healthy = until(capsys, cluster, config, "1 topic, 6 partitions")
+    healthy = once(capsys, cluster, config, "1 topic, 6 partitions")
     assert cluster.cluster_id in healthy
     assert [
         line(healthy, name)[-1]
@@ -85,7 +85,7 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     assert line(healthy, "controller quorum")[-1] == "allowed"
     cluster.stop(2)
     try:
-        down = until(capsys, cluster, config, "in trouble")
+        down = once(capsys, cluster, config, "in trouble")
     finally:
         cluster.start(2)
     assert "not listed: down or fenced" in down

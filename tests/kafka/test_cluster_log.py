@@ -16,13 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     NewTopic,
-    ResourcePatternType,
-    ResourceType,
 )
 from pyspark.errors import AnalysisException
 
@@ -32,29 +27,25 @@ from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.run import metadata_stream
 from jobs.run.logs import FOLLOWED_CLUSTER_LOG
-from kafka_metadata_history.check import checked_log
 from kafka_metadata_history.command import exit_status
 from local_cluster import LocalCluster
 from local_cluster.controllers import active_controller
 from metadata_source.columns.cluster_log import SCHEMA
-from metadata_source.errors import ClusterLogError
 from metadata_source.logs.cluster.datasource import KafkaClusterLogSource
-from metadata_source.options import parse_cluster_log
 from metadata_source.protocol.cluster_specs import COUNTED
 from schemas import bronze, silver
+from tests.support.cluster_spans import NOT_COMPARED, SERVERS, fates, options_of, read, records
 from tests.support.documents import blocks
 from tests.support.dumped import printed_record
 from tests.support.group_messages import without_nulls
 from tests.support.lakes import new_lake
 from tests.support.stored import rows_of
 from tests.support.streams import Stream
-from tests.support.topics import until
+from tests.support.waiting import eventually
 from truth.dump import dump
 
-SERVERS = "kafka.controller.bootstrap.servers"
 OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "6000"}
 NO_OP = 20
-NOT_COMPARED = {"read_at", "day"}
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +53,6 @@ def quorum() -> Iterator[LocalCluster]:
     """One broker and three controllers that make snapshots often."""
     with LocalCluster(brokers=1, controllers=3, properties=OFTEN) as cluster:
         yield cluster
-
-
-def options_of(cluster: LocalCluster, **more: str) -> dict[str, str]:
-    return {
-        SERVERS: cluster.controller_servers,
-        "clusterId": cluster.cluster_id,
-        "requestTimeout": "20s",
-    } | more
 
 
 def make_topic(cluster: LocalCluster, name: str, partitions: int = 2) -> None:
@@ -81,27 +64,6 @@ def folder_of(cluster: LocalCluster) -> Path:
     """The log of the active controller."""
     _, active = active_controller(cluster)
     return cluster.files(active).data / "__cluster_metadata-0"
-
-
-def read(**options: str) -> list[dict[str, Any]]:
-    """A batch read, without Spark and without nulls."""
-    source = KafkaClusterLogSource(options)
-    reader = source.reader(source.schema())
-    batches = [batch for task in reader.partitions() for batch in reader.read(task)]
-    table = pa.Table.from_batches(batches, SCHEMA).drop_columns([*NOT_COMPARED])
-    return [without_nulls(row) for row in table.to_pylist()]
-
-
-def records(rows: list[dict[str, Any]], kind: str = "record") -> list[dict[str, Any]]:
-    return [row for row in rows if row["record"] == kind]
-
-
-def fates(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
-    """The spans of the log: each begins where the one before it ends."""
-    spans = [row for row in records(rows, "span") if row.get("snapshot_offset") is None]
-    found = sorted((row["offset"], row["next_offset"], row["went"]) for row in spans)
-    assert all(one[1] == next_[0] for one, next_ in itertools.pairwise(found))
-    return [(went, start, end) for start, end, went in found]
 
 
 def test_the_log_is_what_kafka_prints_of_it(quorum: LocalCluster) -> None:
@@ -142,14 +104,14 @@ def test_a_snapshot_and_then_the_log_are_what_the_files_hold(quorum: LocalCluste
         files = sorted(folder.glob("*.checkpoint"))
         return read(path=str(files[-1])) if files else []
 
-    until(lambda: "in-a-snapshot" in {row.get("topic", {}).get("topic") for row in latest()})
+    eventually(lambda: "in-a-snapshot" in {row.get("topic", {}).get("topic") for row in latest()})
 
     def with_more() -> list[dict[str, Any]]:
         """Of a snapshot that was just made there may be no record after it yet."""
         found = read(**options_of(quorum, startingOffsets="snapshot"))
         return found if fates(found) else []
 
-    rows = until(with_more)
+    rows = eventually(with_more)
     snapshot = records(rows, "snapshot")
     ((went, start, end),) = fates(rows)
     assert (went, start) == ("read", snapshot[0]["snapshot_offset"])
@@ -379,7 +341,7 @@ def test_older_controllers(version: str) -> None:
         assert records(rows) == [row for row in records(of_files) if start <= row["offset"] < end]
         assert {"before", "after"} <= {row.get("topic", {}).get("topic") for row in records(rows)}
         cluster.start(active)
-        until(lambda: list(folder_of(cluster).glob("*.checkpoint")))
+        eventually(lambda: list(folder_of(cluster).glob("*.checkpoint")))
         rows = read(**options_of(cluster, startingOffsets="snapshot"))
         # 3.3.2 names no snapshot as long as the log begins at 0.
         assert bool(records(rows, "snapshot")) == (version == "3.9.2")
@@ -399,7 +361,7 @@ def test_a_log_that_has_lost_its_beginning() -> None:
             rows = read(**options_of(cluster))
             return rows if records(rows, "snapshot") and fates(rows) else []
 
-        rows = until(read_on, 180)
+        rows = eventually(read_on, within=180)
         ((went, start, end),) = fates(rows)
         assert (went, start > 1) == ("read", True)
         folder, named = folder_of(cluster), {"cluster": "default", "clusterId": cluster.cluster_id}
@@ -422,56 +384,3 @@ def test_a_log_that_has_lost_its_beginning() -> None:
         (lost, *_) = fates(missed)
         assert lost[0] == "lost"
         assert {row["snapshot_offset"] for row in records(missed, "snapshot")} == {lost[2]}
-
-
-# --- permissions ---
-
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-GUARDED = {
-    "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
-    "sasl.mechanism.controller.protocol": "PLAIN",
-    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.controller.plain.sasl.jaas.config": (
-        f'{PLAIN} username="admin" password="admin-secret" user_admin="admin-secret" '
-        'user_alice="alice-secret";'
-    ),
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS;User:admin",
-}
-"""Controllers ask for a password, brokers do not."""
-
-
-def test_cluster_action_is_all_that_it_takes() -> None:
-    with LocalCluster(brokers=1, controllers=1, properties=GUARDED) as cluster:
-        alice = options_of(cluster) | {
-            "kafka.controller.security.protocol": "SASL_PLAINTEXT",
-            "kafka.controller.sasl.mechanism": "PLAIN",
-            "kafka.controller.sasl.username": "alice",
-            "kafka.controller.sasl.password": "env:ALICE_PASSWORD",
-        }
-        with pytest.raises(
-            ClusterLogError,
-            match=r"not_allowed: .* CLUSTER_ACTION on the cluster is missing \(kafka-",
-        ):
-            read(**alice)
-        denied = checked_log(parse_cluster_log(alice), "default")
-        assert denied is not None
-        assert denied.problem is not None
-        assert denied.problem.startswith("not_allowed: ")
-        with pytest.raises(
-            ClusterLogError, match=r"authentication: cluster default: .*check user and password"
-        ):
-            read(**alice | {"kafka.controller.sasl.username": "mallory"})
-        with pytest.raises(ClusterLogError, match=r"unreachable|timeout"):
-            read(**options_of(cluster, requestTimeout="1s"))
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        allowed = AclBinding(
-            *(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:alice", "*"),
-            *(AclOperation.CLUSTER_ACTION, AclPermissionType.ALLOW),
-        )
-        admin.create_acls([allowed])[allowed].result(30)
-        rows = read(**alice)
-        ((went, _, _),) = fates(rows)
-        assert went == "read"
-        assert records(rows, "span")[0]["counted"] == 1  # what allows it
-        assert "RegisterControllerRecord" in {row["name"] for row in records(rows)}

@@ -5,7 +5,6 @@ DumpLogSegments.
 import base64
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from metadata_source.protocol.record_batches import RecordBatches, read_batches
 from tests.support.cluster_records import SECRET, kept
 from tests.support.dumped import printed_record
 from tests.support.group_messages import without_nulls
+from tests.support.waiting import eventually
 from truth.dump import dump
 
 CONTROLLER = 3
@@ -46,10 +46,7 @@ def files() -> Iterator[dict[Path, str]]:
     with LocalCluster(brokers=2, controllers=1, properties=often) as cluster:
         do_things(cluster)
         folder = cluster.files(CONTROLLER).data / "__cluster_metadata-0"
-        deadline = time.monotonic() + 30
-        while not list(folder.glob("*.checkpoint")):
-            assert time.monotonic() < deadline, "no snapshot"
-            time.sleep(0.2)
+        eventually(lambda: list(folder.glob("*.checkpoint")), "a snapshot")
         cluster.stop(CONTROLLER)
         found = [*sorted(folder.glob("*.log")), max(folder.glob("*.checkpoint"))]
         printed = re.split(

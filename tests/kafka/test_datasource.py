@@ -5,8 +5,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import weakref
@@ -28,10 +26,9 @@ from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.protocol.metadata import ClusterMetadata, decode_response
 from tests.support.beside import outcomes_of
-from tests.support.recorders import check_numbers, recorded, recorder_of, recording, wait_until
-from tests.support.repository import ROOT
+from tests.support.recorders import check_numbers, recorded, recorder_of, recording
 from tests.support.streams import Stream
-from tests.support.worker import SMALL_JVM, worker_python
+from tests.support.waiting import eventually
 
 TOPIC = "datasource-test"
 
@@ -238,7 +235,7 @@ def test_a_stream_has_each_poll_once_whoever_was_killed_meanwhile(stream, cluste
         )
         committed = headers_in(stream.seen("record"))
         entries = len(recorded(spool))
-        wait_until(lambda: len(recorded(spool)) >= entries + 3, 30, "polls that nobody reads")
+        eventually(lambda: len(recorded(spool)) >= entries + 3, "polls that nobody reads")
         os.kill(recorder.pid, signal.SIGKILL)
         recorder.wait()
         columns = ("record", "is_key_frame")
@@ -283,7 +280,7 @@ def test_stopping_does_not_wait_for_the_next_poll_and_ends_the_streams_own_recor
     query.stop()
     assert time.monotonic() - begin < 5
     recorder.wait(15)
-    wait_until(lambda: not own.exists(), 5, "its folder to go")
+    eventually(lambda: not own.exists(), "its folder to go")
 
 
 def test_available_now_is_one_poll_after_redoing_a_batch_that_was_cut_off(stream, cluster):
@@ -328,9 +325,7 @@ def test_another_machine_takes_over_and_the_first_one_comes_back(stream, cluster
             **of_stream,
         )
         committed = headers_in(stream.seen("record"))
-        wait_until(
-            lambda: len(recorded(first)) >= committed + 3, 30, "polls that are not committed"
-        )
+        eventually(lambda: len(recorded(first)) >= committed + 3, "polls that are not committed")
         stream.run_once(spool=str(other), **of_stream)
     stream.run_until_seen(
         lambda rows: headers_in(rows) >= committed + 5, "record", spool=str(first), **of_stream
@@ -475,46 +470,3 @@ def test_a_task_holds_few_decoded_answers_at_once(cluster, monkeypatch, cluster_
     assert len(decoded) == each * len(aliases)
     assert 1 <= most <= each * _DECODERS
     assert held() == 0
-
-
-@pytest.mark.soak
-def test_over_spark_connect(cluster, admin, tmp_path):
-    """A session of its own process: classic and Connect sessions do not go together in one."""
-    script = f"""
-import metadata_source
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
-metadata_source.register(spark)
-options = {{"kafka.bootstrap.servers": {cluster.bootstrap_servers!r}, "topics": {TOPIC!r}}}
-(topic,) = spark.read.format("kafka_metadata").options(entity="topics", **options).load().collect()
-assert topic.partition_count == 2, topic
-stream = spark.readStream.format("kafka_metadata").options(**options).load()
-writer = stream.writeStream.format("parquet").option("checkpointLocation", "{tmp_path}/checkpoint")
-assert writer.trigger(availableNow=True).start("{tmp_path}/rows").awaitTermination(90)
-rows = spark.read.parquet("{tmp_path}/rows").collect()
-assert sorted(row.record for row in rows) == ["poll", "topic"], rows
-print("connected")
-spark.stop()
-"""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SPARK_", "PYSPARK_"))
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        cwd=ROOT,
-        # As if it were installed on the server: classes go there by name.
-        env=environment
-        | {
-            "PYSPARK_PYTHON": worker_python(),
-            "PYTHONPATH": str(ROOT),
-            "JDK_JAVA_OPTIONS": SMALL_JVM,
-        },
-        check=False,
-    )
-    assert done.stdout.endswith("connected\n"), done.stderr[:3000]

@@ -15,7 +15,7 @@ from metadata_source.poller import Poller
 from metadata_source.questions import Question
 from metadata_source.transport import Connection
 from tests.support.beside import Beside, ask_beside
-from tests.support.topics import until
+from tests.support.waiting import eventually
 
 TOPIC = "enrichment-test"
 MOVED = "enrichment-test-moved"
@@ -107,7 +107,7 @@ def test_a_stopped_broker_is_fenced_eligible_and_awaited_by_a_reassignment(clust
     cluster.stop(3)
     try:
         reassign(servers[0], MOVED, [1, 3])
-        until(lambda: by_topic(ask(servers[1], "elr"), "elr").keys() == {TOPIC}, 30)
+        eventually(lambda: by_topic(ask(servers[1], "elr"), "elr").keys() == {TOPIC}, within=30)
         for server in servers[:2]:
             answered = ask(server, topicsPattern=f"{TOPIC}.*")
             assert by_topic(answered, "elr") == {
@@ -133,4 +133,4 @@ def test_a_stopped_broker_is_fenced_eligible_and_awaited_by_a_reassignment(clust
             [],
         )
 
-    until(well, 30)
+    eventually(well, within=30)

@@ -19,7 +19,9 @@ from local_cluster import LocalCluster
 from schemas import bronze, silver
 from tests.support import stored
 from tests.support.lake_checks import check_lake, check_polls
-from tests.support.pipelines import ROOT, Pipeline, config_file, running, stopped, wait_for
+from tests.support.pipelines import Pipeline, config_file, stopped
+from tests.support.repository import ROOT
+from tests.support.waiting import eventually
 from tests.support.worker import worker_python
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -75,12 +77,12 @@ def test_python_processes_that_are_killed_cost_a_batch_at_most(
 ) -> None:
     """As by a machine that has no memory left, which kills what is largest."""
     config = config_file(tmp_path, cluster, poll=POLLS)
-    with running(config) as pipelined:
+    with Pipeline(config) as pipelined:
         pipelined.wait_for_batches(2)
         with stopped(cluster, 1):
             for what in (WORKER, RECORDER, PLANNER, WORKER, RECORDER):
                 # While it polls, and while it makes history.
-                wait_for(lambda what=what: killed(pipelined, what) > 0, 60, what)
+                eventually(lambda what=what: killed(pipelined, what) > 0, what)
                 time.sleep(1)
                 killed(pipelined, what)
                 pipelined.wait_for_batches(2)
@@ -105,7 +107,7 @@ def test_an_executor_that_is_lost_costs_a_batch_at_most(
         "spark.pyspark.python": worker_python(),
     }
     config = config_file(tmp_path, cluster, poll=POLLS)
-    with running(config, settings) as pipelined:
+    with Pipeline(config, settings) as pipelined:
         pipelined.wait_for_batches(2)
 
         def executors() -> list[psutil.Process]:
@@ -121,7 +123,7 @@ def test_an_executor_that_is_lost_costs_a_batch_at_most(
             assert len(before) == 2
             one.kill()
             pipelined.wait_for_batches(2)
-            wait_for(lambda: len(executors()) == 2, 60, "another executor")
+            eventually(lambda: len(executors()) == 2, "another executor")
         assert "Lost executor" in pipelined.log()
         pipelined.wait_for_batches(2)
     check_history(config)
@@ -132,7 +134,7 @@ def test_a_network_that_is_cut_is_a_gap(
 ) -> None:
     """Connections stay open, and nothing answers."""
     config = config_file(tmp_path, cluster, poll=POLLS)
-    with running(config) as pipelined:
+    with Pipeline(config) as pipelined:
         pipelined.wait_for_batches(2)
         for node_id in cluster.nodes:
             cluster.pause(node_id)

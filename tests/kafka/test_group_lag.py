@@ -21,7 +21,8 @@ from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from tests.support.beside import ask_beside
-from tests.support.topics import until, write
+from tests.support.topics import write
+from tests.support.waiting import eventually
 
 Row = dict[str, Any]
 TOPIC, OTHER = "lag-test", "lag-test-gone"
@@ -113,7 +114,7 @@ def consume(servers: str, records: int) -> None:
         taken += message is not None and message.error() is None
         return taken == records
 
-    until(has_all)
+    eventually(has_all)
     reader.commit(asynchronous=False)
     reader.close()
 
@@ -135,7 +136,7 @@ def admin(cluster: LocalCluster, made_topic: Any) -> Iterator[AdminClient]:
     with made_topic(cluster.bootstrap_servers, TOPIC, 2, replication_factor=3) as made:
         yield made
         for group in (CONSUMER, SIMPLE):
-            until(lambda group=group: deleted(made, group))
+            eventually(lambda group=group: deleted(made, group))
 
 
 def lag_of(row: Row) -> tuple[Any, ...]:
@@ -180,7 +181,7 @@ def test_a_consumer_stops_resumes_and_loses_what_it_committed(
         for row in visits.removed[CONSUMER]
     ] == [(1, 10, False)]
 
-    until(lambda: deleted(admin, CONSUMER))
+    eventually(lambda: deleted(admin, CONSUMER))
     assert CONSUMER not in visits.take()
     assert visits.rows[CONSUMER][-1]["end_reason"] == "gone"
     assert visits.removed[CONSUMER][-1]["is_group_gone"]
@@ -199,7 +200,9 @@ def test_a_group_that_only_commits_to_a_topic_that_goes(
         # As much metadata as a client can send. Commits to what is not there are refused.
         large = TopicPartition(TOPIC, 0, 0, "m" * 32_766)
         # Its coordinator may not know yet that it is.
-        until(lambda: commit(admin, SIMPLE, large, TopicPartition(OTHER, 0, 0)) == [None, None])
+        eventually(
+            lambda: commit(admin, SIMPLE, large, TopicPartition(OTHER, 0, 0)) == [None, None]
+        )
         nowhere = TopicPartition(TOPIC, 7, 5), TopicPartition("lag-test-never-made", 0, 5)
         assert commit(admin, SIMPLE, *nowhere) == ["UNKNOWN_TOPIC_OR_PART"] * 2
         row = visits.take()[SIMPLE]
@@ -212,7 +215,7 @@ def test_a_group_that_only_commits_to_a_topic_that_goes(
         told.add((live["partitions"], live["partitions_unknown"], live["lag_max"]))
         return bool(live["partitions"] == 1)
 
-    until(is_removed)
+    eventually(is_removed)
     assert told <= {(2, 0, 0), (2, 1, None), (1, 0, 0)}, "never a guess"
     assert [(row["topic"], row["is_group_gone"]) for row in visits.removed[SIMPLE]] == [
         (OTHER, False)
@@ -227,9 +230,9 @@ def test_commits_that_expire_are_removed_and_their_group_with_them() -> None:
         admin = AdminClient({"bootstrap.servers": servers})
         admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(120)
         visits = Visits(servers)
-        until(lambda: committed(admin))
+        eventually(lambda: committed(admin))
         assert visits.take()[SIMPLE]["partitions"] == 1
-        until(lambda: SIMPLE not in visits.take(), 180)
+        eventually(lambda: SIMPLE not in visits.take(), within=180)
         assert [row["committed_offset"] for row in visits.removed[SIMPLE]] == [5]
         assert visits.rows[SIMPLE][-1]["end_reason"] == "gone"
 

@@ -3,14 +3,12 @@ which things are done.
 """
 
 import itertools
-import json
 import struct
 import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -24,16 +22,8 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from pyspark.errors import AnalysisException
 
-from jobs import read_group_log
-from jobs.configuration.config import load
-from jobs.rounds.commit import replace_rows
 from jobs.rules.groups.partition import log_partition
-from jobs.run import reading
-from jobs.run.logs import FOLLOWED_GROUP_LOG
-from jobs.run.reading import Reading
-from jobs.upkeep.upkeep import expire_bronze
 from metadata_source.columns.group_log import SCHEMA
 from metadata_source.errors import LogError
 from metadata_source.kafka_constants import OFFSETS_TOPIC as TOPIC
@@ -41,149 +31,23 @@ from metadata_source.logs.group.datasource import KafkaGroupLogSource
 from metadata_source.logs.tasks import spans
 from metadata_source.logs.topic.positions import LogPosition, Span, advance, found
 from metadata_source.logs.topic.watcher import LogWatcher
-from metadata_source.options import Cluster, parse_group_log
-from schemas import bronze, internal
-from schemas.in_spark import read_view
-from schemas.lake import Lake
 from tests.support.group_log import log_of
-from tests.support.group_messages import key_bytes, value_bytes
-from tests.support.lakes import new_lake
-from tests.support.streams import Stream
-
-RAW = "group-log-raw"
-"""A plain topic in the layout of the log: no coordinator minds what is done to it."""
-GROUP = (key_bytes(3, {"group_id": "g"}), value_bytes(3, 0, {"epoch": 7, "metadata_hash": 0}))
-COMMIT = (
-    struct.pack(">hh1sh1si", 1, 1, b"g", 1, b"t", 0),
-    struct.pack(">hqihq", 3, 5, -1, 0, 1),
+from tests.support.group_log_reads import (
+    COMMIT,
+    GROUP,
+    RAW,
+    look,
+    only,
+    position,
+    produce,
+    reach,
+    rows_of,
+    rows_of_span,
+    rows_of_spans,
+    summary,
+    without_commits,
 )
-
-
-def reach(servers: str, **options: str) -> Cluster:
-    given = {"kafka.bootstrap.servers": servers} | {
-        name.replace("__", "."): value for name, value in options.items()
-    }
-    return parse_group_log(given).clusters[0]
-
-
-def look(cluster: Cluster, topic: str = RAW, timeout_ms: int = 10_000):
-    with closing(LogWatcher(cluster, topic, timeout_ms)) as watcher:
-        return watcher.ask_extent()
-
-
-def position(seen, **offsets: int) -> LogPosition:
-    return LogPosition(
-        seen.cluster_id, seen.topic_id, {int(name[1:]): offset for name, offset in offsets.items()}
-    )
-
-
-def rows_of(
-    cluster: Cluster, start: int, end: int, topic: str = RAW, timeout_ms: int = 10_000
-) -> list[dict]:
-    """What is read of partition 0."""
-    return rows_of_span(
-        cluster, Span("c", "id", look(cluster, topic).topic_id, 0, start, end), topic, timeout_ms
-    )
-
-
-def rows_of_span(
-    cluster: Cluster, span: Span, topic: str = RAW, timeout_ms: int = 10_000
-) -> list[dict]:
-    return rows_of_spans(cluster, [span], topic, timeout_ms)
-
-
-def rows_of_spans(
-    cluster: Cluster, between: list[Span], topic: str, timeout_ms: int = 10_000
-) -> list[dict]:
-    batches = list(log_of(topic, timeout_ms).rows(cluster, between, datetime.now(UTC), time.sleep))
-    return pa.Table.from_batches(batches, SCHEMA).drop_columns("read_at").to_pylist()
-
-
-def only(rows: list[dict], record: str) -> list[dict]:
-    return [row for row in rows if row["record"] == record]
-
-
-def without_commits(rows: list[dict]) -> list[dict]:
-    return [row for row in rows if row["record"] != "commits"]
-
-
-def summary(rows: list[dict]) -> list[tuple]:
-    """Of what was gone through: what, from where, up to where."""
-    spans_ = ("read", "lost", "truncated")
-    return [
-        (row["record"], row["offset"], row["next_offset"])
-        for row in rows
-        if row["record"] in spans_
-    ]
-
-
-def produce(servers: str, records, topic: str = RAW, partition: int = 0, **more) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "queue.buffering.max.messages": 1_000_000,
-            "linger.ms": 20,
-            **more,
-        }
-    )
-    for key, value in records:
-        producer.produce(topic, value, key, partition=partition)
-        producer.poll(0)
-    assert producer.flush(30) == 0
-
-
-@pytest.fixture
-def raw(cluster, made_topic):
-    with made_topic(cluster.bootstrap_servers, RAW, 2, replication_factor=3) as admin:
-        yield admin
-
-
-@pytest.fixture(scope="module")
-def groups(cluster, made_topic):
-    """A classic group that commits in transactions too, one that is ended by one, and a KIP-848
-    group; all have ended.
-    """
-    servers = cluster.bootstrap_servers
-    with made_topic(servers, "group-log-test", 2, replication_factor=3) as admin:
-        produce(servers, [(b"k", b"v")] * 20, "group-log-test")
-        for protocol in ("classic", "consumer"):
-            group = f"group-log-test-{protocol}"
-            member = Consumer(
-                {
-                    "bootstrap.servers": servers,
-                    "group.id": group,
-                    "group.protocol": protocol,
-                    "auto.offset.reset": "earliest",
-                    "enable.auto.commit": False,
-                    "client.id": "group-log-test-client",
-                }
-            )
-            member.subscribe(["group-log-test"])
-            while (message := member.poll(10)) is None or message.error():
-                pass
-            member.commit(message, asynchronous=False)
-            if protocol == "classic":
-                writer = Producer(
-                    {"bootstrap.servers": servers, "transactional.id": "group-log-test"}
-                )
-                writer.init_transactions(30)
-                for end in (
-                    writer.commit_transaction,
-                    writer.abort_transaction,
-                    writer.commit_transaction,
-                ):
-                    writer.begin_transaction()
-                    offsets = [TopicPartition("group-log-test", 0, 1)]
-                    writer.send_offsets_to_transaction(
-                        offsets, member.consumer_group_metadata(), 30
-                    )
-                    end(30)
-            member.close()
-        yield servers
-        for future in admin.delete_consumer_groups(
-            ["group-log-test-classic", "group-log-test-consumer"]
-        ).values():
-            future.result(30)
+from tests.support.waiting import eventually
 
 
 def plainly_read(servers: str, partition: int, end: int) -> dict[int, int]:
@@ -361,11 +225,9 @@ def test_a_span_is_read_from_offset_to_offset(raw, cluster):
 
 def test_a_time_to_start_at(raw, cluster):
     servers = cluster.bootstrap_servers
-    produce(servers, [COMMIT] * 3)
-    time.sleep(0.05)
     since = time.time_ns() // 1_000_000
-    time.sleep(0.05)
-    produce(servers, [COMMIT] * 2)
+    produce(servers, [COMMIT] * 3, at_ms=since - 1)
+    produce(servers, [COMMIT] * 2, at_ms=since)
     with closing(LogWatcher(reach(servers), RAW, 10_000)) as watcher:
         seen = watcher.ask_extent()
         assert watcher.starting(seen, since) == {0: 3, 1: 0}
@@ -382,13 +244,12 @@ def test_what_is_gone_before_it_is_read_is_recorded(raw, cluster):
     one = reach(servers)
     produce(servers, [COMMIT, GROUP] * 5)
     raw.delete_records([TopicPartition(RAW, 0, 4)])
-    time.sleep(0.5)
-    assert look(one).begins == {0: 4, 1: 0}
+    eventually(lambda: look(one).begins == {0: 4, 1: 0}, "the records to be gone")
     assert summary(rows_of(one, 1, 10)) == [("lost", 1, 4), ("read", 4, 10)]
     assert summary(rows_of(one, 1, 3)) == [("lost", 1, 3)]
     # Planned, and gone with all that came before the reading began.
     raw.delete_records([TopicPartition(RAW, 0, 10)])
-    time.sleep(0.5)
+    eventually(lambda: look(one).begins == {0: 10, 1: 0}, "the records to be gone")
     assert summary(rows_of(one, 4, 10)) == [("lost", 4, 10)]
 
 
@@ -563,274 +424,3 @@ def test_what_is_not_there_yet_and_what_may_not_be_read(guarded, monkeypatch):
 def test_nobody_there_and_somebody_else():
     with pytest.raises(LogError, match=r"unreachable|timeout"):
         look(reach("localhost:1"), timeout_ms=1_000)
-
-
-# --- through Spark ---
-
-
-class RawSource(KafkaGroupLogSource):
-    topic = RAW
-
-    @classmethod
-    def name(cls) -> str:
-        return "raw_group_log"
-
-
-class LogStream(Stream):
-    """A stream of the log with the same options each time."""
-
-    def __init__(self, spark, folder: Path, **options: str) -> None:
-        spark.dataSource.register(RawSource)
-        super().__init__(spark, folder, RawSource.name())
-        self.options = options
-
-    def run(self) -> None:
-        self.run_once(**self.options)
-
-    def kept(self) -> list:
-        columns = [
-            "batch",
-            "cluster",
-            "log_partition",
-            "offset",
-            "record",
-            "next_offset",
-            "records",
-            "commits",
-            "type",
-        ]
-        return (
-            self.rows()
-            .select(*columns)
-            .orderBy("batch", "cluster", "log_partition", "offset", "record")
-            .collect()
-        )
-
-
-def test_bounded_batches_exactly_once_and_again(spark, raw, cluster, tmp_path):
-    servers = cluster.bootstrap_servers
-    produce(servers, [COMMIT, GROUP] * 50)
-    produce(servers, [GROUP] * 10, partition=1)
-    dead = {"kafka.bootstrap.servers": "localhost:1"}
-    clusters = json.dumps({"here": {"kafka.bootstrap.servers": servers}, "dead": dead})
-    stream = LogStream(
-        spark, tmp_path, clusters=clusters, maxRecordsPerBatch="60", requestTimeout="2s"
-    )
-    stream.run()  # the cluster that nobody answers for does not end it
-    rows = stream.kept()
-    records = [(row.log_partition, row.offset) for row in rows if row.record == "record"]
-    assert sorted(records) == [(0, at) for at in range(1, 100, 2)] + [(1, at) for at in range(10)]
-    read = [row for row in rows if row.record == "read"]
-    assert {row.cluster for row in rows} == {"here"}
-    sizes = Counter()
-    for row in read:
-        sizes[row.batch] += row.next_offset - row.offset
-    assert sum(sizes.values()) == 110
-    assert max(sizes.values()) <= 62
-    assert len(sizes) >= 2
-    stream.cut_off()
-    produce(servers, [GROUP])
-    stream.run()
-    again = stream.kept()
-    assert again[: len(rows)] == rows
-    assert [(row.record, row.offset) for row in again[len(rows) :]] == [
-        ("read", 100),
-        ("record", 100),
-    ]
-
-
-def test_a_stream_goes_on_by_itself(spark, raw, cluster, tmp_path):
-    servers = cluster.bootstrap_servers
-    produce(servers, [GROUP] * 3)
-    stream = LogStream(
-        spark, tmp_path, **{"kafka.bootstrap.servers": servers, "startingOffsets": "latest"}
-    )
-    query = stream.start(**stream.options)
-    try:
-        # The log is found in the first batch or, if the cluster is slow to answer, in a later one.
-        planned = tmp_path / "checkpoint" / "offsets"
-        stream.wait(
-            lambda: any('"next"' in file.read_text() for file in planned.glob("[0-9]*")), query, 40
-        )
-        produce(servers, [GROUP])
-        stream.wait(
-            lambda: any(progress.numInputRows for progress in query.recentProgress), query, 40
-        )
-    finally:
-        query.stop()
-    assert [(row.record, row.offset) for row in stream.kept()] == [("read", 3), ("record", 3)]
-
-
-def test_a_batch_read(spark, groups):
-    read = spark.read.format("kafka_group_log")  # not registered: found by the name of its module
-    frame = read.option("kafka.bootstrap.servers", groups).load()
-    found = {
-        row.group_id
-        for row in frame.where("record = 'record'").select("group_id").distinct().collect()
-    }
-    assert {"group-log-test-classic", "group-log-test-consumer"} <= found
-    with pytest.raises(
-        AnalysisException,
-        match=r"KAFKA_METADATA_GROUP_LOG. (unreachable|timeout): cluster default: ",
-    ):
-        read.options(
-            **{"kafka.bootstrap.servers": "localhost:1", "requestTimeout": "1s"}
-        ).load().collect()
-    with pytest.raises(
-        AnalysisException, match=r"wrong_cluster: cluster default: .* clusterId is other"
-    ):
-        read.options(**{"kafka.bootstrap.servers": groups, "clusterId": "other"}).load().collect()
-
-
-@pytest.fixture(scope="module")
-def lake(spark, tmp_path_factory) -> Lake:
-    """One for all jobs of this file."""
-    return new_lake(spark, tmp_path_factory.mktemp("group_log"))
-
-
-@pytest.mark.soak
-def test_the_job_and_its_retention(spark, groups, lake, tmp_path):
-    config = tmp_path / "config.yaml"
-    config.write_text(f"""
-lake: {lake}
-clusters:
-  here:
-    kafka.bootstrap.servers: {groups}
-poll:
-  clientHashKey: env:ALICE_PASSWORD
-groupLog:
-""")
-    loaded = load(str(config))
-    for _ in range(2):
-        read_group_log.run(spark, loaded, once=True)
-
-    def log():
-        return loaded.lake.read(spark, bronze.GROUP_LOG)
-
-    rows = log().where("group_id LIKE 'group-log-test-%'").collect()
-    assert len({(row.log_partition, row.offset) for row in rows}) == len(rows) > 0
-    assert "group-log-test-client" not in str(rows)
-    clients = {member.client_id for row in rows if row.classic for member in row.classic.members}
-    (client,) = clients | {row.member.client_id for row in rows if row.member}
-    assert client.startswith("h:")
-    commits = (
-        read_view(spark, loaded.lake, bronze.OFFSET_COMMITS)
-        .where("group_id LIKE 'group-log-test-%'")
-        .collect()
-    )
-    assert {(row.topic, row.group_id) for row in commits} == {
-        ("group-log-test", row.group_id) for row in rows
-    }
-    assert {row.first_committed for row in commits if row.commits} <= {1, 2}
-    # Taken into history: half of one partition, then all.
-    (partition,) = {row.log_partition for row in rows if row.group_id.endswith("classic")}
-    middle = sorted(row.offset for row in rows if row.log_partition == partition)[1]
-    before = log().count()
-    ends = dict(
-        log()
-        .where("next_offset IS NOT NULL")
-        .groupBy("log_partition")
-        .agg({"next_offset": "max"})
-        .collect()
-    )
-    for taken, days_later, kept in (
-        ({partition: middle}, 9, before),
-        (ends, 0, before),
-        (ends, 9, 0),
-    ):
-        row = {
-            "history": "rebalance_history",
-            "cluster": "here",
-            "cluster_id": "id",
-            "round": 1,
-            "positions": {str(key): [0, offset] for key, offset in taken.items()},
-            "memory": "{}",
-        }
-        replace_rows(spark, loaded.lake, internal.STATE, [row], "history = 'rebalance_history'")
-        now = datetime.now(UTC) + timedelta(days=days_later)
-        expire_bronze(spark, loaded.lake, timedelta(days=7), now)
-        assert log().count() == kept
-
-
-class Job:
-    """The job, driven as it drives itself, until something is so."""
-
-    def __init__(self, spark, config) -> None:
-        self.spark, self.config = spark, config
-        self.reading = Reading(spark, config, FOLLOWED_GROUP_LOG)
-
-    def until(self, is_so) -> None:
-        deadline = time.monotonic() + 60
-        while not is_so():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-            assert self.reading.keep()
-
-    def planned(self) -> str:
-        """What the batch is to come to that is being read."""
-        folder = Path(self.config.checkpoint(FOLLOWED_GROUP_LOG.query))
-        batches = [int(file.name) for file in folder.glob("offsets/*") if file.name.isdigit()]
-        is_read = not batches or (folder / "commits" / str(max(batches))).exists()
-        return "" if is_read else (folder / "offsets" / str(max(batches))).read_text()
-
-    def rows(self, where: str) -> list:
-        return (
-            self.config.lake.read(self.spark, bronze.GROUP_LOG)
-            .where(where)
-            .orderBy("offset")
-            .collect()
-        )
-
-
-@pytest.mark.soak
-def test_a_cluster_that_dies_while_it_is_read(spark, groups, guarded, lake, monkeypatch):
-    """Nobody else waits for it, and of its own log nothing is lost and nothing there twice."""
-    monkeypatch.setattr(reading, "LEFT_OUT_S", 2.0)
-    as_broker = {"client.id": "__admin_client"}  # whom brokers let write to internal topics
-    count = 300_000
-    admin = AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
-    produce(
-        guarded.bootstrap_servers,
-        [COMMIT, *[COMMIT] * 998, GROUP] * (count // 1000),
-        TOPIC,
-        **as_broker,
-    )
-    config = Path(f"{lake}.yaml")
-    config.write_text(f"""
-lake: {lake}
-checkpoints: {lake}-dies
-clusters:
-  lives:
-    kafka.bootstrap.servers: {groups}
-  dies:
-    kafka.bootstrap.servers: {guarded.bootstrap_servers}
-poll:
-  pollInterval: 1s
-groupLog:
-  requestTimeout: 2s
-""")
-    job = Job(spark, load(str(config)))
-    tombstones = "cluster = 'lives' AND type = 3 AND is_tombstone AND group_id = 'g'"
-    try:
-        job.until(lambda: str(count) in job.planned())
-        time.sleep(0.3)
-        guarded.kill(1)
-        assert job.planned(), "it was read before it died"
-        try:
-            produce(groups, [(GROUP[0], None)] * 5, TOPIC, **as_broker)
-            job.until(lambda: len(job.rows(tombstones)) == 5)
-            assert job.reading.failed is not None
-            assert job.rows("cluster = 'dies'") == []
-        finally:
-            guarded.start(1)
-        job.until(lambda: job.rows("cluster = 'dies'"))
-    finally:
-        job.reading.query.stop()
-    rows = job.rows("cluster = 'dies'")
-    read = [row for row in rows if row.record == "read"]
-    assert [row.offset for row in rows if row.record == "record"] == list(range(999, count, 1000))
-    assert [row.offset for row in read] == [0, *(row.next_offset for row in read)][:-1]
-    assert read[-1].next_offset == count
-    assert {row.record for row in rows} == {"record", "read", "commits"}
-    assert len(job.rows(tombstones)) == 5

@@ -17,7 +17,7 @@ from metadata_source.options import parse
 from metadata_source.outcomes import is_answered
 from metadata_source.poller import Poller
 from tests.support.beside import Beside, ask_beside
-from tests.support.topics import until
+from tests.support.waiting import eventually
 
 TOPIC = "groups-test"
 
@@ -65,19 +65,22 @@ def settled(server: str) -> dict[str, dict[str, Any]]:
     wanted = dict.fromkeys(("classic", "consumer", "share", "streams"), "Stable") | {
         "empty": "Empty"
     }
-    end = time.monotonic() + 60
-    while True:
+    seen: dict[str, Any] = {}
+
+    def is_settled() -> bool:
         answered = ask(server)
         found = groups(answered) if is_answered(answered.outcomes["groups"]) else {}
         found = {name: group for name, group in found.items() if name in wanted}
         states = {name: group.get("error") or group["state"] for name, group in found.items()}
         of_all = [member for group in found.values() for member in group.get("members") or ()]
-        if states == wanted and all(
+        seen.update(outcomes=answered.outcomes, states=states, found=found)
+        return states == wanted and all(
             member.get("assigned") or member.get("active_tasks") for member in of_all
-        ):
-            return found
-        assert time.monotonic() < end, f"{answered.outcomes}, {states}"
-        time.sleep(0.5)
+        )
+
+    eventually(is_settled, lambda: f"groups: {seen}")
+    settled_groups: dict[str, dict[str, Any]] = seen["found"]
+    return settled_groups
 
 
 def test_each_group_is_described_by_its_type(
@@ -98,7 +101,7 @@ def test_each_group_is_described_by_its_type(
     assert (found["empty"]["state"], found["empty"]["members"]) == ("Empty", [])
     assert not any(group.get("error") for group in found.values())
 
-    until(lambda: members["classic"].owned and members["consumer"].owned)
+    eventually(lambda: members["classic"].owned and members["consumer"].owned)
     for name in ("classic", "consumer", "share", "streams"):
         (member,) = found[name]["members"]
         assert member["client_id"].startswith(f"{name}-1")  # streams says which thread it is
@@ -157,8 +160,8 @@ def test_while_a_coordinator_stops_groups_are_all_told_or_none(
         assert not whole(lambda: cluster.kill(stopped)), (
             "groups of a coordinator that died after the poll listed it"
         )
-        until(whole)
+        eventually(whole)
     finally:
         cluster.start(stopped)
     end = time.monotonic() + 5
-    until(lambda: whole() and time.monotonic() > end)
+    eventually(lambda: whole() and time.monotonic() > end)

@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import pyspark
 import pytest
 
 from local_cluster import LocalCluster
-from tests.support.pipelines import wait_for
+from tests.support.programs import Program
 from tests.support.repository import ROOT
 from tests.support.standalone import packing
 
@@ -194,48 +193,31 @@ def _has_no_trace(said: str) -> bool:
 @pytest.fixture
 def recorder(
     command: Command, cluster: LocalCluster, home: Path, tmp_path: Path
-) -> Iterator[subprocess.Popen[bytes]]:
-    """One that has committed a batch of polls; its folder has its log."""
+) -> Iterator[Program]:
+    """One that has committed a batch of polls."""
     command("init", "--alias", "orders", "--bootstrap", cluster.bootstrap_servers, "--lake", "lake")
-    with (tmp_path / "log").open("w") as log:
-        recorder = subprocess.Popen(
-            [home / "bin" / "kafka-metadata-history", "run"],
-            cwd=tmp_path,
-            env=variables(home),
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
+    run = [home / "bin" / "kafka-metadata-history", "run"]
+    with Program(run, tmp_path / "log", folder=tmp_path, variables=variables(home)) as recorder:
         commits = tmp_path / "lake" / "checkpoints" / "poll_metadata" / "commits"
-        wait_for(lambda: commits.is_dir() and any(commits.glob("[0-9]*")), 240, "a batch")
+        recorder.until(lambda: list(commits.glob("[0-9]*")), "a batch")
         yield recorder
-    finally:
-        recorder.kill()
-        recorder.wait()
 
 
-def test_a_recorder_whose_jvm_is_killed_says_so_in_one_line(
-    recorder: subprocess.Popen[bytes], tmp_path: Path
-) -> None:
+def test_a_recorder_whose_jvm_is_killed_says_so_in_one_line(recorder: Program) -> None:
     (jvm,) = (each for each in psutil.Process(recorder.pid).children() if "java" in each.name())
     jvm.kill()
-    assert recorder.wait(120) == 1
-    said = (tmp_path / "log").read_text()
-    assert "pipeline: Spark's JVM has ended" in said.splitlines()[-1]
-    assert _has_no_trace(said)
+    assert recorder.wait() == 1
+    assert "pipeline: Spark's JVM has ended" in recorder.log().splitlines()[-1]
+    assert _has_no_trace(recorder.log())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_recorder(
-    command: Command, recorder: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals
+    command: Command, recorder: Program, number: signal.Signals
 ) -> None:
     """With the status that shells give it. A terminal, or systemd, sends it to the JVM too."""
-    os.killpg(recorder.pid, number)
-    assert recorder.wait(120) == 128 + number, (tmp_path / "log").read_text()[-3000:]
-    said = (tmp_path / "log").read_text()
-    assert " recording 1 cluster(s) into " in said
-    assert _has_no_trace(said)
-    assert "Setting" not in said, "Spark says how to set what cannot be set here"
-    time.sleep(2)
+    assert recorder.end(number) == 128 + number, recorder.log()[-3000:]
+    assert " recording 1 cluster(s) into " in recorder.log()
+    assert _has_no_trace(recorder.log())
+    assert "Setting" not in recorder.log(), "Spark says how to set what cannot be set here"
     command("query", "health")

@@ -3,7 +3,6 @@ believed of them.
 """
 
 import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -16,12 +15,14 @@ from local_cluster import LocalCluster
 from metadata_source import witnesses as witnesses_module
 from metadata_source.options import TopicFilter, parse
 from metadata_source.poller import Poller
+from metadata_source.protocol.metadata import ClusterMetadata
 from metadata_source.records import BatchRecords, Planned
 from tests.support.silver_rounds import PARTITIONS, STALE, Lake
+from tests.support.waiting import eventually
 
 EVERY_S = 0.5
-LEADS_MUCH, FOLLOWS = 1, 3
-TOPIC = "orders"
+LEADS_MUCH, LISTENS, FOLLOWS = 1, 2, 3
+TOPIC, STREAM = "orders", "20261101T000000Z-00000000"
 REPLICAS = [[1, 2, 3], [1, 2, 3], [2, 1, 3]]
 
 
@@ -47,6 +48,7 @@ class Recorded:
         self._options = options
         self._ended = threading.Event()
         self._rows: list[dict[str, Any]] = []
+        self._count = 0
         self._thread = threading.Thread(target=self._poll)
 
     def __enter__(self) -> Self:
@@ -58,20 +60,25 @@ class Recorded:
         self._thread.join()
 
     def _poll(self) -> None:
-        records, n = BatchRecords(TopicFilter()), 0
+        records = BatchRecords(TopicFilter())
         with Poller(
             self._options.clusters[0], self._options.topic_filter, self._options.request_timeout_ms
         ) as poller:
             while not self._ended.wait(EVERY_S):
                 due = round(datetime.now(UTC).timestamp() * 1000)
-                planned = Planned("20261101T000000Z-00000000", n, "c", date(2026, 11, 1), 500, due)
+                planned = Planned(STREAM, self._count, "c", date(2026, 11, 1), 500, due)
                 self._rows += [
                     row
                     for batch in records.rows(planned, poller.poll())
                     for row in batch.to_pylist()
                 ]
                 records.kept()
-                n += 1
+                self._count += 1
+
+    def await_polls(self, count: int) -> None:
+        """Wait for so many more."""
+        until = self._count + count
+        eventually(lambda: self._count >= until, f"{count} polls")
 
     def history(self) -> Lake:
         """Silver of all polls, in rounds of three."""
@@ -82,6 +89,23 @@ class Recorded:
         for begin in range(0, len(ids), 3):
             lake.take(rows, ids[begin : begin + 3], headers[0]["cluster_id"])
         return lake
+
+
+def polled(server: str) -> ClusterMetadata:
+    """The answer of one broker."""
+    options = parse({"kafka.bootstrap.servers": server, "topicsPattern": TOPIC})
+    with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as poller:
+        metadata = poller.poll().metadata
+    assert metadata is not None
+    return metadata
+
+
+def listed(server: str) -> set[int]:
+    return set(polled(server).brokers["broker_id"].to_pylist())
+
+
+def isrs(server: str) -> list[set[int]]:
+    return [set(row["isr"]) for row in polled(server).partitions.to_pylist()]
 
 
 def states(lake: Lake, partition: int) -> list[tuple[int, int, tuple[int, ...]]]:
@@ -102,10 +126,14 @@ def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
 ) -> None:
     monkeypatch.setattr(witnesses_module, "BEHIND_S", 1.0)
     with Recorded(isolatable.bootstrap_servers) as recorded:
-        time.sleep(3)
+        recorded.await_polls(4)
         cut_at = datetime.now(UTC)
         isolatable.isolate(broker)
-        time.sleep(9)
+        well = isolatable.bootstrap_servers.split(",")[LISTENS - 1]
+        others = {1, 2, 3} - {broker}
+        eventually(lambda: listed(well) == others, "the broker to be fenced")
+        # It is behind only if it has been for `BEHIND_S`.
+        recorded.await_polls(6)
         # A process that knows nothing yet, and this broker alone by its address.
         server = isolatable.bootstrap_servers.split(",")[broker - 1]
         options = parse({"kafka.bootstrap.servers": server, "requestTimeout": "3s"})
@@ -115,7 +143,8 @@ def test_an_isolated_broker_is_found_and_nothing_of_its_image_is_believed(
             first = poller.poll()
         mended_at = datetime.now(UTC)
         isolatable.rejoin(broker)
-        time.sleep(6)
+        eventually(lambda: isrs(well) == [{1, 2, 3}] * len(REPLICAS), "the broker to be in sync")
+        recorded.await_polls(6)
     assert first.broker_id != broker
     assert first.metadata is not None
     assert broker not in first.metadata.brokers["broker_id"].to_pylist()

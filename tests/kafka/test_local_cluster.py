@@ -4,8 +4,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -20,6 +18,7 @@ from local_cluster.ports import HOST, ReservedPorts
 from local_cluster.probe import ask, brokers_known_to, is_listening
 from local_cluster.process import NodeProcess
 from tests.support.repository import ROOT
+from tests.support.waiting import eventually
 
 # broker.session.timeout.ms, 9 s, and time for two busy cores.
 FENCED_WITHIN = 30.0
@@ -27,13 +26,6 @@ FENCED_WITHIN = 30.0
 
 def known_to(cluster: LocalCluster, node_id: int) -> set[int]:
     return set(brokers_known_to(cluster.nodes[node_id].ports["PLAINTEXT"]))
-
-
-def eventually(condition: Callable[[], bool], *, within: float) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within} s"
-        time.sleep(0.1)
 
 
 def finalized_features(cluster: LocalCluster) -> dict[str, int]:

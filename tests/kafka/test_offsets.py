@@ -12,7 +12,8 @@ from metadata_source.enrichment import subject
 from metadata_source.options import parse
 from metadata_source.poller import Poller
 from tests.support.beside import Beside, ask_beside
-from tests.support.topics import until, write
+from tests.support.topics import write
+from tests.support.waiting import eventually
 
 TOPIC, GONE = "offsets-test", "offsets-test-gone"
 GROUPS = ("offsets-classic", "offsets-consumer", "offsets-simple")
@@ -62,7 +63,7 @@ def consume(servers: str, group: str, protocol: str, committed: int) -> Consumer
         reader.poll(0.1)
         return len(reader.assignment()) == PARTITIONS
 
-    until(has_all)
+    eventually(has_all)
     reader.commit(
         offsets=[TopicPartition(TOPIC, n, committed + n) for n in range(PARTITIONS)],
         asynchronous=False,
@@ -88,7 +89,7 @@ def groups(cluster: LocalCluster, made_topic: Any) -> Iterator[AdminClient]:
         for reader in readers:
             reader.close()
         for group in GROUPS:
-            until(lambda group=group: deleted(admin, group))
+            eventually(lambda group=group: deleted(admin, group))
 
 
 def deleted(admin: AdminClient, group: str) -> bool:
@@ -168,7 +169,7 @@ def test_groups_and_topics_that_are_gone(
         seen = set()
         # Brokers take leave of it one after the other; the coordinator removes the commits when it
         # hears of it.
-        until(lambda: not (now := of_topic(told(ask(servers)), GONE)) or seen.update(now))
+        eventually(lambda: not (now := of_topic(told(ask(servers)), GONE)) or seen.update(now))
         assert seen <= {("offsets-simple", 0, 7, None, None), ("offsets-simple", 0, 7, 0, 0)}, (
             "never a guess"
         )

@@ -9,7 +9,6 @@ a listing must know whose the partitions of the offsets topic are.
 
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
@@ -39,6 +38,7 @@ from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.outcomes import NOT_ALLOWED, OK
 from tests.support.beside import outcomes_of
 from tests.support.documents import section
+from tests.support.waiting import eventually
 from truth.administration import Administration, NewTopic
 
 SECTION = section("permissions.md", "## On the cluster")
@@ -181,10 +181,7 @@ def make_users(admin: AdminClient) -> None:
 def make_group(servers: str) -> None:
     member = Consumer({"bootstrap.servers": servers, "group.id": GROUP})
     member.subscribe([TOPIC])
-    end = time.monotonic() + 60
-    while not member.assignment():
-        assert time.monotonic() < end
-        member.poll(0.1)
+    eventually(lambda: member.poll(0.1) or member.assignment(), "an assignment")
     member.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
     member.close()
 
@@ -204,12 +201,8 @@ def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]
         make_group(started.bootstrap_servers)
         started.stop(FENCED)
         administration.reassign([(TOPIC, 1, (ASKED, FENCED))])
-        end = time.monotonic() + 30
-        while nothing := [
-            feature for feature in TABLE if not came_to(started, feature, SUPER_USER)[1]
-        ]:
-            assert time.monotonic() < end, nothing
-            time.sleep(0.2)
+        for feature in TABLE:
+            eventually(lambda of=feature: came_to(started, of, SUPER_USER)[1], feature)
         yield started
 
 

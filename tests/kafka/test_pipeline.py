@@ -29,8 +29,9 @@ from tests.support.group_scores import check_scores
 from tests.support.histories import good_answer
 from tests.support.lake_checks import check_lake, check_polls
 from tests.support.lakes import new_lake
-from tests.support.pipelines import config_file, running, stopped, wait_for
+from tests.support.pipelines import Pipeline, config_file, stopped
 from tests.support.verdicts import check_verdict
+from tests.support.waiting import eventually
 from truth.administration import Administration
 from truth.chaos import play
 from truth.groups import play as of_groups
@@ -39,9 +40,10 @@ from truth.groups.run import read_history
 from truth.groups.script import CONSUMER, RANGE, beginning, write
 from truth.log import WHOLE_LOG, read_truth
 from truth.report import Verdict, judge
-from truth.run import NEWEST, Run
+from truth.run import Run
 from truth.scenarios import PROPERTIES as FAULTS
 from truth.scenarios import plan, topics
+from truth.setups import NEWEST
 from truth.traffic import Traffic
 
 FIRST_DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -89,10 +91,10 @@ class Upkeep:
 
     def __call__(self) -> None:
         """Retention drops a day, all tables are compacted, vacuumed and validated."""
-        wait_for(
+        eventually(
             lambda: not self._states().where("cluster = 'past'").isEmpty(),
-            300,
             "history of the past",
+            within=300,
         )
         self.dropped += 1
         expire_bronze(
@@ -168,7 +170,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
         administration, begun_with = Administration(cluster), topics(FAULTS_SEED, brokers)
         administration.create_topics(begun_with)
         new_lake(spark, folder / "lake")
-        with running(file) as pipelined:
+        with Pipeline(file) as pipelined:
             with Traffic(cluster.bootstrap_servers, [topic.name for topic in begun_with]):
                 administration.await_settled(brokers)
                 pipelined.wait_for_batches(1)
@@ -232,7 +234,7 @@ def test_a_pipeline_killed_twenty_times_loses_nothing(
         random.Random(12),
         config_file(tmp_path, cluster, poll={"commitInterval": "5s"}),
     )
-    with running(config) as pipelined:
+    with Pipeline(config) as pipelined:
         time.sleep(chance.uniform(0, 30))
         for i in range(1, 20):
             pipelined.again(SIGKILL)
@@ -262,7 +264,7 @@ def test_polling_goes_on_beside_upkeep_for_ten_minutes(
 ) -> None:
     config = config_file(tmp_path, cluster, poll={"commitInterval": "5s"})
     upkeep = Upkeep(spark, tmp_path, days=10)
-    with running(config) as pipelined:
+    with Pipeline(config) as pipelined:
         pipelined.wait_for_batches(3)
         for day in range(10):
             until = time.monotonic() + 60

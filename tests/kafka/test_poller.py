@@ -19,8 +19,7 @@ from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection
 from tests.support.beside import ask_beside
 from tests.support.handles import come_to, settled
-from tests.support.pipelines import wait_for
-from tests.support.topics import until
+from tests.support.waiting import eventually
 
 METADATA = 3
 TOPIC = "poller-test"
@@ -125,7 +124,7 @@ def test_an_address_that_no_broker_is_known_by_is_left_for_one_that_was_learnt(c
         # While the cluster changes, another broker may know more than the first one that was asked.
         return found if found[0].broker == service else None
 
-    first, *others = until(polls)
+    first, *others = eventually(polls)
     assert first.broker_id is None
     for later in others:
         assert servers_of(cluster)[later.broker_id - 1] == later.broker
@@ -211,7 +210,7 @@ def test_asking_for_a_topic_never_creates_it(sasl_ssl_cluster):
                 {"topic": "never-made", "error_code": 3}
             ]
     ask_as_old_clients_do(server, "made")
-    wait_for(lambda: "made" in topics(), 20, "a topic that brokers create")
+    eventually(lambda: "made" in topics(), "a topic that brokers create")
     assert sorted(topics()) == sorted(["made", *before])
     admin = AdminClient(
         {"bootstrap.servers": server}

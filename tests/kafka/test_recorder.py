@@ -4,9 +4,9 @@ tests/unit/metadata_source/recorder.
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,11 @@ from metadata_source.options import parse
 from metadata_source.poller import Poller
 from tests.support.beside import ask_beside
 from tests.support.disks import filled, small_disk
-from tests.support.recorders import Recorded, check_numbers, recorded, recording, wait_until
+from tests.support.recorders import Recorded, check_numbers, recorded, recording
+from tests.support.waiting import eventually
 
 TOPIC = "recorder-test"
+BEAT = timedelta(milliseconds=200)
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +31,10 @@ def topic(cluster: LocalCluster, made_topic: Callable) -> Iterator[str]:
         yield TOPIC
 
 
-def wait_for(folder: Path, polls: int, seconds: float = 30) -> list[Recorded]:
-    """Until the spool has so many entries."""
-    wait_until(
-        lambda: (folder / "spool.json").exists() and len(recorded(folder)) >= polls,
-        seconds,
-        f"{polls} polls",
-    )
+def entries_of(folder: Path, polls: int) -> list[Recorded]:
+    """The entries of the spool, once there are so many."""
+    spool = folder / "spool.json"
+    eventually(lambda: spool.exists() and len(recorded(folder)) >= polls, f"{polls} polls")
     return recorded(folder)
 
 
@@ -64,7 +63,7 @@ def test_a_lost_quorum_takes_no_poll_its_time(
         "enrichTimeout": "2500ms",
     }
     with paused(cluster, *({1, 2, 3} - {asked})), recording(tmp_path, options):
-        entries = wait_for(tmp_path, 16)
+        entries = entries_of(tmp_path, 16)
     assert not is_held_up(entries)
     found = [each.outcomes for each in entries]
     assert {outcomes["fenced"] for outcomes in found if "fenced" in outcomes} == {"ok"}
@@ -86,7 +85,7 @@ def paused(cluster: LocalCluster, *nodes: int) -> Iterator[None]:
             cluster.resume(node)
     # The quorum is whole again, and whoever was fenced meanwhile is not any more.
     for server in cluster.bootstrap_servers.split(","):
-        wait_until(lambda server=server: is_whole(server), 30, "brokers")
+        eventually(lambda server=server: is_whole(server), "brokers")
 
 
 def is_whole(server: str) -> bool:
@@ -113,7 +112,7 @@ def test_a_broker_that_hangs_holds_up_its_own_polls_and_nobody_elses(
         "requestTimeout": "4800ms",
     }
     with paused(cluster, 3), recording(tmp_path, options):
-        entries = wait_for(tmp_path, 8)
+        entries = entries_of(tmp_path, 8)
     assert not is_held_up([each for each in entries if each.entry.cluster == "well"])
     hanging_kinds = [
         each.header["error_kind"] for each in entries if each.entry.cluster == "hanging"
@@ -134,13 +133,12 @@ def test_a_disk_that_is_full_costs_polls_and_says_how_many(
         small_disk(tmp_path / "disk", 2) as disk,
         recording(folder := disk / "spool", options) as recorder,
     ):
-        wait_for(folder, 5)
+        entries_of(folder, 5)
         with filled(disk):
             # What the filler left of the last block is soon used up.
-            wait_until(lambda: is_still(folder), 30, "no room")
-            time.sleep(1)
+            eventually(lambda: newest_ago(folder) > 8 * BEAT, "eight polls without room")
         before = len(recorded(folder))
-        wait_until(lambda: len(recorded(folder)) > before + 5, 30, "room")
+        eventually(lambda: len(recorded(folder)) > before + 5, "room")
         assert recorder.poll() is None
         entries = recorded(folder)
     kinds = [each.header["error_kind"] for each in entries]
@@ -153,15 +151,14 @@ def test_a_disk_that_is_full_costs_polls_and_says_how_many(
     following = next(each for each in entries[full + 1 :] if each.entry.ok)
     assert following.entry.is_key_frame, "what was not kept never counts as before"
     due = [each.header["scheduled_at"] for each in entries]
-    passed = (due[full + 1] - due[full - 1]).total_seconds() / 0.2
+    passed = (due[full + 1] - due[full - 1]) / BEAT
     assert abs(passed - 1 - count) <= 1, "each of them was made, and is counted"
 
 
-def is_still(folder: Path) -> bool:
-    """Whether nothing is added to the spool any more."""
-    before = len(recorded(folder))
-    time.sleep(0.7)
-    return len(recorded(folder)) == before
+def newest_ago(folder: Path) -> timedelta:
+    """How long ago the newest poll in the spool was due."""
+    newest: datetime = recorded(folder)[-1].header["scheduled_at"]
+    return datetime.now(UTC) - newest
 
 
 def test_a_recorder_that_was_killed_leaves_its_spool_to_the_next(
@@ -173,17 +170,17 @@ def test_a_recorder_that_was_killed_leaves_its_spool_to_the_next(
         "pollInterval": "200ms",
     }
     with recording(tmp_path, options, "first") as recorder:
-        wait_for(tmp_path, 5)
+        entries_of(tmp_path, 5)
         os.kill(recorder.pid, signal.SIGKILL)
         recorder.wait()
     before = recorded(tmp_path)
     with recording(tmp_path, options, "second") as recorder:
-        entries = wait_for(tmp_path, len(before) + 5)
+        entries = entries_of(tmp_path, len(before) + 5)
         with recording(tmp_path, options, "third"):
             assert recorder.wait(15) == 0, (
                 "of two runs with one spool the one that began first ends"
             )
-            entries = wait_for(tmp_path, len(recorded(tmp_path)) + 3)
+            entries = entries_of(tmp_path, len(recorded(tmp_path)) + 3)
     assert entries[: len(before)] == before
     assert [each.entry.number for each in entries] == [*range(1, len(entries) + 1)]
     of_runs = list(dict.fromkeys(each.entry.run for each in entries))

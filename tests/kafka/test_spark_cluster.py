@@ -4,7 +4,6 @@ their own, and know nothing of the checkout.
 """
 
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -17,13 +16,14 @@ import pytest
 from confluent_kafka import Consumer
 
 from jobs.configuration.config import load
-from jobs.run.metadata_stream import QUERY
 from kafka_metadata_history.opened import without_spark
 from local_cluster import LocalCluster
 from schemas import bronze
-from tests.support.pipelines import config_file, stopped, wait_for
-from tests.support.standalone import ROOT, Packed, connect_server, packed, running, standalone
+from tests.support.pipelines import batches, config_file, stopped
+from tests.support.repository import ROOT
+from tests.support.standalone import Packed, connect_server, packed, standalone
 from tests.support.stored import rows_of
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -160,11 +160,9 @@ def test_every_job_over_spark_connect(
         # Killed, it leaves a query behind; the next run takes over.
         pipeline = given.job("pipeline"), "--config", str(config)
         killed_at = batches(config)
-        with running(
-            connected(*pipeline), given, tmp_path / "killed.log", SPARK_REMOTE=remote
-        ) as job:
-            wait_for(lambda: batches(config) > killed_at + 1, 300, "polls")
-            os.killpg(job.pid, signal.SIGKILL)
+        killed = tmp_path / "killed.log"
+        with given.program(connected(*pipeline), killed, SPARK_REMOTE=remote) as job:
+            job.until(lambda: batches(config) > killed_at + 1, "polls")
         run(given, connected(*pipeline, "--once"), SPARK_REMOTE=remote)
         ended_at = batches(config)
         time.sleep(10)
@@ -200,9 +198,7 @@ def every_job(
     )
     member.subscribe([TOPIC])
     try:
-        wait_for(
-            lambda: member.poll(0.5) is None and bool(member.assignment()), 60, "an assignment"
-        )
+        eventually(lambda: member.poll(0.5) or member.assignment(), "an assignment")
         job(given.job("pipeline"), *file, "--once")
     finally:
         member.close()
@@ -250,17 +246,9 @@ def every_job(
     # Until SIGTERM: nothing polls after it.
     until = batches(config) + 3
     log = config.with_name("pipeline.log")
-    with running(of_script(given.job("pipeline"), *file), given, log, **variables) as pipeline:
-        wait_for(lambda: batches(config) >= until or pipeline.poll() is not None, 300, "polls")
-        assert pipeline.poll() is None, log.read_text()[-3000:]
-        os.killpg(pipeline.pid, signal.SIGTERM)
-        pipeline.wait(90)
+    with given.program(of_script(given.job("pipeline"), *file), log, **variables) as pipeline:
+        pipeline.until(lambda: batches(config) >= until, "polls")
+        pipeline.end(signal.SIGTERM)
     ended_at = batches(config)
     time.sleep(10)
     assert batches(config) == ended_at
-
-
-def batches(config: Path) -> int:
-    """How many batches of polls are committed."""
-    done = Path(load(str(config)).checkpoint(QUERY), "commits").glob("[0-9]*")
-    return max((int(file.name) + 1 for file in done), default=0)

@@ -23,7 +23,8 @@ from kafka_metadata_history import command as installed
 from local_cluster import LocalCluster
 from metadata_source.outcomes import TO_DO
 from tests.support.lakes import new_lake
-from tests.support.pipelines import ROOT, command, environment, running, wait_for
+from tests.support.pipelines import Pipeline, command, environment
+from tests.support.repository import ROOT
 
 LAX = {"latePercent": 100, "gaps": 9, "failedPercent": 100, "lastGoodPoll": "1h"}
 """Polls of a slow machine are late, and no good poll may be for long before the one that is asked
@@ -134,26 +135,22 @@ def test_the_running_pipeline_says_it_and_so_does_the_command_beside_it(
         )
         return done.returncode, done.stdout.decode()
 
-    with running(file) as pipelined:
+    with Pipeline(file) as pipelined:
         pipelined.wait_for_batches(1)
-        wait_for(
-            lambda: "ERROR kafka_metadata_history.rounds: cluster locked" in pipelined.log(),
-            60,
-            "the line",
-        )
+        error = "ERROR kafka_metadata_history.rounds: cluster locked"
+        pipelined.until(lambda: error in pipelined.log(), "the line")
         # Polls that say nothing new are noted after a minute.
-        wait_for(lambda: "0 cluster(s) polled, 1 failing" in pipelined.log(), 150, "a round")
+        failing = "0 cluster(s) polled, 1 failing"
+        pipelined.until(lambda: failing in pipelined.log(), "a round")
         exit_status, table = asked("table")
         assert exit_status == 3
         assert "locked: failures: " in table
         assert "authentication: localhost:" in table
         password.write_text(sasl_ssl_cluster.sasl_ssl.users["alice"])
-        wait_for(
-            lambda: "cluster locked: polls are good again" in pipelined.log(),
-            60,
-            "the line after it",
-        )
-        wait_for(lambda: "1 cluster(s) polled, 0 failing" in pipelined.log(), 150, "a round")
+        well = "cluster locked: polls are good again"
+        pipelined.until(lambda: well in pipelined.log(), "the line after it")
+        polled = "1 cluster(s) polled, 0 failing"
+        pipelined.until(lambda: polled in pipelined.log(), "a round")
         exit_status, told = asked("json")
         print(pipelined.log(), told)
         assert (exit_status, json.loads(told)["crossed"]) == (0, [])

@@ -20,7 +20,8 @@ from truth.costs.score import Score
 from truth.groups.run import run as run_groups
 from truth.groups.script import CONSUMER, COOPERATIVE
 from truth.report import judge
-from truth.run import NEWEST, run
+from truth.run import run
+from truth.setups import NEWEST
 
 SEED, SECONDS = 19993, 40.0
 """Its plan has something of everything: tests/unit/truth/test_chaos.py."""

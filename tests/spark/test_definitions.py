@@ -11,13 +11,19 @@ import pytest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.schemas import load_json
 
-from compat.definitions import compare, definitions, different, fields_of, versions_of
-from compat.versions import VERSIONS
 from local_cluster.cluster import KAFKA_VERSION
 from local_cluster.jars import kafka_jars
 from metadata_source import features, group_descriptions, groups, messages, probes, questions
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic import watcher
+from tests.support.definitions import (
+    compare,
+    definitions,
+    different,
+    fields_of,
+    versions_of,
+)
+from truth.versions import VERSIONS
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,25 @@ def check_parts(spark: SparkSession, lake: Lake) -> None:
     assert len({row[PART] for row in rows if row.is_current and row[PART] >= 16}) > 1
 
 
+def test_a_large_cluster_is_made_in_parts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In two rounds, of which the second is killed before it is done."""
+    monkeypatch.setattr(takes, "PARTITIONS_A_PART", 1)
+    monkeypatch.setattr(session, "COMPILED_FROM", 10**9)
+    lake, answers = new_lake(spark, tmp_path), RandomCluster("b", 3, kinds=["configs"]).answers(8)
+    bring(lake, {"b": answers}, 0, 4)
+    assert Engine(spark, config(lake), Polls()).round(LATER)
+    bring(lake, {"b": answers}, 4, 8)
+    assert is_killed_before_done(spark, lake)
+    Engine(spark, config(lake), Polls()).catch_up(whole=True)
+    assert parts(lake)["b"] > 1
+    check_parts(spark, lake)
+    monkeypatch.undo()
+    for table, rows in in_memory(polled({"b": answers})).items():
+        assert rows_of(lake, TABLES[table], without=OF_A_RUN) == rows, table
+
+
 @pytest.mark.soak
 def test_large_clusters_have_the_history_of_small_ones(
     spark: SparkSession,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pipelines import ROOT, environment
+from tests.support.pipelines import environment
+from tests.support.repository import ROOT
 
 LITTLE = "600m"
 START = (

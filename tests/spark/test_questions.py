@@ -20,7 +20,7 @@ from kafka_metadata_history.report.report_data import read_report_data
 from schemas import views
 from schemas.in_spark import attach, read_view
 from schemas.lake import Lake
-from tests.support import incident_questions
+from tests.support import incident_groups_questions, incident_questions
 from tests.support.incident_questions import PARAMETERS, Ask, in_seconds
 
 
@@ -55,7 +55,7 @@ class TestLeaders(incident_questions.Leaders):
 
 
 @pytest.mark.soak
-class TestGroups(incident_questions.Groups):
+class TestGroups(incident_groups_questions.Groups):
     pass
 
 

@@ -6,9 +6,12 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
-from jobs.rounds.stage import broken_cluster, folded, packed_ddl
+from jobs.rounds.stage import arrow_schema, broken_cluster, ddl, folded, packed_ddl
 from schemas import silver
+from schemas.lake import TABLES
 
 
 def fails_for_b(name: str, *_: Any) -> dict[str, Any]:
@@ -25,3 +28,9 @@ def test_the_cluster_whose_fold_fails_is_named(spark: SparkSession) -> None:
     cluster, why = broken_cluster(error.value) or ("", "")
     assert cluster == "b"
     assert why.startswith("KeyError: 'leader_epoch' (fails_for_b, line ")
+
+
+def test_arrow_has_the_types_that_spark_has(spark: SparkSession) -> None:
+    for table in TABLES:
+        columns = StructType.fromDDL(ddl(table))
+        assert arrow_schema(table) == to_arrow_schema(columns, timezone="UTC"), table.full_name

@@ -14,10 +14,10 @@ from schemas import bronze, gold, internal, silver
 from schemas.in_spark import ensure_tables
 from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION
-from tests.spark.store_lake import FOLDER, POLLS, stored, unpacked
 from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import answers
 from tests.support.lakes import make_history, rows_of
+from tests.support.store_lake import FOLDER, POLLS, stored, unpacked
 
 COMPARED = (
     silver.BROKER_SNAPSHOTS,
@@ -37,7 +37,7 @@ def test_the_history_of_a_stored_lake_is_taken_on(
     spark: SparkSession, incident_lake: Lake, tmp_path: Path
 ) -> None:
     file = stored(LAKE_VERSION)
-    assert file.exists(), "run `python -m tests.spark.store_lake`, once for this LAKE_VERSION"
+    assert file.exists(), "run `python -m tests.support.store_lake`, once for this LAKE_VERSION"
     lake = Lake(root=str(unpacked(file, tmp_path)))
     before = {table: rows_of(lake, table) for table in COMPARED}
     rows = bronze_rows("prod", answers())

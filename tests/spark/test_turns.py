@@ -2,6 +2,7 @@
 one process.
 """
 
+import random
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -84,10 +85,37 @@ def check_same(lake: Lake, expected: turns.Lake) -> None:
         assert told(rows_of(lake, table)) == told(rows), table.full_name
 
 
+def test_polls_take_over_from_the_log_and_the_log_from_polls(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One round of each turn. The one in which polls take over is killed, and finished."""
+    life, lake = lived(2, 8, SILENCES), new_lake(spark, tmp_path)
+    times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
+    each, expected = turns.Lake(life), turns.Lake(life)
+    for at in times:
+        each.round(at)
+    changes = (
+        at for at, (one, other) in zip(times, pairwise(each.turns), strict=False) if one != other
+    )
+    rows = Bronze(life, lake)
+    for at in (next(changes), next(changes), times[-1]):
+        rows.keep(at)
+        expected.round(at)
+        history = history_of(spark, lake)
+        if expected.turns[-1] == "polls":
+            with killed_after(3), pytest.raises(KilledError):
+                history.round(LATER)
+            history_of(spark, lake)
+        else:
+            assert history.round(LATER)
+    assert expected.turns == ["log", "polls", "log"]
+    check_same(lake, expected)
+
+
 @pytest.mark.soak
 def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> None:
     """Killed between the commits of a round in which polls take over, too."""
-    life, lake = lived(SEED, BATCHES, SILENCES), new_lake(spark, tmp_path)
+    life, lake = lived(random.Random(SEED), BATCHES, SILENCES), new_lake(spark, tmp_path)
     rows, expected = Bronze(life, lake), turns.Lake(life)
     times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
     history = history_of(spark, lake)
@@ -130,7 +158,10 @@ def test_the_log_of_a_large_cluster_that_polls_told_changes_the_partitions_that_
     """They are brought by a join: all as the log takes over, and then those that its records
     need.
     """
-    life, lake = lived(SEED, BATCHES, 0, log_begins=BATCHES // 2), new_lake(spark, tmp_path)
+    life, lake = (
+        lived(random.Random(SEED), BATCHES, 0, log_begins=BATCHES // 2),
+        new_lake(spark, tmp_path),
+    )
     rows, expected = Bronze(life, lake), turns.Lake(life)
     begin, end = life.log[0][0], life.log[-1][0]
     times = [
@@ -157,7 +188,7 @@ def test_the_log_of_a_large_cluster_that_polls_told_changes_the_partitions_that_
 @pytest.mark.soak
 def test_gold_that_is_made_apart_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """By a job of its own, of silver that is there."""
-    life, lake = lived(SEED, BATCHES, SILENCES), new_lake(spark, tmp_path)
+    life, lake = lived(random.Random(SEED), BATCHES, SILENCES), new_lake(spark, tmp_path)
     rows, expected = Bronze(life, lake), turns.Lake(life)
     times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
     servers = {"kafka.controller.bootstrap.servers": "127.0.0.1:1"}

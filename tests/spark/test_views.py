@@ -16,7 +16,7 @@ from schemas import views
 from schemas.in_spark import read_view
 from schemas.lake import Lake
 from schemas.table import View
-from tests.support import group_views, stored
+from tests.support import group_views, random_group_views, stored
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.group_states import at
 from tests.support.lakes import new_lake, utc
@@ -24,8 +24,8 @@ from tests.support.lakes import new_lake, utc
 ROWS = group_views.merged(
     [
         group_views.by_hand(),
-        *(group_views.by_chance(seed) for seed in range(2)),
-        group_views.removals(0),
+        *(random_group_views.by_chance(seed) for seed in range(2)),
+        random_group_views.removals(0),
     ]
 )
 

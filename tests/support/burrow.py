@@ -5,7 +5,39 @@ the product's statuses are held against.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
+
+WINDOW = 10
+Observation = tuple[int, int | None, int]
+"""A partition as a visit shows it: committed offset, lag, time."""
+
+
+def window_of(seen: list[Observation]) -> tuple[list[Observation], list[int]]:
+    """The last observations, and when a visit first showed what each of them shows."""
+    committed = [seen[0][2]]
+    for before, now in pairwise(seen):
+        committed.append(now[2] if now[0] != before[0] else committed[-1])
+    return seen[-WINDOW:], committed[-WINDOW:]
+
+
+def status_of(seen: list[Observation]) -> str | None:
+    """Burrow's status of a partition after all its observations."""
+    lag = seen[-1][1]
+    if lag is None or (lag > 0 and len(seen) < WINDOW):
+        return None
+    window, times = window_of(seen)
+    if len({offset for offset, _, _ in window}) == 1:
+        times = [time for _, _, time in window]  # It may commit the same again and again.
+    ends = [None if lag is None else offset + lag for offset, lag, _ in window]
+    offsets = [
+        ConsumerOffset(offset, time, None if end is None else lag_of(end, offset))
+        for (offset, _, _), end, time in zip(window, ends, times, strict=True)
+    ]
+    known = [end for end in ends if end is not None]
+    return calculate_partition_status(
+        offsets, known, lag_of(known[-1], offsets[-1].offset), seen[-1][2]
+    )
 
 
 class ConsumerOffset(NamedTuple):

@@ -85,8 +85,8 @@ class ByteBroker:
     port: int = 0
     groups: tuple[str, ...] = ()
     """The groups that it coordinates, classic ones without members."""
-    versions: tuple[int, int] = (0, 12)
-    """Of Metadata."""
+    versions: tuple[int, int] | None = (0, 12)
+    """Of Metadata; None: it names none."""
     hangs_on: frozenset[str] = frozenset()
     """Requests that get no answer."""
     late_s: float = 0.0
@@ -190,8 +190,11 @@ class ByteCluster:
         """End a broker's connections, as brokers do over which nothing came for a while."""
 
         async def abort() -> None:
-            for each in list(self.brokers[broker_id].open):
+            ending = self.brokers[broker_id].open
+            for each in list(ending):
                 each.abort()
+            while ending:  # noqa: ASYNC110 - each has a turn of the loop to end
+                await asyncio.sleep(0)
 
         self._run(abort())
 
@@ -289,9 +292,9 @@ def _fields(broker: ByteBroker, name: str, asked: Any) -> dict[str, Any]:
     """What a broker answers to other requests than Metadata."""
     match name:
         case "ApiVersionsRequest":
-            versions = {METADATA_REQUEST.api_key: broker.versions} | {
-                each: (0, most) for each, most in _VERSIONS.items()
-            }
+            versions = {each: (0, most) for each, most in _VERSIONS.items()}
+            if broker.versions is not None:
+                versions[METADATA_REQUEST.api_key] = broker.versions
             keys = [
                 {"api_key": each, "min_version": low, "max_version": high}
                 for each, (low, high) in versions.items()
@@ -475,6 +478,7 @@ def encoded(
         "controller_id": image.controller_id,
         "topics": topics,
         "cluster_authorized_operations": -(2**31),
+        "error_code": image.error_code,
     }
     return write_message(METADATA_RESPONSE, version, fields)
 

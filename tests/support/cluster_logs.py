@@ -86,7 +86,7 @@ class RandomLog:
 
     def __init__(self, chance: random.Random) -> None:
         self._chance, self._world = chance, World()
-        self._at, self._epoch, self._offset = START, 1, 0
+        self._at, self._epoch, self._offset, self._topics = START, 1, 0, 0
         self.entries: list[Entry] = []
         self._write([(LEADER_CHANGE, 0, {"leader_id": 1})], is_control=True)
         self._write([self._feature("metadata.version", 25)])
@@ -218,7 +218,8 @@ class RandomLog:
         free = [name for name in ("a", "b", "c", "__consumer_offsets") if name not in world.topics]
         if not free:
             return self._changes()
-        topic, topic_id = chance.choice(free), chance.randbytes(16)
+        self._topics += 1  # Ids are random, and yet no two are the same.
+        topic, topic_id = chance.choice(free), chance.randbytes(16)[:12] + self._topics.to_bytes(4)
         world.topics[topic], world.partitions[topic_id] = topic_id, []
         configs = [self._config(topic) for _ in range(chance.randint(0, 2))]
         partitions = [self._partition(topic_id) for _ in range(chance.randint(1, 4))]

@@ -339,6 +339,22 @@ def history(log: Log | list[Row], cuts: Iterable[int] = ()) -> History:
     return History(state, rebalances, members, events)
 
 
+def shows(row: Row, **expected: Any) -> None:
+    """The row has these columns, and these `counts`."""
+    row = row | {"counts": counts(row)} if "counts" in expected else row
+    assert {name: row[name] for name in expected} == expected
+
+
+def gist(row: Row) -> tuple[Any, ...]:
+    """End reason; phases; generations: before, now, skipped; members: joined, left, restarted;
+    reasons, as one text; and counts.
+    """
+    generations = row["prev_generation"], row["generation"], row["skipped_generations"]
+    members = row["members_joined"], row["members_left"], row["members_restarted"]
+    why = row["reasons"] and " ".join(row["reasons"])
+    return row["end_reason"], row["phases"], generations, members, why, counts(row)
+
+
 def parts(row: Row, side: str) -> dict[str, list[int]] | None:
     """What a row of gold.rebalance_members has on a side, by topic name or id."""
     if row[side] is None:

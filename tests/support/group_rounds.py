@@ -1,25 +1,25 @@
 """Groups' tables as rounds of their fold leave them, without Spark."""
 
-import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from jobs.configuration.config import Thresholds
 from jobs.rules.groups.group import Group, fold
 from schemas import groups
-from schemas.table import Table
+from tests.support.stage import Row, Rows, Stage
 
-Row = dict[str, Any]
 GROUP = Group("id-prod", "prod", "g")
 
 
-class Rounds:
+class Rounds(Stage):
     """One group, and the rows of its tables."""
 
     def __init__(self, thresholds: Thresholds | None = None, group: Group = GROUP) -> None:
-        self.group, self._thresholds = group, thresholds or Thresholds()
-        self.memory: str | None = None
-        self.tables: dict[str, list[Row]] = {table.full_name: [] for table in groups.TABLES}
+        self.group = group
+
+        def of_group(memory: object, live: Rows, **news: object) -> tuple[object, Rows]:
+            return fold(group, memory, live, thresholds or Thresholds(), **news)
+
+        super().__init__(of_group, groups.TABLES)
 
     def take(
         self,
@@ -36,48 +36,8 @@ class Rounds:
             row["log_partition"]: (row["next_offset"] or row["offset"] + 1) + read_on
             for row in records
         }
-        live = {
-            table.full_name: [row for row in self.of(table) if self._is_live(table, row)]
-            for table in groups.TABLES
-        }
-        memory = None if self.memory is None else json.loads(self.memory)
-        news = {
-            "records": records,
-            "read_to": read_to,
-            "states": states,
-            "log_partition": log_partition,
-        }
-        remembered, rows = fold(self.group, memory, live, self._thresholds, **news)
-        self.memory = json.dumps(remembered)
-        for table in groups.TABLES:
-            self._commit(table, rows[table.full_name])
-
-    def of(self, table: Table) -> list[Row]:
-        """The rows of a table."""
-        return self.tables[table.full_name]
+        super().take(records=records, read_to=read_to, states=states, log_partition=log_partition)
 
     def sorted(self) -> dict[str, list[str]]:
         """Every row as text."""
-        return {name: sorted(map(repr, rows)) for name, rows in self.tables.items()}
-
-    @staticmethod
-    def _is_live(table: Table, row: Row) -> bool:
-        return bool(
-            row["is_live"] if "is_live" in table.column_names else row["ended_before"] is None
-        )
-
-    def _commit(self, table: Table, rows: Iterable[Row]) -> None:
-        rows = list(rows)
-        by = table.replaced_by or table.key
-        told = {tuple(row[name] for name in by) for row in rows}
-        kept = [
-            row
-            for row in self.of(table)
-            if not self._is_live(table, row) or tuple(row[name] for name in by) not in told
-        ]
-        there = [
-            row for row in rows if table.none_without is None or row[table.none_without] is not None
-        ]
-        self.tables[table.full_name] = [*kept, *there]
-        keys = [tuple(row[name] for name in table.key) for row in self.of(table)]
-        assert len(keys) == len(set(keys)), f"{table.full_name}: a key is there twice"
+        return {name: sorted(map(repr, rows.values())) for name, rows in self.tables.items()}

@@ -10,7 +10,7 @@ from typing import Any
 from jobs.configuration.config import Thresholds
 from jobs.rules.gold.isr_shrink import fold
 from jobs.rules.gold.news import GoldInput, GoldResult, Memory, as_of
-from tests.support.gold_oracle import FLAP_WINDOW, FLAPS
+from tests.support.oracles.isrs import FLAP_WINDOW, FLAPS
 from tests.support.rounds import fold_in_rounds
 from tests.support.silver_rows import CONFIGS, PARTITIONS, History, Row
 
@@ -37,8 +37,7 @@ def folded(history: History, *ends: int, narrow: bool = False) -> tuple[Rows, Me
         with_context,
         history,
         ends or (len(history.polls) - 1,),
-        keys=dict.fromkeys(TABLES, ("id",)),
-        is_live=lambda _, row: row["is_live"],
+        keys=TABLES,
         thresholds=THRESHOLDS,
     )
 

@@ -1,7 +1,6 @@
 """What a recorder appends, kept in memory in the place of a spool."""
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from metadata_source.recorder.news import News
 
 
 class Entry(NamedTuple):
-    """An entry, and when it was appended, of `time.monotonic`."""
+    """An entry."""
 
     cluster: str
     at_ms: int
@@ -20,7 +19,6 @@ class Entry(NamedTuple):
     news: News
     is_key_frame: bool
     ok: bool
-    appended_s: float
 
     @property
     def header(self) -> dict[str, Any]:
@@ -58,14 +56,14 @@ class Kept:
         is_key_frame: bool,
         ok: bool,
     ) -> bool:
-        if self.stumbles:
-            raise OSError("the folder is gone")
         rows = pa.Table.from_batches(batches, POLLS).to_pylist()
         with self._changed:
+            if self.stumbles:
+                self.refused += 1
+                self._changed.notify_all()
+                raise OSError("the folder is gone")
             if self.has_room:
-                self.entries.append(
-                    Entry(cluster, at_ms, rows, news, is_key_frame, ok, time.monotonic())
-                )
+                self.entries.append(Entry(cluster, at_ms, rows, news, is_key_frame, ok))
             else:
                 self.refused += 1
             self._changed.notify_all()
@@ -75,7 +73,7 @@ class Kept:
         """Those of a cluster."""
         return [each for each in self.entries if each.cluster == cluster]
 
-    def until(self, check: Callable[[], object], seconds: float = 10.0) -> None:
+    def until(self, check: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait until a check of the entries holds."""
         with self._changed:
             assert self._changed.wait_for(check, seconds), [

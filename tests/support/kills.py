@@ -49,3 +49,21 @@ def killed_at(step: str, *, before: bool) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Rounds, step, dying)
         yield
+
+
+@contextmanager
+def beside(commits: int, act: Callable[[], object]) -> Iterator[None]:
+    """Do something once, after so many commits of a round and before its others."""
+    write, lock, left = Commit.write, Lock(), [commits]
+
+    def interrupted(commit: Commit, *args: Any, **more: Any) -> None:
+        with lock:
+            if not left[0]:
+                act()
+            left[0] -= 1
+            write(commit, *args, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Commit, "write", interrupted)
+        yield
+    assert left[0] < 0, "there were no more commits"

@@ -47,7 +47,7 @@ def _empty(spark: SparkSession) -> Path:
 
 def keep(lake: Lake, rows: Sequence[Row]) -> None:
     """Take the first rows of polls into bronze, and the history that the rules make of them in this
-    process. Rounds make the same of them (tests/spark/test_history.py), and take it on
+    process. Rounds make the same of them (tests/spark/test_kills.py), and take it on
     (tests/spark/test_stored_lakes.py).
     """
     stored.append(lake, bronze.METADATA_POLLS, rows)

@@ -4,25 +4,27 @@ jobs/rounds/large.py lets its fold see.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from jobs.configuration.config import Thresholds
-from jobs.rules import round as rules
+from jobs.rounds.stage import arrow_schema
 from jobs.rules.gold.news import TIMES
-from jobs.rules.round import GOLD, SILVER, ClusterInput, RoundSettings
+from jobs.rules.round import GOLD, SILVER, RoundSettings
 from jobs.rules.silver.cluster import poll_of
-from jobs.rules.silver.compare import first_rows, narrow, to_look_at
-from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
-from jobs.rules.silver.state import Observation, State
+from jobs.rules.silver.compare import first_rows, narrow
+from jobs.rules.silver.enrichments import headers_of
+from jobs.rules.silver.opened import opened
+from jobs.rules.silver.state import Observation
 from jobs.rules.takes import Take, take
 from schemas import gold, silver
+from schemas.bronze import METADATA_POLLS
 from schemas.internal import STATE
 from schemas.table import PART, Table
+from tests.support.cluster_stage import SETTINGS, ClusterStage, is_later, said_of
 from tests.support.histories import START
 from tests.support.silver_rounds import (
     HEADERS,
@@ -32,221 +34,136 @@ from tests.support.silver_rounds import (
     SAID,
     TOPICS,
 )
+from tests.support.stage import Row
 
-Row = dict[str, Any]
 CONFIGS = silver.TOPIC_CONFIGS.full_name
-KEYS = {table.full_name: table.key for table in (*silver.TABLES, *gold.TABLES)}
-SETTINGS = RoundSettings(frozenset({SILVER, *GOLD}), Thresholds(), START)
-_TIME = pa.timestamp("us", tz="UTC")
-_ARROW = {
-    **dict.fromkeys(
-        ("cluster_id", "cluster", "first_poll", "prev_poll", "last_poll", "superseded_poll"),
-        pa.string(),
-    ),
-    **{f.name: f.type for f in LIVE_PARTITIONS},
-    **{f"prev_{f.name}": f.type for f in LIVE_PARTITIONS},
-    **dict.fromkeys(
-        ("valid_from", "prev_sent_at", "last_seen_at", "last_seen_sent_at", "valid_to"), _TIME
-    ),
-    **dict.fromkeys(("interval_ms", "from_offset", "to_offset"), pa.int64()),
-    "end_reason": pa.string(),
-}
 OF_A_RUN = frozenset({PART, "updated_at"})
 """Columns that differ from run to run."""
-FIRST = pa.schema(
+_CONFIGS_SAID = pa.schema(
     [
-        (column.name, _ARROW[column.name])
-        for column in silver.PARTITION_SNAPSHOTS.columns
-        if column.name not in {"is_current", "part"}
+        ("poll_id", pa.string()),
+        ("topic", pa.string()),
+        arrow_schema(METADATA_POLLS).field("configs"),
     ]
 )
+_SETTINGS = arrow_schema(silver.TOPIC_CONFIGS)
+FIRST = pa.schema([each for each in arrow_schema(silver.PARTITION_SNAPSHOTS) if each.name != PART])
 
 
-@dataclass
-class Rounds:
+class Rounds(ClusterStage):
     """The tables of one cluster, and its states, as far as rounds have brought them."""
 
-    alias: str
-    claimed_id: str
-    kind: str = "kafka"
-    settings: RoundSettings = SETTINGS
-    tables: dict[str, dict[tuple, Row]] = field(default_factory=lambda: defaultdict(dict))
-    states: dict[str, Row] = field(default_factory=dict)
-    headers: dict[str, Row] = field(default_factory=dict)
-    seen: list[int] = field(default_factory=list)
-    """How many rows of partitions each fold was given."""
+    def __init__(
+        self,
+        alias: str,
+        claimed_id: str,
+        kind: str = "kafka",
+        settings: RoundSettings = SETTINGS,
+    ) -> None:
+        super().__init__(settings)
+        self.alias, self.claimed_id, self.kind = alias, claimed_id, kind
+        self.headers: dict[str, Row] = {}
+        self.seen: list[int] = []
+        """How many rows of partitions each fold was given."""
 
     def catch_up(self, bronze: Sequence[Row], most_polls: int) -> None:
         """Make rounds until no header is left."""
         self.headers |= {header["poll_id"]: header for header in headers_of(bronze)}
         while True:
-            state = self.state
-            each = take(
-                self.alias,
-                state,
-                self.parts,
-                list(self._waiting(state)),
-                claimed_id=self.claimed_id,
-                most_polls=most_polls,
-                kind=self.kind,
-            )
+            headers = [self.headers[poll_id] for poll_id in sorted(self.headers)]
+            more = {"claimed_id": self.claimed_id, "most_polls": most_polls, "kind": self.kind}
+            each = take(self.alias, self.state, self.parts, self.not_taken(headers), **more)
             if self._lacks_gold():
                 self._make(Take(self.alias, self.claimed_id, {}, (), self.parts), [])
-            elif each.polls.keys() - set(state.waiting):
+            elif each.polls.keys() - set(self.state.waiting):
                 self._make(each, bronze)
             else:
                 return
 
     @property
-    def state(self) -> State:
-        row = self.states.get(SILVER)
-        return State() if row is None else State.from_json(rules.json.loads(row["memory"]))
-
-    @property
     def parts(self) -> int:
         return self.states[SILVER]["parts"] if SILVER in self.states else 1
-
-    def _waiting(self, state: State) -> list[Row]:
-        waiting = set(state.waiting)
-        return [
-            header
-            for poll_id, header in sorted(self.headers.items())
-            if poll_id in waiting or header["n"] > state.seen.get(header["stream"], -1)
-        ]
 
     def _lacks_gold(self) -> bool:
         is_done = SILVER in self.states and self.states[SILVER]["done_poll"] is not None
         return is_done and not self.states.keys() >= GOLD.keys()
 
     def _make(self, each: Take, bronze: Sequence[Row]) -> None:
-        said = [
-            row
-            for row in bronze
-            if row["poll_id"] in each.polls
-            and row["record"] in {"poll", "answer", *each.polls[row["poll_id"]]}
-        ]
-        live, first = self._live(), []
+        live, said, first = self.brought, said_of(each, bronze), []
         if each.is_large and not each.polls:
-            live[PARTITIONS] = _summed(
-                list(self.tables[PARTITIONS].values()), list(self.tables[CONFIGS].values())
-            )
+            settings = list(self.tables[CONFIGS].values())
+            live[PARTITIONS] = _summed(list(self.tables[PARTITIONS].values()), settings)
         elif each.is_large:
             live, said, first = self._narrowed(each, live, said)
-        self.seen.append(len(live.get(PARTITIONS, ())))
-        taken = ClusterInput(
-            self.alias,
-            self.claimed_id,
-            each.parts,
-            said,
-            live,
-            self.states,
-            is_first=each.first_poll is not None,
-            kind=each.kind,
-        )
-        made = rules.fold(taken, self.settings)
-        for row in made.pop(STATE.full_name):
-            self.states[row["history"]] = row
-        for table, rows in made.items():
-            self.tables[table].update(
-                {tuple(row[name] for name in KEYS[table]): row for row in rows}
-            )
-        self.tables[PARTITIONS].update(
-            {tuple(row[name] for name in KEYS[PARTITIONS]): row for row in first}
-        )
-
-    def _live(self) -> dict[str, list[Row]]:
-        """Live rows, and what gold has not had yet."""
-        done = min(
-            (self.states[name]["done_poll"] or "" if name in self.states else "" for name in GOLD),
-            default="",
-        )
-        snapshots = {table.full_name for table in silver.SNAPSHOTS}
-
-        def is_brought(table: str, row: Row) -> bool:
-            if table in snapshots:
-                return (
-                    row["valid_to"] is None
-                    or row["first_poll"] > done
-                    or row["superseded_poll"] > done
-                )
-            return row.get("is_live", row.get("valid_to") is None)
-
-        return {
-            table: [row for row in rows.values() if is_brought(table, row)]
-            for table, rows in self.tables.items()
-            if table != silver.POLL_GAPS.full_name
-        }
+        self.seen.append(len(live[PARTITIONS]))
+        self.make(each, said, live=live)
+        self.keep({PARTITIONS: first})
 
     def _narrowed(
         self, each: Take, live: dict[str, list[Row]], said: list[Row]
     ) -> tuple[dict[str, list[Row]], list[Row], list[Row]]:
+        """What the fold of a large cluster is given, and the rows of a first answer."""
         topics = [row for row in said if row["record"] == "topic"]
         others = [row for row in said if row["record"] != "topic"]
-        if each.first_poll:
-            header = self.headers[each.first_poll]
-            of_cluster = {"cluster_id": self.claimed_id, "cluster": self.alias}
-            batches = pa.Table.from_pylist(topics, schema=SAID).to_batches(max_chunksize=2)
-            place = Observation(poll_of(header), None)
-            first = [
-                first_rows(
-                    place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind
-                ).to_pylist()
-                for batch in batches
-            ]
-            told = [*others, *(row | {"partitions": None} for row in topics)]
-            return live, told, [row for of in first for row in of]
-        read = [poll_id for poll_id, records in each.polls.items() if "topic" in records]
-        headers = pa.Table.from_pylist(
-            [self.headers[poll_id] for poll_id in sorted(read)], schema=HEADERS
-        )
         current = {
-            table: [row for row in live.get(table, ()) if row["valid_to"] is None]
-            for table in (TOPICS, PARTITIONS)
+            name: [row for row in live[name] if row["valid_to"] is None]
+            for name in (TOPICS, PARTITIONS, CONFIGS)
         }
-        part = (
-            pa.Table.from_pylist(topics, schema=SAID),
-            pa.Table.from_pylist(current[TOPICS], schema=LIVE_TOPICS),
-            pa.Table.from_pylist(current[PARTITIONS], schema=LIVE_PARTITIONS),
+        configs = [row for row in others if row["record"] == "configs"]
+        headers = [self.headers[poll_id] for poll_id in sorted(each.polls)]
+        found = opened(
+            each,
+            self.state,
+            headers=pa.Table.from_pylist(headers, schema=HEADERS),
+            digests=pa.Table.from_pylist([row for row in topics if not row["chunk"]], schema=SAID),
+            topics=pa.Table.from_pylist(current[TOPICS], schema=LIVE_TOPICS),
+            configs=pa.Table.from_pylist(configs, schema=_CONFIGS_SAID),
+            settings=pa.Table.from_pylist(current[CONFIGS], schema=_SETTINGS),
         )
-        chunk_0 = pa.Table.from_pylist([row for row in topics if row["chunk"] == 0], schema=SAID)
-        names = set(to_look_at(self.state, headers, chunk_0, part[1], each.kind).to_pylist())
+        if each.first_poll:
+            return (
+                live,
+                [*others, *(row | {"partitions": None} for row in topics)],
+                [row for of_batch in self._first(each, topics) for row in of_batch],
+            )
+        is_opened = [row for row in topics if row["topic"] in found.topics]
         told, _, partitions = narrow(
             self.state,
-            headers,
+            found.headers,
+            pa.Table.from_pylist(is_opened, schema=SAID),
             *(
-                rows.filter(
-                    pa.array([name in names for name in rows["topic"].to_pylist()], pa.bool_())
+                pa.Table.from_pylist(
+                    [row for row in current[name] if row["topic"] in found.topics], schema=schema
                 )
-                for rows in part
+                for name, schema in ((TOPICS, LIVE_TOPICS), (PARTITIONS, LIVE_PARTITIONS))
             ),
             kind=each.kind,
         )
-        configs = [poll_id for poll_id, records in each.polls.items() if "configs" in records]
-        min_isr = min_isr_of_changed(
-            configs,
-            [row for row in said if row["record"] == "configs"],
-            [row for row in live.get(CONFIGS, ()) if row["valid_to"] is None],
-        )
         kept = {(row["topic"], row["partition"]) for row in partitions.to_pylist()}
-        done = min((self.states[name]["done_poll"] for name in GOLD), default="")
-        behind = _min_isr(row for row in live.get(CONFIGS, ()) if _is_later(row, done))
+        done = self.done
+        behind = _min_isr(row for row in live[CONFIGS] if is_later(row, done))
         brought = [
             row
-            for row in live.get(PARTITIONS, ())
-            if _is_later(row, done)
+            for row in live[PARTITIONS]
+            if is_later(row, done)
             or (row["topic"], row["partition"]) in kept
             or len(row["isr"] or range(99))
-            <= max(min_isr.get(row["topic"], -1), behind.get(row["topic"], -1))
+            <= max(found.min_isr.get(row["topic"], -1), behind.get(row["topic"], -1))
         ]
-        live = live | {
-            PARTITIONS: brought,
-            TOPICS: [row for row in live.get(TOPICS, ()) if row["topic"] in names],
-        }
+        of_topics = [row for row in live[TOPICS] if row["topic"] in found.topics]
+        live |= {PARTITIONS: brought, TOPICS: of_topics}
         return live, [*others, *told.to_pylist()], []
 
-
-def _is_later(row: Row, done: str) -> bool:
-    return row["first_poll"] > done or (row["superseded_poll"] or "") > done
+    def _first(self, each: Take, topics: Sequence[Row]) -> Iterator[list[Row]]:
+        """The rows of a first answer, batch by batch."""
+        header = self.headers[str(each.first_poll)]
+        of_cluster = {"cluster_id": self.claimed_id, "cluster": self.alias}
+        place = Observation(poll_of(header), None)
+        for batch in pa.Table.from_pylist(list(topics), schema=SAID).to_batches(max_chunksize=2):
+            rows = first_rows(
+                place, header["api_version"], batch, of_cluster, FIRST, kind=each.kind
+            )
+            yield rows.to_pylist()
 
 
 def _min_isr(settings: Any) -> dict[str, int]:
@@ -313,14 +230,14 @@ def in_memory(
     table's name.
     """
     return {
-        table.full_name: sorted(
-            json.dumps(
-                {name: row.get(name) for name in table.column_names if name not in OF_A_RUN},
-                sort_keys=True,
-                default=str,
-            )
-            for row in rows
-        )
+        table.full_name: as_text(table, rows)
         for table, rows in tables_of(bronze, kinds).items()
         if table is not STATE
     }
+
+
+def as_text(table: Table, rows: Iterable[Row]) -> list[str]:
+    """Rows of a table without OF_A_RUN."""
+    names = [name for name in table.column_names if name not in OF_A_RUN]
+    told = ({name: row.get(name) for name in names} for row in rows)
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in told)

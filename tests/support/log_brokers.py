@@ -3,8 +3,9 @@
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 
@@ -16,6 +17,9 @@ from metadata_source.protocol.writing import write_message
 from tests.support.listening import Listening
 from tests.support.messages import REQUESTS, written
 from tests.support.record_batches import Batch, Record, batch_bytes
+
+if TYPE_CHECKING:
+    from metadata_source.logs.topic.watcher import LogWatcher
 
 TOPIC = "__consumer_offsets"
 NOT_TOLD = -(2**31)
@@ -38,6 +42,10 @@ def group_of(group: str) -> tuple[bytes, None]:
 
 def _text(text: str) -> bytes:
     return struct.pack(">h", len(text)) + text.encode()
+
+
+Make: TypeAlias = "Callable[[], LogWatcher]"
+"""Makes watchers that are closed in the end."""
 
 
 @dataclass
@@ -78,6 +86,8 @@ class Brokers:
     fetched: list[dict[int, int]] = field(default_factory=list)
     """Offsets by partition, of each fetch."""
     held_ms: set[int] = field(default_factory=set)
+    answered: list[int] = field(default_factory=list)
+    """The brokers that answered a fetch."""
     logs: dict[int, list[bytes]] = field(default_factory=dict)
     """By partition, the batches from 100 + n on, of one record each."""
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -108,6 +118,17 @@ class Brokers:
             self.ended[partition, self.epoch_of(partition)] = self.end(partition)
             self.leaders[partition], self.epochs[partition] = node, self.epoch_of(partition) + 1
             self.changed.notify_all()
+
+    def once_asked(self, call: Callable[..., object], *args: object) -> None:
+        """Let something happen once both brokers hold a fetch more than now."""
+        count = len(self.fetched) + 2
+
+        def wait() -> None:
+            with self.changed:
+                self.changed.wait_for(lambda: len(self.fetched) >= count)
+            call(*args)
+
+        threading.Thread(target=wait, daemon=True).start()
 
     def leader(self, partition: int) -> int:
         return self.leaders.get(partition, partition % 2)
@@ -220,7 +241,9 @@ class Brokers:
         if request.min_bytes == 0:
             self.asked.append("fetch")
             return self._fetched([self._partition(0, self.fetch_error, b"")])
-        self.fetched.append({each.partition: each.fetch_offset for each in topic.partitions})
+        with self.changed:
+            self.fetched.append({each.partition: each.fetch_offset for each in topic.partitions})
+            self.changed.notify_all()
         self.held_ms.add(request.max_wait_ms)
         until = time.monotonic() + request.max_wait_ms / 1000
         if self.throttle_ms:
@@ -232,6 +255,7 @@ class Brokers:
                 if node not in self.silent and (
                     left <= 0 or any(each["records"] or each["error_code"] for each in found)
                 ):
+                    self.answered.append(node)
                     return self._fetched(found)
                 self.changed.wait(left if node not in self.silent else 60)
 

@@ -1,7 +1,6 @@
-"""A stage in the dumbest way: folds the controllers' log in rounds, and keeps the rows as tables
-would.
-"""
+"""Rounds of the fold of the controllers' log, in memory."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,7 @@ from jobs.rules.log.silver import TABLES
 from jobs.rules.log.state import State
 from jobs.rules.silver.state import Poll
 from schemas import gold, silver
-
-Row = dict[str, Any]
+from tests.support.stage import Row, Rows, Stage
 
 _ALL = (*TABLES, silver.HISTORY_SOURCES, gold.CONTROLLER_CHANGES)
 KEYS = {table.full_name: table.key for table in _ALL}
@@ -47,55 +45,45 @@ TOLD = pa.schema(
 """The columns of records by which `needed` tells what they name."""
 
 
-class LogLake:
+class LogLake(Stage):
     """Tables of one cluster. `narrowed`: a round is given those live rows alone that it needs.
     `topic_filter`: that of its polls.
     """
 
     def __init__(self, *, narrowed: bool = False, topic_filter: str | None = None) -> None:
+        super().__init__(self._folded, _ALL)
         self.narrowed, self.topic_filter = narrowed, topic_filter
         self.static_configs: dict[str, str | None] = {}
-        self.state: State | None = None
-        self.tables: dict[str, dict[tuple[Any, ...], Row]] = {table: {} for table in KEYS}
+
+    @property
+    def state(self) -> State | None:
+        return None if self.memory is None else State.from_json(json.loads(self.memory))
 
     def take(self, records: Sequence[Row], polled: Poll | None = None) -> None:
-        """One round, folded twice, as if it had been killed."""
-        live = {
-            table: [row for row in rows.values() if is_open(row)]
-            for table, rows in self.tables.items()
-        }
-        if self.narrowed and self.state is not None and self.state.is_whole and self.state.tells:
-            known = self.state.topic_filter, self.state.static_configs
-            live = (
-                narrow(live, records) if known == (self.topic_filter, self.static_configs) else live
-            )
-        before = None if self.state is None else State.from_json(self.state.to_json())
+        """One round."""
+        live, state = self.live, self.state
+        if self.narrowed and state is not None and state.is_whole and state.tells:
+            known = state.topic_filter, state.static_configs
+            if known == (self.topic_filter, self.static_configs):
+                live = narrow(live, records)
+        super().take(records, polled, live=live)
+
+    def _folded(
+        self, memory: Any, live: Rows, records: Sequence[Row], polled: Poll | None
+    ) -> tuple[Any, ...]:
+        state = None if memory is None else State.from_json(memory)
         static = self.static_configs
-        folded = fold(before, live, records, polled, self.topic_filter, static_configs=static)
-        assert (
-            fold(self.state, live, records, polled, self.topic_filter, static_configs=static)
-            == folded
-        )
-        for table, rows in folded.rows.items():
-            told = {tuple(row[name] for name in KEYS[table]): row for row in rows}
-            assert len(told) == len(rows)
-            for key in told.keys() & self.tables[table].keys():
-                assert is_open(self.tables[table][key])
-            self.tables[table] |= told
-        self.state = folded.state
+        made = fold(state, live, records, polled, self.topic_filter, static_configs=static)
+        return made.state.to_json(), made.rows
+
+    @property
+    def live(self) -> dict[str, list[Row]]:
+        return {table: sorted(rows, key=repr) for table, rows in super().live.items()}
 
     @property
     def rows(self) -> dict[str, list[Row]]:
         """All rows by table, in an order of their own."""
         return {table: sorted(rows.values(), key=repr) for table, rows in self.tables.items()}
-
-    @property
-    def live(self) -> dict[str, list[Row]]:
-        return {table: [row for row in rows if is_open(row)] for table, rows in self.rows.items()}
-
-
-def is_open(row: Mapping[str, Any]) -> bool:
-    return "valid_to" in row and row["valid_to"] is None
 
 
 def narrow(live: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> dict[str, list[Row]]:

@@ -3,7 +3,6 @@ values.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +10,6 @@ from kafka.protocol import admin, consumer
 from kafka.protocol.api_message import ApiMessage
 
 from metadata_source import messages
-from metadata_source.transport import Answer
 
 REQUESTS = {
     each.API_KEY: each
@@ -74,17 +72,3 @@ def _some_value(field: Any, version: int) -> Any:
         return [_some_value(field.array_of, version)] * 2
     texts = {"string": "ab", "bytes": b"cd", "records": b"ef"}
     return (texts | {"bool": True, "uuid": bytes(15) + b"\1"}).get(field.type_str, 7)
-
-
-class Answering:
-    """In the place of a connection: `ask` answers a request, both of kafka-python's classes, or
-    raises.
-    """
-
-    sent_at = None
-
-    def request(
-        self, api_key: int, version: int, body: bytes, *, deadline: float, **_: object
-    ) -> Answer:
-        response = self.ask(REQUESTS[api_key].decode(body, version=version), deadline)
-        return Answer(bytes(response.encode(version=version)), datetime.now(UTC), 1.0)

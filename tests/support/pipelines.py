@@ -4,11 +4,9 @@ from outside.
 
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -17,8 +15,9 @@ from jobs.configuration.config import load
 from jobs.run.metadata_stream import QUERY
 from local_cluster import LocalCluster
 from metadata_source.recorder.folder import last_owner
+from tests.support.programs import Program
 from tests.support.recorders import end_recorder
-from tests.support.repository import ROOT
+from tests.support.waiting import eventually
 from tests.support.worker import SMALL_JVM, worker_python
 
 
@@ -68,34 +67,29 @@ def environment() -> dict[str, str]:
     }
 
 
-class Pipeline:
-    """A pipeline that runs, in a process group of its own. It may be ended and run again."""
+class Pipeline(Program):
+    """A pipeline that runs, with more settings of Spark."""
 
     def __init__(self, config: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._config, self._log, self._process = config, config.with_name("pipeline.log"), None
-        self._settings = settings
+        self._config = config
+        super().__init__(
+            command("pipeline", config, more=settings),
+            config.with_name("pipeline.log"),
+            variables=environment(),
+        )
 
-    def start(self) -> None:
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                command("pipeline", self._config, more=self._settings),
-                cwd=ROOT,
-                env=environment(),
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+    def end(self, by: signal.Signals, within: float = 120) -> int:
+        """End it. Its recorder is in another process group, and has to end by itself then."""
+        status = super().end(by, within)
+        recorder = last_owner(self.spool)
+        eventually(lambda: recorder is None or not recorder.is_alive(), "the recorder to end")
+        return status
 
-    def end(self, by: signal.Signals) -> None:
-        """End the whole process group. Its recorder, which is in none, has to end by itself
-        then.
-        """
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, by)
-            self._process.wait()
-            recorder = last_owner(self.spool)
-            wait_for(lambda: recorder is None or not recorder.is_alive(), 15, "the recorder to end")
+    def __exit__(self, *_: object) -> None:
+        try:
+            super().__exit__()
+        finally:
+            end_recorder(self.spool)
 
     def again(self, by: signal.Signals) -> None:
         """End the whole process group, and run again."""
@@ -107,63 +101,20 @@ class Pipeline:
         """The folder in which its polls wait."""
         return Path(load(str(self._config)).spool)
 
-    @property
-    def pid(self) -> int:
-        """The process that runs, spark-submit."""
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def exit_status(self) -> int | None:
-        """With which it has ended; None while it runs."""
-        assert self._process is not None
-        return self._process.poll()
-
-    def log(self) -> str:
-        return self._log.read_text()
-
     def check_running(self) -> None:
-        assert self._process is not None
-        assert self._process.poll() is None, self.log()[-3000:]
+        super().check_running()
         assert "Traceback" not in self.log()
 
     def wait_for_batches(self, more: int) -> None:
         """Wait until so many more batches of polls are committed."""
-        until = self._batches() + more
-
-        def are_there() -> bool:
-            self.check_running()
-            return self._batches() >= until
-
-        wait_for(are_there, 300, "polls")
-
-    def _batches(self) -> int:
-        """The number of batches that the stream has done. Upkeep commits to the table of polls
-        too.
-        """
-        done = Path(load(str(self._config)).checkpoint(QUERY), "commits").glob("[0-9]*")
-        return max((int(file.name) + 1 for file in done), default=0)
+        until = batches(self._config) + more
+        self.until(lambda: batches(self._config) >= until, "polls")
 
 
-@contextmanager
-def running(config: Path, settings: Mapping[str, str] | None = None) -> Iterator[Pipeline]:
-    """A pipeline, with more settings of Spark, which is killed whole in the end."""
-    pipeline = Pipeline(config, settings)
-    pipeline.start()
-    try:
-        yield pipeline
-    finally:
-        try:
-            pipeline.end(signal.SIGKILL)
-        finally:
-            end_recorder(pipeline.spool)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
-        time.sleep(0.5)
+def batches(config: Path) -> int:
+    """The number of batches that the stream has done. Upkeep commits to the table of polls too."""
+    done = Path(load(str(config)).checkpoint(QUERY), "commits").glob("[0-9]*")
+    return max((int(file.name) + 1 for file in done), default=0)
 
 
 @contextmanager

@@ -1,16 +1,13 @@
-"""Controllers that answer as Kafka's do (``KafkaRaftClient``, ``KafkaRaftLog``), from a log in
-memory.
+"""Controllers that speak bytes (`Listening`), and answer as Kafka's do (``KafkaRaftClient``,
+``KafkaRaftLog``), from a log in memory.
 """
 
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from metadata_source.errors import PollError
 from metadata_source.logs.cluster.positions import SnapshotId
 from metadata_source.messages.reading import response_of
-from metadata_source.transport import Answer
 from tests.support.cluster_records import control_key, control_value, frame
 from tests.support.listening import Listening
 from tests.support.messages import REQUESTS, read_request, written
@@ -63,9 +60,7 @@ class Entry:
 
 @dataclass
 class Quorum:
-    """Three controllers, at the ports 1 to 3, of which one leads. Half a second lies between two
-    records.
-    """
+    """Three controllers, 1 to 3, of which one leads. Half a second lies between two records."""
 
     leader: int = 1
     epoch: int = 1
@@ -77,9 +72,10 @@ class Quorum:
     newest: int = 17
     a_time: int = 3
     """Records in an answer."""
-    dead: set[int] = field(default_factory=set)
     apis: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """By port, where they are not a controller's."""
+    """By node, where they are not a controller's."""
+    cut_off: dict[int, "Quorum"] = field(default_factory=dict)
+    """By node, what one has that hears nothing of the others."""
     error: int = 0
     damaged: bool = False
     """A bit of the records is another on the way."""
@@ -87,10 +83,7 @@ class Quorum:
     """Offsets whose batches are no good in the log of whoever leads."""
     now_ms: int = 0
     asked: list[tuple[int, str, int]] = field(default_factory=list)
-    """Port, request and offset."""
-    places: dict[int, tuple[str, int]] = field(
-        default_factory=lambda: {port: ("host", port) for port in (1, 2, 3)}
-    )
+    """Node, request and offset."""
     holds: bool = False
     """Fetches for which nothing comes are held."""
     throttle_ms: int = 0
@@ -131,50 +124,48 @@ class Quorum:
         )
 
     def listening(self) -> Listening:
-        """The controllers as they speak bytes, each at a port of this machine; where they are is
-        known once they listen.
-        """
-        made = Listening((1, 2, 3), self.versions, self.answer)
-        self.places = made.places
-        return made
+        """The controllers; where they are is known once they listen."""
+        self.nodes = Listening((1, 2, 3), self._versions, self._answer)
+        return self.nodes
 
-    def versions(self, port: int) -> dict[int, tuple[int, int]]:
-        apis: Sequence[int] = self.apis.get(port, (FETCH_KEY, QUORUM_KEY, SNAPSHOT_KEY))
+    def where(self, *nodes: int) -> str:
+        """The addresses of some, or of all."""
+        places = (self.nodes.places[each] for each in nodes or (1, 2, 3))
+        return ",".join(f"{host}:{port}" for host, port in places)
+
+    def _versions(self, node: int) -> dict[int, tuple[int, int]]:
+        apis: Sequence[int] = self.apis.get(node, (FETCH_KEY, QUORUM_KEY, SNAPSHOT_KEY))
         return {key: (0, self.newest if key == FETCH_KEY else 1) for key in apis}
 
-    def answer(self, port: int, api_key: int, version: int, body: bytes) -> bytes:
-        request = REQUESTS[api_key]
+    def _answer(self, node: int, api_key: int, version: int, body: bytes) -> bytes:
+        request, of = REQUESTS[api_key], self.cut_off.get(node, self)
+        of.nodes = self.nodes
         asked = read_request(request, version, body)
-        told = self._held(port, asked) if api_key == FETCH_KEY else self.fetch_snapshot(port, asked)
+        told = of._held(node, asked) if api_key == FETCH_KEY else of._fetch_snapshot(node, asked)
         return written(response_of(request), version, told)
 
-    def _held(self, port: int, asked: dict[str, Any]) -> dict[str, Any]:
+    def _held(self, node: int, asked: dict[str, Any]) -> dict[str, Any]:
         """The answer to a fetch: at once if it says anything
         (``KafkaRaftClient.handleFetchRequest``).
         """
         until = time.monotonic() + asked["max_wait_ms"] / 1000
-        found, before = self.fetch(port, asked), (len(self.log), self.epoch)
+        found, before = self._fetch(node, asked), (len(self.log), self.epoch)
         while self.holds and _says_nothing(found) and time.monotonic() < until:
             if (len(self.log), self.epoch) == before:
                 time.sleep(0.005)
             else:
-                found, before = self.fetch(port, asked), (len(self.log), self.epoch)
+                found, before = self._fetch(node, asked), (len(self.log), self.epoch)
         return found
 
-    def connect(self, _cluster: object, address: tuple[str, int], *_: object) -> Any:
-        if address[1] in self.dead:
-            raise PollError("unreachable", f"host:{address[1]}: connection refused")
-        return _Connection(self, address)
-
-    def fetch(self, port: int, asked: dict[str, Any]) -> dict[str, Any]:
+    def _fetch(self, node: int, asked: dict[str, Any]) -> dict[str, Any]:
         (told,) = asked["topics"][0]["partitions"]
         offset, last = told["fetch_offset"], told["last_fetched_epoch"]
         assert told["current_leader_epoch"] > 0
         assert last >= 0
-        self.asked.append((port, "Fetch", offset))
+        self.asked.append((node, "Fetch", offset))
         answer = {
             "partition_index": 0,
-            "error_code": self._error_of(port, told),
+            "error_code": self._error_of(node, told),
             "high_watermark": -1,
             "last_stable_offset": -1,
             "log_start_offset": self.begin,
@@ -195,15 +186,15 @@ class Quorum:
             ],
             "node_endpoints": [
                 {"node_id": self.leader, "host": host, "port": at, "rack": None}
-                for host, at in (self.places[self.leader],)
+                for host, at in (self.nodes.places[self.leader],)
             ],
         }
 
-    def fetch_snapshot(self, port: int, asked: dict[str, Any]) -> dict[str, Any]:
+    def _fetch_snapshot(self, node: int, asked: dict[str, Any]) -> dict[str, Any]:
         (told,) = asked["topics"][0]["partitions"]
         of = SnapshotId(told["snapshot_id"]["end_offset"], told["snapshot_id"]["epoch"])
-        self.asked.append((port, "FetchSnapshot", of.offset))
-        error = self._error_of(port, told) or (NO_SNAPSHOT if of not in self.snapshots else 0)
+        self.asked.append((node, "FetchSnapshot", of.offset))
+        error = self._error_of(node, told) or (NO_SNAPSHOT if of not in self.snapshots else 0)
         content, at = self.snapshots.get(of, b""), told["position"]
         answer = {
             "index": 0,
@@ -220,10 +211,10 @@ class Quorum:
             "topics": [{"name": "__cluster_metadata", "partitions": [answer]}],
         }
 
-    def _error_of(self, port: int, told: dict[str, Any]) -> int:
+    def _error_of(self, node: int, told: dict[str, Any]) -> int:
         if told["current_leader_epoch"] != self.epoch:
             return FENCED if told["current_leader_epoch"] < self.epoch else UNKNOWN_EPOCH
-        return 0 if port == self.leader else NOT_LEADER
+        return 0 if node == self.leader else NOT_LEADER
 
     def _records_from(self, offset: int, last: int) -> dict[str, Any]:
         latest, oldest = max(self.snapshots, default=None), min(self.snapshots, default=None)
@@ -253,27 +244,3 @@ def _says_nothing(answer: dict[str, Any]) -> bool:
     return not (
         told["error_code"] or told["records"] or {"diverging_epoch", "snapshot_id"} & told.keys()
     )
-
-
-@dataclass
-class _Connection:
-    quorum: Quorum
-    address: tuple[str, int]
-    features: None = None
-    sent_at: None = None
-
-    @property
-    def api_versions(self) -> dict[int, tuple[int, int]]:
-        return self.quorum.versions(self.address[1])
-
-    def request(self, api_key: int, version: int, body: bytes, **_: object) -> Answer:
-        port, quorum = self.address[1], self.quorum
-        if port in quorum.dead:
-            raise PollError("unreachable", f"host:{port}: connection refused")
-        return Answer(quorum.answer(port, api_key, version, body), datetime.now(UTC), 1.0)
-
-    def interrupt(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -108,11 +107,3 @@ def check_numbers(headers: Iterable[Mapping[str, Any]]) -> None:
         due = [header["scheduled_at"] for header in own if header["error_kind"] not in GAPS]
         assert len(set(due)) == len(due)
         assert due == sorted(due)
-
-
-def wait_until(reached: Any, seconds: float, what: str) -> None:
-    """Wait until something is so."""
-    until = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < until, f"waited {seconds} s for {what}"
-        time.sleep(0.1)

@@ -9,7 +9,6 @@ import runpy
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import pyarrow as pa
 from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.recorder.folder import began_s
 from metadata_source.recorder.news import News
+from tests.support.waiting import eventually
 
 KEPT = "kept.jsonl"
 
@@ -106,16 +106,16 @@ class Recording:
     def entries(self) -> list[dict[str, Any]]:
         return [each for each in self.kept if "cluster" in each]
 
-    def until(self, check: Any, seconds: float = 20.0) -> None:
-        end = time.monotonic() + seconds
-        while not check():
+    def until(self, check: Any, seconds: float = 60.0) -> None:
+        def is_so() -> bool:
             assert self.process.poll() is None, self.said()
-            assert time.monotonic() < end, self.kept
-            time.sleep(0.02)
+            return bool(check())
+
+        eventually(is_so, lambda: f"it; it kept {self.kept}", within=seconds)
 
     def said(self) -> str:
         """All that it wrote to standard error; it has ended."""
-        self.process.wait(20)
+        self.process.wait(60)
         assert self.process.stderr is not None
         return self.process.stderr.read()
 

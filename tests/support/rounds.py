@@ -1,15 +1,13 @@
-"""A stage in the dumbest way: folds what is new of a history in rounds, and keeps the rows as
-tables would.
-"""
+"""Rounds of a fold of gold over a history of silver, in memory."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from jobs.rules.gold.news import GoldInput, GoldResult, Row
+from jobs.rules.gold.news import GoldInput, GoldResult
+from schemas import gold
 from tests.support.silver_rows import History
-
-Stored = dict[str, dict[tuple[Any, ...], Row]]
+from tests.support.stage import Row, Rows, Stage
 
 
 def fold_in_rounds(
@@ -17,32 +15,22 @@ def fold_in_rounds(
     history: History,
     ends: Iterable[int],
     *,
-    keys: Mapping[str, tuple[str, ...]],
-    is_live: Callable[[str, Row], bool],
+    keys: Iterable[str],
+    is_live: object = None,
     thresholds: object = None,
 ) -> tuple[dict[str, list[Row]], Any]:
     """The rows by table, and the memory, after a round up to each of the polls numbered `ends`, in
-    order.
-
-    `keys`: the key of each table. Each round is folded twice, as if it had been killed, and must
-    say the same.
+    order. `keys`: the names of the tables, which say themselves which rows are live.
     """
-    stored: Stored = {table: {} for table in keys}
-    memory, done = None, None
+
+    def of_gold(memory: Any, live: Rows, news: GoldInput) -> tuple[Any, ...]:
+        made = fold(memory, live, news, thresholds)
+        return made.memory, made.rows
+
+    stage, done = Stage(of_gold, (each for each in gold.TABLES if each.full_name in {*keys})), None
     for end in ends:
         poll = history.polls[end]
-        live = {
-            table: [row for row in rows.values() if is_live(table, row)]
-            for table, rows in stored.items()
-        }
-        news = GoldInput.of(history.rows, done, poll.poll_id, poll.at)
-        folded = fold(memory, live, news, thresholds)
-        assert fold(memory, live, news, thresholds) == folded
-        for table, rows in folded.rows.items():
-            told = {tuple(row[name] for name in keys[table]): row for row in rows}
-            assert len(told) == len(rows)
-            for key in told.keys() & stored[table].keys():
-                assert is_live(table, stored[table][key])
-            stored[table] |= told
-        memory, done = json.loads(json.dumps(folded.memory)), poll.poll_id
-    return {table: list(rows.values()) for table, rows in stored.items()}, memory
+        stage.take(GoldInput.of(history.rows, done, poll.poll_id, poll.at))
+        done = poll.poll_id
+    rows = {table: [*of_table.values()] for table, of_table in stage.tables.items()}
+    return rows, stage.memory and json.loads(stage.memory)

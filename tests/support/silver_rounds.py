@@ -1,10 +1,7 @@
 """Rounds of the stage around the silver fold, in memory: bronze rows in, tables of silver out."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +11,10 @@ from jobs.rules.silver.compare import narrow
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import Poll, State
 from schemas import gold, silver
+from tests.support.stage import Row, Rows, Stage, comparable
 
 TOPICS, PARTITIONS = silver.TOPIC_SNAPSHOTS.full_name, silver.PARTITION_SNAPSHOTS.full_name
 STALE = gold.STALE_BROKERS.full_name
-KEYS = {table.full_name: table.key for table in (*silver.TABLES, gold.STALE_BROKERS)}
 
 _INTS = pa.list_(pa.int32())
 _STRUCT = pa.struct(
@@ -55,71 +52,70 @@ HEADERS = pa.schema(
 )
 
 
-@dataclass
-class Lake:
-    """Silver of one cluster, as far as rounds have brought it."""
+class Lake(Stage):
+    """Silver of one cluster. `narrowed`: its rounds see what rounds of large clusters do."""
 
-    alias: str
-    narrowed: bool = False
-    kind: str = "kafka"
-    state: State | None = None
-    tables: dict[str, dict[tuple, dict[str, Any]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
-    polls: list[Poll] = field(default_factory=list)
-    looked_at: int = 0  # live partitions that were given to the fold
+    def __init__(self, alias: str, narrowed: bool = False, kind: str = "kafka") -> None:
+        super().__init__(self._folded, (*silver.TABLES, gold.STALE_BROKERS))
+        self.alias, self.narrowed, self.kind = alias, narrowed, kind
+        self.polls: list[Poll] = []
+        self.looked_at = 0
+        """Live partitions that were given to the fold."""
+
+    @property
+    def state(self) -> State | None:
+        return None if self.memory is None else State.from_json(json.loads(self.memory))
 
     def take(
         self,
-        bronze: Sequence[dict[str, Any]],
+        bronze: Sequence[Row],
         new: Iterable[str],
         claimed_id: str | None,
         *,
         believe: bool = False,
     ) -> None:
         """One round: new polls by id, and those that wait, read again from bronze."""
-        ids = {*new, *(self.state.waiting if self.state else ())}
+        state = self.state
+        ids = {*new, *(state.waiting if state else ())}
         headers = headers_of(row for row in bronze if row["poll_id"] in ids)
-        wanted = records_to_read(self.state, headers, claimed_id, self.kind)
+        wanted = records_to_read(state, headers, claimed_id, self.kind)
         said = [row for row in bronze if row["record"] in wanted.get(row["poll_id"], ())]
         live = {
-            table: [row | {"is_current": True} for row in rows.values() if row["valid_to"] is None]
-            for table, rows in self.tables.items()
+            table: [row | {"is_current": True} for row in rows]
+            for table, rows in self.live.items()
             if table not in {silver.POLL_GAPS.full_name, STALE}
         }
         # A stage brings these rows where headers tell of other brokers.
         if any(WITNESSES in records for records in wanted.values()):
-            live[STALE] = [row for row in self.tables[STALE].values() if row["is_live"]]
+            live[STALE] = self.live[STALE]
         if self.narrowed:
             live, said = self._narrow(
                 [h for h in headers if "topic" in wanted.get(h["poll_id"], ())], live, said
             )
         self.looked_at += len(live.get(PARTITIONS, ()))
-        folded = fold(self.state, live, headers, said, claimed_id, kind=self.kind, believe=believe)
-        again = fold(self.state, live, headers, said, claimed_id, kind=self.kind, believe=believe)
-        assert folded == again, "a fold changes nothing that it is given"
-        # What a stage keeps is text.
-        self.state = State.from_json(json.loads(json.dumps(folded.state.to_json())))
-        assert self.state == folded.state
-        self.polls += folded.polls
-        for table, rows in folded.rows.items():
-            keyed = {tuple(row[name] for name in KEYS[table]): row for row in rows}
-            assert len(keyed) == len(rows)
-            self.tables[table].update(keyed)
+        (polls,) = super().take(headers, said, claimed_id, live=live, believe=believe)
+        self.polls += polls
+
+    def _folded(self, memory: Any, live: Rows, *news: Any, believe: bool) -> tuple[Any, ...]:
+        state = None if memory is None else State.from_json(memory)
+        made = fold(state, live, *news, kind=self.kind, believe=believe)
+        remembered = made.state.to_json()
+        assert State.from_json(json.loads(json.dumps(remembered))) == made.state
+        return remembered, made.rows, made.polls
 
     def _narrow(
         self,
-        headers: list[dict[str, Any]],
-        live: dict[str, list[dict[str, Any]]],
-        said: list[dict[str, Any]],
-    ) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
+        headers: list[Row],
+        live: dict[str, list[Row]],
+        said: list[Row],
+    ) -> tuple[dict[str, list[Row]], list[Row]]:
         """Before the fold, as with large clusters: two parts by the hash of the topic."""
         kept = [row for row in said if row["record"] != "topic"]
         rest = dict(live)
         rest[TOPICS], rest[PARTITIONS] = [], []
         for part in range(2):
 
-            def of(rows: Iterable[dict[str, Any]], part: int = part) -> list[dict[str, Any]]:
+            def of(rows: Iterable[Row], part: int = part) -> list[Row]:
                 return [row for row in rows if sum(row["topic"].encode()) % 2 == part]
 
             told, topics, partitions = narrow(
@@ -145,13 +141,4 @@ class Lake:
     @property
     def rows(self) -> dict[str, list[str]]:
         """Every row of every table as text that can be compared."""
-        return comparable({table: list(rows.values()) for table, rows in self.tables.items()})
-
-
-def comparable(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
-    """Rows as text, in an order; tables without rows left out."""
-    return {
-        table: sorted(json.dumps(row, sort_keys=True, default=datetime.isoformat) for row in rows)
-        for table, rows in tables.items()
-        if rows
-    }
+        return comparable({table: rows.values() for table, rows in self.tables.items()})

@@ -6,7 +6,7 @@ seen as intervals.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -69,9 +69,10 @@ class Line:
         poll: Poll,
         things: Mapping[tuple[Any, ...], Row],
         why: Callable[[Any], str] = lambda _: "gone",
+        nothing: Collection[str] = (),
     ) -> None:
         """See `things`, states by key. A state may have a topic_id too: another id, where both are
-        known, is another thing.
+        known, is another thing. `nothing`: the columns that mean nothing.
         """
         for key in [key for key in self.current if key not in things]:
             self.end(key, poll, why(key))
@@ -87,7 +88,8 @@ class Line:
                 row = None
             # An answer that cannot tell leaves what was known.
             now = {
-                name: row[name] if row and value is None else value for name, value in seen.items()
+                name: row[name] if row and value is None and name not in nothing else value
+                for name, value in seen.items()
             }
             if row and all(row[name] == value for name, value in now.items()):
                 continue
@@ -370,31 +372,9 @@ class World:
         }
 
     HAPPENINGS = (
-        *[
-            elect,
-            elect,
-            fail,
-            fail,
-            prefer,
-            recover,
-            recover,
-            shrink,
-            expand,
-            stall,
-            reassign,
-            announce,
-        ],
-        *[
-            hide,
-            topics_change,
-            topics_change,
-            brokers_change,
-            upgrade,
-            ask_otherwise,
-            keep_elr,
-            fall_back,
-        ],
-        lose_directory,
+        *[elect, elect, fail, fail, prefer, recover, recover, shrink, expand, stall],
+        *[reassign, announce, hide, topics_change, topics_change, brokers_change, upgrade],
+        *[ask_otherwise, keep_elr, fall_back, lose_directory],
     )
 
     # --- what is seen ---
@@ -456,9 +436,8 @@ class World:
         }
 
 
-def random_history(seed: int, polls: int = 12) -> History:
+def random_history(rng: random.Random, polls: int = 12) -> History:
     """What `polls` accepted polls of a random cluster make of silver."""
-    rng = random.Random(seed)
     world = World(rng)
     lines = {
         name: Line(TABLES[name])

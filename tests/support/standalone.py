@@ -6,11 +6,9 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +21,9 @@ from packaging.requirements import Requirement
 
 from local_cluster.ports import HOST, ReservedPorts
 from tests.support.documents import commands, document
+from tests.support.programs import Program
 from tests.support.repository import ROOT
+from tests.support.waiting import eventually
 from truth.session import settings_of
 
 NAME = "kafka-metadata-history"
@@ -71,6 +71,11 @@ class Packed:
         return self.command(
             documented.replace(of_pipeline, f"{script} {shlex.join(arguments)}"), master
         )
+
+    def program(self, command: Sequence[str], output: Path, **variables: str) -> Program:
+        """A process beside the test that knows nothing of the checkout."""
+        own = self.variables() | variables
+        return Program(command, output, folder=self.folder, variables=own)
 
     def variables(self) -> dict[str, str]:
         """Of the processes: nothing that leads to the checkout."""
@@ -190,31 +195,6 @@ def _copy(name: str, environment: Path) -> None:
 
 
 @contextmanager
-def running(
-    command: Sequence[str], packed: Packed, log: Path, **variables: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process beside the test, ended with all that it started."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=packed.folder,
-            env=packed.variables() | variables,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        for by, seconds in ((signal.SIGTERM, 30), (signal.SIGKILL, 30)):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, by)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(seconds)
-                break
-
-
-@contextmanager
 def standalone(packed: Packed, folder: Path) -> Iterator[str]:
     """A master and two workers, each a process of its own, with working folders of their own;
     yields its URL.
@@ -226,7 +206,7 @@ def standalone(packed: Packed, folder: Path) -> Iterator[str]:
     variables = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _SMALL_JVM}
     everyone = ["--host", HOST, "--webui-port", "0", "--properties-file", str(packed.settings)]
     of_master = ["org.apache.spark.deploy.master.Master", "--port", str(port), *everyone]
-    with running(spark_class + of_master, packed, folder / "master.log", **variables):
+    with packed.program(spark_class + of_master, folder / "master.log", **variables):
         wait_for_port(port, folder / "master.log")
         of_workers = []
         for number in range(2):
@@ -235,8 +215,8 @@ def standalone(packed: Packed, folder: Path) -> Iterator[str]:
             room = ["--cores", "2", "--memory", "1g", "--work-dir", str(own), *everyone]
             of_workers.append(["org.apache.spark.deploy.worker.Worker", *room, master])
         with (
-            running(spark_class + of_workers[0], packed, folder / "worker-0.log", **variables),
-            running(spark_class + of_workers[1], packed, folder / "worker-1.log", **variables),
+            packed.program(spark_class + of_workers[0], folder / "worker-0.log", **variables),
+            packed.program(spark_class + of_workers[1], folder / "worker-1.log", **variables),
         ):
             yield master
 
@@ -257,15 +237,15 @@ def connect_server(packed: Packed, master: str, log: Path) -> Iterator[str]:
         .replace("--class", more)
         .replace(UNPACKED, str(packed.environment))
     )
-    with running(packed.command(command, master), packed, log):
+    with packed.program(packed.command(command, master), log):
         wait_for_port(port, log)
         yield f"sc://{HOST}:{port}"
 
 
-def wait_for_port(port: int, log: Path, seconds: float = 180) -> None:
-    end = time.monotonic() + seconds
-    while True:
+def wait_for_port(port: int, log: Path) -> None:
+    def is_open() -> bool:
         with suppress(OSError), socket.create_connection((HOST, port), 1):
-            return
-        assert time.monotonic() < end, log.read_text()[-3000:]
-        time.sleep(0.5)
+            return True
+        return False
+
+    eventually(is_open, lambda: f"a port; the log ends on {log.read_text()[-3000:]}", within=180)

@@ -1,7 +1,6 @@
 """A stream of a data source that is kept as plain files."""
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.support.recorders import end_recorder
+from tests.support.waiting import eventually
 
 
 class Stream:
@@ -72,11 +72,12 @@ class Stream:
 
     def wait(self, reached: Callable[[], bool], query, seconds: float = 60) -> None:
         """Until something is so, as long as the stream runs."""
-        deadline = time.monotonic() + seconds
-        while not reached():
+
+        def is_so() -> bool:
             assert query.isActive, query.exception()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+            return reached()
+
+        eventually(is_so, "the stream", within=seconds)
 
     def seen(self, *columns: str) -> list[dict[str, Any]]:
         """These columns of all rows so far, without Spark."""

@@ -4,39 +4,28 @@ without Spark.
 
 import json
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.configuration.config import Thresholds
 from jobs.rules.log.image import Image
 from jobs.rules.log.registrations import offline_replicas
 from jobs.rules.log.state import State as LogState
-from jobs.rules.round import (
-    CLUSTER_LOG,
-    GOLD,
-    SILVER,
-    STATE,
-    ClusterInput,
-    RoundSettings,
-    Row,
-    fold,
-)
+from jobs.rules.round import CLUSTER_LOG, SILVER
 from jobs.rules.silver.enrichments import headers_of
-from jobs.rules.silver.state import State
 from jobs.rules.takes import take
 from jobs.rules.teller import teller
-from schemas import gold, silver
+from tests.support import cluster_stage
 from tests.support.bronze_rows import bronze_rows
 from tests.support.cluster_logs import CLUSTER, START, RandomLog, in_effect, rows_of, span
+from tests.support.cluster_stage import SETTINGS, ClusterStage
 from tests.support.histories import Answer
+from tests.support.stage import Row
 
 ALIAS, CLUSTER_ID = CLUSTER["cluster"], CLUSTER["cluster_id"]
+TABLES = cluster_stage.TABLES
 HAND_OVER = timedelta(seconds=30)
-SETTINGS = RoundSettings(frozenset({SILVER, *GOLD}), Thresholds(), START)
-TABLES = {table.full_name: table for table in (*silver.TABLES, *gold.TABLES)}
 STREAM = "20261101T000000Z-00000000"
 
 
@@ -65,9 +54,10 @@ class Life:
     images: list[tuple[datetime, Image]] = field(default_factory=list)
 
 
-def lived(seed: int, batches: int = 60, silences: int = 2, *, log_begins: int = 0) -> Life:
+def lived(
+    chance: random.Random, batches: int = 60, silences: int = 2, *, log_begins: int = 0
+) -> Life:
     """A life in which nobody reads the log at times, for long, and polls fail at times."""
-    chance = random.Random(seed)
     log = Batches(chance)
     log.grow(batches)
     rows, counted = rows_of(log.entries), {entry.offset for entry in in_effect(log.entries)}
@@ -158,101 +148,43 @@ def settings_in(image: Image, topic: str) -> tuple[int, bool, str]:
     return int(told), False, "DYNAMIC_TOPIC_CONFIG"
 
 
-class Lake:
+class Lake(ClusterStage):
     """Tables, and rounds that take what was there at a time. `topic_filter`: that of the polls."""
 
     def __init__(self, life: Life, topic_filter: str | None = None) -> None:
-        self.life, self.settings = life, replace(SETTINGS, topic_filter=topic_filter)
-        self.bronze = bronze_rows(ALIAS, life.answers)
-        self.tables: dict[str, dict[Any, Row]] = defaultdict(dict)
-        self.states: dict[str, Row] = {}
+        super().__init__(replace(SETTINGS, topic_filter=topic_filter))
+        self.life, self.bronze = life, bronze_rows(ALIAS, life.answers)
         self.taken, self.open = 0, list[Row]()
         self.turns: list[str] = []
 
     def round(self, now: datetime) -> None:
-        state = (
-            State()
-            if SILVER not in self.states
-            else State.from_json(json.loads(self.states[SILVER]["memory"]))
-        )
-        kept = self.states.get(CLUSTER_LOG)
-        log = None if kept is None else LogState.from_json(json.loads(kept["memory"]))
+        state, log = self.state, self.log
         batches = [rows for at, rows in self.life.log[self.taken :] if at <= now]
         records = [*self.open, *(row for rows in batches for row in rows)]
         self.taken += len(batches)
-        headers = [
-            row
-            for row in headers_of(self.bronze)
-            if row["scheduled_at"] <= now
-            and (row["n"] > state.seen.get(STREAM, -1) or row["poll_id"] in state.waiting)
-        ]
+        headers = self.not_taken(
+            row for row in headers_of(self.bronze) if row["scheduled_at"] <= now
+        )
+        read_at = max((row["read_at"] for row in records), default=None)
         who_tells = teller(
             state, log, headers, CLUSTER_ID,
-            read_at=max((row["read_at"] for row in records), default=None),
-            has_snapshot=False, hand_over=HAND_OVER,
+            read_at=read_at, has_snapshot=False, hand_over=HAND_OVER,
         )  # fmt: skip
         taken = take(
-            ALIAS,
-            state,
-            1,
-            headers,
-            claimed_id=CLUSTER_ID,
-            most_polls=1_000,
-            teller=who_tells,
+            ALIAS, state, 1, headers, claimed_id=CLUSTER_ID, most_polls=1_000, teller=who_tells
         )
-        said = [
-            row
-            for row in self.bronze
-            if row["poll_id"] in taken.polls
-            and row["record"] in {"poll", "answer", *taken.polls[row["poll_id"]]}
-        ]
-        done = min(
-            (self.states[each]["done_poll"] if each in self.states else "" for each in GOLD),
-            default="",
-        )
-        live = {
-            table: [row for row in rows.values() if is_live(row) or is_since(row, done)]
-            for table, rows in self.tables.items()
-        }
-        brought = ClusterInput(
-            ALIAS,
-            CLUSTER_ID,
-            1,
-            said,
-            live,
-            self.states,
-            log=records,
-            teller=taken.teller,
-        )
-        made = fold(brought, self.settings)
-        assert fold(brought, self.settings) == made
-        for row in made.pop(STATE):
-            self.states[row["history"]] = row
-        for table, rows in made.items():
-            keyed = {tuple(row[name] for name in TABLES[table].key): row for row in rows}
-            assert len(keyed) == len(rows), table
-            for key in keyed.keys() & self.tables[table].keys():
-                assert is_live(self.tables[table][key]), f"{table}: a row that was over changes"
-
-            self.tables[table] |= keyed
-        kept = self.states.get(CLUSTER_LOG)
-        is_open = kept is not None and json.loads(kept["memory"]).get("is_open", False)
-        self.open = records if is_open else []
+        self.make(taken, self.bronze, log=records)
+        self.open = records if self.log is not None and self.log.is_open else []
         self.turns.append(self.states[SILVER]["told_by"])
+
+    @property
+    def log(self) -> LogState | None:
+        """What the fold of the log remembers."""
+        kept = self.states.get(CLUSTER_LOG)
+        return None if kept is None else LogState.from_json(json.loads(kept["memory"]))
 
     def rows(self, table: str) -> list[Row]:
         return list(self.tables[table].values())
-
-
-def is_live(row: Row) -> bool:
-    return bool(row["is_live"]) if "is_live" in row else row.get("valid_to", "") is None
-
-
-def is_since(row: Row, done: str) -> bool:
-    """Whether gold, which is done up to there, has not had a row of silver."""
-    return "first_poll" in row and (
-        row["first_poll"] > done or (row["superseded_poll"] or "") > done
-    )
 
 
 def kept_up(life: Life, chance: random.Random, topic_filter: str | None = None) -> Lake:

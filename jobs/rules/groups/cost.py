@@ -44,7 +44,7 @@ RECOVERED, NEXT, REMOVED, LOST = "recovered", "next_rebalance", "removed", "reco
 
 def begun(
     rebalance: Rebalance,
-    before: Iterable[Rebalance],
+    before: Sequence[Rebalance],
     log: CommitLog,
     visits: Visits,
     waiting: Mapping[Partition, Cost],
@@ -52,11 +52,10 @@ def begun(
     """The rows of a rebalance that is over, as they are at its end: one for each partition that the
     group had committed offsets of.
 
-    `before`: the group's rebalances of the ten minutes before. `log`, `visits`: of that time too;
-    `continued` takes later ones. `waiting`: rows of the rebalances before;
+    `before`: the group's last rebalances before, in this partition of the log. `log`, `visits`:
+    from ten minutes before; `continued` takes later ones. `waiting`: rows of the rebalances before;
     where nobody has committed since, the commit that they wait to be followed is this one's, too.
     """
-    others = [each for each in before if each.log_partition == rebalance.log_partition]
     since = rebalance.began - CADENCE_FROM
     rows = []
     for partition in sorted(log.of.keys() | visits.keys() | waiting.keys()):
@@ -72,7 +71,7 @@ def begun(
             continue
         earlier = [each for each in commits if each.last.offset < rebalance.first_offset]
         within = commits[len(earlier) :]
-        cadence = cadence_ms(earlier, since, others)
+        cadence = cadence_ms(earlier, since, before)
         if cadence is None and before_it is not None and waits is not None:
             cadence = before_it["cadence_ms"]
         # Nobody committed from before an earlier rebalance until within this one: the whole gap is
@@ -257,11 +256,7 @@ def fold(
             # One that lasts may have its own end before the partition is committed again.
             if each.ended is None or (each.id not in new and each.id not in kept):
                 continue
-            before = [
-                other
-                for other in rebalances[max(0, at - BEFORE_AT_MOST) : at]
-                if other.ended is not None
-            ]
+            before = rebalances[max(0, at - BEFORE_AT_MOST) : at]
             begin = (
                 begun(each, before, of_members, seen, waiting) if each.id in new else kept[each.id]
             )

@@ -72,11 +72,8 @@ class Rebalance:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Rebalance":
         """A row of internal.rebalances that the log told."""
-        names = ("id", "log_partition", "first_offset", "last_offset")
-        last = row["first_offset"] if row["last_offset"] is None else row["last_offset"]
-        given = {name: row[name] for name in names} | {
-            "last_offset": max(last, row["first_offset"])
-        }
+        given = {name: row[name] for name in ("id", "log_partition", "first_offset")}
+        given |= {"last_offset": max(row["last_offset"] or 0, row["first_offset"])}
         was_empty = row["prev_members"] == 0 and row["since_previous_ms"] is not None
         times = {"began": row["began_before"], "ended": row["ended_before"]}
         return cls(**given, **times, emptied=row["end_reason"] == EMPTIED, was_empty=was_empty)

@@ -52,7 +52,7 @@ def epoch_record(state: State, row: Row, output: GroupOutput) -> State:
         is_first = epoch == 0 or (epoch <= first and bool(now.members))
         if state.known or (state.fresh and not state.gap and is_first):
             output.event("created", Moment.of(row), after)
-            state = replace(state, known=True, last_end=None)
+            state = replace(state, known=True)
             if not after.members:
                 return replace(state, now=after)
             before = Standing(group_type=after.group_type, generation=max(epoch - 1, 0))
@@ -87,14 +87,9 @@ def member_record(state: State, row: Row, output: GroupOutput) -> State:
     if row["is_tombstone"] and id_ not in before:
         return state
     if row["is_tombstone"]:
-        if (
-            (rebalance := state.open_rebalance)
-            and rebalance.before
-            and id_ not in rebalance.before.members
-        ):
-            state = replace(
-                state, rebalance=replace(rebalance, passed=rebalance.passed | {id_: before[id_]})
-            )
+        if (rebalance := state.open_rebalance) and rebalance.before:
+            passed = rebalance.passed | {id_: before[id_]}
+            state = replace(state, rebalance=replace(rebalance, passed=passed))
         return replace(state, now=state.now.with_members(others))
     asked = {name: value[name] for name in (*CLIENT, "topology_epoch", "assignor")}
     topics = None if value["topics"] is None else sorted(value["topics"])
@@ -107,7 +102,7 @@ def member_record(state: State, row: Row, output: GroupOutput) -> State:
         # batch.
         output.restarts(
             Moment.of(row),
-            state.began.members | others,
+            state.began.members,
             replace(state.now, members={id_: state.now.members[id_]}),
         )
     return state
@@ -162,7 +157,7 @@ def _created_at_epoch_2(state: State, row: Row, output: GroupOutput) -> State:
     output.event("created", Moment.of(row), now)
     before = Standing(group_type=now.group_type, generation=FIRST_EPOCH - 1)
     rebalance = replace(rebalance, before=before, skipped_generations=skipped(before, now))
-    return replace(state, known=True, last_end=None, rebalance=rebalance)
+    return replace(state, known=True, rebalance=rebalance)
 
 
 def pattern_record(state: State, row: Row, _: GroupOutput) -> State:

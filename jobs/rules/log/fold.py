@@ -179,8 +179,7 @@ class _Cluster:
         settings, things = self._take_static_configs(), self._image.replay(record)
         self._tell_settings(settings, observation)
         for thing in things:
-            if thing not in settings:
-                self._tell(thing, observation)
+            self._tell(thing, observation)
         if record["leader_change"] is not None:
             controller = record["leader_change"]["leader"]
             self._controllers.append(self._elected(controller, leader_epoch, observation))

@@ -14,7 +14,7 @@ from kafka_metadata_history.command import FAILED, NAME, USAGE, exit_status
 from schemas import in_duckdb
 from schemas.lake import Lake
 from schemas.table import LAKE_VERSION, Table
-from tests.spark.store_lake import stored, unpacked
+from tests.support.store_lake import stored, unpacked
 
 WINDOW = ("--since", "2026-11-01", "--until", "2026-11-02")
 

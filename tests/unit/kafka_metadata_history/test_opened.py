@@ -17,7 +17,7 @@ import pytest
 from kafka_metadata_history.command import FAILED, exit_status
 from schemas.lake import TABLES, Lake, LakeError
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY
-from tests.spark.store_lake import FOLDER, stored, unpacked
+from tests.support.store_lake import FOLDER, stored, unpacked
 
 COUNT = "SELECT count(leader) AS n FROM silver.partition_snapshots"
 TABLE = Path("silver/partition_snapshots")

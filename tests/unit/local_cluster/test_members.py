@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
 import psutil
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from local_cluster import member as member_process
 from local_cluster.members import Member, Members
 from tests.support.repository import ROOT
+from tests.support.waiting import eventually
 
 NOWHERE = "127.0.0.1:1"
 
@@ -23,25 +22,18 @@ def member():
         yield members.start(group="g", topics=["t"], client_id="c")
 
 
-def await_true(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def has_started(member: Member) -> bool:
     return [told.what for told in member.told] == ["started"]
 
 
 def test_a_member_is_held_and_let_go_and_closes_its_client(member):
-    await_true(lambda: has_started(member))
+    eventually(lambda: has_started(member))
     assert member.owned == frozenset()
     assert member.state == "running"
     member.pause()
-    await_true(lambda: member.state == "paused")
+    eventually(lambda: member.state == "paused")
     member.resume()
-    await_true(lambda: member.state == "running")
+    eventually(lambda: member.state == "running")
     member.pause()
     member.stop()  # a paused one too
     assert member.state == "down"
@@ -49,7 +41,7 @@ def test_a_member_is_held_and_let_go_and_closes_its_client(member):
 
 
 def test_a_member_that_crashes_closes_nothing(member):
-    await_true(lambda: has_started(member))
+    eventually(lambda: has_started(member))
     member.crash()
     assert member.state == "down"
     assert has_started(member)
@@ -84,7 +76,7 @@ def test_a_paused_member_does_not_outlive_the_process_that_started_it():
         check=False,
     )
     assert parent.returncode == -signal.SIGKILL, parent.stderr
-    await_true(lambda: not psutil.pid_exists(int(parent.stdout)))
+    eventually(lambda: not psutil.pid_exists(int(parent.stdout)))
 
 
 def test_assigned_partitions_add_up_as_the_protocol_has_it(tmp_path):

@@ -1,9 +1,10 @@
-"""Connections that are kept: one to an address, made with TLS settings that are read now and
-then.
+"""Connections that are kept, to brokers that speak bytes: one to an address, made with TLS settings
+that are read now and then.
 """
 
 import time
-from types import SimpleNamespace
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -11,67 +12,111 @@ from metadata_source import connections
 from metadata_source.connections import Connections, Contexts
 from metadata_source.errors import PollError
 from metadata_source.options import parse
+from metadata_source.options.cluster import Cluster
+from metadata_source.questions import reassignments
 from metadata_source.threads import side_by_side
+from metadata_source.transport import Connection
+from tests.support.byte_cluster import ByteCluster
+from tests.support.waiting import eventually
 
-ADDRESSES = [("host", port) for port in range(1, 31)]
 SECURED = {"kafka.bootstrap.servers": "host:1", "kafka.security.protocol": "SSL"}
-
-
-class Made:
-    """The connections that were made, each with its TLS settings."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.contexts: list[object] = []
-        self.closed: list[tuple[str, int]] = []
-        self.read = 0
-        monkeypatch.setattr(connections, "Connection", self._connect)
-        monkeypatch.setattr(connections, "tls_context", self._read)
-
-    def _connect(
-        self,
-        _cluster: object,
-        address: tuple[str, int],
-        _deadline: float,
-        context: object,
-        _loop: object,
-    ) -> object:
-        self.contexts.append(context)
-        return SimpleNamespace(address=address, close=lambda: self.closed.append(address))
-
-    def _read(self, _cluster: object) -> object:
-        self.read += 1
-        return f"settings {self.read}"
+REASSIGNMENTS = "ListPartitionReassignmentsRequest"
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Made:
-    monkeypatch.setattr(connections, "CONTEXTS", Contexts())
-    return Made(monkeypatch)
-
-
-def kept_of(**more: str) -> Connections:
-    return Connections(parse(SECURED | more).clusters[0])
+def brokers() -> Iterator[ByteCluster]:
+    with ByteCluster(2, orders=[(5, (0, 1))], payments=[(3, (1, 0))]) as found:
+        yield found
 
 
 @pytest.fixture
-def kept() -> Connections:
-    return kept_of()
+def kept(brokers: ByteCluster) -> Iterator[Connections]:
+    options = {"kafka.bootstrap.servers": brokers.servers()}
+    with closing(Connections(parse(options).clusters[0])) as found:
+        yield found
 
 
-def test_files_are_read_once_for_many_connections_and_again_later(
-    kept: Connections, made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    side_by_side(ADDRESSES, lambda address: kept.get(address, 0.0), "test")
-    assert made.contexts == ["settings 1"] * len(ADDRESSES)
+def later(seconds: float = 60) -> float:
+    return time.monotonic() + seconds
+
+
+def ask(connection: Connection) -> None:
+    reassignments().ask(connection, later(1.5))
+
+
+def made(brokers: ByteCluster) -> list[int]:
+    """How many connections each broker has had."""
+    return [each.connections for each in brokers.brokers]
+
+
+def test_one_connection_to_an_address_until_it_is_dropped(brokers, kept):
+    first, second = brokers.places
+    one = kept.get(first, later())
+    assert kept.get(first, later()) is one
+    kept.get(second, later())
+    assert (made(brokers), first in kept) == ([1, 1], True)
+    kept.drop(first)
+    kept.drop(first)
+    eventually(lambda: not brokers.brokers[0].open, "the end")
+    assert (first in kept, second in kept, len(brokers.brokers[1].open)) == (False, True, 1)
+    assert kept.get(first, later()) is not one
+    kept.close()
+    eventually(lambda: not any(each.open for each in brokers.brokers), "the end")
+    assert made(brokers) == [2, 1]
+
+
+def test_a_kept_connection_that_turns_out_to_be_lost_is_made_once_more(brokers, kept):
+    kept.use(brokers.places[0], later(), ask)
+    brokers.hang_up(0)
+    kept.use(brokers.places[0], later(), ask)
+    assert made(brokers) == [2, 0]
+    brokers.stop(0)
+    with pytest.raises(PollError, match="unreachable"):
+        kept.use(brokers.places[0], later(), ask)
+    assert made(brokers) == [2, 0]
+
+
+def test_one_that_was_made_for_the_call_is_not_made_once_more(brokers, kept):
+    calls = []
+
+    def lost(connection: Connection) -> None:
+        calls.append(connection)
+        brokers.hang_up(0)
+        ask(connection)
+
+    with pytest.raises(PollError, match="unreachable"):
+        kept.use(brokers.places[0], later(), lost)
+    assert (len(calls), made(brokers)) == (1, [1, 0])
+
+
+def test_one_that_gets_no_answer_is_not_asked_once_more(brokers, kept):
+    kept.use(brokers.places[0], later(), ask)
+    brokers.brokers[0].hangs_on = frozenset({REASSIGNMENTS})
+    with pytest.raises(PollError, match="timeout"):
+        kept.use(brokers.places[0], later(), ask)
+    assert made(brokers) == [1, 0]
+    assert len([each for each in brokers.asked if each.request == REASSIGNMENTS]) == 2
+
+
+# --- TLS settings ---
+
+
+def cluster(**more: str) -> Cluster:
+    return parse(SECURED | more).clusters[0]
+
+
+def test_files_are_read_once_for_many_connections_and_again_later(monkeypatch):
+    contexts, secured = Contexts(), cluster()
+    (first,) = set(side_by_side(range(30), lambda _: contexts.of(secured), "test"))
     now = time.monotonic()
-    for later, settings in ((59, "settings 1"), (61, "settings 2")):
-        monkeypatch.setattr(connections.time, "monotonic", lambda at=now + later: at)
-        kept.get(("host", 1_000 + later), 0.0)
-        assert made.contexts[-1] == settings
+    for after_s, is_first in ((58, True), (61, False)):
+        monkeypatch.setattr(connections.time, "monotonic", lambda at=now + after_s: at)
+        assert (contexts.of(secured) is first) is is_first
 
 
-def test_clusters_of_the_same_files_and_credentials_share_them(made: Made) -> None:
+def test_clusters_of_the_same_files_and_credentials_share_them(monkeypatch):
     """And no others do. Bootstrap servers, users and aliases are nothing to TLS."""
+    monkeypatch.setattr(connections, "tls_context", lambda _: object())
     authority, certificate = (
         {"kafka.ssl.ca.location": "ca"},
         {"kafka.ssl.certificate.location": "c"},
@@ -86,64 +131,21 @@ def test_clusters_of_the_same_files_and_credentials_share_them(made: Made) -> No
         certificate | {"kafka.ssl.key.password": "env:B"},
     ]
     same = {"cluster": "other", "kafka.client.id": "other", "maxResponseBytes": "9"}
-    for more in differing:
-        for each in (kept_of(**more), kept_of(**more | same)):
-            each.get(("host", 1), 0.0)
-    assert made.contexts == [f"settings {1 + n // 2}" for n in range(2 * len(differing))]
-    plain = Connections(parse({"kafka.bootstrap.servers": "host:1"}).clusters[0])
-    plain.get(("host", 1), 0.0)
-    assert (made.contexts[-1], made.read) == (None, len(differing))
+    contexts = Contexts()
+    found = [contexts.of(cluster(**more)) for more in differing]
+    assert len(set(found)) == len(differing)
+    assert [contexts.of(cluster(**more | same)) for more in differing] == found
+    plain = parse({"kafka.bootstrap.servers": "host:1"}).clusters[0]
+    assert contexts.of(plain) is None
 
 
-def test_a_kept_connection_that_turns_out_to_be_lost_is_made_once_more(
-    kept: Connections, made: Made
-) -> None:
-    used: list[object] = []
-
-    def call(connection: object) -> str:
-        used.append(connection)
-        if len(used) in failing:
-            raise PollError(kind, "lost")
-        return "answered"
-
-    address = ADDRESSES[0]
-    for kind, failing, calls, has_answered in (  # noqa: B007 - of `call`
-        ("unreachable", {1}, 1, False),  # it was made for this call
-        ("unreachable", {1}, 2, True),
-        ("unreachable", {1, 2}, 2, False),
-        ("timeout", {1}, 1, False),
-    ):
-        used.clear()
-        if calls == 2 or kind == "timeout":
-            kept.get(address, 0.0)
-        if has_answered:
-            assert kept.use(address, 0.0, call) == "answered"
-        else:
-            with pytest.raises(PollError, match="lost"):
-                kept.use(address, 0.0, call)
-        assert (len(used), len({id(each) for each in used})) == (calls, calls)
-        kept.drop(address)
-
-
-def test_files_that_cannot_be_used_are_read_again_at_once() -> None:
-    kept = Connections(parse(SECURED | {"kafka.ssl.ca.location": "/nowhere/ca.pem"}).clusters[0])
-    for _ in range(2):
+def test_files_that_cannot_be_used_are_read_again_at_once(tmp_path):
+    authority = tmp_path / "ca.pem"
+    kept = Connections(cluster(**{"kafka.ssl.ca.location": str(authority)}))
+    for said in ("no such file", "no certificate or crl found"):
         with pytest.raises(
-            PollError, match=r"options: kafka.ssl.ca.location: /nowhere/ca.pem: no such file"
+            PollError, match=rf"options: kafka.ssl.ca.location: {authority}: {said}"
         ):
-            kept.get(("host", 1), 0.0)
+            kept.get(("host", 1), later())
+        authority.write_text("no certificate")
     assert ("host", 1) not in kept
-
-
-def test_one_connection_to_an_address_until_it_is_dropped(kept: Connections, made: Made) -> None:
-    first, second, third = ADDRESSES[:3]
-    one = kept.get(first, 0.0)
-    assert kept.get(first, 0.0) is kept._kept.get(first) is one
-    for address in (second, third):
-        kept.get(address, 0.0)
-    kept.drop(first)
-    kept.drop(first)
-    assert (first in kept, kept._kept.get(first), made.closed) == (False, None, [first])
-    assert kept.get(first, 0.0) is not one
-    kept.close()
-    assert sorted(made.closed) == [first, first, second, third]

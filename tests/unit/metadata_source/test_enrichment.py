@@ -1,35 +1,23 @@
-"""What is asked beside metadata and what answers are taken to mean, in kafka-python's own messages;
-when it is asked.
-"""
+"""Questions beside metadata, and the meaning of answers, in kafka-python's own messages."""
 
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from kafka.protocol.admin import (
-    DescribeClusterResponse,
-    DescribeConfigsResponse,
-    DescribeQuorumResponse,
-    DescribeTopicPartitionsResponse,
-    ListPartitionReassignmentsResponse,
-)
+from kafka.protocol.admin import DescribeQuorumResponse
 
-from metadata_source import connections, questions
-from metadata_source.asking import Asking
-from metadata_source.brokers import Brokers
+from metadata_source import enrichment
 from metadata_source.columns.polls import POLLS
 from metadata_source.enrichment import Rows, Subject, subject
 from metadata_source.errors import PollError
 from metadata_source.many_brokers import Broker
-from metadata_source.options import TopicFilter, parse
+from metadata_source.options import TopicFilter
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
-from metadata_source.questions import MIN_ISR
 from tests.support.beside import answered
-from tests.support.messages import Answering
+from tests.support.enrichment_answers import configs, fenced, page, quorum, reassignments
 
 EVERY = tuple(ENRICHMENTS)
 ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind not in {"groups", "offsets"})
@@ -61,112 +49,6 @@ class Answered:
 
 def about(*topics: str, reduced=()) -> Subject:
     return Subject(EVERY, list(topics), list(reduced))
-
-
-def configs(*results: tuple) -> DescribeConfigsResponse:
-    result = DescribeConfigsResponse.DescribeConfigsResult
-    config = result.DescribeConfigsResourceResult
-    return DescribeConfigsResponse(
-        results=[
-            result(
-                error_code=code,
-                error_message="",
-                resource_type=2,
-                resource_name=name,
-                configs=[
-                    config(
-                        name=key, value=value, config_source=4 if key == MIN_ISR else 5, synonyms=[]
-                    )
-                    for key, value in values.items()
-                ],
-            )
-            for name, code, values in results
-        ]
-    )
-
-
-def reassignments(code: int = 0, **topics: list) -> ListPartitionReassignmentsResponse:
-    topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
-    return ListPartitionReassignmentsResponse(
-        error_code=code,
-        topics=[
-            topic(
-                name=name,
-                partitions=[
-                    topic.OngoingPartitionReassignment(
-                        partition_index=index,
-                        replicas=[1, *adding, *removing],
-                        adding_replicas=adding,
-                        removing_replicas=removing,
-                    )
-                    for index, adding, removing in partitions
-                ],
-            )
-            for name, partitions in topics.items()
-        ],
-    )
-
-
-def quorum(code: int = 0, inner: int = 0) -> DescribeQuorumResponse:
-    topic = DescribeQuorumResponse.TopicData
-    partition = topic.PartitionData
-    replica = partition.ReplicaState
-    described = partition(
-        partition_index=0,
-        error_code=inner,
-        leader_id=3,
-        leader_epoch=17,
-        high_watermark=9,
-        current_voters=[replica(replica_id=n, log_end_offset=1) for n in (1, 2, 3)],
-        observers=[replica(replica_id=4, log_end_offset=1)],
-    )
-    topics = [] if code else [topic(topic_name="__cluster_metadata", partitions=[described])]
-    return DescribeQuorumResponse(error_code=code, topics=topics, nodes=[])
-
-
-def fenced(code: int = 0) -> DescribeClusterResponse:
-    broker = DescribeClusterResponse.DescribeClusterBroker
-    brokers = [
-        broker(broker_id=n, host=f"b{n}", port=9092, rack="r" if n == 2 else None, is_fenced=n > 1)
-        for n in (1, 2, 3)
-    ]
-    return DescribeClusterResponse(error_code=code, cluster_id="id", brokers=brokers)
-
-
-def page(cursor: tuple[str, int] | None, **topics: list) -> DescribeTopicPartitionsResponse:
-    """`topics`: name -> (partition, elr, last known elr, ISR unless empty) of each partition, or an
-    error code.
-    """
-    response = DescribeTopicPartitionsResponse
-    topic = response.DescribeTopicPartitionsResponseTopic
-    return response(
-        topics=[
-            topic(
-                error_code=partitions if isinstance(partitions, int) else 0,
-                name=name,
-                topic_id=None,
-                partitions=[
-                    topic.DescribeTopicPartitionsResponsePartition(
-                        partition_index=index,
-                        error_code=5,
-                        leader_id=-1,
-                        replica_nodes=[1, 2],
-                        isr_nodes=isr,
-                        eligible_leader_replicas=elr,
-                        last_known_elr=last_known,
-                        offline_replicas=[],
-                    )
-                    for index, elr, last_known, *isr in (
-                        [] if isinstance(partitions, int) else partitions
-                    )
-                ],
-            )
-            for name, partitions in topics.items()
-        ],
-        next_cursor=None
-        if cursor is None
-        else response.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
-    )
 
 
 EMPTY = {
@@ -530,137 +412,8 @@ def test_what_the_broker_forwards_is_asked_last():
     assert sorted(subject(EVERY, metadata()).enrichments) == sorted(EVERY)
 
 
-# When and over what: `asking`.
-
-
-ADDRESS = ("one", 9092)
-
-
-@pytest.fixture
-def asking() -> Asking:
-    cluster = parse({"kafka.bootstrap.servers": "one:9092"}).clusters[0]
-    return Asking(cluster, Brokers(cluster.bootstrap_servers), 1_000)
-
-
-def connect(asking: Asking, connection) -> None:
-    """Let there be this connection."""
-    asking._connections._kept[connection.address] = connection
-
-
-class Connected(Answering):
-    """A connection that answers with these messages, or raises."""
-
-    def __init__(self, *answers) -> None:
-        self.address = ("one", 9092)
-        self.api_versions = dict.fromkeys(range(100), (0, 20))
-        self.closed = False
-        self._answers = iter(answers)
-
-    def ask(self, request, deadline):
-        assert not self.closed
-        given = next(self._answers)
-        if isinstance(given, Exception):
-            raise given
-        return given
-
-    def close(self) -> None:
-        self.closed = True
-
-
-BEGAN = datetime.now(UTC)
-
-
-def enriched(asking: Asking, *kinds: str):
-    answers = list(asking.answers(Subject(kinds, [], []), ADDRESS))
-    for each in answers:
-        assert (each.asked_at is None) == each.outcome.startswith("failed: put off")
-        assert (each.answered_at is not None) == (each.rows is not None) == (each.outcome == "ok")
-        assert (
-            each.answered_at is None
-            or BEGAN <= each.asked_at <= each.answered_at <= datetime.now(UTC)
-        )
-    asked = [each.asked_at for each in answers if each.asked_at]
-    assert asked == sorted(asked)
-    return {each.enrichment: each.outcome for each in answers}
-
-
-def test_a_connection_that_is_lost_is_made_again_for_the_rest(asking, monkeypatch):
-    connect(
-        asking,
-        connection := Connected(
-            PollError("protocol", "one:9092: ListGroupsResponse v4: groups: null")
-        ),
-    )
-    monkeypatch.setattr(connections, "Connection", lambda *_: Connected(quorum()))
-    assert enriched(asking, "reassignments", "quorum") == {
-        "reassignments": "failed: one:9092: ListGroupsResponse v4: groups: null",
-        "quorum": "ok",
-    }
-    assert connection.closed
-
-
-def test_each_kind_has_its_time_and_those_that_fail_come_last(asking, monkeypatch):
-    """One that gets no answer takes all of its time, time after time."""
-
-    class Silent(Connected):
-        def ask(self, request, deadline):
-            if "Quorum" in type(request).__name__ or "Reassignments" in type(request).__name__:
-                time.sleep(max(0.0, deadline - time.monotonic()))
-                raise PollError("timeout", "one:9092: no answer in time")
-            return super().ask(request, deadline)
-
-    monkeypatch.setattr(connections, "Connection", lambda *_: Silent(fenced()))
-    connect(asking, Silent(fenced()))
-    asking._timeout_s = 0.1
-    kinds, timed_out = ("reassignments", "fenced", "quorum"), "failed: one:9092: no answer in time"
-    for order in (
-        kinds,
-        ("fenced", "reassignments", "quorum"),
-        ("fenced", "reassignments", "quorum"),
-    ):
-        begin = time.monotonic()
-        asked = enriched(asking, *kinds)
-        assert list(asked) == list(order)
-        assert asked == {"fenced": "ok", "reassignments": timed_out, "quorum": timed_out}
-        assert 0.2 <= time.monotonic() - begin < 0.6
-
-
-def test_a_refusal_leaves_the_connection_to_the_next(asking):
-    connect(asking, connection := Connected(reassignments(31), quorum()))
-    assert enriched(asking, "reassignments", "quorum") == {
-        "reassignments": "not_allowed",
-        "quorum": "ok",
-    }
-    connection.api_versions = {}
-    assert enriched(asking, "reassignments", "elr") == {
-        "reassignments": "not_supported",
-        "elr": "not_supported",
-    }
-    assert not connection.closed
-
-
-def test_throttling_is_obeyed(asking):
-    throttled = fenced()
-    throttled.throttle_time_ms = 200
-    connect(asking, Connected(throttled, quorum()))
-    begin = time.monotonic()
-    assert enriched(asking, "fenced", "quorum") == {"fenced": "ok", "quorum": "ok"}
-    assert 0.2 <= time.monotonic() - begin < 0.6
-    asking._brokers.throttle(ADDRESS, 5_000)
-    (said,) = enriched(asking, "quorum").values()
-    assert said.startswith("failed: put off: throttled by the broker for another ")
-
-
-def test_the_questions_of_a_kind_take_no_longer_than_they_may(asking, monkeypatch):
-    asking._timeout_s = 2.0
-    connect(asking, connection := Connected(fenced()))
-    deadlines = []
-    monkeypatch.setattr(
-        questions.Question,
-        "ask",
-        lambda _, __, deadline: deadlines.append(deadline) or SimpleNamespace(),
-    )
-    begin = time.monotonic()
-    list(asking.answers(Subject(("fenced",), [], []), ADDRESS))
-    assert 1.9 < deadlines[0] - begin < 2.1
-    assert not connection.closed
+def test_an_answer_is_not_before_its_question_though_the_clock_is_set_back(monkeypatch):
+    times = iter([datetime(2026, 11, 1, 12, tzinfo=UTC), datetime(2026, 11, 1, 11, tzinfo=UTC)])
+    monkeypatch.setattr(enrichment, "datetime", SimpleNamespace(now=lambda _: next(times)))
+    found = enrichment.answer("fenced", about(), Answered(fenced()))
+    assert found.asked_at == found.answered_at == datetime(2026, 11, 1, 12, tzinfo=UTC)

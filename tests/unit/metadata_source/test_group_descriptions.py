@@ -1,71 +1,15 @@
 """Groups as coordinators describe them."""
 
-import threading
-import time
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
-import pytest
-
 from metadata_source import group_descriptions
-from metadata_source import groups as groups_module
-from metadata_source.columns.polls import POLLS
-from metadata_source.enrichment import Subject
 from metadata_source.errors import PollError
 from metadata_source.many_brokers import Broker, Time
 from metadata_source.protocol.group_specs import ASSIGNMENT, SUBSCRIPTION
 from metadata_source.protocol.writing import write_message
-from tests.support.beside import answered
 from tests.support.coordinators import Cluster, Node, listed
-
-COORDINATOR_LOAD_IN_PROGRESS = 14
-NOT_COORDINATOR = 16
-
-
-def asked(cluster: Cluster) -> tuple[str, list[list[dict[str, Any]]] | None]:
-    """The outcome, and the rows as bronze holds them, without nulls."""
-    brokers = tuple(Broker(number, address) for number, address in enumerate(cluster.nodes))
-    outcome, rows = answered("groups", Subject(("groups",), [], [], brokers), cluster)
-    if rows is None:
-        return outcome, None
-    array = pa.array(rows.values, POLLS.field("groups").type)
-    array.validate(full=True)
-    assert rows.topics is None
-    return outcome, [[without_nulls(group) for group in row] for row in array.to_pylist()]
-
-
-def without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: without_nulls(each) for name, each in value.items() if each is not None}
-    return [without_nulls(each) for each in value] if isinstance(value, list) else value
-
-
-def groups(cluster: Cluster, missing: str = "") -> dict[str, dict[str, Any]]:
-    """The groups by id; `missing`: the outcome after `ok`."""
-    outcome, rows = asked(cluster)
-    assert outcome == f"ok{missing}"
-    return {group.pop("group_id"): group for row in rows for group in row}
-
-
-def entry(group_id: str, state: str, code: int = 0, **more: Any) -> dict[str, Any]:
-    """One group in an answer of any type: what its type lacks is not written."""
-    return {
-        "error_code": code,
-        "error_message": None,
-        "group_id": group_id,
-        "group_state": state,
-        "group_epoch": 0,
-        "assignment_epoch": 0,
-        "assignor_name": "",
-        "protocol_type": "consumer",
-        "protocol_data": "",
-        "topology": None,
-        "topology_description": None,
-        "topology_description_status": 0,
-        "authorized_operations": 0,
-        "members": [],
-    } | more
+from tests.support.group_answers import asked, entry, groups
 
 
 def classic_member(
@@ -296,14 +240,6 @@ def test_a_group_that_cannot_be_described_is_never_dead():
     assert not any("members" in group for group in described.values())
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_group_that_moves_is_told_by_whoever_describes_it(turned: bool):
-    has_it = Node({0: 1}, [listed("a")], {"a": entry("a", "Empty")})
-    had_it = Node({1: 1}, [listed("a")], {"a": entry("a", "", NOT_COORDINATOR)})
-    described = groups(Cluster(*((has_it, had_it) if turned else (had_it, has_it))))
-    assert (described["a"]["state"], "error" in described["a"]) == ("Empty", False)
-
-
 def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
     cluster = Cluster(Node({0: 1, 1: 1}, [listed("a"), listed("b", "share")]))
     ask = cluster.ask
@@ -322,140 +258,3 @@ def test_a_broker_that_describes_nothing_leaves_its_groups_as_listed():
         "a": f"failed: {late}",
         "b": "not_supported",
     }
-
-
-def test_a_coordinator_that_is_new_has_time_to_begin_loading(monkeypatch: pytest.MonkeyPatch):
-    """It lists nothing until it does, and then says that it loads."""
-    monkeypatch.setattr(groups_module, "_LOADING_BEGINS_S", 0.01)
-    node = Node({0: 2, 1: 1}, [], {"a": entry("a", "Empty")})
-    cluster = Cluster(node)
-
-    def loaded() -> None:
-        node.lists = [listed("a")]
-
-    def loads() -> None:
-        node.list_error = COORDINATOR_LOAD_IN_PROGRESS
-
-    cluster.when_led_anew = loaded
-    assert groups(cluster)["a"]["state"] == "Empty"
-    cluster.when_led_anew = loads
-    assert asked(cluster)[0].startswith("failed: ")
-
-
-UNLED = "no broker that answered leads __consumer_offsets partitions 1"
-UNREACHABLE = Node(error=PollError("unreachable", "host:1: connection refused"))
-
-
-def test_groups_are_all_there_if_those_who_lead_all_partitions_were_listed():
-    cluster = Cluster(
-        Node({0: 5}, [listed("a")], {"a": entry("a", "Empty")}),
-        UNREACHABLE,
-        Node({1: 7}, [listed("b", "consumer")], {"b": entry("b", "Empty")}),
-    )
-    assert {name: group["state"] for name, group in groups(cluster).items()} == {
-        "a": "Empty",
-        "b": "Empty",
-    }
-    assert {(broker, name) for broker, name, _ in cluster.asked if "Describe" in name} == {
-        (0, "DescribeGroupsRequest"),
-        (2, "ConsumerGroupDescribeRequest"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("cluster", "outcome"),
-    [
-        (
-            Cluster(Node({0: 1}), UNREACHABLE),
-            f"failed: broker 1 (host:1): connection refused; {UNLED}",
-        ),
-        (
-            Cluster(Node({0: 1}), Node({1: 1}, list_error=14)),
-            f"failed: broker 1 (host:1): error 14 (CoordinatorLoadInProgressError); {UNLED}",
-        ),
-        (
-            Cluster(Node(), Node()),
-            "failed: no broker that answered leads __consumer_offsets partitions 0, 1",
-        ),
-        (
-            Cluster(Node({0: 1, 1: 1}, [listed("a")], moves=True), Node({})),
-            f"failed: {UNLED}",
-        ),
-        (
-            Cluster(Node(), UNREACHABLE, partitions=0),
-            "failed: broker 1 (host:1): connection refused",
-        ),
-        (Cluster(Node({0: 1, 1: 1}, list_error=31)), "not_allowed"),
-        (Cluster(Node(error=PollError("unsupported_version", "host:0: none"))), "not_supported"),
-    ],
-)
-def test_groups_that_may_be_missing_are_not_told(cluster: Cluster, outcome: str) -> None:
-    assert asked(cluster) == (outcome, None)
-
-
-def test_without_the_offsets_topic_every_broker_must_have_been_listed():
-    assert asked(Cluster(Node(), Node(), partitions=0)) == ("ok", [])
-
-
-def test_brokers_at_one_address_are_asked_one_after_the_other():
-    """They share a connection."""
-    cluster = Cluster(Node({0: 1, 1: 1}))
-    ask, asking = cluster.ask, threading.Lock()
-
-    def alone(*args):
-        assert asking.acquire(blocking=False)
-        time.sleep(0.001)
-        asking.release()
-        return ask(*args)
-
-    cluster.ask = alone
-    brokers = tuple(Broker(number, ("host", 0)) for number in range(3))
-    assert answered("groups", Subject(("groups",), [], [], brokers), cluster)[0] == "ok"
-
-
-def test_many_groups_are_described_in_parts_and_stand_in_rows_of_a_hundred():
-    names = [f"g{n:04d}" for n in range(450)]
-    cluster = Cluster(
-        Node(
-            {0: 1, 1: 1},
-            [listed(name) for name in names],
-            {name: entry(name, "Empty") for name in names},
-        )
-    )
-    outcome, rows = asked(cluster)
-    assert (outcome, [len(row) for row in rows]) == ("ok", [100, 100, 100, 100, 50])
-    assert [group["group_id"] for row in rows for group in row] == names
-    assert sorted(
-        len(request["groups"]) for _, name, request in cluster.asked if "Describe" in name
-    ) == [50, 200, 200]
-
-
-def test_what_time_does_not_reach_could_not_be_told():
-    late = "(0.0 s, see enrichTimeout)"
-    outcome = f"failed: brokers 0 (host:0), 1 (host:1): not asked, no time was left {late}"
-    assert asked(Cluster(Node(), Node(), seconds=0.0)) == (outcome, None)
-
-    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")]), Node(), seconds=1.0)
-    ask = cluster.ask
-
-    def asking(address, question, deadline):
-        if question.name == "ListGroupsRequest" and address[1] == 0:
-            time.sleep(1.0)
-        return ask(address, question, deadline)
-
-    cluster.ask = asking
-    late = "broker 0 (host:0): no time was left to describe it (1.0 s, see enrichTimeout)"
-    described = groups(cluster, f": 1 of 1 groups could not be described: {late}")
-    assert (described["a"]["error"], described["a"]["state"]) == (f"failed: {late}", "Stable")
-
-
-def test_groups_have_all_of_their_time():
-    cluster = Cluster(Node({0: 1, 1: 1}, [listed("a")], {"a": entry("a", "Empty")}), seconds=8.0)
-    deadlines = []
-    ask = cluster.ask
-    cluster.ask = lambda address, question, deadline: (
-        deadlines.append(deadline) or ask(address, question, deadline)
-    )
-    begin = time.monotonic()
-    assert groups(cluster)["a"]["state"] == "Empty"
-    assert [round(deadline - begin) for deadline in deadlines] == [8, 8, 8, 8]

@@ -7,7 +7,16 @@ import pytest
 
 from metadata_source.images import Age, Difference, Image, difference
 from metadata_source.protocol.metadata import ClusterMetadata
-from tests.support.made_answers import made
+from tests.support.byte_cluster import made as made_of
+
+PLACES = [(f"broker-{n}", 9092) for n in range(3)]
+
+
+def made(
+    listed: tuple[int, ...] = (0, 1, 2), **topics: list[tuple[int, tuple[int, ...]]]
+) -> ClusterMetadata:
+    return made_of(PLACES, listed, **topics)
+
 
 BEFORE = made(orders=[(5, (0, 1, 2)), (3, (1, 2))], audit=[(0, (2,))])
 OPPOSITE = {Age.OLDER: Age.NEWER, Age.NEWER: Age.OLDER}
@@ -44,7 +53,7 @@ def test_leader_epochs_tell_and_then_the_list_of_brokers(
 
 def test_a_topic_that_was_made_again_tells_no_age() -> None:
     again = made(orders=[(0, (0, 1, 2)), (0, (1, 2))], audit=[(0, (2,))])
-    ids = pa.array(["another", "id-audit"])
+    ids = pa.array(["another", again.topics["topic_id"][1].as_py()])
     again = replace(again, topics=again.topics.set_column(1, "topic_id", ids))
     assert difference(BEFORE, 0, again, 1) == Difference(Age.UNCLEAR, 4, 0)
 
@@ -83,3 +92,5 @@ def test_news_are_topics_that_differ_and_brokers() -> None:
     other = made(orders=[(5, (0, 1, 2)), (3, (1,))], clicks=[(0, (1,))])
     assert sorted(Image.of(other).news(image) or ()) == ["audit", "clicks", "orders"]
     assert Image.of(replace(BEFORE, brokers=made((0, 1)).brokers)).news(image) == []
+    turned = BEFORE.brokers.take(pa.array([2, 0, 1]))
+    assert Image.of(replace(BEFORE, brokers=turned)).news(image) is None, "in any order"

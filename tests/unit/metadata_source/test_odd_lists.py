@@ -4,11 +4,12 @@ tells is history.
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from metadata_source.check import ClusterState, report
 from metadata_source.poller import Poll
-from tests.unit.metadata_source.test_kinds import P, answered, history, named, pa, polled, rows
+from tests.support.made_histories import P, answered, history, named, polled, rows
 
 BROKERS = named(1, 2, 3)
 USUAL = answered(BROKERS, "c0", t=[P(1, 5), P(2, 5)])

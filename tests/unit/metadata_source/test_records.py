@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.protocol.metadata import MetadataResponse
 
 from metadata_source import records
 from metadata_source.columns.polls import OFFSETS, POLLS
@@ -18,80 +17,13 @@ from metadata_source.images import Image, filtered
 from metadata_source.options import TopicFilter
 from metadata_source.poll import OVERLAPPED, Poll
 from metadata_source.protocol.digest import topic_digests
-from metadata_source.protocol.metadata import decode_response
 from metadata_source.pseudonyms import Pseudonyms
 from metadata_source.records import SCHEMAS, BatchRecords, Planned, entity_rows
+from tests.support.answered_polls import SENT, answer, rows
 from tests.support.examples import examples
 
-SENT = datetime(2026, 11, 21, 1, 2, 3, 4005, tzinfo=UTC)
 DAY = date(2026, 5, 28)
 EVERY = TopicFilter()
-
-
-def answer(topics: dict[str, int | list[int]], version: int = 12, error_code: int = 0) -> Poll:
-    """A good poll; `topics` maps a name to its number of partitions, or to the leader of each
-    partition.
-    """
-    response = MetadataResponse(
-        version=version,
-        brokers=[
-            MetadataResponse.MetadataResponseBroker(
-                version=version, node_id=1, host="one", port=9092, rack="r"
-            )
-        ],
-        cluster_id="the-cluster",
-        controller_id=1,
-        topics=[
-            MetadataResponse.MetadataResponseTopic(
-                version=version,
-                error_code=error_code,
-                name=name,
-                is_internal=False,
-                partitions=[
-                    MetadataResponse.MetadataResponseTopic.MetadataResponsePartition(
-                        version=version,
-                        error_code=0,
-                        partition_index=index,
-                        leader_id=leader,
-                        leader_epoch=7,
-                        replica_nodes=[1, 2, index],
-                        isr_nodes=[2, 1],
-                        offline_replicas=[],
-                    )
-                    for index, leader in enumerate(
-                        [1] * leaders if isinstance(leaders, int) else leaders
-                    )
-                ],
-            )
-            for name, leaders in topics.items()
-        ],
-    )
-    metadata = decode_response(response.encode(), version)
-    return Poll(
-        sent_at=SENT,
-        received_at=SENT,
-        latency_ms=1.5,
-        attempts=1,
-        api_version=version,
-        cluster_id=metadata.cluster_id,
-        metadata=metadata,
-        image=Image.of(metadata),
-    )
-
-
-def rows(batches) -> list[dict]:
-    batches = list(batches)
-    for batch in batches:
-        assert batch.schema.equals(POLLS)
-        batch.validate(full=True)
-        assert all(
-            column.null_count == 0
-            for column, field in zip(batch.columns, batch.schema, strict=True)
-            if not field.nullable
-        )
-    listed = pa.Table.from_batches(batches, POLLS).to_pylist()
-    # The header comes after the topics.
-    return sorted(listed, key=lambda row: row["record"] != "poll")
 
 
 def planned(n: int = 0) -> Planned:

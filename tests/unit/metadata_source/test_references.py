@@ -46,6 +46,11 @@ def test_variables_begin_with_kafka_unless_the_operator_says_otherwise(
     assert "does not begin with MY_KAFKA_ or HIS_:" in refused("env:KAFKA_PASSWORD")
     monkeypatch.setenv(PREFIXES, "")
     refused("env:KAFKA_PASSWORD")
+    monkeypatch.setenv(PREFIXES, "KAFKA_")
+    monkeypatch.delenv("KAFKA_PASSWORD")
+    assert refused("env:KAFKA_PASSWORD").endswith(
+        "environment variable KAFKA_PASSWORD is not set where the connection is made"
+    )
     monkeypatch.setenv(PREFIXES, "*")
     assert resolve_secret(NAME, "env:AWS_SECRET_ACCESS_KEY") == "s3cret"
 

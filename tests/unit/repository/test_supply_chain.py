@@ -11,11 +11,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from compat.versions import VERSIONS
 from kafka_metadata_history.jars import delta, fetch
 from kafka_metadata_history.jars.errors import JarsError
 from tests.support.repository import ROOT
 from tools import licences
+from truth.versions import VERSIONS
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = ("constraints.txt", "constraints-build.txt")
@@ -40,11 +40,6 @@ def test_each_package_is_one_version_with_its_checksums(name):
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in hashes), requirement
 
 
-@pytest.mark.parametrize("name", LOCKS)
-def test_no_host_is_named(name):
-    assert "://" not in (ROOT / name).read_text()
-
-
 def test_all_that_the_project_asks_for_is_locked():
     """As `pip install --no-deps` of the project does not look."""
     extras = PROJECT["project"]["optional-dependencies"]
@@ -64,18 +59,6 @@ def test_all_that_the_project_asks_for_is_locked():
             if each.name != PROJECT["project"]["name"]:
                 (version,) = versions[canonicalize_name(each.name)][0].specifier
                 assert each.specifier.contains(version.version), f"{each} and {file}: `make lock`"
-
-
-def test_setup_installs_nothing_else():
-    """Each line of the Makefile that installs something wants checksums, or takes from no
-    registry.
-    """
-    installs = [
-        line for line in (ROOT / "Makefile").read_text().splitlines() if " install " in line
-    ]
-    assert len(installs) == 3
-    assert all("--require-hashes" in line or "--no-index --no-deps" in line for line in installs)
-    assert all("--no-build-isolation" in line or "--only-binary :all:" in line for line in installs)
 
 
 # --- jars ---

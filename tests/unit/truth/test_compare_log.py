@@ -13,10 +13,11 @@ import pytest
 from schemas import silver
 from schemas.table import Table
 from tests.support.cluster_logs import RandomLog, in_effect, rows_of
+from tests.support.dumped import printed, times
 from tests.support.log_rounds import LogLake
-from tests.unit.jobs.rules.log.test_fold import printed, times
 from truth.compare_log import Rows, compare_rows
-from truth.log import Truth, truth_of
+from truth.log import truth_of
+from truth.model.states import Truth
 
 OF_PARTITIONS = {
     "states": silver.PARTITION_SNAPSHOTS,

@@ -4,7 +4,7 @@ truth, which agrees, and then is spoilt in one place.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from schemas import gold, silver
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
 from tests.support.silver_rounds import Lake
+from tests.support.small_log import broker, change, record, second
 from truth.chaos import Entry
 from truth.compare import tolerance
 from truth.compare_spells import (
@@ -29,23 +30,15 @@ from truth.compare_spells import (
     compare_incidents,
 )
 from truth.compare_stale import Heard, Stale, compare_stale
+from truth.cuts import Views, cuts
 from truth.dump import Record
-from truth.log import Truth, at_time, truth_of
+from truth.log import truth_of
+from truth.model.states import Truth, at_time
 from truth.observed import Poll, Watch
-from truth.spells import Views, cuts
 
-START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 ORDERS, CLICKS, AGAIN = "orders-id", "clicks-id", "clicks-again"
 STEP = timedelta(seconds=2)
 LATENCY = timedelta(milliseconds=10)
-
-
-def second(number: float) -> datetime:
-    return START + timedelta(seconds=number)
-
-
-def record(at: float, kind: str, **data: Any) -> Record:
-    return Record(int(at * 1000), second(at), kind, data)
 
 
 def topic(at: float, name: str, topic_id: str, *replicas: list[int]) -> list[Record]:
@@ -55,16 +48,6 @@ def topic(at: float, name: str, topic_id: str, *replicas: list[int]) -> list[Rec
         for n, each in enumerate(replicas)
     ]  # fmt: skip
     return [record(at, "TOPIC_RECORD", name=name, topicId=topic_id), *of_partitions]
-
-
-def change(at: float, topic_id: str, partition: int = 0, **data: Any) -> Record:
-    return record(at, "PARTITION_CHANGE_RECORD", partitionId=partition, topicId=topic_id, **data)
-
-
-def broker(at: float, broker_id: int, fenced: int) -> Record:
-    return record(
-        at, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=broker_id, brokerEpoch=1, fenced=fenced
-    )
 
 
 # Polled at 10, 12, 14, ... Broker 1 is cut off at 12.5 and fenced at 17, by when it has lost what

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from truth.dump import Record, TruthError, records
-from truth.log import Term, at_time, during, truth_of
+from truth.log import truth_of
+from truth.model.states import Term, at_time, during
 
 DATA = Path(__file__).parent / "data"
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)

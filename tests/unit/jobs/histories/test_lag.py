@@ -11,7 +11,7 @@ from jobs.rules.memory import loads
 
 def test_an_alias_that_led_to_two_clusters_in_one_round_is_behind_in_neither() -> None:
     """The alias has one row, with the last visit of both, and the last poll of all."""
-    context: Any = Context(*[None] * 3, {}, None, LeftOut())  # type: ignore[arg-type]
+    context: Any = Context(*[None] * 3, {}, None, LeftOut())
     visits = {
         ("prod", "old"): [Visit("s/1", 1, 1, 1), Visit("s/3", 3, 3, 3)],
         ("prod", "new"): [Visit("s/2", 2, 2, 2)],

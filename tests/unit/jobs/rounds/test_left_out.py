@@ -2,31 +2,17 @@
 continues.
 """
 
-import json
-from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from jobs.configuration.config import Thresholds
-from jobs.histories.believe import believe
-from jobs.histories.group_rows import GroupRows
-from jobs.histories.polls import Polls
-from jobs.histories.rebalances import GroupNews, GroupPlan, RebalanceHistory
-from jobs.rounds import engine as makers
 from jobs.rounds import left_out_rows
 from jobs.rounds.engine import Engine
-from jobs.rounds.history import Context, Output
 from jobs.rounds.left_out import AGAIN_AFTER_S, AT_MOST_S, LeftOut
 from jobs.rounds.left_out_rows import LeftOutRows
-from jobs.rounds.lost_rounds import LostRound
 from jobs.rounds.plan import Step
-from jobs.rounds.stage import FoldError, broken_cluster, failing_as
-from jobs.rules.memory import dumps
-from jobs.rules.silver.state import State
-from schemas.lake import LakeError
+from jobs.rounds.stage import FoldError, failing_as
 
 
 def test_a_cluster_is_left_out_for_ever_longer_until_its_fold_succeeds() -> None:
@@ -62,27 +48,6 @@ def test_clusters_are_left_out_one_by_one() -> None:
     now[0] = 61.0
     assert (left_out.take_back(), list(left_out)) == (["orders"], ["billing"])
     assert left_out.succeed(["billing", "orders"]) == ["orders"]
-
-
-def test_an_error_of_a_fold_names_its_cluster_wherever_its_text_ends_up() -> None:
-    with pytest.raises(FoldError) as raised, failing_as("eu-west.1_a"):
-        {}["leader\nepoch"]
-    text = (
-        f"[STREAM_FAILED] at org.apache.spark\njobs.rounds.stage.FoldError: {raised.value}\n  at "
-        "java.base\n"
-    )
-    found = broken_cluster(RuntimeError(text))
-    assert found is not None
-    cluster, why = found
-    assert cluster == "eu-west.1_a"
-    assert why.startswith(r"KeyError: 'leader\nepoch' (test_an_error_of_a_fold_names_its_cluster")
-    assert broken_cluster(RuntimeError("Python worker exited")) is None
-
-
-def test_what_an_error_says_is_cut() -> None:
-    with pytest.raises(FoldError) as raised, failing_as("orders"):
-        raise ValueError("x" * 10_000)
-    assert len(str(raised.value)) < 700
 
 
 class Rounds(Engine):
@@ -223,52 +188,3 @@ def test_a_cluster_of_which_nothing_was_folded_is_not_well_yet(stored: list[list
     maker.quiet = set()
     maker.catch_up()
     assert stored == [["b"], []]
-
-
-def test_only_an_error_that_comes_again_makes_a_loss_final(monkeypatch: pytest.MonkeyPatch) -> None:
-    maker = Rounds(set(), {"a"})
-    monkeypatch.setattr(makers, "states_of", lambda *_: {})
-    monkeypatch.setattr(makers, "LiveRows", lambda *_, **__: None)
-    lost = LostRound(3, 2, ("silver.topic_snapshots",), is_last=True)
-    step = Step(3, "planned", frozenset({"silver"}), "a")
-    final = (FoldError("x"), LakeError("x"), KeyError("x"))
-    for error in (*final, OSError(28)):
-        maker._finish = lambda *_, error=error: (_ for _ in ()).throw(error)  # type: ignore[method-assign]
-        with nullcontext() if error in final else pytest.raises(OSError, match="28"):
-            maker._make_again(step, lost)
-
-
-@pytest.mark.parametrize(
-    ("left_out", "memory"), [(("alpha",), {"version": 7, "held": 4}), ((), {"version": 7})]
-)
-def test_what_a_planned_round_left_out_of_the_log_is_read_again_though_the_run_was_killed(
-    left_out: tuple[str, ...], memory: dict[str, int]
-) -> None:
-    """The run that finishes the round has left nobody out."""
-    row = {"history": "rebalance_history", "cluster": "", "round": 8, "memory": '{"version":4}'}
-    context: Any = Context(*[None] * 3, {("rebalance_history", ""): row}, None, LeftOut())  # type: ignore[arg-type]
-    plan = GroupPlan(
-        datetime(2026, 1, 1, tzinfo=UTC), Thresholds(), {}, (5, 7), None, timedelta(), left_out
-    )
-    news = GroupNews(plan=plan, read=GroupRows())
-    (noted,) = RebalanceHistory().note(context, news, Output())
-    assert json.loads(noted["memory"]) == memory
-
-
-@pytest.mark.parametrize(
-    ("left_out", "why"), [(["prod"], "its fold fails, so "), ([], "no round took them")]
-)
-def test_a_person_hears_where_nothing_was_believed(left_out: list[str], why: str) -> None:
-    row = {"memory": dumps(State(waiting=("s/1",)))}
-    context: Any = Context(*[None] * 3, {("silver", "prod"): row}, None, LeftOut())  # type: ignore[arg-type]
-    engine: Any = SimpleNamespace(
-        lake=None,
-        left_out=left_out,
-        catch_up=lambda: None,
-        round=lambda _: False,
-        context=lambda: context,
-    )
-    with pytest.raises(
-        LakeError, match=rf"^nothing of cluster 'prod' was believed, and 1 poll\(s\) wait: {why}"
-    ):
-        believe(engine, Polls(), "prod")

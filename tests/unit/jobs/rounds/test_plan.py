@@ -1,7 +1,29 @@
 """Whose a round is that was planned and not done, and who has to give way."""
 
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+import pytest
+
 from jobs.rounds import plan as rounds
-from jobs.rounds.plan import Rounds, Step, overtaken_by, unfinished
+from jobs.rounds.lost_rounds import LostRound
+from jobs.rounds.plan import (
+    OvertakenError,
+    Rounds,
+    State,
+    Step,
+    kept_since,
+    overtaken_by,
+    steps_of,
+    unfinished,
+    with_rows,
+)
+from jobs.rules.arrow import rows_of
+from schemas.internal import ROUNDS, STATE, retention_of
+from schemas.silver import POLL_GAPS
+from tests.support.memory_lake import MemoryLake, without_spark
+
+AT = datetime(2026, 11, 1, tzinfo=UTC)
 
 ALL = ("silver", "isr_shrink", "leader_churn")
 
@@ -95,23 +117,138 @@ def test_a_writer_is_overtaken_by_another_that_starts_one_of_its_histories() -> 
     assert overtaken_by([], "a", ALL) is None
 
 
-def test_old_states_are_replaced_though_another_history_has_every_other_round(monkeypatch) -> None:
+def test_rounds_of_some_numbers_are_those_of_a_history() -> None:
+    steps = [planned(4, "a", "silver"), started(3, "a"), planned(2, "a"), planned(5, "b", "x")]
+    assert [step.round for step in steps_of(steps, {2, 3, 4, 5}, ["silver"])] == [2, 4]
+    assert steps_of(steps, {9}, ALL) == []
+
+
+# --- in a lake ---
+
+
+@pytest.fixture
+def lake() -> Iterator[MemoryLake]:
+    with without_spark():
+        yield MemoryLake()
+
+
+def job(lake: MemoryLake, *histories: str, others: Mapping[str, list[str]] | None = None) -> Rounds:
+    return Rounds(None, lake, histories or ALL, others or {})
+
+
+def row(history: str, number: int, cluster: str = "c") -> State:
+    return {"history": history, "cluster": cluster, "round": number, "memory": "{}"}
+
+
+def in_lake(lake: MemoryLake) -> list[tuple[int, str]]:
+    return [(step["round"], step["step"]) for step in rows_of(lake.rows(ROUNDS))]
+
+
+def test_jobs_share_numbers_without_holes(lake: MemoryLake) -> None:
+    """Each looks for the next one from the last that it knows, which others may have taken."""
+    one, other = job(lake, "silver"), job(lake, "group_lag")
+    assert other.plan({"a": 1}, AT).round == 3
+    assert one.plan({"b": [2]}, AT).round == 4
+    assert other.plan({}, AT).round == 5
+    assert in_lake(lake) == [(1, "started"), (2, "started"), *((n, "planned") for n in (3, 4, 5))]
+    (_, _, step, *_) = rows_of(lake.rows(ROUNDS))
+    assert (step["takes"], step["histories"], step["at"]) == ('{"a":1}', ["group_lag"], AT)
+
+
+def test_a_job_that_starts_finds_what_is_left_of_its_histories(lake: MemoryLake) -> None:
+    before = job(lake)
+    done, left = before.plan({"n": 1}, AT), before.plan({"n": 2}, AT)
+    before.done(done, [row("silver", done.round)])
+    assert job(lake).to_finish == [left]
+    assert left.takes == {"n": 2}
+    assert job(lake, "group_lag").to_finish == []
+    before.done(left, [row("silver", left.round)])
+    assert job(lake).to_finish == []
+
+
+def test_a_job_looks_back_to_the_slowest_of_its_histories(lake: MemoryLake) -> None:
+    """A round of gold alone may be older than the last one of silver."""
+    gold, silver = job(lake, "isr_shrink"), job(lake, "silver")
+    left, done = gold.plan({}, AT), silver.plan({}, AT)
+    silver.done(done, [row("silver", done.round)])
+    assert job(lake).to_finish == [left]
+
+
+def test_a_job_ends_once_another_has_taken_over(lake: MemoryLake) -> None:
+    before = job(lake)
+    job(lake, "group_lag")
+    before.plan({}, AT)
+    job(lake, "isr_shrink")
+    with pytest.raises(OvertakenError, match=r"^another run \(.*\) makes isr_shrink of /memory"):
+        before.plan({}, AT)
+
+
+def test_a_round_that_a_table_lost_is_known_with_its_plan(
+    lake: MemoryLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = job(lake)
+    steps = [before.plan({"n": n}, AT) for n in range(3)]
+    for step in steps:
+        before.done(step, [row("silver", step.round)])
+    lost = LostRound(steps[1].round, 2, ("silver.poll_gaps",), is_last=True)
+    monkeypatch.setattr(rounds, "lost_rounds", lambda _: [lost])
+    assert job(lake).lost == [(steps[1], lost)]
+
+
+def test_what_is_noted_as_done_are_the_rows_of_the_round(lake: MemoryLake) -> None:
+    of = job(lake, "silver", others={"silver": ["cluster_log"]})
+    step = of.plan({}, AT)
+    number = step.round
+    kept = row("silver", 1, "quiet")
+    of.done(
+        step,
+        [row("silver", number), row("cluster_log", number), row("group_lag", number), kept],
+        [POLL_GAPS],
+    )
+    found = {(each["history"], each["cluster"]) for each in rows_of(lake.rows(STATE))}
+    assert found == {("silver", "c"), ("cluster_log", "c")}
+    assert lake.commits[STATE][-1].info["userMetadata"] == "round 2 wrote silver.poll_gaps"
+
+
+def test_whether_a_table_has_a_round(lake: MemoryLake) -> None:
+    of = job(lake)
+    step = of.plan({}, AT)
+    of.done(step, [row("silver", step.round)])
+    assert not of.is_begun(step), "its plan and its states are none of its rows"
+    lake.write(POLL_GAPS, lake.rows(POLL_GAPS), None, {"userMetadata": f"round {step.round}"})
+    assert of.is_begun(step)
+
+
+def test_old_states_are_replaced_though_another_history_has_every_other_round(
+    lake: MemoryLake,
+) -> None:
     """Rounds of polls wake those of groups, so that the two take turns: one of them has odd numbers
-    alone.
+    alone. Rows of other histories stay.
     """
-    written = {"appended": [], "whole": []}
-    monkeypatch.setattr(
-        rounds, "append_rows", lambda *_, **__: written["appended"].append(step.round)
-    )
-    monkeypatch.setattr(
-        rounds, "replace_rows", lambda *_, number, **__: written["whole"].append(number)
-    )
-    of_polls = object.__new__(Rounds)
-    vars(of_polls).update(
-        _spark=None, _lake=None, _done=1, _other_states={}, histories=frozenset(ALL)
-    )
-    for number in range(3, 101, 2):
-        step = planned(number, "a")
-        of_polls.done(step, [])
-    assert written["whole"] == [21, 41, 61, 81]
-    assert len(written["appended"]) == 45
+    of_polls, of_groups = job(lake), job(lake, "group_lag")
+    lake.append(STATE, [row("group_lag", 1), row("silver", 1, "quiet")])
+    whole = []
+    for _ in range(50):
+        step = of_polls.plan({}, AT)
+        of_groups.plan({}, AT)
+        of_polls.done(step, [row("silver", step.round), row("silver", 1, "quiet")])
+        rows = rows_of(lake.rows(STATE))
+        assert {(each["history"], each["cluster"]) for each in rows} == {
+            *(("silver", "quiet"), ("silver", "c"), ("group_lag", "c"))
+        }
+        if len(rows) == 3 and step.round > 3:
+            whole.append(step.round)
+    assert whole == [21, 41, 61, 81, 101]
+
+
+def test_rows_take_the_place_of_those_of_the_same_history_and_alias() -> None:
+    one, other = row("silver", 1), row("silver", 2)
+    assert with_rows({("silver", "c"): one, ("x", "c"): one}, [other]) == {
+        ("silver", "c"): other,
+        ("x", "c"): one,
+    }
+
+
+@pytest.mark.parametrize(("history", "kept"), [("silver", None), (retention_of("silver"), AT)])
+def test_history_is_whole_from_when_retention_says(history: str, kept: datetime | None) -> None:
+    assert kept_since({(history, ""): {"done_at": AT}}, "silver") == kept

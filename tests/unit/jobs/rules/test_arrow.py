@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.rules.arrow import rows_of
+from jobs.rules.arrow import by_value, rows_in, rows_of
+from schemas.silver import QUORUM
 from tests.support.examples import examples
 
 TIMES = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - with timezones
@@ -77,3 +78,16 @@ def test_a_map_with_a_key_twice_is_refused() -> None:
     table = pa.table({"map": pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int32()))})
     with pytest.raises(KeyError, match="'a'"):
         rows_of(table)
+
+
+def test_rows_of_a_table_that_is_not_there_are_none() -> None:
+    assert rows_in({}, QUORUM) == []
+    assert rows_in({QUORUM.full_name: pa.table({"quorum_epoch": [7]})}, QUORUM) == [
+        {"quorum_epoch": 7}
+    ]
+
+
+def test_rows_by_what_they_have_in_columns_are_in_their_order() -> None:
+    rows = [{"a": 1, "b": 2}, {"a": 2, "b": 2}, {"a": 1, "b": 3}]
+    assert by_value(rows, "a") == {1: [rows[0], rows[2]], 2: [rows[1]]}
+    assert by_value(rows, "a", "b") == {(1, 2): [rows[0]], (2, 2): [rows[1]], (1, 3): [rows[2]]}

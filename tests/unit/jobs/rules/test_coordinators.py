@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from jobs.rules.coordinators import coordinators
 from metadata_source.kafka_constants import OFFSETS_TOPIC
 from schemas.silver import COORDINATORS
@@ -58,12 +60,7 @@ def test_a_row_for_each_change_of_the_leader_and_none_for_other_changes() -> Non
     assert {
         name: rows[1][name]
         for name in ("began_after", "began_before", "followed_until", "log_partition")
-    } == {
-        "began_after": at(3),
-        "began_before": at(4),
-        "followed_until": at(6),
-        "log_partition": 3,
-    }
+    } == {"began_after": at(3), "began_before": at(4), "followed_until": at(6), "log_partition": 3}
     assert all(set(row) == set(COORDINATORS.column_names) for row in rows)
 
 
@@ -98,3 +95,43 @@ def test_what_was_told_when_it_began_is_not_told_when_it_ends() -> None:
         False,
     )
     assert (gone["began_after"], gone["began_before"]) == (at(2), at(3))
+
+
+@pytest.mark.parametrize(
+    ("after", "is_move"),
+    [
+        (("leader", 2), True),
+        (("leader", -1), True),
+        (("leader", None), False),
+        (("leader_epoch", 9), None),
+    ],
+    ids=["another leader", "none", "leaders mean nothing any more", "the same, in a later epoch"],
+)
+def test_a_move_is_of_a_leader_that_was_known_to_one_that_is(
+    after: tuple[str, int | None], is_move: bool | None
+) -> None:
+    """`is_move`: None where there is no row."""
+    row = state(1, 1, 6, state(0, 1, 5)) | dict([after])
+    assert [each["is_move"] for each in coordinators([row], ())] == (
+        [] if is_move is None else [is_move]
+    )
+
+
+def test_an_end_and_a_begin_in_one_poll_are_the_begin() -> None:
+    """The topic was made again."""
+    over = {"superseded_poll": "s/000000000003", "last_seen_sent_at": at(2), "valid_to": at(3)}
+    gone = state(0, 1, 5, **over, end_reason="recreated")
+    again = state(3, 2, 0)
+    assert shown(coordinators([gone, again], {(3, "s/000000000000")})) == [
+        ("s/000000000003", None, 2, False)
+    ]
+
+
+def test_rows_of_each_partition_and_cluster_are_apart() -> None:
+    rows = [state(0, 1, 5), state(0, 1, 5) | {"partition": 4}]
+    rows += [row | {"cluster_id": "id-other"} for row in rows]
+    found = coordinators(rows, {(4, "s/000000000000")})
+    assert [(row["cluster_id"], row["log_partition"]) for row in found] == [
+        ("id-prod", 3),
+        ("id-other", 3),
+    ]

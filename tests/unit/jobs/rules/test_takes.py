@@ -9,6 +9,7 @@ from jobs.rules import takes
 from jobs.rules.silver.enrichments import headers_of
 from jobs.rules.silver.state import Answered, Poll, State
 from jobs.rules.takes import NOTED_AFTER, PARTITIONS_A_PART, Header, Take, is_due, take
+from jobs.rules.teller import Teller
 
 BEGIN = datetime(2026, 11, 1, 23, 59, tzinfo=UTC)
 STREAM = "20261101T000000Z-00000000"
@@ -41,6 +42,7 @@ def header(n: int, digest: bytes | None = SAME, partitions: int = 10, **more: An
         "broker": None,
         "sent_at": at(n),
         "witnesses": None,
+        "is_key_frame": False,
         **more,
     }
 
@@ -135,7 +137,7 @@ def test_a_round_takes_so_many_polls_beside_those_that_wait() -> None:
 
 
 def test_a_round_opens_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(takes, "PARTITIONS_A_ROUND", 25)
+    monkeypatch.setattr(takes, "PARTITIONS_A_ROUND", 20)
     assert list(taken(after(0), *(header(n, NEWS) for n in range(1, 5))).polls) == [
         poll_id(1),
         poll_id(2),
@@ -189,6 +191,8 @@ def test_polls_that_say_nothing_new_are_due_after_a_while() -> None:
     for header_ in (header(1), failed(1), header(1, NEWS, cluster_id="other")):
         assert not due(after(0), header_, now=at(1) + NOTED_AFTER)
         assert due(after(0), header_, now=at(1) + NOTED_AFTER + timedelta(microseconds=1))
+    late = at(1) + NOTED_AFTER + timedelta(microseconds=1)
+    assert due(after(0), header(1), header(2), now=late), "the first has waited"
 
 
 def test_a_missing_topic_is_decided_by_the_next_good_answer() -> None:
@@ -211,5 +215,35 @@ def test_polls_that_wait_are_due_with_the_next_answer_and_not_alone() -> None:
         "they were looked at, and nothing has come since"
     )
     assert due(state, waits, header(2))
+    assert due(after(1, waiting=(poll_id(1),)), header(2)), "bronze has kept no more of it"
     assert due(state, waits, header(2, NEWS))
     assert not due(state, waits, failed(2), now=at(2)), "a failed poll decides nothing"
+
+
+# --- who tells ---
+
+
+def test_the_first_answer_of_a_large_cluster_is_the_last_poll_of_a_round() -> None:
+    large = [header(n, NEWS, 2 * PARTITIONS_A_PART) for n in range(4)]
+    lost = failed(0)
+    found = taken(State(), lost, *large[1:])
+    assert (found.first_poll, list(found.polls)) == (poll_id(1), [poll_id(0), poll_id(1)])
+    refused = header(0, NEWS, 2 * PARTITIONS_A_PART, cluster_id="other")
+    assert taken(State(), refused, *large[1:]).first_poll == poll_id(1)
+    assert taken(after(0), *large[1:]).first_poll is None, "one was accepted"
+    small = [header(n, NEWS) for n in range(4)]
+    assert taken(State(), *small).first_poll is None
+    for parts in (1, 2):
+        by_log = {"claimed_id": "id", "most_polls": 60, "teller": Teller(by_log=True)}
+        of_log = take("prod", State(), parts, large, **by_log)
+        assert (of_log.first_poll, of_log.parts, of_log.is_large) == (None, parts, parts == 2), (
+            "the log tells partitions"
+        )
+    assert found.is_large
+
+
+def test_a_round_that_ends_before_polls_tell_is_the_logs_alone() -> None:
+    headers, by_log = [header(n, NEWS) for n in range(1, 4)], Teller(True, poll_id(3))
+    given = {"claimed_id": "id", "teller": by_log}
+    assert take("prod", after(0), 1, headers, most_polls=3, **given).teller == by_log
+    assert take("prod", after(0), 1, headers, most_polls=2, **given).teller == Teller(True)

@@ -1,7 +1,7 @@
 """Who tells topics and partitions, polls or the controllers' log, in cases of a cluster's life."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -97,6 +97,9 @@ CASES = {
     "the log alone, which is read as it grows": Case(TO_THE_END, KNOWS_ALL, read_at=at(39)),
     "the log falls silent": Case(from_poll(8), KNOWS_ALL),
     "the log falls silent within a round": Case(from_poll(28), KNOWS_ALL, read_at=at(20)),
+    "the clock of the reader was set back": Case(
+        from_poll(28), replace(KNOWS_ALL, heard_at=at(20)), read_at=at(10)
+    ),
     "the log lost records, and is silent": Case(from_poll(8), LOST_RECORDS, read_at=at(20)),
     "a snapshot brings it back": Case(
         from_poll(28), LOST_RECORDS, read_at=at(20), has_snapshot=True
@@ -159,6 +162,20 @@ def test_polls_before_and_after_another_may_tell(
     assert [who.is_log(each["poll_id"]) for each in headers] == by_log
 
 
+def test_polls_that_were_answered_after_the_log_was_read_follow_it() -> None:
+    headers = [header(0), header(1) | {"received_at": at(3)}, header(2, outcome="failed")]
+    assert POLLS_ALONE.halves(headers, at(2)) == (headers[:1], headers[1:])
+    lost = [headers[0], headers[2]]
+    assert POLLS_ALONE.halves(lost, at(2)) == (lost, []), "a failed poll has the time it was due"
+
+
+@pytest.mark.parametrize(
+    ("who", "is_log_alone"), [(POLLS_ALONE, False), (TO_THE_END, True), (from_poll(2), False)]
+)
+def test_whether_no_poll_of_a_round_tells(who: Teller, is_log_alone: bool) -> None:
+    assert who.is_log_alone == is_log_alone
+
+
 def test_a_round_that_ends_before_the_hand_over_has_none() -> None:
     assert from_poll(8).among({poll_id(7)}) == TO_THE_END
     assert from_poll(8).among({poll_id(8)}) == from_poll(8)
@@ -197,9 +214,9 @@ def test_a_log_that_tells_takes_nothing_over() -> None:
 def test_polls_forget_what_the_log_tells_and_remember_the_rest() -> None:
     kinds = ("configs", "reassignments", "elr", "quorum", "fenced", "groups")
     answered = {kind: Answered(**vars(poll(3))) for kind in kinds}
-    before = State(last=poll(3), digest=b"d", missing={"t": "gone"}, enriched=answered)
-    after = taken_over(before)
-    assert (after.last, after.digest, after.missing) == (poll(3), None, {})
+    told = {"missing": {"t": "gone"}, "topic_digests": {"t": "1:00"}, "heir_of": record(0)}
+    after = taken_over(State(last=poll(3), digest=b"d", enriched=answered, **told))
+    assert after == State(last=poll(3), enriched=after.enriched)
     assert after.enriched.keys() == {"configs", "quorum", "fenced", "groups"}
 
 

@@ -1,6 +1,7 @@
 """Which rows of silver and gold may go."""
 
 import itertools
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import duckdb
@@ -12,7 +13,16 @@ from jobs.rounds.live import replaced
 from jobs.rules.groups.fold_rebalances import GroupTake, forgets_before
 from jobs.rules.groups.fold_rebalances import fold as fold_part
 from jobs.rules.groups.group import Group
-from jobs.upkeep.expiry import TABLES, cutoff_of, held, over_before
+from jobs.upkeep import expiry
+from jobs.upkeep.expiry import (
+    TABLES,
+    correct_noted,
+    cutoff_of,
+    expire_history,
+    held,
+    note,
+    over_before,
+)
 from schemas import consumption, gold, groups, silver, views
 from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
 from schemas.table import Table
@@ -21,7 +31,9 @@ from tests.support import group_records, group_states
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.group_records import Log, classic, classic_member
 from tests.support.group_rounds import Rounds
-from tests.support.group_views import Rows, by_chance, by_hand
+from tests.support.group_views import Rows, by_hand
+from tests.support.memory_lake import MemoryLake, without_spark
+from tests.support.random_group_views import by_chance
 from tests.support.retained import was_over
 
 CUTOFF = datetime(2026, 11, 14, tzinfo=UTC)
@@ -154,6 +166,98 @@ def test_how_far_history_reaches() -> None:
     with duckdb_lake(rows, [STATE_NOW, REACH]) as lake:
         (reach,) = ask(lake, "SELECT cluster, silver_from, gold_from, until FROM silver.reach")
     assert reach == {"cluster": "prod", "silver_from": CUTOFF, "gold_from": at(-5), "until": at(9)}
+
+
+# --- rows are dropped once a day ---
+
+
+@pytest.fixture
+def lake() -> Iterator[MemoryLake]:
+    with without_spark():
+        yield MemoryLake()
+
+
+def gap(hours: float, cluster: str = "prod") -> dict:
+    return {"cluster": cluster, "gap_start": at(hours - 1), "gap_end": at(hours)}
+
+
+def gaps(lake: MemoryLake) -> list[datetime]:
+    return sorted(lake.rows(silver.POLL_GAPS)["gap_end"].to_pylist())
+
+
+def noted(lake: MemoryLake) -> dict[str, datetime]:
+    rows = lake.rows(STATE).to_pylist(maps_as_pydicts="strict")
+    return {row["history"]: row["done_at"] for row in rows}
+
+
+KEPT = {"silver": timedelta(days=7), "gold": None, "group_lag": timedelta.max}
+SILVER, GOLD = retention_of("silver"), retention_of("gold")
+
+
+def test_what_was_over_for_long_enough_goes_once_a_day(lake: MemoryLake) -> None:
+    lake.append(silver.POLL_GAPS, [gap(-1), gap(0)])
+    expire_history(None, lake, KEPT, NOW)
+    assert (gaps(lake), noted(lake)) == ([at(0)], {SILVER: CUTOFF})
+    lake.append(silver.POLL_GAPS, [gap(-2)])
+    expire_history(None, lake, KEPT, NOW)
+    assert gaps(lake) == [at(-2), at(0)], "the day is done"
+    expire_history(None, lake, KEPT, NOW + timedelta(days=1))
+    assert (gaps(lake), noted(lake)) == ([], {SILVER: CUTOFF + timedelta(days=1)})
+
+
+def test_what_is_dropped_is_noted_before(lake: MemoryLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(28, "no space left")
+
+    lake.append(silver.POLL_GAPS, [gap(-1)])
+    monkeypatch.setattr(expiry, "delete_rows", fails)
+    with pytest.raises(OSError, match="28"):
+        expire_history(None, lake, KEPT, NOW)
+    assert noted(lake) == {SILVER: CUTOFF}
+
+
+def test_a_table_that_has_nothing_old_is_left_alone(lake: MemoryLake) -> None:
+    lake.append(silver.POLL_GAPS, [gap(0)])
+    before = len(lake.commits[silver.POLL_GAPS])
+    expire_history(None, lake, KEPT, NOW)
+    assert len(lake.commits[silver.POLL_GAPS]) == before
+
+
+def test_silver_waits_for_gold(lake: MemoryLake) -> None:
+    lake.append(silver.POLL_GAPS, [gap(-3), gap(-1), gap(-3, "other")])
+    done = {"isr_shrink": at(-2), "leader_churn": at(9)}
+    lake.append(
+        STATE,
+        [
+            {"history": name, "cluster": "prod", "round": 1, "memory": "{}", "done_at": done_at}
+            for name, done_at in done.items()
+        ],
+    )
+    expire_history(None, lake, KEPT, NOW)
+    assert gaps(lake) == [at(-1)]
+
+
+def test_members_stay_as_long_as_their_rebalance(lake: MemoryLake) -> None:
+    of = {"cluster": "prod", "is_live": False}
+    kept = of | {"id": "kept", "began_before": at(-1), "ended_before": at(1)}
+    lake.append(groups.REBALANCES, [kept, kept | {"id": "gone", "ended_before": at(-1)}])
+    member = of | {"began_before": at(-1)}
+    ids = ("kept", "gone")
+    lake.append(groups.REBALANCE_MEMBERS, [member | {"rebalance_id": each} for each in ids])
+    expire_history(None, lake, {"gold": timedelta(days=7)}, NOW)
+    assert lake.rows(groups.REBALANCES)["id"].to_pylist() == ["kept"]
+    assert lake.rows(groups.REBALANCE_MEMBERS)["rebalance_id"].to_pylist() == ["kept"]
+
+
+@pytest.mark.parametrize(("hours", "corrected"), [(-1, False), (0, False), (1, True)])
+def test_what_a_clock_that_was_ahead_has_noted_is_corrected(
+    lake: MemoryLake, hours: float, corrected: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    note(None, lake, SILVER, at(hours))
+    note(None, lake, GOLD, at(-9))
+    correct_noted(None, lake, ["silver", "gold", "group_lag"], CUTOFF)
+    assert noted(lake) == {SILVER: at(0) if corrected else at(hours), GOLD: at(-9)}
+    assert len(caplog.records) == corrected
 
 
 # --- what is asked of the rows that are left ---

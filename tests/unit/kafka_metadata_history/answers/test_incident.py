@@ -12,7 +12,7 @@ import pytest
 
 from kafka_metadata_history.answers import questions
 from schemas import groups
-from tests.support import incident_questions
+from tests.support import incident_groups_questions, incident_questions
 from tests.support.duckdb_lake import asking
 from tests.support.incident_groups import known_rows
 from tests.support.incident_questions import PARAMETERS, Ask, Row, in_seconds
@@ -38,7 +38,7 @@ class TestLeaders(incident_questions.Leaders):
     pass
 
 
-class TestGroups(incident_questions.Groups):
+class TestGroups(incident_groups_questions.Groups):
     pass
 
 
@@ -80,5 +80,7 @@ def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
 
 
 def test_every_question_is_asked_here() -> None:
-    asked = set(re.findall(r'ask\("(\w+)"', Path(incident_questions.__file__).read_text()))
+    files = incident_questions.__file__, incident_groups_questions.__file__
+    texts = "".join(Path(file).read_text() for file in files)
+    asked = set(re.findall(r'ask\("(\w+)"', texts))
     assert asked == set(questions.names()) - {"health"}, "health is in tests/spark/test_queries.py"

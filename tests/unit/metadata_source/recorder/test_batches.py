@@ -222,6 +222,19 @@ def test_a_spool_whose_numbers_begin_again_begins_again():
     end = plan(start, [again])
     assert end.clusters == {"east": Span(5, 5, 1)}
     assert seqs(start, end, [again]) == {6: 5}
+    assert seqs(Offset(), start, [*made.entries, again]) == {n + 1: n for n in range(5)}, (
+        "a batch that is made again has its own"
+    )
+
+
+def test_a_batch_after_a_broken_one_begins_with_a_key_frame_and_the_rest_is_lost():
+    made = Made()
+    made.series("east", "K...K.")
+    start = plan(Offset(), made.entries[:1], after=0)
+    end = plan(start, made.entries[1:], after=1)
+    found = batch(start, end, made.entries)
+    assert {entry.seq: n for n, entry in found.polls} == {5: 4, 6: 5}
+    assert found.gaps == [Gap("east", 3, 3, LOST, 3_000)]
 
 
 def test_polls_by_a_clock_that_was_ahead_are_left_out_until_a_key_frame_of_a_believed_one():
@@ -261,6 +274,10 @@ def test_a_batch_takes_no_more_than_it_may(monkeypatch):
     assert sizes == [2, 2, 1, 1]
     end = plan(replace(Offset(STREAM, B, 9, to_ms=3_000)), made.entries, after=4)
     assert end.seq == 5, "what is passed over does not count"
+    small = Made()
+    small.series("east", "KKKKKK")
+    end = plan(replace(Offset(STREAM, B, 9, to_ms=3_000)), small.entries, after=4)
+    assert end.seq == 6, "nor with those that follow"
 
 
 ENTRIES = st.lists(

@@ -19,14 +19,10 @@ from metadata_source.poller import Poller
 from metadata_source.recorder.entries import Entries
 from metadata_source.recorder.news import News
 from metadata_source.schedule import day_of
-from tests.support.byte_cluster import OFFSETS, ByteCluster
+from tests.support.byte_cluster import ByteCluster
 from tests.support.kept import Kept
+from tests.support.recorded_clusters import TOPICS, changed, two_groups
 
-TOPICS = {
-    "orders": [(5, (0, 1, 2))],
-    "payments": [(3, (1, 2, 0))],
-    OFFSETS: [(1, (0, 1, 2)), (1, (1, 2, 0))],
-}
 FAILED = Poll(error_kind="unreachable", error="one:9092: connection refused")
 DAY_S = 86_400
 
@@ -48,13 +44,13 @@ class Made:
 
     def changed(self, epoch: int) -> Poll:
         """A poll after a leader of topic `orders` was elected."""
-        self.brokers.set(self.brokers.made(**TOPICS | {"orders": [(epoch, (1, 2))]}))
+        changed(self.brokers, epoch)
         return self.poll()
 
     def answers(self, *kinds: str) -> list[Answer]:
         """Answers of the brokers to these questions, in the order in which they were given."""
         poll = self.poll()
-        with closing(self.poller.asking(5_000)) as asking:
+        with closing(self.poller.asking(60_000)) as asking:
             return list(asking.answers(subject(kinds, poll.metadata), self.poller.answerer))
 
     def write(self, due_s: float, poll: Poll, *answers: Answer) -> None:
@@ -66,33 +62,38 @@ class Made:
 
 @pytest.fixture
 def made() -> Iterator[Made]:
-    with ByteCluster(3, **TOPICS) as brokers:
-        brokers.brokers[0].groups, brokers.brokers[1].groups = ("billing",), ("shipping",)
+    with two_groups() as brokers:
         options = parse({"kafka.bootstrap.servers": brokers.servers()})
         kept = Kept()
         entries = Entries("c0", 1_000, options, kept, None)
         cluster = options.clusters[0]
-        with Poller(cluster, options.topic_filter, 5_000, needs_id=True) as poller:
+        with Poller(cluster, options.topic_filter, 60_000, needs_id=True) as poller:
             yield Made(entries, kept, brokers, options, poller)
 
 
+def waits(made: Made) -> threading.Thread:
+    """A thread that waits for the answers of the entry that was made."""
+    thread = threading.Thread(target=made.entries.wait, args=(None,), daemon=True)
+    thread.start()
+    return thread
+
+
 def test_an_entry_waits_for_its_answers_and_no_longer(made):
-    (groups,) = made.answers("groups")
+    groups, configs = sorted(
+        made.answers("groups", "configs"), key=lambda answer: answer.enrichment, reverse=True
+    )
     made.entries.make(time.monotonic(), made.poll())
     made.entries.await_kinds(("groups", "configs"))
     begin = time.monotonic()
     made.entries.wait(0.2)
-    assert 0.2 <= time.monotonic() - begin < 2, "nobody answers"
-    (configs,) = made.answers("configs")
-    later = [
-        threading.Timer(after_s, made.entries.add, [answer])
-        for after_s, answer in ((0.1, configs), (0.3, groups))
-    ]
-    for each in later:
-        each.start()
-    begin = time.monotonic()
-    made.entries.wait(20)
-    assert 0.25 <= time.monotonic() - begin < 10, "until the last one"
+    assert time.monotonic() - begin >= 0.2, "nobody answers"
+    thread = waits(made)
+    made.entries.add(configs)
+    thread.join(0.2)
+    assert thread.is_alive(), "until the last one"
+    made.entries.add(groups)
+    thread.join(60)
+    assert not thread.is_alive()
     made.entries.write()
     (entry,) = made.kept.entries
     assert entry.outcomes == {"groups": "ok", "configs": "ok"}
@@ -101,10 +102,10 @@ def test_an_entry_waits_for_its_answers_and_no_longer(made):
 def test_an_entry_whose_questions_nobody_asks_waits_for_none(made):
     made.entries.make(time.monotonic(), made.poll())
     made.entries.await_kinds(("groups",))
-    threading.Timer(0.1, made.entries.await_kinds, [()]).start()
-    begin = time.monotonic()
-    made.entries.wait(20)
-    assert time.monotonic() - begin < 10
+    thread = waits(made)
+    made.entries.await_kinds(())
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_late_answers_go_once_and_with_a_good_poll_in_the_order_in_which_they_were_given(made):
@@ -165,7 +166,7 @@ def test_an_entry_is_of_the_time_at_which_its_poll_was_due(made):
     due_s = time.monotonic() - 2.5
     made.write(due_s, made.poll())
     (entry,) = made.kept.entries
-    assert abs(entry.at_ms / 1000 - wall_s(due_s)) < 0.1
+    assert abs(entry.at_ms / 1000 - wall_s(due_s)) < 1
     header = entry.header
     assert (header["interval_ms"], header["scheduled_at"].timestamp() * 1000) == (
         1_000,
@@ -192,7 +193,7 @@ def test_the_polls_that_found_no_room_are_counted_up_to_the_last_one(made, caplo
         *("spool_full", False, False),
         News.NEWS,
     )
-    assert abs(full.at_ms / 1000 - wall_s(due_s + 3)) < 0.1
+    assert abs(full.at_ms / 1000 - wall_s(due_s + 3)) < 0.5
     assert full.header["scheduled_at"].timestamp() * 1000 == pytest.approx(full.at_ms)
     assert (whole.is_key_frame, whole.topics, whole.news) == (True, [*TOPICS], News.NEWS)
     assert (later.is_key_frame, later.topics, later.news) == (False, [], News.FOLLOWS)

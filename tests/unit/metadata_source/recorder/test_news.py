@@ -151,9 +151,11 @@ def test_what_follows_news_may_be_what_silver_waits_for(after_s, found):
 
 
 @pytest.mark.parametrize(
-    ("after_s", "found"), [(1.0, News.FOLLOWS), (59.0, News.FOLLOWS), (61.0, News.NEWS)]
+    ("after_s", "found"), [(1.0, News.FOLLOWS), (59.9, News.FOLLOWS), (60.0, News.NEWS)]
 )
 def test_a_cluster_that_fails_now_in_this_way_now_in_that_is_news_once_a_minute(after_s, found):
-    before = Seen(1_000.0, error_kind="timeout", news_at_s=1_000.0)
+    before = Seen(1_000.0, error_kind="timeout", digest=ONE, news_at_s=1_000.0)
     assert news(before, seen(before, 1_000.0 + after_s, TLS, None, {})) is found
     assert news(before, seen(before, 1_000.0 + after_s, GOOD, ONE, {})) is News.NEWS, "recovers"
+    good = Seen(1_000.0, digest=ONE, news_at_s=1_000.0)
+    assert news(good, seen(good, 1_000.0 + after_s, TIMEOUT, None, {})) is News.NEWS, "begins to"

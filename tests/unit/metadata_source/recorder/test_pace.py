@@ -2,6 +2,8 @@
 test's.
 """
 
+import pytest
+
 from metadata_source.recorder import pace as paces
 from metadata_source.recorder.news import News
 from metadata_source.recorder.pace import FOLLOWS_S, Pace
@@ -151,6 +153,17 @@ def test_batches_are_apart_and_more_so_in_a_burst():
     query.now += 0.1
     query.add(NEWS)
     assert query.waits() == 0, "Spark had to wait: no burst any more"
+
+
+def test_two_batches_in_a_row_are_a_burst():
+    query = Query()
+    query.add(NEWS)
+    query.ask()
+    assert query.waits() == 0
+    query.now += 3
+    query.add(NEWS)
+    query.ask()
+    assert query.waits() == pytest.approx(3, abs=0.15), "twice the time of the first one"
 
 
 def test_a_first_event_after_a_quiet_time_does_not_wait_for_its_second():

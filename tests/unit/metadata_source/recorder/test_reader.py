@@ -1,31 +1,24 @@
 """The stream's reader over spools that tests write: no recorder and no Spark."""
 
 import json
-import os
-import pickle
 import shutil
-import threading
-import time
 from datetime import UTC, datetime
 
-import psutil
 import pyarrow as pa
 import pytest
 
 from metadata_source.columns.polls import POLLS
 from metadata_source.datasource import KafkaMetadataSource
 from metadata_source.errors import OptionsError
-from metadata_source.recorder import attended, folder, pace, reader, segments, spool
-from metadata_source.recorder.attended import Attended
+from metadata_source.recorder import pace, segments, spool
 from metadata_source.recorder.news import News
 from metadata_source.recorder.offsets import Offset
-from metadata_source.recorder.reader import StreamReader
-from metadata_source.recorder.spool import Spool, Spooled, SpoolError, TakenOverError
+from metadata_source.recorder.spool import Spool, Spooled, SpoolError
 from metadata_source.recorder.start import Hold
+from tests.support.spool_query import OPTIONS, Clock, Query, headers, once, polls_once
 from tests.support.spools import BEGIN_MS, opened, record
 
 NEWS, FOLLOWS = News.NEWS, News.FOLLOWS
-OPTIONS = {"clusters": '{"east": {}, "west": {}}', "kafka.bootstrap.servers": "one:9092"}
 
 
 @pytest.fixture
@@ -33,63 +26,18 @@ def written(tmp_path) -> Spool:
     return opened(tmp_path / "spool", run="first")
 
 
-class Query:
-    """A query that makes batches of a spool. `rows`: all that it has committed."""
-
-    def __init__(self, folder, offset: dict | None = None, **options: str) -> None:
-        given = (
-            OPTIONS
-            | {"spool": str(folder), "recorder": "token", "minCommitInterval": "100ms"}
-            | options
-        )
-        source = KafkaMetadataSource(given)
-        self.reader = source.streamReader(source.schema())
-        assert isinstance(self.reader, StreamReader)
-        self.offset = offset or self.reader.initialOffset()
-        self.rows: list[dict] = []
-
-    def plan(self) -> dict:
-        """The end of the next batch, as the checkpoint has it."""
-        return json.loads(json.dumps(self.reader.latestOffset(self.offset, None)))
-
-    def read(self, end: dict) -> list[dict]:
-        """The rows of a batch, as workers make them."""
-        worker = pickle.loads(pickle.dumps(self.reader))  # noqa: S301 - our own bytes
-        tasks = [
-            pickle.loads(pickle.dumps(task))  # noqa: S301
-            for task in self.reader.partitions(self.offset, end)
-        ]
-        batches = [batch for task in tasks for batch in worker.read(task)]
-        assert all(batch.schema.equals(POLLS) for batch in batches)
-        return pa.Table.from_batches(batches, POLLS).to_pylist()
-
-    def batch(self, *, commits: bool = True) -> list[dict]:
-        """Make the next batch; its rows."""
-        end = self.plan()
-        rows = self.read(end)
-        self.rows += rows
-        self.offset = end
-        if commits:
-            self.reader.commit(end)
-        return rows
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    return Clock(monkeypatch)
 
 
-def headers(rows) -> list[tuple]:
-    """Cluster, number, what the poll says or why nobody has it, of headers in their order."""
-    found = [row for row in rows if row["record"] == "poll"]
-    for row in found:
-        assert row["poll_id"] == f"{row['stream']}/{row['n']:012d}"
-    return sorted((row["cluster"], row["n"], row["broker"] or row["error_kind"]) for row in found)
-
-
-def test_polls_come_with_their_numbers_and_what_is_news_at_once(written):
+def test_polls_come_with_their_numbers_and_what_is_news_at_once(written, clock):
     for number in range(3):
         record(written, "east", number, key=number == 0, rows=2)
     record(written, "west", 1, key=True, news=NEWS)
     query = Query(written.folder)
-    begin = time.monotonic()
     rows = query.batch()
-    assert time.monotonic() - begin < 5
+    assert clock.now_s == 0
     assert headers(rows) == [
         ("east", 0, "east@0"),
         ("east", 1, "east@1"),
@@ -105,10 +53,9 @@ def test_polls_come_with_their_numbers_and_what_is_news_at_once(written):
     )
     assert query.offset["from"] == BEGIN_MS
     assert query.offset["to"] == BEGIN_MS + 2_000
-    threading.Timer(0.3, record, (written, "west", 2), {"news": NEWS}).start()
-    begin = time.monotonic()
+    clock.then(0.3, lambda: record(written, "west", 2, news=NEWS))
     rows = query.batch()
-    assert 0.2 < time.monotonic() - begin < 5
+    assert 0.3 <= clock.now_s < 0.5
     assert headers(rows) == [("west", 1, "west@2")]
     assert {row["stream"] for row in rows} == {stream}
 
@@ -125,19 +72,15 @@ def test_a_late_poll_of_a_slow_cluster_is_read(written):
     assert headers(query.batch()) == [("west", 1, "west@1")]
 
 
-def test_polls_for_which_history_may_wait_are_passed_on_soon_and_quiet_ones_later(
-    written, monkeypatch
-):
-    monkeypatch.setattr(pace, "FOLLOWS_S", 0.5)
+def test_polls_for_which_history_may_wait_are_passed_on_soon_and_quiet_ones_later(written, clock):
     record(written, "east", 0, key=True, news=NEWS)
-    query = Query(written.folder, commitInterval="2s")
+    query = Query(written.folder, commitInterval="40s")
     query.batch()
-    for news, least, most in ((FOLLOWS, 0.4, 1.6), (News.QUIET, 1.8, 4.5)):
-        at_s = time.time() - BEGIN_MS / 1000
-        record(written, "east", at_s, news=news)
-        begin = time.monotonic()
+    for news, seconds in ((FOLLOWS, 5), (News.QUIET, 40)):
+        record(written, "east", clock.now_s, news=news)
+        begin = clock.now_s
         assert len(query.batch()) == 1
-        assert least < time.monotonic() - begin < most
+        assert seconds <= clock.now_s - begin < seconds + 0.2
 
 
 def test_a_batch_that_is_run_again_has_the_same_rows_also_by_a_reader_that_was_asked_nothing_before(
@@ -335,19 +278,15 @@ def test_what_was_committed_before_another_machine_took_over_is_not_handed_over(
     assert headers(Query(written.folder, there.offset).batch()) == [("east", 2, "east@2")]
 
 
-def test_a_machine_whose_clock_was_ahead_keeps_nobodys_polls_out_for_long(written, tmp_path):
-    ahead_s = time.time() - BEGIN_MS / 1000 + 86_400
+def test_a_machine_whose_clock_was_ahead_keeps_nobodys_polls_out_for_long(written, tmp_path, clock):
     other = opened(tmp_path / "there")
-    record(other, "east", ahead_s, key=True, news=NEWS)
+    record(other, "east", 86_400, key=True, news=NEWS)
     there = Query(tmp_path / "there")
     there.batch()
     query = Query(written.folder, there.offset)
-    record(written, "east", ahead_s - 86_400, key=True)
-    record(written, "east", ahead_s - 86_395, key=True, news=NEWS)
-    assert headers(query.batch()) == [
-        ("east", 1, "handed_over"),
-        ("east", 2, f"east@{ahead_s - 86_395:g}"),
-    ]
+    record(written, "east", 0, key=True)
+    record(written, "east", 5, key=True, news=NEWS)
+    assert headers(query.batch()) == [("east", 1, "handed_over"), ("east", 2, "east@5")]
 
 
 def test_a_new_stream_takes_what_there_is_and_after_another_one_what_this_run_recorded(written):
@@ -380,18 +319,15 @@ def test_a_new_stream_after_another_one_takes_nothing_before_this_run_records(wr
     record(written, "east", 0, key=True, news=NEWS)
     written.close()
     monkeypatch.setattr(Hold, "attach", lambda _: None)
+    clock = Clock(monkeypatch)
     query = Query(written.folder, newestStream="29990101T000000Z-00000000", recorder="of-this-run")
 
     def begin() -> None:
         again = opened(written.folder, token="of-this-run", run="second")  # noqa: S106 - no password
         record(again, "east", 2, key=True, news=NEWS)
 
-    threading.Timer(0.5, begin).start()
+    clock.then(0.5, begin)
     query.batch()
-    if (
-        len(headers(query.rows)) == 1
-    ):  # it began after the new recorder did, and before its first poll
-        query.batch()
     assert headers(query.rows) == [("east", 0, "handed_over"), ("east", 1, "east@2")]
 
 
@@ -464,22 +400,6 @@ def test_rows_come_in_few_batches(written):
     assert rows["n"].to_pylist() == [*range(300)]
 
 
-def test_another_run_that_takes_the_spool_over_ends_the_query(written):
-    record(written, "east", 0, key=True, news=NEWS)
-    query = Query(written.folder)
-    query.batch()
-    written.close()
-    opened(written.folder, token="other")  # noqa: S106 - no password
-    query.reader._attended._checked_at = 0.0
-    with pytest.raises(
-        TakenOverError,
-        match=(
-            f"another run has taken over the spool {written.folder}; nothing is lost, this one ends"
-        ),
-    ):
-        query.plan()
-
-
 def test_an_offset_of_before_is_refused(written):
     with pytest.raises(
         SpoolError,
@@ -488,57 +408,12 @@ def test_an_offset_of_before_is_refused(written):
         Query(written.folder, {"version": 2, "stream": None}).plan()
 
 
-def test_a_query_lets_the_recorder_know_that_it_is_there_while_a_batch_runs_too(
-    written, monkeypatch
-):
-    monkeypatch.setattr(folder, "ATTENDED_EVERY_S", 0.02)
-    record(written, "east", 0, key=True, news=NEWS)
-    query = Query(written.folder)
-    query.batch()
-    file = written.folder / "attended"
-    for _ in range(2):
-        file.unlink(missing_ok=True)
-        end = time.monotonic() + 5
-        while not file.exists():
-            assert time.monotonic() < end
-            time.sleep(0.01)
-    query.reader.stop()
-    time.sleep(0.1)
-    file.unlink(missing_ok=True)
-    time.sleep(0.1)
-    assert not file.exists()
-
-
 def test_readers_that_only_plan_tasks_make_nothing(tmp_path):
     source = KafkaMetadataSource(OPTIONS | {"spool": str(tmp_path / "spool")})
     reader = source.streamReader(source.schema())
     assert Offset.from_json(reader.initialOffset()) == Offset()
     reader.stop()
     assert [*tmp_path.iterdir()] == []
-
-
-def once(monkeypatch, records) -> list[int]:
-    """Recorders that poll once are these functions, each in its turn; how they ended."""
-    ended: list[int] = []
-
-    class Process:
-        def __init__(self, folder) -> None:
-            self.status = records.pop(0)(folder)
-            ended.append(self.status)
-
-        def poll(self) -> int:
-            return self.status
-
-    monkeypatch.setattr(Hold, "record_once", lambda self: Process(self._spool))
-    return ended
-
-
-def polls_once(folder) -> int:
-    again = opened(folder, run="once")
-    for cluster in ("east", "west"):
-        record(again, cluster, 9, key=True, news=NEWS)
-    again.close()
-    return 0
 
 
 def test_a_run_that_polls_once_takes_what_is_there_and_one_more_poll(written, monkeypatch):
@@ -576,75 +451,6 @@ def test_a_run_that_polls_once_has_batches_of_no_more_than_they_may_be(written, 
     assert sizes == [2, 2, 2, 1]
 
 
-def test_a_run_that_polls_once_waits_for_a_recorder_of_its_own_that_still_polls(
-    written, monkeypatch
-):
-    once(monkeypatch, [polls_once])
-    record(written, "east", 0, key=True)
-    query = Query(written.folder)
-    query.reader.prepareForTriggerAvailableNow()
-    threading.Timer(0.5, lambda: (record(written, "west", 1, key=True), written.close())).start()
-    found = [
-        ("east", 0, "east@0"),
-        ("east", 1, "east@9"),
-        ("west", 0, "west@1"),
-        ("west", 1, "west@9"),
-    ]
-    assert headers(query.batch()) == found
-
-
-def test_a_recorder_that_dies_again_and_again_ends_a_run_that_polls_once(written, monkeypatch):
-    written.close()
-    once(monkeypatch, [lambda _: 3] * 3)
-    query = Query(written.folder, recorder="of-this-run")
-    query.reader.prepareForTriggerAvailableNow()
-    with pytest.raises(
-        SpoolError, match="its recorder ended with status 3: its last line says why"
-    ):
-        query.plan()
-
-
-def test_a_stream_without_a_folder_has_one_of_its_own(monkeypatch, tmp_path):
-    monkeypatch.setattr(attended, "mkdtemp", lambda prefix: str(tmp_path / prefix))
-    (tmp_path / "kafka-metadata-spool-").mkdir()
-    once(monkeypatch, [polls_once])
-    source = KafkaMetadataSource(OPTIONS)
-    stream = source.streamReader(source.schema())
-    stream.prepareForTriggerAvailableNow()
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, None)
-    assert len(stream.partitions(start, end)) == 1
-    stream.stop()
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_the_query_ends_with_its_driver(written, monkeypatch):
-    query = Query(written.folder)
-    query.reader._attended = Attended(query.reader._options, {}, once=False)
-    monkeypatch.setattr(os, "getppid", lambda: -1)
-    with pytest.raises(RuntimeError, match="the Spark driver is gone"):
-        query.plan()
-
-
-def test_a_driver_that_is_gone_already_is_one_line(written, monkeypatch):
-    def gone() -> int:
-        raise psutil.NoSuchProcess(1)
-
-    monkeypatch.setattr(os, "getppid", gone)
-    with pytest.raises(RuntimeError, match="the Spark driver is gone"):
-        Query(written.folder).plan()
-
-
-def test_a_folder_of_the_streams_own_is_removed_with_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(attended, "mkdtemp", lambda prefix: str(tmp_path / prefix))
-    (tmp_path / "kafka-metadata-spool-").mkdir()
-    source = KafkaMetadataSource(OPTIONS)
-    stream = source.streamReader(source.schema())
-    stream._attended = Attended(stream._options, {}, once=False)
-    stream.stop()
-    assert [*tmp_path.iterdir()] == []
-
-
 def test_a_batch_of_a_stream_that_was_never_asked_before_has_no_spool_to_read(written):
     record(written, "east", 0, key=True, news=NEWS)
     query = Query(written.folder)
@@ -655,6 +461,3 @@ def test_a_batch_of_a_stream_that_was_never_asked_before_has_no_spool_to_read(wr
     assert headers(pa.Table.from_batches(stream.read(task), POLLS).to_pylist()) == [
         ("east", 0, "lost")
     ]
-
-
-assert reader._LOOK_S < 0.1, "tests wait for it"

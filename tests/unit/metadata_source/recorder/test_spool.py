@@ -1,49 +1,37 @@
 """The spool, read as it is after writers and power cuts, without a recorder and without Spark."""
 
 import errno
-import itertools
 import os
 import shutil
 import stat
 import subprocess
 import sys
-import time
 import zlib
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metadata_source.columns.polls import POLLS
-from metadata_source.recorder import folder as folders
-from metadata_source.recorder import segments, spool
+from metadata_source.recorder import spool
 from metadata_source.recorder.folder import (
     SpoiltError,
-    began_s,
-    last_owner,
     make_temporary,
     owner_of,
-    prepare,
 )
 from metadata_source.recorder.news import News
-from metadata_source.recorder.process import Driver
-from metadata_source.recorder.segments import packs
 from metadata_source.recorder.spool import (
     SPOOL_VERSION,
     GoneError,
-    Owner,
     Spool,
     Spooled,
-    SpoolError,
 )
 from tests.support.examples import examples
-from tests.support.spools import BEGIN_MS, opened, owner, poll_rows, record, rows_of, said
+from tests.support.spools import BEGIN_MS, opened, poll_rows, record, rows_of, said
 
 
 def files(folder: Path, suffix: str) -> list[Path]:
@@ -113,19 +101,6 @@ def test_only_this_user_may_read_it(tmp_path):
     assert stat.S_IMODE(opened(tmp_path / "open").folder.stat().st_mode) == 0o700
 
 
-def test_a_spool_has_one_writer(tmp_path):
-    written = opened(tmp_path, "mine", "first")
-    assert owner_of(tmp_path) == owner("mine", "first") == last_owner(tmp_path)
-    with pytest.raises(SpoolError, match=f"{tmp_path}: another recorder writes this spool"):
-        opened(tmp_path)
-    assert owner_of(tmp_path) == owner("mine", "first"), "who was refused is not the owner"
-    written.close()
-    assert owner_of(tmp_path) is None
-    assert last_owner(tmp_path) == owner("mine", "first")
-    opened(tmp_path, "other").close()
-    assert owner_of(tmp_path / "none") is None
-
-
 def test_a_writer_that_was_killed_leaves_no_lock(tmp_path):
     script = f"""
 import os, signal, sys
@@ -139,95 +114,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     written = opened(tmp_path)
     record(written, "east", 1)
     assert [(entry.seq, entry.number) for entry in Spooled(tmp_path).after(0)] == [(1, 1), (2, 2)]
-
-
-def test_whoever_has_the_lock_and_says_nothing_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "_OWNER_WAIT_S", 0.05)
-    monkeypatch.setattr(folders, "_LOCK_WAIT_S", 0.05)
-    written = opened(tmp_path)
-    (tmp_path / "owner.json").unlink()
-    with pytest.raises(
-        SpoolError, match="a process holds the lock of the spool that is no recorder"
-    ):
-        owner_of(tmp_path)
-    gone = Owner("token", 2**22 + 1, 0.0, "run")
-    folders.write_json(
-        tmp_path / "owner.json",
-        {"version": 1, "token": "old", "pid": gone.pid, "started": 0, "run": "r"},
-    )
-    begin = time.monotonic()
-    assert owner_of(tmp_path).run == "r", "of another machine's processes nothing is known here"
-    assert time.monotonic() - begin >= 0.05
-    written.close()
-
-
-@pytest.mark.parametrize(
-    ("made", "problem"),
-    [
-        (
-            lambda path: path.write_text(""),
-            "the spool cannot be written or read (File exists): name another folder",
-        ),
-        (
-            lambda path: (path / "orders.csv").mkdir(parents=True),
-            "it holds other files (orders.csv): name a folder",
-        ),
-        (
-            lambda path: (
-                path.mkdir(),
-                (path / "spool.json").write_text('{"version": 7, "id": "x"}'),
-            ),
-            (
-                "a spool of version 7, and this is version 1: let the version that wrote it "
-                "commit what is in it (--once)"
-            ),
-        ),
-    ],
-)
-def test_a_folder_that_is_no_spool_is_refused_in_one_line(tmp_path, made, problem):
-    folder = tmp_path / "spool"
-    made(folder)
-    for use in (opened, prepare):
-        with pytest.raises(SpoolError) as refused:
-            use(folder)
-        assert str(refused.value).startswith(f"[KAFKA_METADATA_SPOOL] {folder}: {problem}")
-        assert "\n" not in str(refused.value)
-
-
-def test_a_folder_that_cannot_be_written_is_refused_in_one_line(tmp_path, monkeypatch):
-    (tmp_path / "spool").mkdir()
-    monkeypatch.setattr(
-        os, "access", lambda *_: False
-    )  # rights do not bind whoever runs the tests as root
-    with pytest.raises(
-        SpoolError,
-        match=r"spool: the spool cannot be written or read \(Permission denied\): name an",
-    ):
-        prepare(tmp_path / "spool")
-
-
-@pytest.mark.parametrize(
-    ("number", "remedy"),
-    [
-        (errno.ENOSPC, "make room on its disk"),
-        (errno.EDQUOT, "make room on its disk"),
-        (errno.EIO, "its disk fails: name a folder of another one"),
-        (errno.EACCES, "give this user the right to write there"),
-    ],
-)
-def test_a_folder_that_the_system_refuses_says_what_helps(tmp_path, number, remedy):
-    assert remedy in str(folders.unusable(tmp_path, OSError(number, os.strerror(number))))
-
-
-def test_a_lock_that_may_not_be_opened_is_one_line(tmp_path, monkeypatch):
-    def refused(*_):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(folders.os, "open", refused)
-    with pytest.raises(
-        SpoolError, match=f"{tmp_path}: the spool cannot be written or read \\(Permission denied\\)"
-    ):
-        folders.is_held(tmp_path)
 
 
 def test_segments_end_and_whole_ones_are_let_go(tmp_path, monkeypatch):
@@ -337,16 +223,6 @@ def looked(folder: Path) -> Spooled:
     return spooled
 
 
-def test_whoever_sets_the_clock_makes_no_other_process_of_a_recorder_or_its_driver(monkeypatch):
-    mine, began = owner(), began_s(os.getpid())
-    boot = psutil._pslinux.boot_time
-    monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: boot() - 3600)
-    assert mine.is_alive()
-    assert not Driver(os.getpid(), began).is_gone
-    assert not replace(mine, started=mine.started - 60).is_alive()
-    assert Driver(os.getpid(), began - 60).is_gone
-
-
 def test_a_spool_that_was_removed_is_written_no_more(tmp_path):
     written = opened(tmp_path / "spool")
     assert record(written, "east", 0)
@@ -399,26 +275,6 @@ def test_bytes_that_are_gone_are_an_error(tmp_path):
     rows.unlink()
     with pytest.raises(GoneError, match="No such file"):
         spooled.bytes_of(entries)
-
-
-@given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 60))
-def test_packs_hold_all_entries_in_their_order_and_no_more_than_they_may(sizes, most):
-    ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
-    entries = [
-        segments.Entry(
-            place, "east", place, 0, News.QUIET, False, True, "run", 1, end - size, end, 1, 0
-        )
-        for place, (end, size) in enumerate(zip(ends, sizes, strict=True), 1)
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "PACK_BYTES", most)
-        found = list(packs(entries))
-    assert [entry for pack in found for entry in pack] == entries
-    assert all(
-        sum(entry.end - entry.begin for entry in pack) <= most or len(pack) == 1 for pack in found
-    )
-    for pack, following in itertools.pairwise(found):
-        assert sum(entry.end - entry.begin for entry in (*pack, following[0])) > most
 
 
 STEPS = st.lists(

@@ -2,7 +2,6 @@
 poll nobody.
 """
 
-import itertools
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,11 +37,11 @@ folder = Path(given["spool"])
 (folder.parent / "given.json").write_text(json.dumps(given))
 if (folder.parent / "dies").exists():
     sys.exit(int((folder.parent / "dies").read_text() or 3))
-from tests.support.spools import opened
-spool = opened(folder, given["token"])
 if (folder.parent / "stubborn").exists():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-time.sleep(60)
+from tests.support.spools import opened
+spool = opened(folder, given["token"])
+time.sleep(600)
 """
 
 
@@ -65,7 +65,7 @@ def started(monkeypatch, tmp_path):
         process.wait()
 
 
-def wait(check, seconds: float = 10.0) -> None:
+def wait(check, seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < until
@@ -129,23 +129,31 @@ def test_a_recorder_that_has_died_for_days_is_still_started_again(started):
 
 def test_a_recorder_that_dies_is_started_again_and_more_seldom_each_time(started, monkeypatch):
     path, processes = started
-    monkeypatch.setattr(start, "_AGAIN_AFTER_S", 0.2)
     (path.parent / "dies").touch()
-    held, times = hold(path), []
-    begin = time.monotonic()
-    while time.monotonic() - begin < 3.2:
+    held, now_s = hold(path), 0.0
+
+    def attach() -> int:
         held.attach()
-        if len(processes) > len(times):
-            times.append(time.monotonic())
-        time.sleep(0.01)
-    apart = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert 3 <= len(times) <= 5
-    assert all(each >= 0.2 * 2**place for place, each in enumerate(apart))
+        processes[-1].wait(60)
+        return len(processes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=time.sleep))
+        assert attach() == 1
+        for count, apart_s in enumerate((1, 2, 4, 8, 16, 30, 30), 1):
+            now_s += apart_s - 0.5
+            assert attach() == count
+            now_s += 0.5
+            assert attach() == count + 1
+        now_s += 60.5  # it did not die of its start
+        assert attach() == 9
+        now_s += 1
+        assert attach() == 10
     (path.parent / "dies").unlink()
-    wait(lambda: held.attach() or holder(path), 15)
+    wait(lambda: held.attach() or holder(path))
     assert holder(path) == processes[-1].pid
     processes[-1].kill()
-    wait(lambda: held.attach() or holder(path) not in {None, processes[-2].pid}, 15)
+    wait(lambda: held.attach() or holder(path) not in {None, processes[-2].pid})
 
 
 def test_a_recorder_whose_folder_was_removed_is_ended_and_another_one_started(started):
@@ -176,7 +184,7 @@ def test_a_recorder_that_refuses_its_options_ends_the_query(started):
     (path.parent / "dies").write_text(str(start.REFUSED))
     held = hold(path)
     held.attach()
-    processes[0].wait(10)
+    processes[0].wait(60)
     with pytest.raises(
         OptionsError, match=f"the recorder of the spool {path} refuses its options: its last line"
     ):
@@ -195,16 +203,15 @@ def test_a_recorder_says_by_its_status_that_its_options_cannot_be_meant(tmp_path
 @pytest.mark.parametrize("is_stubborn", [False, True])
 def test_a_reader_takes_the_spool_over_and_whoever_had_it_ends(started, monkeypatch, is_stubborn):
     path, processes = started
-    monkeypatch.setattr(start, "_ENDS_WITHIN_S", 0.5)
     if is_stubborn:
+        monkeypatch.setattr(start, "_ENDS_WITHIN_S", 0.5)
         (path.parent / "stubborn").touch()
     first, second = hold(path, "first"), hold(path, "second")
     first.attach()
     wait(lambda: holder(path))
     first.attach()
-    time.sleep(0.3)  # until it has its handler
     second.attach()
-    assert processes[0].wait(5) == -(signal.SIGKILL if is_stubborn else signal.SIGTERM)
+    assert processes[0].wait(60) == -(signal.SIGKILL if is_stubborn else signal.SIGTERM)
     wait(lambda: holder(path) == processes[1].pid)
     second.attach()
     with pytest.raises(TakenOverError) as taken:
@@ -300,6 +307,5 @@ def test_a_recorder_that_was_started_here_has_ended_when_its_hold_ends(started, 
     held = hold(path)
     held.attach()
     wait(lambda: holder(path))
-    time.sleep(0.3)  # until it has its handler
     held.end()
     assert processes[0].returncode == -signal.SIGKILL

@@ -3,7 +3,9 @@ tables.
 """
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,53 +14,82 @@ from hypothesis import strategies as st
 from jobs.configuration.config import Thresholds
 from jobs.rules.groups.group import is_over, settled
 from schemas import groups
-from tests.support.epoch_group_simulator import ConsumerGroup, ShareGroup
 from tests.support.examples import examples
-from tests.support.group_records import Log, at, classic, classic_member
+from tests.support.group_lives import ACTIONS, CUTS, KINDS, lived
+from tests.support.group_records import CONSUMER, SHARE, Log, at, classic, classic_member, shows
 from tests.support.group_rounds import Rounds
-from tests.support.group_simulator import WHAT, ClassicGroup
 from tests.support.group_states import at as described_at
 from tests.support.group_states import classic as described
 from tests.support.group_states import member, states
 
-ACTIONS = st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, 30)), min_size=1, max_size=25)
 LIMITS = Thresholds(storm=3, crash_loop=2)
-NO_TIMES = {"timestamp": None}
-MAKERS = {
-    "eager": lambda partitions: ClassicGroup(partitions, cooperative=False),
-    "cooperative": lambda partitions: ClassicGroup(partitions, cooperative=True),
-    "cooperative, old": lambda partitions: ClassicGroup(partitions, cooperative=True, old=True),
-    "eager, no times": lambda partitions: ClassicGroup(partitions, cooperative=False, old=True),
-    "consumer": ConsumerGroup,
-    "consumer, busy": lambda partitions: ConsumerGroup(partitions, busy=True),
-    "share": ShareGroup,
+TOMBSTONE = (2, None, None)
+MADE, JOINED = classic(0), classic(1, [classic_member("a")])
+
+LIVES: dict[str, tuple[list[Any], list[tuple[int, int | None, str]]]] = {
+    # What is written each second, and times that the group was there: valid_from, valid_to, type.
+    "created": ([[MADE]], [(0, None, "classic")]),
+    "no record says that it was made": ([[classic(7)]], [(0, None, "classic")]),
+    "emptied: its offsets are kept": ([[MADE], [JOINED], [classic(2)]], [(0, None, "classic")]),
+    "deleted": ([[MADE], [JOINED], [TOMBSTONE]], [(0, 2, "classic")]),
+    "deleted: only its tombstone was read": ([[TOMBSTONE]], [(0, 0, "classic")]),
+    "deleted and made again": (
+        [[MADE], [JOINED], [TOMBSTONE], [MADE]],
+        [(0, 2, "classic"), (3, None, "classic")],
+    ),
+    "deleted and made again, no generation 0": (
+        [[JOINED], [TOMBSTONE], [JOINED]],
+        [(0, 1, "classic"), (2, None, "classic")],
+    ),
+    "converted": (
+        [
+            *([MADE], [JOINED]),
+            [TOMBSTONE, CONSUMER.member("a", protocols=[{"name": "range"}]), CONSUMER.epoch(2)],
+        ],
+        [(0, None, "consumer")],
+    ),
 }
 
 
-@pytest.mark.parametrize("maker", MAKERS)
-@settings(max_examples=examples(20))
-@given(
-    partitions=st.integers(1, 7),
-    actions=ACTIONS,
-    cuts=st.lists(st.integers(0, 200), max_size=5),
-    begin=st.just(0) | st.integers(0, 50),
-)
-def test_the_log_cut_anywhere_makes_the_same_tables(maker, partitions, actions, cuts, begin):
-    """`begin`: of a group that is met in mid-life."""
-    group = MAKERS[maker](partitions)
-    for action in actions:
-        group.do(action)
-    group.settle()
-    rows = [row | NO_TIMES for row in group.log.rows] if "no times" in maker else group.log.rows
-    rows = rows[begin:]
-    whole, cut, by_one = Rounds(LIMITS), Rounds(LIMITS), Rounds(LIMITS)
-    if rows:
-        whole.take(rows)
+@pytest.mark.parametrize("case", LIVES)
+def test_lives(case: str) -> None:
+    batches, lives = LIVES[case]
+    log = Log()
+    for second, batch in enumerate(batches):
+        log.batch(second, *batch)
+    whole, by_one = Rounds(), Rounds()
+    whole.take(log.rows, read_on=5)
+    for row in log.rows:
+        by_one.take([row], read_on=5 if row is log.rows[-1] else 0)
+    names = ("valid_from", "valid_to", "group_type")
+    for rounds in (whole, by_one):
+        assert [tuple(row[name] for name in names) for row in rounds.of(groups.GROUP_LIVES)] == [
+            (at(begin), None if end is None else at(end), type_) for begin, end, type_ in lives
+        ]
+
+
+def stretches(rows: list[Any], cuts: list[int]) -> Iterator[list[Any]]:
+    """The rows, cut at these places."""
     begin = 0
     for end in [*sorted(each % (len(rows) + 1) for each in cuts), len(rows)]:
         if rows[begin:end]:
-            cut.take(rows[begin:end])
+            yield rows[begin:end]
             begin = end
+
+
+@pytest.mark.parametrize("has_times", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=examples(12))
+@given(life=st.tuples(st.integers(1, 7), ACTIONS), cuts=CUTS, begin=st.just(0) | st.integers(0, 50))
+def test_the_log_cut_anywhere_makes_the_same_tables(kind, has_times, life, cuts, begin):
+    """`begin`: of a group that is met in mid-life."""
+    rows = lived(kind, *life).log.rows[begin:]
+    rows = rows if has_times else [row | {"timestamp": None} for row in rows]
+    whole, cut, by_one = Rounds(LIMITS), Rounds(LIMITS), Rounds(LIMITS)
+    if rows:
+        whole.take(rows)
+    for stretch in stretches(rows, cuts):
+        cut.take(stretch)
     for row in rows:
         by_one.take([row])
     assert cut.sorted() == whole.sorted()
@@ -84,27 +115,69 @@ def after_polls(*seen, state_seconds):
     rounds = Rounds()
     rounds.take(states=states(*seen))
     record = (described_at(0) - at(0)).total_seconds() + 100
-    log = Log().batch(
-        record, classic(7, [classic_member("a")], state_seconds=record + state_seconds)
-    )
-    rounds.take(log.rows)
+    ended = None if state_seconds is None else record + state_seconds
+    rounds.take(Log().batch(record, classic(7, [classic_member("a")], state_seconds=ended)).rows)
     lives = {row["source"]: row for row in rounds.of(groups.GROUP_LIVES)}
     times = lives["log"]["valid_from"], lives["polls"]["valid_to"]
     return tuple((each - at(record)).total_seconds() for each in times)
 
 
-def test_the_log_has_a_group_from_when_the_join_phase_of_its_first_rebalance_ended():
-    seen = (0, described("Stable", member("a", {"t": [0]})))
-    assert after_polls(seen, state_seconds=-3) == (-3, -3)
+STABLE = described("Stable", member("a", {"t": [0]}))
+PREPARING = described("PreparingRebalance", member("a"))
 
 
-def test_the_log_has_a_group_from_when_a_rebalance_had_begun_that_polls_saw():
-    stable, rebalances = (
-        described("Stable", member("a", {"t": [0]})),
-        described("PreparingRebalance", member("a")),
-    )
-    # By a second after the beat.
-    assert after_polls((0, stable), (9, rebalances), state_seconds=-3) == (-9, -9)
+@pytest.mark.parametrize(
+    ("seen", "state_seconds", "since"),
+    [
+        pytest.param([(0, STABLE)], None, 0, id="its first record"),
+        pytest.param([(0, STABLE)], -3, -3, id="when the join phase ended"),
+        # Polls are answered by a second after the beat.
+        pytest.param([(0, STABLE), (9, PREPARING)], -3, -9, id="a rebalance that polls saw begin"),
+        pytest.param(
+            [(0, STABLE), (9, PREPARING)], -20, -20, id="a join phase that polls saw late"
+        ),
+        pytest.param([(0, STABLE), (3, PREPARING), (5, STABLE)], -3, -3, id="one that was over"),
+    ],
+)
+def test_since_when_the_log_has_a_group(seen, state_seconds, since):
+    assert after_polls(*seen, state_seconds=state_seconds) == (since, since)
+
+
+def test_the_first_of_two_partitions_takes_over_from_polls():
+    rounds = Rounds()
+    rounds.take(states=states((0, STABLE)))
+    record = (described_at(100) - at(0)).total_seconds()
+    first = Log(log_partition=57).batch(record, classic(7, [classic_member("a")]))
+    second = Log().batch(record + 20, classic(7, [classic_member("a")]))
+    rounds.take([*first.rows, *second.rows])
+    lives = {row["log_partition"]: row for row in rounds.of(groups.GROUP_LIVES)}
+    begins = {partition: row["valid_from"] for partition, row in lives.items()}
+    assert begins == {None: described_at(1), 57: described_at(100), 7: described_at(120)}
+    assert lives[None]["valid_to"] == described_at(100)
+
+
+def test_a_life_that_polls_saw_begin_late_ends_as_it_began():
+    """By the log, the group's rebalance had begun before polls first showed the group."""
+    assert after_polls((0, STABLE), state_seconds=-200) == (-200, -99)
+
+
+def test_a_rebalance_that_polls_saw_begin_may_have_ended_unseen():
+    rounds = Rounds()
+    rounds.take(states=states((0, STABLE), (9, PREPARING)))
+    rounds.take(Log().batch((described_at(100) - at(0)).total_seconds(), classic(7)).rows)
+    of_polls = [row for row in rounds.of(groups.REBALANCES) if row["source"] == "polls"]
+    assert len(of_polls) == 1
+    began = described_at(91)
+    shows(of_polls[0], end_reason="unknown", began_before=began, ended_before=began)
+    shows(of_polls[0], ended_after=None, is_live=False)
+
+
+def test_polls_tell_of_a_group_no_more_once_its_log_does():
+    rounds = Rounds()
+    rounds.take(Log().batch(0, classic(7, [classic_member("a")])).rows)
+    rounds.take(states=states((0, STABLE), (9, PREPARING)))
+    assert [row["source"] for row in rounds.of(groups.REBALANCES)] == ["log"]
+    assert len(rounds.of(groups.REBALANCE_BEGINS)) == 1, "but for when its rebalances began"
 
 
 # --- __consumer_offsets gets more partitions: the group hashes to one whose coordinator is new ---
@@ -129,29 +202,18 @@ def moved(first, second, *, was=7, is_now=57):
     return sorted(rows, key=lambda row: (row["timestamp"], row["log_partition"], row["offset"]))
 
 
-def lived(maker, partitions, actions):
-    group = MAKERS[maker](partitions)
-    for action in actions:
-        group.do(action)
-    group.settle()
-    return group
-
-
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=examples(10))
-@given(lives=st.tuples(ACTIONS, ACTIONS), cuts=st.lists(st.integers(0, 200), max_size=5))
-def test_each_partition_that_keeps_a_group_tells_its_own(maker, lives, cuts):
-    first, second = (lived(maker, 3, actions) for actions in lives)
-    rows = moved(first, second)
+@given(lives=st.tuples(ACTIONS, ACTIONS), cuts=CUTS)
+def test_each_partition_that_keeps_a_group_tells_its_own(kind, lives, cuts):
+    rows = moved(*(lived(kind, 3, actions) for actions in lives))
     apart = [Rounds(LIMITS), Rounds(LIMITS)]
     for rounds, partition in zip(apart, (7, 57), strict=True):
         if of_partition := [row for row in rows if row["log_partition"] == partition]:
             rounds.take(of_partition)
-    cut, begin = Rounds(LIMITS), 0
-    for end in [*sorted(each % (len(rows) + 1) for each in cuts), len(rows)]:
-        if rows[begin:end]:
-            cut.take(rows[begin:end])
-            begin = end
+    cut = Rounds(LIMITS)
+    for stretch in stretches(rows, cuts):
+        cut.take(stretch)
     for table in (groups.REBALANCES, groups.GROUP_EVENTS, groups.REBALANCE_MEMBERS):
         expected = [repr(row) for rounds in apart for row in rounds.of(table)]
         assert sorted(map(repr, cut.of(table))) == sorted(expected)
@@ -210,7 +272,17 @@ def test_what_is_lost_of_one_partition_says_nothing_of_the_other():
     assert lost == [7]
 
 
-def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
+def test_records_are_lost_of_a_group_once_it_is_known():
+    made = CONSUMER.member("a"), CONSUMER.epoch(1), CONSUMER.target_epoch(1)
+    log, rounds = Log().span("lost", 50, 100, seconds=0).batch(5, *made), Rounds()
+    rounds.take(log.rows)
+    assert [row["event"] for row in rounds.of(groups.GROUP_EVENTS)] == ["created"]
+    rounds.take(log.span("lost", log.next_offset, 150, seconds=9).rows[-1:])
+    events = [(row["event"], row["offset"]) for row in rounds.of(groups.GROUP_EVENTS)]
+    assert sorted(events) == [("created", 101), ("records_lost", 104)]
+
+
+def test_what_another_source_has_new_leaves_the_storms_of_a_log():
     log = Log().batch(0, classic(0))
     for generation in range(1, 4):
         log.batch(generation, classic(generation, [classic_member(f"a{generation}")]))
@@ -220,6 +292,40 @@ def test_what_only_polls_have_new_leaves_the_storms_of_the_log():
     assert [row["kind"] for row in storms] == ["storm"]
     rounds.take(states=states((0, described("Stable", member("a3", {"t": [0]})))))
     assert rounds.of(groups.REBALANCE_STORMS) == storms
+    rounds.take(Log(log_partition=57).batch(90, classic(9)).rows)
+    assert rounds.of(groups.REBALANCE_STORMS) == storms
+    written = [row for rows in rounds.written.values() for row in rows]
+    assert {row["log_partition"] for row in written if "log_partition" in row} == {57}
+
+
+def test_a_crash_loop_is_none_if_the_rest_of_a_batch_opens_its_rebalance_again():
+    """A read cuts a batch in two; its rest says that an epoch of a share group is to follow."""
+    a, b = (SHARE.member(each, ("t", "u"), client_id="app") for each in "ab")
+    has = {"T": [0]}
+
+    def stable(who, epoch):
+        return SHARE.target(who, has), SHARE.target_epoch(epoch), SHARE.current(who, epoch, has)
+
+    log = Log().batch(0, a, SHARE.epoch(1), *stable("a", 1))
+    making = [{"topic_id": "U", "topic": "u", "partitions": [0]}]
+    state = (15, None, {"initializing": making, "initialized": []})
+    log.batch(5, b, SHARE.epoch(2), *stable("b", 2), SHARE.current("a", 2, has), state)
+    rounds = Rounds(LIMITS)
+    rounds.take(log.rows[:-1])
+    assert [row["kind"] for row in rounds.of(groups.REBALANCE_STORMS)] == ["crash_loop"]
+    rounds.take(log.rows[-1:])
+    assert rounds.of(groups.REBALANCE_STORMS) == []
+
+
+def test_a_clock_that_steps_back_makes_no_group_over_earlier():
+    rounds = Rounds()
+    rounds.take(Log().batch(30, TOMBSTONE).batch(20, TOMBSTONE).rows)
+    assert not is_over(json.loads(rounds.memory), at(30))
+    log = Log().batch(30, TOMBSTONE)
+    rounds = Rounds()
+    rounds.take(log.rows)
+    rounds.take(log.batch(20, TOMBSTONE).rows[-1:])
+    assert not is_over(json.loads(rounds.memory), at(30))
 
 
 @pytest.mark.parametrize("read_on", [0, 5])
@@ -254,13 +360,14 @@ def test_a_group_is_over_once_it_is_gone_and_nothing_was_told_of_it_for_long(rea
 
 
 def test_a_group_that_polls_tell_of_is_over_once_they_do_not_show_it() -> None:
-    shown, second = (
-        states((0, described("Stable", member("a1", {"t": [0]}))), (50, None)),
-        timedelta(seconds=1),
-    )
+    shown, second = states((0, STABLE), (50, None)), timedelta(seconds=1)
     there, gone = Rounds(), Rounds()
     there.take(states=[row | {"valid_to": None, "end_reason": None} for row in shown])
     gone.take(states=shown)
     assert not is_over(json.loads(there.memory), shown[0]["valid_to"] + timedelta(days=1))
     assert not is_over(json.loads(gone.memory), shown[0]["valid_to"])
     assert is_over(json.loads(gone.memory), shown[0]["valid_to"] + second)
+    # Once its log has it, the log alone says so.
+    record = (described_at(100) - at(0)).total_seconds()
+    there.take(Log().batch(record, classic(2)).batch(record + 9, TOMBSTONE).rows)
+    assert is_over(json.loads(there.memory), described_at(110))

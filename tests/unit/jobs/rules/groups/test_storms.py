@@ -1,5 +1,5 @@
-"""Chains of begins against a dumb second writing, and where a group is kept against what Java
-says.
+"""Groups that rebalance again and again, and clients that join again and again: by cases, and
+chains of begins against a dumb second writing.
 """
 
 import json
@@ -11,10 +11,114 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.configuration.config import Thresholds
-from jobs.rules.groups.partition import log_partition
 from jobs.rules.groups.rows import MEMBER_ROWS
 from jobs.rules.groups.storms import Chain, Chains, chained, stormed
 from jobs.rules.memory import from_json, to_json
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+WINDOW = timedelta(seconds=10)
+LIMITS = Thresholds(storm=3, storm_window=WINDOW, crash_loop=2, crash_loop_window=WINDOW)
+
+
+def rebalance(
+    second: int, *joined: str | None, ended: bool = True, stayed: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    began = BEGIN + timedelta(seconds=second)
+    changes = [*((each, "joined") for each in joined), *((each, "stayed") for each in stayed)]
+    members = [
+        {"client_id": each, "client_host": "/h", "change": change} for each, change in changes
+    ]
+    row = {"id": f"r{second}", "began_before": began, "first_offset": second}
+    return row | {"ended_before": began if ended else None, MEMBER_ROWS: members}
+
+
+APP = ("crash_loop", "app", "/h")
+STORM = ("storm", None, None)
+CASES = {
+    # Rebalances; chains that are over, and those that may grow: who, the first, how many.
+    "storm": ([rebalance(0), rebalance(4), rebalance(9)], [], [(STORM, "r0", 3)]),
+    "storm: not within the window": ([rebalance(0), rebalance(4), rebalance(10)], [], []),
+    "storm: too few": ([rebalance(0), rebalance(9)], [], []),
+    "storm: all that hangs together": (
+        [rebalance(second) for second in (0, 4, 9, 13, 18)],
+        [],
+        [(STORM, "r0", 5)],
+    ),
+    "storm: it is over": (
+        [rebalance(second) for second in (0, 4, 9, 30, 50)],
+        [(STORM, "r0", 3)],
+        [],
+    ),
+    "storm: whatever their order": (
+        [rebalance(9), rebalance(0), rebalance(4)],
+        [],
+        [(STORM, "r0", 3)],
+    ),
+    "storm: of rebalances that are open, too": (
+        [rebalance(0), rebalance(4), rebalance(9, ended=False)],
+        [],
+        [(STORM, "r0", 3)],
+    ),
+    "crash_loop": ([rebalance(0, "app"), rebalance(9, "app")], [], [(APP, "r0", 2)]),
+    "crash_loop: not within the window": ([rebalance(0, "app"), rebalance(10, "app")], [], []),
+    "crash_loop: of two clients": ([rebalance(0, "app"), rebalance(9, "other")], [], []),
+    "crash_loop: who stays does not join": (
+        [rebalance(0, "app"), rebalance(9, stayed=("app",))],
+        [],
+        [],
+    ),
+    "crash_loop: a client that is not known": ([rebalance(0, None), rebalance(9, None)], [], []),
+    "crash_loop: once for all its members": (
+        [rebalance(0, "app", "app"), rebalance(30, "app")],
+        [],
+        [],
+    ),
+    # Who joins one that is open may be no member in the end.
+    "crash_loop: of rebalances that ended": (
+        [rebalance(0, "app"), rebalance(9, "app", ended=False)],
+        [],
+        [],
+    ),
+    "crash_loop: it is over when others rebalance so much later": (
+        [rebalance(0, "app"), rebalance(5, "app"), rebalance(15)],
+        [(APP, "r0", 2)],
+        [],
+    ),
+    "crash_loop: others rebalance before": (
+        [rebalance(0, "app"), rebalance(5, "app"), rebalance(14)],
+        [],
+        [(APP, "r0", 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_chains(case: str) -> None:
+    rows, over, longer = CASES[case]
+    _, *found = stormed([], rows, LIMITS)
+    assert [[(who, chain.first, chain.count) for who, chain in each] for each in found] == [
+        over,
+        longer,
+    ]
+
+
+def test_a_chain_grows_from_round_to_round() -> None:
+    rows = [rebalance(second, "app") for second in (0, 4, 9, 13)]
+    kept: list[Any] = []
+    for row in rows:
+        kept, over, longer = stormed(json.loads(json.dumps(kept)), [row, {"event": "x"}], LIMITS)
+        assert over == []
+    assert {who: (chain.first, chain.count) for who, chain in longer} == {
+        STORM: ("r0", 4),
+        APP: ("r0", 4),
+    }
+
+
+def test_a_client_is_forgotten_a_window_after_it_joined() -> None:
+    kept, _, _ = stormed([], [rebalance(0, "app"), rebalance(9)], LIMITS)
+    assert [who for who, _ in kept] == [STORM, APP]
+    kept, _, _ = stormed(kept, [rebalance(10)], LIMITS)
+    assert [tuple(who) for who, _ in kept] == [STORM]
 
 
 def plain(times: list[tuple[int, str]], least: int, window: int) -> list[Chain]:
@@ -51,42 +155,3 @@ def test_chains_are_all_that_hangs_together_and_nothing_else(
         begin = max(begin, end)
     found += [chains.chain] if chains.chain else []
     assert found == sorted(plain(times, least, window), key=lambda chain: chain.began)
-
-
-@pytest.mark.parametrize(("apart", "counts"), [(9, [2]), (10, [])])
-def test_begins_that_are_a_whole_window_apart_do_not_hang_together(
-    apart: int, counts: list[int]
-) -> None:
-    first, _ = chained(Chains(), (0, "r0"), 2, 10)
-    both, _ = chained(first, (apart, "r1"), 2, 10)
-    assert ([both.chain.count] if both.chain else []) == counts
-
-
-def rebalance(number: int, *joined: str, ended: bool = True) -> dict[str, Any]:
-    begin = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
-    members = [{"client_id": each, "client_host": "/h", "change": "joined"} for each in joined]
-    end = begin if ended else None
-    row = {"id": f"r{number}", "began_before": begin, "first_offset": number, "ended_before": end}
-    return row | {MEMBER_ROWS: members}
-
-
-def test_who_joined_a_rebalance_that_is_open_is_in_no_crash_loop_yet() -> None:
-    """It may be no member in the end."""
-    limits = Thresholds(storm=2, crash_loop=2)
-    for ended, kinds in ((False, ["storm"]), (True, ["storm", "crash_loop"])):
-        _, over, longer = stormed(
-            [], [rebalance(0, "app"), rebalance(1, "app", ended=ended)], limits
-        )
-        assert (over, [who[0] for who, _ in longer]) == ([], kinds)
-
-
-def test_a_group_is_in_the_partition_that_java_says() -> None:
-    """By String.hashCode: "polygenelubricants" is the number that has no positive, an elephant is
-    two UTF-16 units.
-    """
-    assert log_partition("", 50) == 0
-    assert log_partition("a", 50) == 97 % 50
-    assert log_partition("polygenelubricants", 50) == 0
-    assert log_partition("🐘", 50) == (0xD83D * 31 + 0xDC18) % 50
-    of_java = {"orders": 31, "заказы-🐘": 21, "my-group-7": 10, "console-consumer-12345": 6}
-    assert {group_id: log_partition(group_id, 50) for group_id in of_java} == of_java

@@ -1,652 +1,125 @@
-"""The fold of the controllers' log, over random logs: however they are cut into rounds, and against
-the replay of dumps that the truth of polls comes from.
+"""The fold of the controllers' log: what a few records make of history. Random logs are in
+test_fold_lives.py, logs that lose a part in test_fold_breaks.py.
 """
 
-import random
-from base64 import urlsafe_b64encode
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from functools import cache
-from itertools import accumulate, chain, groupby, pairwise
+from datetime import timedelta
 from typing import Any
 
-import duckdb
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
-from jobs.rules.ids import log_id, offset_of
 from jobs.rules.log.fold import fold
-from jobs.rules.log.silver import TABLES, image_of
+from jobs.rules.log.silver import image_of
 from jobs.rules.silver.state import Poll
-from jobs.rules.silver.topic_lives import asked_for
 from metadata_source.options import TopicFilter
-from metadata_source.protocol.cluster_specs import RECORD_TYPES
-from schemas import gold
-from schemas.in_duckdb import in_duckdb
-from schemas.silver import OF_LOG
 from tests.support.cluster_logs import (
     CLUSTER,
     LEADER_CHANGE,
     START,
     Entry,
-    RandomLog,
-    Row,
-    in_effect,
     record,
     rows_of,
     rows_of_snapshot,
     snapshot_of,
     span,
 )
-from tests.support.examples import examples
-from tests.support.kafka_classes import as_json
-from tests.support.log_rounds import KEYS, LogLake, narrow
-from tests.support.turns import Batches
-from truth.dump import Record
-from truth.log import truth_of
+from tests.support.log_cases import (
+    BEGINNING,
+    PARTITION,
+    TOPIC_ID,
+    Told,
+    a_log,
+    broker,
+    change,
+    config,
+    whole,
+)
+from tests.support.log_rounds import LogLake
 
-BATCHES = 40
-seeds = st.integers(0, 2**32)
 PARTITIONS, REGISTRATIONS = "silver.partition_snapshots", "silver.partition_registrations"
 TOPICS, TOPIC_CONFIGS = "silver.topic_snapshots", "silver.topic_configs"
-BROKERS, CONTROLLERS = "silver.broker_registrations", "gold.controller_changes"
+CONTROLLERS = "gold.controller_changes"
+
+BEGUN = (1, 0, [1, 2], 1)
+"""The first state of the partition: its leader, the leader epoch, the ISR and the second."""
+BEGIN, END, ABORT = record(23), record(24), record(25)
 
 
-@cache
-def random_log(seed: int, batches: int = BATCHES) -> list[Entry]:
-    return RandomLog(random.Random(seed)).grow(batches)
-
-
-def whole(rows: Sequence[Row]) -> LogLake:
-    lake = LogLake()
-    lake.take(rows)
-    return lake
-
-
-def follow(lake: LogLake, rows: Sequence[Row], until: int, repeats: int = 0) -> None:
-    """A round over the rows up to one, from where the state says that it needs them, or some
-    before.
-    """
-    since = lake.state.next_offset if lake.state else 0
-    places = [place for place, row in enumerate(rows[:until]) if row["offset"] >= since]
-    lake.take(rows[max(0, min(places, default=until) - repeats) : until])
-
-
-@given(
-    seed=seeds, cuts=st.sets(st.integers(1, 100)), narrowed=st.booleans(), repeats=st.integers(0, 5)
+@pytest.mark.parametrize(
+    ("more", "states", "partition_epoch"),
+    [
+        pytest.param([], [BEGUN], 0, id="a partition"),
+        pytest.param([(change(isr=[1]), 2)], [BEGUN, (1, 0, [1], 2)], 1, id="the ISR shrinks"),
+        pytest.param([(change(isr=[2, 1]), 2)], [BEGUN], 1, id="another order is no other ISR"),
+        pytest.param([(change(leader=2), 2)], [BEGUN, (2, 1, [1, 2], 2)], 1, id="another leader"),
+        pytest.param([(change(leader=1), 2)], [BEGUN, (1, 1, [1, 2], 2)], 1, id="its epoch rises"),
+        pytest.param([(change(leader=-1, isr=[]), 2)], [BEGUN, (-1, 1, [], 2)], 1, id="no leader"),
+        pytest.param(
+            [(change(eligible_leader_replicas=[2]), 2)], [BEGUN], 1, id="the ELR, no other state"
+        ),
+        pytest.param(
+            [(change(isr=[1]), 2), (change(isr=[1, 2]), 2)],
+            [BEGUN, (1, 0, [1], 2), (1, 0, [1, 2], 2)],
+            2,
+            id="a state of no length is a state",
+        ),
+        pytest.param(
+            [(change(isr=[1]), 5), (change(isr=[1, 2]), 2)],
+            [BEGUN, (1, 0, [1], 5), (1, 0, [1, 2], 5)],
+            2,
+            id="clocks of controllers differ",
+        ),
+        pytest.param(
+            [
+                *((change(isr=[1]), 2), (BEGIN, 3), (change(leader=2), 4), (END, 9)),
+                (change(isr=[1, 2]), 10),
+            ],
+            [BEGUN, (1, 0, [1], 2), (2, 1, [1], 9), (2, 1, [1, 2], 10)],
+            3,
+            id="a transaction is in effect at its end",
+        ),
+        pytest.param(
+            [(BEGIN, 3), (change(leader=2), 4), (ABORT, 9)], [BEGUN], 0, id="an aborted one never"
+        ),
+        pytest.param([(BEGIN, 3), (change(leader=2), 4)], [BEGUN], 0, id="nor an open one"),
+        pytest.param(
+            [(record(2, name="t2", topic_id=b"\7" * 16), 2)], [BEGUN], 0, id="another topic"
+        ),
+    ],
 )
-@settings(max_examples=examples(6))
-def test_rounds_cut_anywhere_make_the_same_rows(
-    *, seed: int, cuts: set[int], narrowed: bool, repeats: int
+def test_states_of_a_partition(
+    more: list[tuple[Told, int]], states: list[Any], partition_epoch: int
 ) -> None:
-    rows = rows_of(random_log(seed))
-    lake = LogLake(narrowed=narrowed)
-    for cut in sorted({*(cut * len(rows) // 100 for cut in cuts), len(rows)}):
-        follow(lake, rows, cut, repeats)
-    expected = whole(rows)
-    assert lake.rows == expected.rows
-    assert lake.state == expected.state
+    lake = whole(a_log(*more))
+    found = sorted(lake.rows[PARTITIONS], key=lambda row: row["first_poll"])
+    assert [
+        (row["leader"], row["leader_epoch"], row["isr"], (row["valid_from"] - START).seconds)
+        for row in found
+    ] == states
+    (registration,) = lake.live[REGISTRATIONS]
+    assert registration["partition_epoch"] == partition_epoch
 
 
-@given(seed=seeds)
-@settings(max_examples=examples(3))
-def test_a_round_after_each_record_makes_the_same_rows(seed: int) -> None:
-    rows = rows_of(random_log(seed, 15))
-    lake = LogLake(narrowed=True)
-    for cut in range(1, len(rows) + 1):
-        follow(lake, rows, cut)
-    assert lake.rows == whole(rows).rows
-
-
-@given(seed=seeds)
-@settings(max_examples=examples(3))
-def test_records_that_were_taken_say_nothing_again(seed: int) -> None:
-    rows = rows_of(random_log(seed))
-    lake = whole(rows)
-    live = lake.live
-    assert fold(lake.state, live, rows).rows == {}
-
-
-# --- topics that polls ask for ---
-
-SOME = TopicFilter(topics=("a", "b")).to_json()
-OTHER = TopicFilter(pattern="[bc]").to_json()
-OF_ALL_TOPICS = {table.full_name for table in OF_LOG}
-OF_TOPICS = {table.full_name for table in TABLES if "topic" in table.key} - OF_ALL_TOPICS
-
-
-def asked(filters: str | None, topics: Iterable[str]) -> set[str]:
-    return asked_for(filters, {*topics})
-
-
-def only(rows: Mapping[str, Sequence[Row]], filters: str | None) -> dict[str, list[Row]]:
-    """Rows of what a filter covers."""
-    return {
-        table: [row for row in told if table not in OF_TOPICS or asked(filters, {row["topic"]})]
-        for table, told in rows.items()
-    }
-
-
-def states(rows: Mapping[str, Sequence[Row]]) -> dict[str, dict[tuple[Any, ...], Row]]:
-    """What holds by open rows, by key: not since when, nor what was before."""
-    kept = {
-        table.full_name: [
-            each for each in table.column_names if each not in table.key and f"prev_{each}" in names
-        ]
-        for table in TABLES
-        if (names := set(table.column_names))
-    }
-    return {
-        table: {
-            tuple(row.get(name) for name in KEYS[table][:-1]): {name: row[name] for name in names}
-            for row in told
-        }
-        for table, names in kept.items()
-        for told in [rows[table]]
-    }
-
-
-# A topic that polls do not ask for gets partitions.
-@example(seed=7728, cuts={0, 13, 14}, narrowed=True)
-@given(seed=seeds, cuts=st.sets(st.integers(0, BATCHES)), narrowed=st.booleans())
-@settings(max_examples=examples(6))
-def test_the_log_tells_the_topics_alone_that_polls_ask_for(
-    *, seed: int, cuts: set[int], narrowed: bool
-) -> None:
-    """In the tables that polls tell too. A round ends with a batch, as what a look has read
-    does.
-    """
-    log = Batches(random.Random(seed))
-    rows = rows_of(log.grow(BATCHES))
-    lake = LogLake(narrowed=narrowed, topic_filter=SOME)
-    for cut in sorted({*(log.ends[cut] for cut in cuts if cut < len(log.ends)), len(rows)}):
-        follow(lake, rows, cut)
-    assert lake.rows == only(whole(rows).rows, SOME)
-
-
-@given(
-    seed=seeds,
-    narrowed=st.booleans(),
-    before=st.sampled_from((None, SOME)),
-    after=st.sampled_from((None, OTHER)),
+@pytest.mark.parametrize(
+    ("offset", "epoch", "is_replayed"),
+    [
+        pytest.param(3, 5, False, id="it was replayed"),
+        pytest.param(4, 4, False, id="of a leader before the last one: the quorum threw it away"),
+        pytest.param(4, 5, True, id="the next one"),
+        pytest.param(4, 6, True, id="of the next leader"),
+        pytest.param(9, 5, True, id="records between have no rows"),
+    ],
 )
-@settings(max_examples=examples(6))
-def test_another_filter_holds_from_the_next_record_on(
-    *, seed: int, narrowed: bool, before: str | None, after: str | None
-) -> None:
-    log = Batches(random.Random(seed))
-    rows = rows_of(log.grow(BATCHES))
-    lake = LogLake(narrowed=narrowed, topic_filter=before)
-    follow(lake, rows, log.ends[BATCHES // 2])
-    was_open = {table: lake.live[table] for table in OF_TOPICS}
-    lake.topic_filter = after
-    follow(lake, rows, log.ends[BATCHES // 2 + 1])
-    assert lake.state is not None
-    if lake.state.topic_filter == after:
-        for table, told in was_open.items():
-            ended = {
-                tuple(row[name] for name in KEYS[table]): row["end_reason"]
-                for row in lake.rows[table]
-            }
-            for row in told:
-                left = (
-                    {"gone", "recreated", "not_polled"}
-                    if not asked(after, {row["topic"]})
-                    else {"gone", "recreated", None}
-                )
-                assert ended[tuple(row[name] for name in KEYS[table])] in left
-    follow(lake, rows, len(rows))
-    assert states(lake.live) == states(only(whole(rows).live, after))
-    for table in OF_ALL_TOPICS:
-        assert lake.rows[table] == whole(rows).rows[table]
-
-
-# --- against the replay of dumps ---
-
-
-def times(entries: Sequence[Entry]) -> dict[int, datetime]:
-    """When each record that counts was in effect: clocks of controllers differ, and no time is
-    before another.
-    """
-    counted = in_effect(entries)
-    every = {entry.offset: entry.at for entry in entries if entry.transaction is not None} | {
-        entry.offset: entry.at for entry in counted
-    }
-    # Records of a transaction are in effect at its end, and so is its begin.
-    ends = {entry.offset: entry.at for entry in counted}
-    begin = None
-    for entry in entries:
-        if entry.transaction == 23:
-            begin = entry.offset
-        elif entry.transaction is not None and begin is not None:
-            ends[begin], ends[entry.offset] = entry.at, entry.at
-    return dict(
-        zip(sorted(every), accumulate((ends[each] for each in sorted(every)), max), strict=True)
-    )
-
-
-def printed(entry: Entry) -> Record:
-    """The record as DumpLogSegments prints it."""
-    message = RECORD_TYPES[entry.number]
-    data = {
-        name: value
-        for name, value in as_json(message.body, entry.values).items()
-        if value is not None
-    }
-    data |= {
-        name: None for name in ("rack", "value") if name not in data and entry.number in (0, 4)
-    }
-    words = "".join(f"_{each}" if each.isupper() else each.upper() for each in message.name)
-    return Record(entry.offset, entry.at, words.strip("_"), data)
-
-
-@given(seed=seeds)
-@settings(max_examples=examples(6))
-def test_states_are_those_of_the_replay_of_dumps(seed: int) -> None:
-    entries = random_log(seed)
-    truth = truth_of(printed(entry) for entry in in_effect(entries) if not entry.is_control)
-    lake, at = whole(rows_of(entries)), times(entries)
-    found = lake.rows[PARTITIONS]
-    assert {(row["topic_id"], row["partition"]) for row in found} == truth.partitions.keys()
-    for (topic_id, number), states in truth.partitions.items():
-        expected = [
-            (
-                first.offset,
-                at[first.offset],
-                first.leader,
-                first.leader_epoch,
-                list(first.isr),
-                list(first.replicas),
-            )
-            for _, same in groupby(
-                states, lambda state: (state.leader, state.leader_epoch, state.isr, state.replicas)
-            )
-            for first in [next(same)]
-        ]
-        own = sorted(
-            (row for row in found if (row["topic_id"], row["partition"]) == (topic_id, number)),
-            key=lambda row: row["first_poll"],
-        )
-        changed = [
-            (offset_of(first["first_poll"]), first["valid_from"], *key)
-            for key, same in groupby(
-                own, lambda row: [row[n] for n in ("leader", "leader_epoch", "isr", "replicas")]
-            )
-            for first in [next(same)]
-        ]
-        assert changed == expected
-        removed_at = truth.ends_at((topic_id, number))
-        assert (own[-1]["end_reason"] == "gone") == (removed_at is not None)
-        # What changed nothing that clients see is counted.
-        registered = [
-            row
-            for row in lake.rows[REGISTRATIONS]
-            if (row["topic_id"], row["partition"]) == (topic_id, number)
-        ]
-        last = max(registered, key=lambda row: row["first_poll"])
-        assert last["is_recovering"] == states[-1].recovering
-        first_epoch = next(
-            e.values["partition_epoch"] for e in in_effect(entries) if e.offset == states[0].offset
-        )
-        assert last["partition_epoch"] == first_epoch + len(states) - 1
-
-
-def test_random_logs_have_everything() -> None:
-    """Else the tests above say less than they seem to."""
-    lakes = [whole(rows_of(random_log(seed))) for seed in range(20)]
-    rows = {table: [row for lake in lakes for row in lake.rows[table]] for table in lakes[0].rows}
-    assert all(rows.values())
-    snapshots = rows[PARTITIONS]
-    assert any(row["valid_from"] == row["valid_to"] for row in snapshots)
-    only_offline = ("leader", "leader_epoch", "isr", "replicas")
-    assert any(
-        row["prev_isr"] and all(row[n] == row[f"prev_{n}"] for n in only_offline)
-        for row in snapshots
-    )
-    assert {True, False} == {row["is_recovering"] for row in rows[REGISTRATIONS]}
-    assert {None, 1, 2} == {row["min_insync_replicas"] for row in rows[TOPIC_CONFIGS]}
-    assert {True, False} == {row["in_controlled_shutdown"] for row in rows[BROKERS]}
-    transactions = {entry.transaction for seed in range(20) for entry in random_log(seed)}
-    assert transactions == {None, 23, 24, 25}
-
-
-# --- what holds of all rows ---
-
-
-def check_rows(lake: LogLake) -> None:
-    for table in TABLES:
-        rows = lake.rows[table.full_name]
-        names = set(table.column_names) - {"part"}
-        assert all(row.keys() == names for row in rows)
-        of_key: dict[str, list[Row]] = defaultdict(list)
-        for row in sorted(rows, key=lambda row: row["first_poll"]):
-            of_key[repr([row[name] for name in table.key[:-1]])].append(row)
-        for row, following in chain.from_iterable(map(pairwise, of_key.values())):
-            assert row["valid_to"] is not None
-            assert row["valid_to"] <= following["valid_from"]
-            is_followed = row["superseded_poll"] == following["first_poll"]
-            assert (row["end_reason"] is None and is_followed) or row["end_reason"] in (
-                "gone",
-                "recreated",
-            )
-    for row in lake.rows[CONTROLLERS]:
-        assert row.keys() == set(gold.CONTROLLER_CHANGES.column_names)
-
-
-@given(seed=seeds)
-@settings(max_examples=examples(6))
-def test_rows_are_exact(seed: int) -> None:
-    lake = whole(rows_of(random_log(seed)))
-    check_rows(lake)
-    for table in TABLES:
-        for row in lake.rows[table.full_name]:
-            if row["prev_poll"] is not None:
-                assert row["prev_sent_at"] == row["valid_from"]
-            if row["valid_to"] is not None:
-                assert row["last_seen_at"] == row["last_seen_sent_at"] == row["valid_to"]
-
-
-def test_rows_satisfy_what_their_tables_demand() -> None:
-    rows = whole(rows_of(random_log(4, 300))).rows
-    with duckdb.connect() as database:
-        for table in (*TABLES, gold.CONTROLLER_CHANGES):
-            columns = [column for column in table.columns if column.generated_as is None]
-            ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
-            database.execute(in_duckdb(f"CREATE TABLE {table.name} ({ddl})"))
-            values = [[row.get(column.name) for column in columns] for row in rows[table.full_name]]
-            database.executemany(
-                f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(columns))})", values
-            )
-            for check in (
-                *table.constraints.values(),
-                *(f"{c.name} IS NOT NULL" for c in columns if not c.nullable),
-            ):
-                broken = database.execute(
-                    f"SELECT * FROM {table.name} WHERE NOT ({in_duckdb(check)})"
-                ).fetchall()
-                assert broken == [], (table.name, check)
-
-
-# --- snapshots and breaks ---
-
-
-def after_a_break(seed: int, went: str, cuts: Sequence[float] = ()) -> tuple[LogLake, LogLake, int]:
-    """Lakes of a log of which a part was lost, or truncated and written otherwise: as it was known
-    before, and after all; and the offset of the snapshot that came.
-    """
-    chance = random.Random(seed)
-    entries = random_log(seed)
-    first, second = sorted(chance.sample(range(len(entries) // 4, len(entries)), 2))
-    then = whole(rows_of(entries[: second + 1]))
-    assert then.state is not None
-    offset = then.state.next_offset
-    rest = [entry for entry in entries if entry.offset >= offset]
-    before = entries[: first + 1]
-    image = image_of(then.live)
-    rows = rows_of_snapshot(snapshot_of(image), offset, 1, entries[second].at)
-    if went == "truncated":
-        # The same states, but at lower offsets, and in a later epoch.
-        down = min(offset - 1, before[-1].offset) - 1
-        rows = rows_of_snapshot(snapshot_of(image), offset - down, 1, entries[second].at)
-        rest = [
-            Entry(**{**vars(e), "offset": e.offset - down, "leader_epoch": e.leader_epoch + 50})
-            for e in rest
-        ]
-        marks = [span(went, before[-1].offset + 1, 1)]
-        offset -= down
-    else:
-        marks = [span(went, before[-1].offset + 1, offset)]
-    lake = whole(rows_of(before))
-    known = whole(rows_of(before))
-    rows = [*marks, *rows, *rows_of(rest)]
-    ends = sorted({*(len(marks) + int(cut * (len(rows) - len(marks))) for cut in cuts), len(rows)})
-    done = 0
-    for end in ends:
-        lake.take(rows[done:end])
-        # Records that a round could not take come again.
-        assert lake.state is not None
-        if lake.state.is_whole:
-            held = [place for place, row in enumerate(rows[:end]) if row["record"] == "record"]
-            done = next(
-                (place for place in held if rows[place]["offset"] >= lake.state.next_offset), end
-            )
-    return known, lake, offset
-
-
-@pytest.mark.parametrize("went", ["lost", "truncated"])
-@given(seed=seeds)
-@settings(max_examples=examples(4))
-def test_what_was_lost_is_one_bounded_observation(went: str, seed: int) -> None:
-    known, lake, offset = after_a_break(seed, went)
-    check_rows(lake)
-    assert known.state is not None
-    assert known.state.last is not None
-    if went == "lost" and offset <= known.state.next_offset:
-        return  # It was of an open transaction, and comes again.
-    place = log_id("" if went == "lost" else known.state.last.id, offset - 1)
-    for row in (
-        row for table in TABLES for row in lake.rows[table.full_name] if row["first_poll"] == place
-    ):
-        assert (row["prev_poll"], row["prev_sent_at"]) == (known.state.last.id, known.state.last.at)
-        assert row["valid_from"] >= row["prev_sent_at"]
-    ended = [
-        row
-        for table in TABLES
-        for row in lake.rows[table.full_name]
-        if row["superseded_poll"] == place
-    ]
-    assert all(row["last_seen_sent_at"] == known.state.last.at for row in ended)
-
-
-@pytest.mark.parametrize("went", ["lost", "truncated"])
-@given(seed=seeds)
-@settings(max_examples=examples(4))
-def test_after_a_break_the_state_is_that_of_the_log(went: str, seed: int) -> None:
-    _, lake, _ = after_a_break(seed, went)
-    assert state_of(lake) == state_of(whole(rows_of(random_log(seed))))
-
-
-@pytest.mark.parametrize("went", ["lost", "truncated"])
-@given(seed=seeds, cuts=st.lists(st.floats(0, 1), max_size=4))
-@settings(max_examples=examples(4))
-def test_a_break_may_be_cut_anywhere(went: str, seed: int, cuts: list[float]) -> None:
-    assert after_a_break(seed, went, cuts)[1].rows == after_a_break(seed, went)[1].rows
-
-
-def state_of(lake: LogLake) -> dict[str, Any]:
-    image = vars(image_of(lake.live))
-    sets = ("isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
-    partitions = {
-        key: {name: sorted(of) if name in sets else of for name, of in told.items()}
-        for key, told in image["partitions"].items()
-    }
-    return image | {
-        "partitions": partitions,
-        "configs": {key: of for key, of in image["configs"].items() if of},
-    }
-
-
-@given(seed=seeds)
-@settings(max_examples=examples(4))
-def test_states_of_a_first_snapshot_have_no_begin(seed: int) -> None:
-    then = whole(rows_of(random_log(seed)))
-    assert then.state is not None
-    offset, at = then.state.next_offset, START + timedelta(hours=1)
-    lake = whole(rows_of_snapshot(snapshot_of(image_of(then.live)), offset, 3, at))
-    check_rows(lake)
-    assert state_of(lake) == state_of(then)
-    for table in TABLES:
-        for row in lake.rows[table.full_name]:
-            assert (row["first_poll"], row["valid_from"]) == (log_id("", offset - 1), at)
-            assert (row["prev_poll"], row["prev_sent_at"], row["valid_to"]) == (None, None, None)
-
-
-def test_a_break_that_lost_nothing_that_was_to_come_is_none() -> None:
-    rows = a_log((change(isr=[1]), 2))
-    taken = whole(rows)
-    # Up to what was taken already; and what a snapshot has told, once more.
-    for marks in ([span("lost", 2, 4)], [span("truncated", 9, 4)]):
-        lake = whole(rows)
-        again = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3))
-        lake.take([*marks, *again, was_read(again)])
-        assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
-    snapshot = rows_of_snapshot(
-        snapshot_of(image_of(taken.live)), 9, 1, START + timedelta(seconds=9)
-    )
-    lost = [span("lost", 4, 9), *snapshot]
-    lake = whole([*rows, *lost])
-    before = lake.rows
-    lake.take([*lost, *rows_of([Entry(9, 1, START + timedelta(seconds=10), *record(20))])])
-    assert lake.rows == before
-    assert lake.state is not None
-    assert lake.state.is_whole
-
-
-def test_a_log_that_has_lost_its_end_is_not_told_again() -> None:
-    """What changed before is history already, with its times. The difference came between two
-    observations.
-    """
-    rows = a_log((change(isr=[1]), 2), (change(isr=[1, 2]), 3), (change(leader=2), 9))
-    found = START + timedelta(seconds=60)
-    again = [row | {"read_at": found} for row in rows[:5]]
+def test_a_record_is_replayed_once(offset: int, epoch: int, *, is_replayed: bool) -> None:
+    rows = [row | {"leader_epoch": 5} for row in a_log((change(isr=[1]), 2))]
     lake = whole(rows)
-    lake.take([span("truncated", 6, 5, found), *again, was_read(again)])
-    states = sorted(lake.rows[PARTITIONS], key=lambda row: row["first_poll"])
-    assert [(row["leader"], row["isr"]) for row in states] == [
-        (1, [1, 2]),
-        (1, [1]),
-        (1, [1, 2]),
-        (2, [1, 2]),
-        (1, [1, 2]),
-    ]
-    last = log_id("", 5)
-    assert (states[-1]["first_poll"], states[-1]["prev_poll"]) == (log_id(last, 4), last)
-    assert lake.rows[TOPICS] == whole(rows).rows[TOPICS], "the topic was there all the time"
-
-
-def test_the_snapshot_after_a_truncation_is_taken_though_the_log_was_not_known_before_it() -> None:
-    """Its end was lost while it was read: that is said first, and then where it was cut off."""
-    rows = a_log((change(isr=[1]), 2))
-    found = START + timedelta(seconds=60)
-    for cut in (3, 4):
-        lake = whole([*rows, span("lost", 4, 9, found - timedelta(seconds=1))])
-        snapshot = rows_of_snapshot(
-            snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3)
-        )
-        news = [span("truncated", 9, cut, found), *(row | {"read_at": found} for row in snapshot)]
-        lake.take(news)
-        assert lake.state is not None
-        assert (lake.state.is_whole, lake.state.next_offset) == (True, 3)
-        assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
-
-
-def test_rows_of_before_a_truncation_that_come_again_say_nothing() -> None:
-    """A snapshot among them is of the log that is no more."""
-    rows = a_log((change(isr=[1]), 2))
-    old = rows_of_snapshot(
-        snapshot_of(image_of(whole(rows).live)), 4, 1, START + timedelta(seconds=2)
-    )
-    found = START + timedelta(seconds=60)
-    cut = [*old, span("truncated", 4, 3, found)]
-    again = [row | {"read_at": found} for row in rows[:3]]
-    lake = whole(cut)
-    lake.take([*cut, *again])
-    assert lake.state is not None
-    assert lake.state.is_open, "it is not said yet what was read"
-    lake.take([*cut, *again, was_read(again)])
-    assert (lake.state.is_open, lake.state.is_whole, lake.state.next_offset) == (False, True, 3)
-    assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
-
-
-def test_a_truncation_is_taken_once() -> None:
-    rows = a_log((change(isr=[1]), 2))
-    snapshot = rows_of_snapshot(
-        snapshot_of(image_of(whole(rows[:3]).live)), 3, 2, START + timedelta(seconds=3)
-    )
-    again = [Entry(3, 2, START + timedelta(seconds=4), *change(leader=2))]
-    marks = [span("truncated", 4, 3), *snapshot, *rows_of(again)]
-    lake = whole([*rows, *marks])
-    assert [(row["leader"], row["isr"]) for row in lake.live[PARTITIONS]] == [(2, [1, 2])]
     before = lake.rows
-    lake.take(marks)
-    assert lake.rows == before
-
-
-def was_read(records: Sequence[Row], since: int = 0) -> Row:
-    """The row that says that these were read, and the offsets without rows before them from `since`
-    on.
-    """
-    last = records[-1]
-    of_last = {name: last[name] for name in ("leader_epoch", "timestamp")}
-    return span("read", since, last["offset"] + 1, last["read_at"]) | of_last
-
-
-@pytest.mark.parametrize("first", [0, 1])
-@given(seed=seeds, cuts=st.lists(st.floats(0, 1), max_size=4))
-@settings(max_examples=examples(4))
-def test_a_log_that_begins_again_is_one_observation_of_what_was_read_then(
-    first: int, seed: int, cuts: list[float]
-) -> None:
-    """It may be another log, or the same one that has lost its end: the state is that of it as it
-    is now.
-    """
-    chance = random.Random(seed)
-    entries, other = random_log(seed), random_log(seed + chance.randint(0, 1))
-    before = rows_of(entries)[: chance.randint(len(entries) // 2, len(entries))]
-    known, lake = whole(before), whole(before)
-    assert known.state is not None
-    assert known.state.last is not None
-
-    later = [
-        Entry(**{**vars(e), "leader_epoch": e.leader_epoch + 50})
-        for e in other
-        if e.offset >= first
-    ]
-    found = START + timedelta(days=1)
-    again = [row | {"read_at": found} for row in rows_of(later)]
-    end = chance.randint(len(later) // 2, len(later))
-    marks = [span("truncated", before[-1]["offset"] + 1, chance.randint(0, 9), found)]
-    # Offset 0 cannot be read once there is a snapshot.
-    marks += [span("lost", 0, 1, found)] * (first and chance.randint(0, 1))
-    batches = [*again[:end], was_read(again[:end], first), *again[end:], was_read(again[-1:])]
-    feed(lake, [*before, *marks, *batches], len(before), cuts)
-
-    check_rows(lake)
-    assert state_of(lake) == state_of(whole(rows_of(other)))
-    observed, last = end_of_observation(later[:end]) - 1, known.state.last
-    rows = [
-        row for table in TABLES for row in lake.rows[table.full_name] if row["first_poll"] > last.id
-    ]
-    assert all(row["first_poll"] >= log_id(last.id, observed) for row in rows)
-    for row in rows:
-        if row["first_poll"] == log_id(last.id, observed):
-            assert (row["prev_poll"], row["prev_sent_at"]) == (last.id, last.at)
-
-
-def end_of_observation(entries: Sequence[Entry]) -> int:
-    """The offset after all that is in effect: that of a transaction that is open, or the last one's
-    next.
-    """
-    begin = None
-    for entry in entries:
-        if entry.transaction is not None:
-            begin = entry.offset if entry.transaction == 23 else None
-    return entries[-1].offset + 1 if begin is None else begin
-
-
-def feed(lake: LogLake, rows: Sequence[Row], done: int, cuts: Sequence[float]) -> None:
-    """Rounds that end anywhere. Rows that a round could not take come again, with all that came
-    before them.
-    """
-    ends = sorted({*(done + int(cut * (len(rows) - done)) for cut in cuts), len(rows)})
-    for end in ends:
-        lake.take(rows[done:end])
-        assert lake.state is not None
-        if not lake.state.is_open:
-            done = end
+    assert lake.state is not None
+    next_offset = lake.state.next_offset
+    lake.take(rows_of([Entry(offset, epoch, START + timedelta(seconds=3), *change(leader=2))]))
+    assert (lake.rows != before) == is_replayed
+    assert lake.state.next_offset == (offset + 1 if is_replayed else next_offset)
+    assert lake.state.leader_epoch == (epoch if is_replayed else 5)
 
 
 def test_a_snapshot_without_its_end_says_nothing_yet() -> None:
@@ -696,63 +169,28 @@ def test_where_polls_told_before_the_log_takes_over_once_it_was_read_later() -> 
 
 # --- one thing at a time ---
 
-PARTITION: Mapping[str, Any] = {
-    "partition_id": 0,
-    "removing_replicas": [],
-    "adding_replicas": [],
-    "leader_epoch": 0,
-    "partition_epoch": 0,
-    "directories": [],
-}
-TOPIC_ID = b"\1" * 16
-BEGINNING = [
-    (record(12, name="metadata.version", feature_level=25), 0),
-    (record(2, name="t", topic_id=TOPIC_ID), 1),
-    (record(3, **PARTITION, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2], leader=1), 1),
-]
 
-
-def a_log(*more: tuple[tuple[int, int, Row], int]) -> list[Row]:
-    """Rows of records, each with the second in which it was written."""
-    return rows_of(
-        [
-            Entry(offset, 1, START + timedelta(seconds=second), *each)
-            for offset, (each, second) in enumerate([*BEGINNING, *more])
-        ]
+def test_settings_that_polls_told_held_until_the_last_answer_beside_one() -> None:
+    rows = a_log((config(2, "t", "2"), 2))
+    tables = (PARTITIONS, TOPICS, TOPIC_CONFIGS, "silver.cluster_snapshots")
+    known = {
+        table: [row | {"first_poll": "S/000000000003"} for row in of_table]
+        for table, of_table in whole(rows[:3]).live.items()
+        if table in tables
+    }
+    polled, beside = (
+        Poll(f"S/{number:012}", *[START + timedelta(seconds=second)] * 2, 2_000)
+        for number, second in ((12, 5), (11, 4))
     )
-
-
-def change(**told: Any) -> tuple[int, int, Row]:
-    return record(5, partition_id=0, topic_id=TOPIC_ID, **told)
-
-
-def test_a_transaction_is_in_effect_at_its_end() -> None:
-    rows = a_log(
-        (change(isr=[1]), 2),
-        (record(23), 3),
-        (change(leader=2), 4),
-        (record(24), 9),
-        (change(isr=[1, 2]), 10),
-    )
-    lake = whole(rows)
-    found = [
-        (row["leader"], row["isr"], (row["valid_from"] - START).seconds)
-        for row in lake.rows[PARTITIONS]
-    ]
-    assert sorted(found, key=lambda row: row[2]) == [
-        (1, [1, 2], 1),
-        (1, [1], 2),
-        (2, [1], 9),
-        (2, [1, 2], 10),
-    ]
-
-
-def test_an_aborted_transaction_is_never_in_effect() -> None:
-    rows = a_log((record(23), 3), (change(leader=2), 4), (record(25), 9))
-    lake = whole(rows)
-    assert lake.rows[PARTITIONS] == whole(rows[:3]).rows[PARTITIONS]
-    assert lake.state is not None
-    assert lake.state.next_offset == 6
+    early = fold(None, known, rows, polled)
+    known |= {table: list(of_table) for table, of_table in early.rows.items()}
+    quiet = span("read", 4, 4, START + timedelta(seconds=9))
+    folded = fold(early.state, known, [quiet], polled, answered={"configs": beside})
+    ended, began = sorted(folded.rows[TOPIC_CONFIGS], key=lambda row: row["first_poll"])
+    assert (ended["last_poll"], ended["min_insync_replicas"]) == (beside.id, None)
+    assert (began["prev_poll"], began["min_insync_replicas"]) == (beside.id, 2)
+    [source] = folded.rows["silver.history_sources"]
+    assert source["prev_poll"] == polled.id
 
 
 def test_an_open_transaction_holds_up_nothing_before_it() -> None:
@@ -775,7 +213,6 @@ def test_a_transaction_that_was_truncated_never_ends() -> None:
 
 
 def test_making_a_topic_is_one_state_of_it() -> None:
-    config = record(4, resource_type=2, resource_name="t", name="min.insync.replicas", value="2")
     more = [
         record(
             3,
@@ -787,19 +224,23 @@ def test_making_a_topic_is_one_state_of_it() -> None:
         )
         for number in (1, 2)
     ]
-    lake = whole(a_log((config, 1), *((each, 1) for each in more)))
+    lake = whole(a_log((config(2, "t", "2"), 1), *((each, 1) for each in more)))
     assert [row["partition_count"] for row in lake.rows[TOPICS]] == [3]
     assert [row["min_insync_replicas"] for row in lake.rows[TOPIC_CONFIGS]] == [2]
 
 
-def test_a_broker_that_is_fenced_makes_one_state_of_a_partition_with_its_change() -> None:
-    def broker(number: int) -> tuple[int, int, Row]:
-        return record(
-            0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16,
-            broker_epoch=number, end_points=[], features=[], rack=None, fenced=False,
-            in_controlled_shutdown=False,
-        )  # fmt: skip
+def test_a_batch_ends_where_a_record_is_between() -> None:
+    """It has no row: a NoOpRecord is a batch of its own, of whatever time."""
+    partition = record(
+        3, **{**PARTITION, "partition_id": 1}, topic_id=TOPIC_ID, replicas=[1], isr=[1], leader=1
+    )
+    for offset, counts in ((3, [2]), (4, [1, 2])):
+        entry = Entry(offset, 1, START + timedelta(seconds=1), *partition)
+        rows = whole([*a_log(), *rows_of([entry])]).rows[TOPICS]
+        assert sorted(row["partition_count"] for row in rows) == counts
 
+
+def test_a_broker_that_is_fenced_makes_one_state_of_a_partition_with_its_change() -> None:
     lake = whole(
         a_log(
             (broker(1), 2),
@@ -810,21 +251,6 @@ def test_a_broker_that_is_fenced_makes_one_state_of_a_partition_with_its_change(
     )
     found = [(row["leader"], row["isr"], row["offline_replicas"]) for row in lake.rows[PARTITIONS]]
     assert sorted(found) == [(1, [1, 2], []), (1, [1, 2], [1, 2]), (2, [2], [1])]
-
-
-def test_records_of_a_leader_before_the_last_one_are_not_replayed() -> None:
-    """They come from a log that the quorum has thrown away."""
-    rows = a_log((change(isr=[1]), 2))
-    lake = whole(rows)
-    before = lake.rows, replace(lake.state) if lake.state else None
-    lake.take(rows_of([Entry(4, 0, START + timedelta(seconds=3), *change(leader=2, isr=[2]))]))
-    assert lake.state is not None
-    assert (lake.rows, replace(lake.state, heard_at=None)) == (
-        before[0],
-        before[1] and replace(before[1], heard_at=None),
-    )
-    lake.take(rows_of([Entry(4, 1, START + timedelta(seconds=3), *change(isr=[1, 2]))]))
-    assert [row["isr"] for row in lake.live[PARTITIONS]] == [[1, 2]]
 
 
 def test_a_snapshot_of_what_is_known_is_no_observation() -> None:
@@ -845,63 +271,7 @@ def test_a_snapshot_of_what_is_known_is_no_observation() -> None:
     }
 
 
-def test_configurations_of_a_topic_go_with_it() -> None:
-    """``ConfigurationsDelta``: one of the same name, made later, has none of them."""
-    again = b"\3" * 16
-    config = record(4, resource_type=2, resource_name="t", name="min.insync.replicas", value="2")
-    made_again = record(2, name="t", topic_id=again)
-    partition = record(3, **PARTITION, topic_id=again, replicas=[1, 2], isr=[1, 2], leader=1)
-    removed = a_log((config, 2), (record(9, topic_id=TOPIC_ID), 3))
-    lake = whole(removed)
-    assert (lake.live["silver.configs"], lake.live[TOPIC_CONFIGS]) == ([], [])
-    assert [(row["value"], row["end_reason"]) for row in lake.rows["silver.configs"]] == [
-        ("2", "gone")
-    ]
-    lake = whole(
-        a_log((config, 2), (record(9, topic_id=TOPIC_ID), 3), (made_again, 4), (partition, 4))
-    )
-    assert lake.live["silver.configs"] == []
-    assert [row["min_insync_replicas"] for row in lake.live[TOPIC_CONFIGS]] == [None]
-
-
-@pytest.mark.parametrize(
-    ("told", "offline"), [([], []), ([b"\6" * 16], [1]), ([b"\6" * 16, b"\5" * 16], [])]
-)
-def test_a_change_of_a_broker_without_log_directories_leaves_those_before(
-    told: list[bytes], offline: list[int]
-) -> None:
-    """``ClusterDelta.replay(BrokerRegistrationChangeRecord)``: an empty list is the field's
-    default, "unchanged".
-    """
-    registered = [
-        record(
-            0, 3, broker_id=number, is_migrating_zk_broker=False, incarnation_id=b"\2" * 16,
-            broker_epoch=number, end_points=[], features=[], rack=None, fenced=False,
-            in_controlled_shutdown=False, log_dirs=[b"\5" * 16],
-        )
-        for number in (1, 2)
-    ]  # fmt: skip
-    partition = record(
-        3, **{**PARTITION, "partition_id": 1, "directories": [b"\5" * 16] * 2}, topic_id=TOPIC_ID,
-        replicas=[1, 2], isr=[1, 2], leader=1,
-    )  # fmt: skip
-    moved = record(17, broker_id=1, broker_epoch=1, in_controlled_shutdown=1, log_dirs=told)
-    lake = whole(a_log(*((each, 2) for each in registered), (partition, 3), (moved, 4)))
-    (known,) = (row["log_dirs"] for row in lake.live[BROKERS] if row["broker_id"] == 1)
-    assert known == sorted(
-        urlsafe_b64encode(each).decode().rstrip("=") for each in told or [b"\5" * 16]
-    )
-    assert [row["offline_replicas"] for row in lake.live[PARTITIONS] if row["partition"] == 1] == [
-        offline
-    ]
-
-
 def test_settings_are_those_in_effect() -> None:
-    def minimum(kind: int, resource: str, value: str | None) -> tuple[int, int, Row]:
-        return record(
-            4, resource_type=kind, resource_name=resource, name="min.insync.replicas", value=value
-        )
-
     changes = [
         (4, "", "2"),
         (2, "t", "3"),
@@ -910,7 +280,7 @@ def test_settings_are_those_in_effect() -> None:
         (4, "1", None),
         (4, "", None),
     ]
-    lake = whole(a_log(*((minimum(*each), second) for second, each in enumerate(changes, 2))))
+    lake = whole(a_log(*((config(*each), second) for second, each in enumerate(changes, 2))))
     rows = sorted(lake.rows[TOPIC_CONFIGS], key=lambda row: row["first_poll"])
     # While one broker has another value than the others, which of them counts depends on the
     # leader.
@@ -931,12 +301,7 @@ def settings_told(lake: LogLake) -> list[tuple[int | None, float | None, float]]
 
 
 def test_a_setting_of_brokers_files_is_as_polls_tell_it_where_no_record_sets_one() -> None:
-    def of_topic(value: str | None) -> tuple[int, int, Row]:
-        return record(
-            4, resource_type=2, resource_name="t", name="min.insync.replicas", value=value
-        )
-
-    rows = a_log((of_topic("3"), 4), (of_topic(None), 6))
+    rows = a_log((config(2, "t", "3"), 4), (config(2, "t", None), 6))
     # Known before the topic was made.
     lake = LogLake()
     lake.static_configs = {"min.insync.replicas": "2"}
@@ -973,6 +338,44 @@ def test_a_setting_of_brokers_files_is_as_polls_tell_it_where_no_record_sets_one
     assert settings_told(lake) == [(None, 1, 1)]
 
 
+def test_a_setting_of_brokers_files_is_known_with_a_snapshot() -> None:
+    """A record after it sets another one at its own moment."""
+    lake = LogLake()
+    lake.static_configs = {"min.insync.replicas": "2"}
+    then = snapshot_of(image_of(whole(a_log()).live))
+    snapshot = rows_of_snapshot(then, 3, 1, START + timedelta(seconds=1))
+    lake.take([*snapshot, *a_log((config(2, "t", "3"), 4))[3:]])
+    assert settings_told(lake) == [(2, None, 1), (3, 4, 4)]
+
+
+def test_what_was_heard_is_not_unheard() -> None:
+    """Whoever reads has another clock now."""
+    lake = whole(a_log())
+    for second in (9, 5):
+        lake.take([span("read", 3, 3, START + timedelta(seconds=second))])
+        assert lake.state is not None
+        assert lake.state.heard_at == START + timedelta(seconds=9)
+
+
+def test_topics_that_polls_do_not_ask_for_any_more_are_left_with_the_next_record() -> None:
+    """And those that they ask for now come. What polls do not tell is told of all topics."""
+    u = record(2, name="u", topic_id=b"\3" * 16)
+    partition = record(3, **PARTITION, topic_id=b"\3" * 16, replicas=[3], isr=[3], leader=3)
+    lake = LogLake(topic_filter=TopicFilter(topics=("t",)).to_json())
+    lake.take(a_log((u, 2), (partition, 2)))
+    tables = (TOPICS, PARTITIONS, TOPIC_CONFIGS)
+    assert {row["topic"] for table in tables for row in lake.rows[table]} == {"t"}
+    assert {row["topic"] for row in lake.live[REGISTRATIONS]} == {"t", "u"}
+    lake.topic_filter = TopicFilter(topics=("u",)).to_json()
+    lake.take(a_log((u, 2), (partition, 2), (change(isr=[1]), 9))[5:])
+    for table in tables:
+        ended, began = sorted(lake.rows[table], key=lambda row: row["topic"])
+        assert (ended["topic"], ended["end_reason"]) == ("t", "not_polled")
+        assert (began["topic"], began["end_reason"]) == ("u", None)
+        assert ended["valid_to"] == began["valid_from"] == START + timedelta(seconds=9)
+    assert [row["isr"] for row in lake.live[REGISTRATIONS] if row["topic"] == "t"] == [[1]]
+
+
 def test_controllers_change_with_the_leaders_of_the_log() -> None:
     def elected(controller: int, offset: int, epoch: int) -> Entry:
         at = START + timedelta(seconds=offset)
@@ -1003,34 +406,3 @@ def test_a_log_that_begins_in_the_middle_says_nothing_before_a_snapshot() -> Non
     assert not any(lake.rows.values())
     assert lake.state is not None
     assert not lake.state.is_whole
-
-
-def test_needed_are_the_things_that_records_may_change() -> None:
-    other, config = b"\2" * 16, {"resource_type": 2, "name": "retention.ms", "value": "1"}
-    lake = whole(
-        a_log(
-            (record(2, name="u", topic_id=other), 2),
-            (record(3, **PARTITION, topic_id=other, replicas=[3], isr=[3], leader=3), 2),
-            (record(4, **config, resource_name="u"), 2),
-        )
-    )
-
-    def left(*more: tuple[int, int, Row]) -> dict[str, list[str]]:
-        rows = narrow(lake.live, a_log(*((each, 3) for each in more))[3:])
-        return {
-            table: sorted(row["topic"] for row in rows[table])
-            for table in (PARTITIONS, TOPICS, TOPIC_CONFIGS)
-        }
-
-    assert left(change(isr=[1])) == {PARTITIONS: ["t"], TOPICS: ["t"], TOPIC_CONFIGS: ["t"]}
-    assert left(record(9, topic_id=other))[PARTITIONS] == ["u"]
-    assert left(record(7, id=3, epoch=1))[PARTITIONS] == ["u"]
-    assert left(record(4, **config, resource_name="u"))[PARTITIONS] == ["u"]
-    default = record(4, resource_type=4, resource_name="", name="min.insync.replicas", value="2")
-    assert left(default) == {PARTITIONS: [], TOPICS: ["t", "u"], TOPIC_CONFIGS: ["t", "u"]}
-    more = record(
-        3, **{**PARTITION, "partition_id": 1}, topic_id=other, replicas=[3], isr=[3], leader=3
-    )
-    assert left(more) == {PARTITIONS: [], TOPICS: ["u"], TOPIC_CONFIGS: ["u"]}
-    for all_of_it in (a_log((record(28, topic_name=""), 2)), rows_of_snapshot([], 5, 1, START)):
-        assert narrow(lake.live, all_of_it)[PARTITIONS] == lake.live[PARTITIONS]

@@ -24,36 +24,25 @@ from tests.support.cluster_logs import (
     snapshot_of,
     span,
 )
+from tests.support.log_cases import TOPIC_ID, Told, broker, change, directory
 from tests.support.log_rounds import LogLake
 
-TOPIC_ID = b"\1" * 16
 PARTITIONS = "silver.partition_snapshots"
-Batch = Sequence[tuple[int, int, Row]]
-
-
-def broker(number: int, epoch: int = 1, *, fenced: bool = False) -> tuple[int, int, Row]:
-    never = {"is_migrating_zk_broker": False, "end_points": [], "features": [], "rack": None}
-    return record(
-        0, broker_id=number, broker_epoch=epoch, incarnation_id=b"\2" * 16, fenced=fenced,
-        in_controlled_shutdown=False, log_dirs=[bytes([9] * 15 + [number])], **never,
-    )  # fmt: skip
+DIRECTORIES = [directory(number) for number in (1, 2, 3)]
+Batch = Sequence[Told]
 
 
 def beginning(replicas: Sequence[int], level: int = 25) -> list[Batch]:
     partition = record(
         3, partition_id=0, topic_id=TOPIC_ID, replicas=replicas, isr=replicas, removing_replicas=[],
         adding_replicas=[], leader=replicas[0], leader_epoch=0, partition_epoch=0,
-        directories=[bytes([9] * 15 + [b]) for b in replicas],
+        directories=[directory(each) for each in replicas],
     )  # fmt: skip
     return [
         [record(12, name="metadata.version", feature_level=level)],
         [broker(number) for number in (1, 2, 3)],
         [record(2, name="t", topic_id=TOPIC_ID), partition],
     ]
-
-
-def change(**told: Any) -> tuple[int, int, Row]:
-    return record(5, partition_id=0, topic_id=TOPIC_ID, **told)
 
 
 def rows_of_batches(*batches: Batch) -> list[Row]:
@@ -93,7 +82,7 @@ NO_DIRECTORY = record(17, broker_id=1, broker_epoch=1, log_dirs=[b"\5" * 16])
 @pytest.mark.parametrize(
     "why", [FENCE, UNREGISTER, SHUTDOWN, NO_DIRECTORY, broker(1, 2, fenced=True)]
 )
-def test_a_leader_that_could_not_lead_any_more_failed(why: tuple[int, int, Row]) -> None:
+def test_a_leader_that_could_not_lead_any_more_failed(why: Told) -> None:
     # Nothing of the partition says so: the first replica leads, and the one before is in the ISR
     # again at once.
     found = changes(
@@ -185,9 +174,6 @@ def test_a_reassignment_that_is_cancelled_may_end_in_an_unclean_election() -> No
     for last in (cancelled, (*cancelled[:2], older)):
         found = changes(*beginning([1]), [reassigned], [change(isr=[2], leader=2)], [last])
         assert told(found)[-1] == ("reassignment", "proven")
-
-
-DIRECTORIES = [bytes([9] * 15 + [number]) for number in (1, 2, 3)]
 
 
 def test_a_reassignment_that_lasts_makes_no_election_clean() -> None:
@@ -344,7 +330,7 @@ def test_numbers_of_what_a_broker_leads_change_once_a_moment() -> None:
     ("why", "cause"), [(NO_DIRECTORY, "log_dir_failed"), (FENCE, "broker_down")]
 )
 def test_a_broker_that_stays_registered_and_unfenced_lost_a_log_directory(
-    why: tuple[int, int, Row], cause: str
+    why: Told, cause: str
 ) -> None:
     # The controller writes the change of the partition first, then that of the broker: in one
     # batch.

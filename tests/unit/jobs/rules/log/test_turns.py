@@ -25,6 +25,7 @@ from tests.support.cluster_logs import span
 from tests.support.examples import examples
 from tests.support.turns import MIN_ISR_IN_FILES, TABLES, Lake, kept_up, lived
 
+chances, lengths = st.randoms(use_true_random=False), st.integers(1, 30)
 PARTITIONS, CONFIGS = "silver.partition_snapshots", "silver.topic_configs"
 
 
@@ -35,15 +36,17 @@ def by_thing(table: str, rows: Sequence[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-@example(456, 0)  # The log's last record came before the last poll: brokers were seen later.
-@example(
-    192, 0
-)  # Polls told a setting of the brokers' files before the record that deleted its topic.
-@given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 0, 20]))
-@settings(max_examples=examples(3), deadline=None)
-def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
-    life = lived(seed, log_begins=log_begins)
-    lake = kept_up(life, random.Random(seed))
+# The log's last record came before the last poll: brokers were seen later.
+@example(random.Random(456), random.Random(456), 60, 0)
+# Polls told a setting of the brokers' files before the record that deleted its topic.
+@example(random.Random(192), random.Random(192), 60, 0)
+@given(chances, chances, lengths, st.sampled_from([0, 0, 20]))
+@settings(max_examples=examples(5), deadline=None)
+def test_history_is_one_whoever_tells_it(
+    chance: random.Random, rounds: random.Random, batches: int, log_begins: int
+) -> None:
+    life = lived(chance, batches, log_begins=log_begins)
+    lake = kept_up(life, rounds)
     for table in (
         each.full_name for each in (*silver.SNAPSHOTS, *silver.OF_LOG, silver.HISTORY_SOURCES)
     ):
@@ -60,13 +63,15 @@ def test_history_is_one_whoever_tells_it(seed: int, log_begins: int) -> None:
     check_leader_changes(lake)
 
 
-@given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 20]))
-@settings(max_examples=examples(3), deadline=None)
-def test_the_log_tells_the_topics_that_polls_ask_for(seed: int, log_begins: int) -> None:
+@given(chances, lengths, st.sampled_from([0, 20]))
+@settings(max_examples=examples(5), deadline=None)
+def test_the_log_tells_the_topics_that_polls_ask_for(
+    chance: random.Random, batches: int, log_begins: int
+) -> None:
     """So none comes or goes when another source tells."""
     asked = {"a", "b"}
-    life = lived(seed, log_begins=log_begins)
-    all_told = told(kept_up(life, random.Random(seed)))
+    life = lived(chance, batches, log_begins=log_begins)
+    all_told = told(kept_up(life, random.Random(0)))
     some = TopicFilter(topics=tuple(sorted(asked))).to_json()
     life.answers = [
         replace(
@@ -80,7 +85,7 @@ def test_the_log_tells_the_topics_that_polls_ask_for(seed: int, log_begins: int)
         )
         for each in life.answers
     ]
-    lake = kept_up(life, random.Random(seed), some)
+    lake = kept_up(life, random.Random(0), some)
     assert told(lake) == {each for each in all_told if each[0] in asked}
     for table in (each.full_name for each in silver.SNAPSHOTS if "topic" in each.key):
         assert {row["topic"] for row in lake.rows(table)} <= asked
@@ -100,12 +105,14 @@ def check_leader_changes(lake: Lake) -> None:
             assert row["leader"] == following["prev_leader"]
 
 
-@given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(3), deadline=None)
-def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
+@given(chances, chances, lengths)
+@settings(max_examples=examples(5), deadline=None)
+def test_no_answer_showed_a_change_before_it_began(
+    chance: random.Random, rounds: random.Random, batches: int
+) -> None:
     """Polls that were taken while the log was to tell may have shown more than it did."""
-    life = lived(seed)
-    for row in kept_up(life, random.Random(seed)).rows("gold.leader_changes"):
+    life = lived(chance, batches)
+    for row in kept_up(life, rounds).rows("gold.leader_changes"):
         shown = [
             answer.poll_id
             for answer in life.answers
@@ -119,11 +126,13 @@ def test_no_answer_showed_a_change_before_it_began(seed: int) -> None:
         assert row["source"] == "log" or not shown
 
 
-@given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(4), deadline=None)
-def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
-    life = lived(seed)
-    lake = kept_up(life, random.Random(seed))
+@given(chances, chances, lengths)
+@settings(max_examples=examples(5), deadline=None)
+def test_the_last_state_is_that_of_whoever_told_last(
+    chance: random.Random, rounds: random.Random, batches: int
+) -> None:
+    life = lived(chance, batches)
+    lake = kept_up(life, rounds)
     image = Image()
     taken = [row for _, rows in life.log for row in rows if row["record"] == "record"]
     told_by_log = lake.turns[-1] == "log"
@@ -164,14 +173,14 @@ def test_the_last_state_is_that_of_whoever_told_last(seed: int) -> None:
     assert told(lake) == expected
 
 
-@given(seed=st.integers(0, 2**32), log_begins=st.sampled_from([0, 20]))
-@settings(max_examples=examples(3), deadline=None)
+@given(chances, chances, lengths, st.sampled_from([0, 20]))
+@settings(max_examples=examples(5), deadline=None)
 def test_what_is_in_the_files_of_brokers_holds_while_the_log_tells(
-    seed: int, log_begins: int
+    chance: random.Random, rounds: random.Random, batches: int, log_begins: int
 ) -> None:
     """Polls tell it, and no record does."""
-    life = lived(seed, log_begins=log_begins)
-    lake = kept_up(life, random.Random(seed))
+    life = lived(chance, batches, log_begins=log_begins)
+    lake = kept_up(life, rounds)
     if lake.turns[-1] != "log":
         return
     log = LogState.from_json(json.loads(lake.states[CLUSTER_LOG]["memory"]))
@@ -188,7 +197,8 @@ def test_what_is_in_the_files_of_brokers_holds_while_the_log_tells(
 def test_lives_have_settings_of_the_files_of_brokers() -> None:
     """Else the test above says less than it seems to."""
     lakes = [
-        kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(4)
+        kept_up(lived(random.Random(seed), log_begins=seed % 2 * 20), random.Random(seed))
+        for seed in range(4)
     ]
     rows = [
         row
@@ -212,12 +222,14 @@ def told(lake: Lake) -> set[Any]:
     }
 
 
-@given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(3), deadline=None)
-def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(seed: int) -> None:
+@given(chances, lengths)
+@settings(max_examples=examples(5), deadline=None)
+def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(
+    chance: random.Random, batches: int
+) -> None:
     """Controllers have lost its last record, and written the same one again."""
-    life = lived(seed, silences=0)
-    before = kept_up(life, random.Random(seed))
+    life = lived(chance, batches, silences=0)
+    before = kept_up(life, random.Random(0))
     records = [row for _, rows in life.log for row in rows if row["record"] == "record"]
     end, at = records[-1]["offset"] + 1, life.log[-1][0]
     found, later = at + timedelta(seconds=1), at + timedelta(seconds=2)
@@ -226,7 +238,7 @@ def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(seed
     }
     life.log.append((found, [span("truncated", end, end - 1, found)]))
     life.log.append((later, [*(row | {"read_at": later} for row in records), read]))
-    lake = kept_up(life, random.Random(seed))
+    lake = kept_up(life, random.Random(0))
     assert told(lake) == told(before)
     for table in ("gold.leader_changes", "gold.controller_changes", PARTITIONS):
         names = TABLES[table].key
@@ -240,7 +252,8 @@ def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(seed
 def test_lives_have_turns_of_both() -> None:
     """Else the tests above say less than they seem to."""
     lakes = [
-        kept_up(lived(seed, log_begins=seed % 2 * 20), random.Random(seed)) for seed in range(8)
+        kept_up(lived(random.Random(seed), log_begins=seed % 2 * 20), random.Random(seed))
+        for seed in range(8)
     ]
     turns = [[one for one, other in pairwise([*lake.turns, ""]) if one != other] for lake in lakes]
     assert any(each[:3] == ["log", "polls", "log"] for each in turns)

@@ -2,7 +2,8 @@
 record.
 """
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -103,33 +104,6 @@ def read(
             assert span.start == len(seen)
             seen += partition.log[span.start : span.end]
     return following, following == position
-
-
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["write", "write", "write_alone"]), st.integers(1, 4))
-    | st.tuples(st.sampled_from(["follow", "fall_out", "elect"]), st.integers(0, REPLICAS - 1))
-    | st.tuples(st.sampled_from(["read", "read"]), st.sampled_from([None, 1, 3])),
-    min_size=20,
-    max_size=60,
-)
-
-
-@settings(max_examples=examples(200))
-@given(STEPS)
-def test_nothing_is_passed_over_whoever_is_elected(steps):
-    partition = Partition()
-    position = found(partition.ask_extent(None), {0: 0})
-    seen: list[tuple[int, int]] = []
-    for step, value in steps:
-        if step == "read":
-            position, _ = read(partition, position, seen, value)
-        else:
-            getattr(partition, step)(value)
-    partition.write(1)
-    is_done = False
-    while not is_done:
-        position, is_done = read(partition, position, seen, None)
-    assert seen == partition.log[: partition.end]
 
 
 def test_a_log_that_was_cut_off_and_has_grown_again():
@@ -255,3 +229,118 @@ def test_partitions_that_are_added_are_read_from_their_beginning():
     assert advance(added, more) == LogPosition(
         "id", "t", {0: 5, 1: 2}, {0: ((3, 5),), 1: ((0, 2),)}
     )
+
+
+# --- batches of a limit ---
+
+
+def test_a_partition_that_is_new_begins_with_its_first_record():
+    position = LogPosition("cluster", "topic", {0: 10})
+    seen = LogExtent("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 3}, {0: 12, 1: 9})
+    following = advance(position, seen)
+    assert following.next == {0: 12, 1: 3}
+    assert list(spans({"c": position}, {"c": following})) == [
+        Span("c", "cluster", "topic", 0, 10, 12)
+    ]
+    assert advance(following, seen).next == {0: 12, 1: 9}
+
+
+def test_without_a_leader_a_partition_keeps_its_place():
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
+    seen = LogExtent("cluster", "topic", frozenset({0, 1}), {0: 0}, {0: 12})
+    assert not seen.whole
+    assert advance(position, seen).next == {0: 12, 1: 4}
+    gone = LogExtent("cluster")
+    assert advance(position, gone) == position
+
+
+def test_a_log_that_ends_before_its_place_was_truncated():
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
+    seen = LogExtent("cluster", "topic", frozenset({0, 1}), {0: 0, 1: 0}, {0: 7, 1: 4})
+    following = advance(position, seen, 1)
+    (span,) = spans({"c": position}, {"c": following})
+    assert (span.start, span.end, span.truncated) == (10, 7, True)
+    assert advance(following, seen, 1) == following
+
+
+def test_a_topic_that_was_made_again_is_read_from_its_beginning():
+    position = LogPosition("cluster", "topic", {0: 10, 1: 4})
+    again = LogExtent("cluster", "another", frozenset({0, 1}), {0: 0, 1: 0}, {0: 300, 1: 4})
+    leaderless = replace(again, begins={0: 0}, ends={0: 300})
+    assert advance(position, leaderless) == position
+    following = advance(position, again)
+    assert following == LogPosition("cluster", "another", {0: 0, 1: 0})
+    assert [
+        (span.start, span.end, span.truncated) for span in spans({"c": position}, {"c": following})
+    ] == [
+        (10, 0, True),
+        (4, 0, True),
+    ]
+    assert advance(following, again).next == {0: 300, 1: 4}
+
+
+# --- random logs ---
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["write", "write", "write_alone"]), st.integers(1, 4))
+    | st.tuples(st.sampled_from(["follow", "fall_out", "elect"]), st.integers(0, REPLICAS - 1))
+    | st.tuples(st.sampled_from(["read", "read"]), st.sampled_from([None, 1, 3])),
+    min_size=20,
+    max_size=60,
+)
+
+
+@settings(max_examples=examples(200))
+@given(STEPS)
+def test_nothing_is_passed_over_whoever_is_elected(steps):
+    partition = Partition()
+    position = found(partition.ask_extent(None), {0: 0})
+    seen: list[tuple[int, int]] = []
+    for step, value in steps:
+        if step == "read":
+            position, _ = read(partition, position, seen, value)
+        else:
+            getattr(partition, step)(value)
+    partition.write(1)
+    is_done = False
+    while not is_done:
+        position, is_done = read(partition, position, seen, None)
+    assert seen == partition.log[: partition.end]
+
+
+OFFSETS = st.integers(0, 1_000)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> LogExtent:
+    begins = draw(st.dictionaries(st.integers(0, 5), OFFSETS, min_size=1))
+    ends = {partition: begin + draw(OFFSETS) for partition, begin in begins.items()}
+    return LogExtent("cluster", "topic", frozenset(begins), begins, ends)
+
+
+@given(logs(), st.data(), st.integers(1, 500))
+def test_bounded_batches_go_through_every_offset_once_and_come_to_the_end(seen, data, limit):
+    """From positions before, in and at the end of the log: what comes between two positions,
+    joined, is all there was to come.
+    """
+    known = data.draw(st.sets(st.sampled_from(sorted(seen.partitions))))
+    start = {partition: data.draw(st.integers(0, seen.ends[partition])) for partition in known}
+    position = LogPosition("cluster", "topic", start)
+    at = dict(start)
+    for _ in range(2_100):
+        following = advance(position, seen, limit)
+        between = list(spans({"c": position}, {"c": following}))
+        assert not any(span.truncated for span in between)
+        readable = [span.end - max(span.start, seen.begins[span.partition]) for span in between]
+        assert sum(readable) <= limit + len(seen.partitions)
+        for span in between:
+            assert span.start == at[span.partition]
+            at[span.partition] = span.end
+        assert LogPosition.from_json(json.loads(json.dumps(following.to_json()))) == following
+        if following == position:
+            break
+        at = {
+            partition: at.get(partition, following.next[partition]) for partition in following.next
+        }
+        position = following
+    assert position.next == seen.ends == at

@@ -1,0 +1,1 @@
+"""The rules of silver and gold a second time, in the dumbest way."""
