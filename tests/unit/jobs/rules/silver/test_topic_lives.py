@@ -205,7 +205,8 @@ def test_a_fall_of_all_epochs_of_one_topic_is_another_topic(case: str) -> None:
     assert all(row["prev_leader_epoch"] is None and row["valid_to"] is None for row in begun)
     others = [row["leader_epoch"] for row in rows(lake, PARTITIONS) if row["topic"] == "u"]
     assert (others, waits(lake)) == ([7, 8], 0), "the history of other topics does not wait"
-    assert waits(taken(BEFORE, unnamed(1, 0, told), unnamed(2, 0, told))) == 0
+    later = unnamed(2, 0, {**told, "u": (9,)})
+    assert waits(taken(BEFORE, unnamed(1, 0, told), later)) == 0
 
 
 @pytest.mark.parametrize(("known", "told"), [("{}-id", "{}-id"), ("{}-id", None), (None, "{}-id")])
