@@ -39,6 +39,7 @@ class Rounds:
     removed: list[Row] = field(default_factory=list)
     quiet: int = 0
     """Rounds that had nothing to write."""
+    is_simple: bool = False
 
     def take(self, *said: tuple[Visit, Said]) -> None:
         memory = None if self.memory is None else Memory.from_json(json.loads(self.memory))
@@ -51,7 +52,7 @@ class Rounds:
                     if isinstance(of_group, str)
                     else [Commit(*k, *v) for k, v in sorted(of_group.items())]
                 )
-                told[each.poll] = GroupAnswer(each.due + 2_000_000, False, commits)
+                told[each.poll] = GroupAnswer(each.due + 2_000_000, self.is_simple, commits)
         visits = [each for each, _ in said]
         remembered, made = fold(GROUP, memory, live, visits, told=told, before=self.before)
         text = None if remembered is None else json.dumps(remembered.to_json())

@@ -84,10 +84,6 @@ LAST = {
         started().batch(5, classic(2, [m("a", LOW)])),
         (*DONE, (1, 2, 0), (0, 0, 0), "partitions_changed", (2, 0, 0, 2)),
     ),
-    "member_joined: an eager group gives up nothing": (
-        started().batch(5, classic(2, [m("a", LOW, owned=ALONE), m("b", {})])),
-        (*DONE, (1, 2, 0), (1, 0, 0), "member_joined", (2, 0, 0, 2)),
-    ),
     "another protocol has members and no partitions": (
         Log().batch(1, classic(1, [m("w", bytes_only=True)], protocol_type="connect")),
         (*DONE, (0, 1, 0), (1, 0, 0), "member_joined", UNKNOWN),
@@ -308,6 +304,8 @@ def test_events(case):
 def test_what_else_a_row_says():
     whole = {"assignor": "range", "mode": "eager", "group_leader": "a", "group_type": "classic"}
     whole |= {"protocol_type": "consumer", "log_partition": 7, "members": 1, "prev_members": 0}
+    left = Log().batch(1, classic(1, [m("a") | {"session_timeout_ms": 9}])).batch(2, classic(2))
+    assert [row["silent_ms_max"] for row in history(left).rebalances] == [None, 9]
     shows(history(started()).rebalances[-1], first_offset=102, last_offset=102, **whole)
     emptied = history(started().batch(5, classic(2, protocol_type=""))).rebalances[-1]
     shows(emptied, assignor=None, group_leader=None, mode=None, protocol_type="consumer")
@@ -316,11 +314,13 @@ def test_what_else_a_row_says():
 
 
 def test_a_static_restart_names_both_ids():
-    log = Log().batch(0, classic(0)).batch(1, classic(1, static("x-1", "y-1"), state_seconds=0.9))
-    told = history(log.batch(4, classic(1, static("x-2", "y-1"), state_seconds=0.9)))
+    log = Log().batch(0, classic(0)).batch(1, classic(1, static("x-1", "y-1")))
+    told = history(log.batch(4, classic(1, static("x-2", "y-1"))))
     assert len(told.rebalances) == 1
     shows(told.events[1], member_id="x-2", prev_member_id="x-1", instance_id="x")
     assert told.events[1]["client_id"] == "client-x-2"
+    log.batch(60, classic(2, static("x-2", "y-1")))
+    shows(history(log).rebalances[1], prev_members=2, members_joined=0, members_left=0)
 
 
 def test_what_each_member_had_and_has():
@@ -348,13 +348,6 @@ def test_what_each_member_had_and_has():
     # A leader that assigns nothing to a consumer may send no bytes at all.
     nothing = m("a", bytes_only=True) | {"assignment_bytes": b""}
     assert members(Log().batch(1, classic(1, [nothing]))) == {"a": ("joined", {}, {})}
-
-
-def test_the_longest_session_of_those_that_left():
-    timeouts = {"a": 6_000, "b": 45_000, "c": 100_000}
-    a, b, c = (m(name) | {"session_timeout_ms": each} for name, each in timeouts.items())
-    log = Log().batch(1, classic(1, [a, b, c])).batch(60, classic(2, [c]))
-    assert [row["silent_ms_max"] for row in history(log).rebalances] == [None, 45_000]
 
 
 @pytest.mark.parametrize("unknown", [(1,), (2,), (1, 2)])

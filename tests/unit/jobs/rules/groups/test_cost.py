@@ -192,10 +192,9 @@ def test_lag_is_back_once_it_is_no_more_than_before(before: int, after: int, is_
 
 
 def test_what_is_known_stays_as_it_is() -> None:
-    back = visit(12_000, 90, 100)
     for log, before, after, news in (
         # The lag is back, and nobody committed.
-        ([*TEN, rebalance(10_000)], [BEFORE, back], [back, visit(13_000, 90, 900)], []),
+        ([*TEN, rebalance(10_000)], [BEFORE, visit(12_000, 90, 100)], [visit(13_000, 90, 900)], []),
         # Somebody committed, and the lag is not back.
         ([*TEN, rebalance(10_000), commit(11_000, 100)], [BEFORE], [], [lost(12, 20)]),
     ):

@@ -283,6 +283,12 @@ LAST = {
         ("completed", 1, (6, 7, 0), (0, 1, 0), "member_left converted", UNKNOWN),
         [("converted", "classic", "consumer"), ("converted", "consumer", "classic")],
     ),
+    "converted: and back, said twice": (
+        back(both(), classic(6, [m("a", LOW)]))
+        .batch(21, classic(6, [m("a", LOW)])).batch(22, classic(7, [m("a", ALONE)])),
+        ("completed", 1, (6, 7, 0), (0, 1, 0), "member_left converted", UNKNOWN),
+        [("converted", "classic", "consumer"), ("converted", "consumer", "classic")],
+    ),
     "converted: back by the next generation alone": (
         back(both(), classic(7, [m("a", {"t": [0]})])),
         ("completed", 1, (6, 7, 0), (0, 1, 0), "member_left converted", UNKNOWN),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.rules.groups.lag import LISTED, Visit
+from jobs.rules.groups.lag import Visit
 from jobs.rules.groups.state import from_micros
 from schemas import consumption
 from schemas.table import PART
@@ -141,6 +141,17 @@ def test_a_group_in_which_nothing_changes_has_one_row_and_after_a_window_writes_
         ("ERROR", 1),
     ]
     assert behind.quiet > 30 - 2 * WINDOW
+
+
+def test_a_row_was_seen_by_the_last_visit_that_showed_its_state():
+    seen = Rounds().all(*[one(5, 5)] * 4, one(6, 6)).of("last_seen_at")
+    assert seen == [(at(0, 1),), (at(3, 1),), (None,)]
+
+
+def test_a_group_that_has_members_again_is_in_another_state():
+    rounds = Rounds(is_simple=True).all(one(5, 5), one(5, 5))
+    rounds.is_simple = False
+    assert rounds.all(one(5, 5)).of("is_simple") == [(True,), (True,), (False,)]
 
 
 def test_there_is_at_most_one_row_a_minute_by_when_polls_were_due():
@@ -282,15 +293,13 @@ def test_a_removal_is_no_earlier_than_what_is_before_it_though_a_clock_was_set_b
 
 
 def test_a_row_names_the_partitions_with_the_largest_lag():
-    many = {("t", n): (0, n) for n in range(3 * LISTED)}
+    many = {("t", n): (0, n) for n in range(300)}
     rounds = Rounds().all(many, many)
     assert (
-        rounds.last["partitions_not_well"]
-        == rounds.last["partitions_without_progress"]
-        == 3 * LISTED - 1
+        rounds.last["partitions_not_well"] == rounds.last["partitions_without_progress"] == 300 - 1
     )
     assert [each["partition"] for each in rounds.last["not_well"]] == list(
-        range(3 * LISTED - 1, 2 * LISTED - 1, -1)
+        range(300 - 1, 200 - 1, -1)
     )
 
 

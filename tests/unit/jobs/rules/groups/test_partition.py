@@ -16,6 +16,7 @@ from jobs.rules.groups.partition import log_partition
         # By String.hashCode.
         ("", 0),
         ("a", 97 % 50),
+        pytest.param("\ud83d", 0xD83D % 50, id="half a pair"),
         pytest.param("polygenelubricants", 0, id="the smallest number, which has no positive one"),
         pytest.param("🐘", (0xD83D * 31 + 0xDC18) % 50, id="two UTF-16 units"),
     ],

@@ -16,6 +16,7 @@ from schemas.groups import REBALANCE_BEGINS, REBALANCES
 from tests.support.group_records import gist, shows
 from tests.support.group_rounds import Rounds
 from tests.support.group_states import (
+    AUDIT,
     GONE,
     NAMES,
     ORDERS,
@@ -347,6 +348,13 @@ def test_what_a_row_of_polls_says() -> None:
         "c": ("joined", [], parts(ORDERS, 2, 3)),
     }
     assert {row["poll"] for row in told.members} == {poll(4)}
+    audits = member("b", {AUDIT: [0]}, epoch=5, target={AUDIT: [0]})
+    left = consumer("Stable", 5, 5, A, audits), consumer("Stable", 6, 6, {**A, "epoch": 6})
+    told = polled(states((0, left[0]), (4, left[1])))
+    assert changes(told)["b"] == ("left", parts(AUDIT, 0), [])
+    c = member("c", {}, epoch=0, target={AUDIT: [0]})
+    told = polled(states((0, BOTH), (2, consumer("Reconciling", 6, 6, A, B, c))))
+    assert changes(told)["c"] == ("joined", [], parts(AUDIT, 0)), "by the target"
     emptied = polled(states((0, BOTH), (2, consumer("Empty", 7, 5)), (6, GONE)))
     shows(only(emptied.rebalances), ended_before=at(21), stickiness=0.0, members=0)
     gone = only(polled(states((0, classic("Stable", o("a", 0))), (3, GONE))).rebalances)
@@ -354,6 +362,9 @@ def test_what_a_row_of_polls_says() -> None:
     first = polled(states((0, consumer("Reconciling", 6, 6, A, B))))
     shows(only(first.rebalances), began_after=None, began_before=at(1), members=2)
     assert {row["change"] for row in first.members} == {"unknown"}
+    # What may not be described may have begun before.
+    begun = polled(states((0, HIDDEN), (2, consumer("Reconciling", 6, 6, A, B))))
+    shows(only(begun.rebalances), began_after=None, began_before=at(21))
     row = only(polled(states(*MANY)).rebalances)
     shows(row, poll=poll(2), began_after=at(10), began_before=at(21), ended_after=at(40))
     shows(row, ended_before=at(51), duration_ms_min=19_000, duration_ms_max=41_000)

@@ -32,6 +32,7 @@ def at(seconds: float) -> datetime:
 BEGAN = Moment(at(10), at(10), 7, 100, 3)
 END = Moment(at(13), at(12), 7, 104, 4)
 A, B = Member(topics=["t"], has={"t": [0, 1]}), Member(topics=["t"], has={"t": [2]})
+TO_HAVE = replace(A, to_have={"t": [2]})
 
 
 def group(generation: int | None = 1, **members: Member) -> Standing:
@@ -104,7 +105,8 @@ def test_a_rebalance_begins_so_long_after_the_one_before(
 
 
 def test_a_rebalance_ends_once_and_the_next_is_after_it() -> None:
-    state = State(now=group(2, a=A), rebalance=Rebalance(BEGAN, group(), given_up={"a": {}}))
+    now, given_up = group(2, a=replace(A, has={"t": [0]})), {"a": {"t": [1]}}
+    state = State(now=now, rebalance=Rebalance(BEGAN, group(a=A), given_up=given_up))
     output = GroupOutput()
     after = ended(state, state.rebalance, "completed", END, output)
     assert (after.rebalance, after.last_end) == (None, at(13))
@@ -114,6 +116,7 @@ def test_a_rebalance_ends_once_and_the_next_is_after_it() -> None:
         104,
         4,
     )
+    assert row["reasons"] == ["partitions_changed"], "nobody gets what was given up"
     early = ended(state, state.rebalance, "completed", Moment(at(5), at(5)), output)
     assert early.last_end == at(10), "a clock that steps back ends nothing before it began"
 
@@ -170,7 +173,7 @@ def test_a_row_counts_members_and_partitions() -> None:
         (group(2, a=B), "completed", (0, 0, 1, 2)),
         (group(2), "emptied", (0, 0, 0, 2)),
         (group(2, a=B), "unknown", (None,) * 4),
-        (Standing("consumer", 2, target_epoch=2, members={"a": B}), None, (0, 0, 1, 2)),
+        (Standing("consumer", 2, target_epoch=2, members={"a": TO_HAVE}), None, (0, 0, 1, 2)),
         (Standing("consumer", 2, target_epoch=1, members={"a": B}), None, (None,) * 4),
     ],
 )

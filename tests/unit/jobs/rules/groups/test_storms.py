@@ -44,6 +44,11 @@ CASES = {
         [],
         [(STORM, "r0", 5)],
     ),
+    "storm: one that is a little apart counts once": (
+        [rebalance(second) for second in (0, 4, 9, 16, 18, 25)],
+        [],
+        [(STORM, "r0", 6)],
+    ),
     "storm: it is over": (
         [rebalance(second) for second in (0, 4, 9, 30, 50)],
         [(STORM, "r0", 3)],
