@@ -141,6 +141,7 @@ def test_mistakes_of_brokers_are_recognized(words: str) -> None:
 
 def test_a_right_response_has_nothing_to_explain() -> None:
     assert inspect(edited(), 12, lambda _: None) is None
+    assert "it is of version 12, not 12" not in list(explanations_of(edited(), 12))
     for version in (1, 8, 13):
         body = write_message(METADATA_RESPONSE, version, response())
         assert inspect(body, version, lambda _: None) is None

@@ -27,6 +27,16 @@ from tests.support.examples import examples
 from tests.support.quorum import CLUSTER_ID, Quorum, topic
 
 
+def test_a_log_that_has_its_beginning_is_read_from_there_though_there_is_a_snapshot(
+    quorum: Quorum, follow: Follow
+) -> None:
+    quorum.write(topic("a"))
+    quorum.snapshot(topic("a"))
+    stream = follow()
+    stream.plan()
+    assert stream.position == LogPosition(CLUSTER_ID, 1)
+
+
 def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_its_begin_on(
     quorum: Quorum,
     follow: Follow,
