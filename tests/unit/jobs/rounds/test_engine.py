@@ -169,6 +169,17 @@ def test_only_a_cluster_with_history_is_made_again(lake: MemoryLake) -> None:
     assert len(planned(lake)) == 1
 
 
+def test_a_history_may_refuse_to_be_made_again(lake: MemoryLake) -> None:
+    class Refusing(Counting):
+        def check_again(self, *_: Any) -> None:
+            raise LakeError("bronze has not kept its polls")
+
+    lake.append(STATE, [{"history": JOB, "cluster": "a", "round": 1, "memory": "{}"}])
+    with pytest.raises(LakeError, match="bronze has not kept"):
+        engine_of(lake, Refusing(NAMED)).again("a")
+    assert planned(lake) == []
+
+
 def test_live_rows_that_a_run_remembers_are_those_of_after_again(lake: MemoryLake) -> None:
     history = Counting([*NAMED])
     engine = engine_of(lake, history)
@@ -176,6 +187,7 @@ def test_live_rows_that_a_run_remembers_are_those_of_after_again(lake: MemoryLak
     engine = engine_of(lake, history)
     engine.round(now(0))
     engine.again("a")
+    assert (JOB, "a") not in engine.context().states
     history.named.append(("a", "g"))
     engine.round(now(0))
     assert counts(lake)["a", "g"] == 1

@@ -189,7 +189,7 @@ def test_a_round_that_a_table_lost_is_known_with_its_plan(
     before = job(lake)
     steps = [before.plan({"n": n}, AT) for n in range(3)]
     for step in steps:
-        before.done(step, [row("silver", step.round)])
+        before.done(step, [row(history, step.round) for history in ALL])
     lost = LostRound(steps[1].round, 2, ("silver.poll_gaps",), is_last=True)
     monkeypatch.setattr(rounds, "lost_rounds", lambda _: [lost])
     assert job(lake).lost == [(steps[1], lost)]

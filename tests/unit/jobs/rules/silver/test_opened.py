@@ -99,7 +99,8 @@ def test_topics_whose_settings_change_have_their_highest_min_isr() -> None:
     settings = live(
         TOPIC_CONFIGS, "same", "other", min_insync_replicas=2, unclean_leader_election_enable=False
     )
-    take = Take("c", "id", {"s/1": ("topic", "configs")}, ("2026-11-01",), 4)
+    polls = {"s/1": ("topic", "configs"), "s/2": ("topic",)}
+    take = Take("c", "id", polls, ("2026-11-01",), 4)
     assert dict(found(take, configs=configs, settings=settings).min_isr) == {"other": 3}
     assert dict(found(take, configs=configs).min_isr) == {"same": 2, "other": 3}
 
