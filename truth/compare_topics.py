@@ -36,10 +36,15 @@ def compare_topics(rows: Sequence[TopicEnd], watch: Watch, truth: Truth) -> Spel
     score = SpellScore(rows=len(rows), claims=len(rows))
     ended = [life for life in truth.topics.values() if life.deleted_at is not None]
     told: list[TopicLife] = []
+    not_counted = {
+        at for poll in watch.polls if poll.left_out for at in (poll.sent_at, poll.received_at)
+    }
     for row in rows:
         of_row = [life for life in ended if _is_end_of(row, life, watch)]
         told += of_row
-        if not of_row:
+        if not_counted & {row.last_seen_sent_at, row.valid_to}:
+            told += [life for life in ended if life.topic == row.topic]
+        elif not of_row:
             score.outside.append(f"{row} was there")
         elif not any(row.end_reason in _reasons(row, life, watch, truth) for life in of_row):
             score.misjudged.append(str(row))
@@ -89,7 +94,7 @@ def _polls_after(
     ]
     perhaps = [
         poll
-        for poll in counted
+        for poll in watch.polls
         if poll.received_at > since and (until is None or poll.sent_at - watch.tolerance < until)
     ]
     return sure, perhaps

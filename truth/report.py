@@ -1,8 +1,8 @@
 """The evidence of a run for and against history."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
@@ -192,12 +192,12 @@ def _judge_gold(
     by_silver: Sequence[LeaderChange],
 ) -> dict[str, EventScore]:
     where, truth = run.lakes[interval].lake, run.truth
-    rows = _with_ids(lake.rows_of(where, gold.LEADER_CHANGES, LeaderChange), truth)
+    rows = with_ids(lake.rows_of(where, gold.LEADER_CHANGES, LeaderChange), truth, _begin)
     leaders = compare_leader_changes(rows, seen, watch, truth)
     compare_counts(rows, by_silver, leaders)
     # What was out when the partition was seen first did not leave then.
     departed = "began_after IS NOT NULL AND change != 'initially_out'"
-    changes = _with_ids(lake.rows_of(where, gold.ISR_CHANGES, IsrChange, departed), truth)
+    changes = with_ids(lake.rows_of(where, gold.ISR_CHANGES, IsrChange, departed), truth, _begin)
     isr = compare_isr_changes(changes, watch, truth, look_ahead=_look_ahead(interval))
     return {gold.LEADER_CHANGES.full_name: leaders, gold.ISR_CHANGES.full_name: isr}
 
@@ -205,7 +205,7 @@ def _judge_gold(
 def _judge_lasting(run: Run, interval: int, watch: Watch) -> dict[str, SpellScore]:
     where, truth = run.lakes[interval].lake, run.truth
     settings = lake.rows_of(where, silver.TOPIC_CONFIGS, Setting)
-    episodes = _with_ids(lake.rows_of(where, gold.ISR_EPISODES, Episode), truth)
+    episodes = with_ids(lake.rows_of(where, gold.ISR_EPISODES, Episode), truth, _begin)
     incidents = lake.rows_of(where, gold.BROKER_INCIDENTS, Incident)
     balance = lake.rows_of(where, gold.LEADER_BALANCE, Led)
     stale = lake.rows_of(where, gold.STALE_BROKERS, Stale)
@@ -222,29 +222,29 @@ def _judge_lasting(run: Run, interval: int, watch: Watch) -> dict[str, SpellScor
     }
 
 
-_Row = TypeVar("_Row", LeaderChange, IsrChange, Episode)
+_Row = TypeVar("_Row", LeaderChange, IsrChange, Episode, Seen)
 
 
-def _with_ids(rows: Sequence[_Row], truth: Truth) -> list[_Row]:
-    """The rows of partitions, those without a topic id with the one that the truth has."""
+def with_ids(rows: Sequence[_Row], truth: Truth, at: Callable[[_Row], datetime]) -> list[_Row]:
+    """The rows of partitions, those without a topic id with the one that the truth has.
+
+    `at`: when a row begins.
+    """
     return [
-        row
-        if row.topic_id is not None
-        else replace(row, topic_id=truth.id_of(row.topic, row.began_before))
+        row if row.topic_id is not None else replace(row, topic_id=truth.id_of(row.topic, at(row)))
         for row in rows
     ]
+
+
+def _begin(row: LeaderChange | IsrChange | Episode) -> datetime:
+    return row.began_before
 
 
 def _observed(run: Run, interval: int) -> tuple[list[Poll], list[Seen], Watch]:
     where = run.lakes[interval].lake
     polls = lake.polls(where, run.journal)
     at = {poll.poll_id: poll.received_at for poll in polls}
-    states = [
-        row
-        if row.topic_id is not None
-        else replace(row, topic_id=run.truth.id_of(row.topic, at[row.first_poll]))
-        for row in lake.states(where)
-    ]
+    states = with_ids(lake.states(where), run.truth, lambda row: at[row.first_poll])
     return polls, states, Watch.over(polls, run.setup.tolerance(interval))
 
 

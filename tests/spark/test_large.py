@@ -78,7 +78,7 @@ def test_a_large_cluster_is_made_in_parts(
     """In two rounds, of which the second is killed before it is done."""
     monkeypatch.setattr(takes, "PARTITIONS_A_PART", 1)
     monkeypatch.setattr(session, "COMPILED_FROM", 10**9)
-    lake, answers = new_lake(spark, tmp_path), RandomCluster("b", 3, kinds=["configs"]).answers(8)
+    lake, answers = new_lake(spark, tmp_path), RandomCluster("b", 7, kinds=["configs"]).answers(8)
     bring(lake, {"b": answers}, 0, 4)
     assert Engine(spark, config(lake), Polls()).round(LATER)
     bring(lake, {"b": answers}, 4, 8)

@@ -1,7 +1,6 @@
 """A stream whose query Spark itself ends by a fault."""
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.run import streams
 from jobs.run.streams import Running
+from tests.support.waiting import eventually
 
 
 def test_a_query_whose_python_dies_before_it_gets_anywhere_is_started_again(
@@ -35,12 +35,14 @@ def test_a_query_whose_python_dies_before_it_gets_anywhere_is_started_again(
         return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
     running = Running(start)
+
+    def has_read() -> bool:
+        assert running.keep()
+        progress = running.query.lastProgress
+        return bool(progress and progress.numInputRows)
+
     try:
-        deadline = time.monotonic() + 120
-        while not (running.query.lastProgress and running.query.lastProgress.numInputRows):
-            assert time.monotonic() < deadline
-            assert running.keep()
-            time.sleep(0.05)
+        eventually(has_read, "rows", within=120)
     finally:
         running.query.stop()
     assert len(list(deaths.iterdir())) == 2

@@ -89,7 +89,7 @@ def test_polls_take_over_from_the_log_and_the_log_from_polls(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """One round of each turn. The one in which polls take over is killed, and finished."""
-    life, lake = lived(2, 8, SILENCES), new_lake(spark, tmp_path)
+    life, lake = lived(random.Random(2), 8, SILENCES), new_lake(spark, tmp_path)
     times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
     each, expected = turns.Lake(life), turns.Lake(life)
     for at in times:

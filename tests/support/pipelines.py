@@ -82,7 +82,8 @@ class Pipeline(Program):
         """End it. Its recorder is in another process group, and has to end by itself then."""
         status = super().end(by, within)
         recorder = last_owner(self.spool)
-        eventually(lambda: recorder is None or not recorder.is_alive(), "the recorder to end")
+        if recorder is not None:
+            eventually(lambda: not recorder.is_alive(), "the recorder to end", within=120)
         return status
 
     def __exit__(self, *_: object) -> None:

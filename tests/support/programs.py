@@ -69,7 +69,7 @@ class Program:
     def check_running(self) -> None:
         assert self.exit_status is None, self.log()[-3000:]
 
-    def until(self, check: Callable[[], object], what: str, within: float = 300) -> None:
+    def until(self, check: Callable[[], object], what: str, within: float = 600) -> None:
         """Wait for something that it does while it runs."""
 
         def is_so() -> bool:

@@ -19,6 +19,9 @@ from tests.support.silver_rounds import Lake
 from tests.support.small_log import broker, change, record, second
 from truth.chaos import Entry
 from truth.compare import tolerance
+from truth.compare_events import EventScore, IsrChange, LeaderChange
+from truth.compare_isrs import compare_isr_changes
+from truth.compare_leaders import compare_counts, compare_leader_changes
 from truth.compare_spells import (
     Episode,
     Incident,
@@ -30,11 +33,13 @@ from truth.compare_spells import (
     compare_incidents,
 )
 from truth.compare_stale import Heard, Stale, compare_stale
+from truth.compare_topics import TopicEnd, compare_topics
 from truth.cuts import Views, cuts
 from truth.dump import Record
 from truth.log import truth_of
 from truth.model.states import Truth, at_time
-from truth.observed import Poll, Watch
+from truth.observed import Poll, Seen, Watch
+from truth.plain import leader_changes
 
 ORDERS, CLICKS, AGAIN = "orders-id", "clicks-id", "clicks-again"
 STEP = timedelta(seconds=2)
@@ -175,6 +180,10 @@ class History:
     incidents: list[Incident]
     balance: list[Led]
     stale: list[Stale]
+    seen: list[Seen]
+    leaders: list[LeaderChange]
+    isrs: list[IsrChange]
+    ends: list[TopicEnd]
 
 
 def made(truth: Truth) -> History:
@@ -209,6 +218,10 @@ def made(truth: Truth) -> History:
         of(gold.BROKER_INCIDENTS.full_name, Incident),
         of(gold.LEADER_BALANCE.full_name, Led),
         of(gold.STALE_BROKERS.full_name, Stale),
+        of(silver.PARTITION_SNAPSHOTS.full_name, Seen),
+        of(gold.LEADER_CHANGES.full_name, LeaderChange),
+        [row for row in of(gold.ISR_CHANGES.full_name, IsrChange) if row.change != "initially_out"],
+        [row for row in of(silver.TOPIC_SNAPSHOTS.full_name, TopicEnd) if row.end_reason],
     )
 
 
@@ -242,6 +255,18 @@ def scores(history: History, asked: Iterable[Heard] = ASKED) -> dict[str, SpellS
         "incidents": compare_incidents(history.incidents, history.settings, WATCH, TRUTH),
         "balance": compare_balance(history.balance, WATCH, TRUTH),
         "stale": compare_stale(history.stale, asked, CUT_OFF, WATCH, TRUTH),
+    }
+
+
+def events(history: History) -> dict[str, EventScore | SpellScore]:
+    by_silver = leader_changes(history.seen, WATCH, shrinks_raise=False)
+    of_leaders = compare_leader_changes(history.leaders, history.seen, WATCH, TRUTH)
+    compare_counts(history.leaders, by_silver, of_leaders)
+    look_ahead = timedelta(seconds=15)
+    return {
+        "leaders": of_leaders,
+        "isrs": compare_isr_changes(history.isrs, WATCH, TRUTH, look_ahead=look_ahead),
+        "topics": compare_topics(history.ends, WATCH, TRUTH),
     }
 
 
@@ -404,3 +429,35 @@ def test_a_stale_broker_is_missed_where_one_was_asked_that_had_to_show_it(histor
     nobody = replace(history, stale=[])
     assert kinds(scores(nobody)["stale"]) == {"missed"}
     assert scores(nobody, [ASKED[0], ASKED[3]])["stale"].faults == []
+
+
+def test_events_of_the_folds_agree(history: History) -> None:
+    found = events(history)
+    assert {name: score.faults for name, score in found.items()} == {
+        "leaders": [],
+        "isrs": [],
+        "topics": [],
+    }
+    assert {row.reason for row in history.leaders} >= {"failover", "preferred", "offline"}
+    assert {row.cause for row in history.isrs if row.change == "left"} >= {"broker_down", "lagging"}
+    assert [row.end_reason for row in history.ends] == ["gone"]
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("leaders", {"reason": "unknown"}),
+        ("leaders", {"unclean": None}),
+        ("leaders", {"epoch_semantics": "upper_bound"}),
+        ("leaders", {"changes_max": 9}),
+        ("isrs", {"cause": None}),
+        ("isrs", {"broker_id": 9}),
+        ("ends", {"end_reason": "recreated"}),
+    ],
+)
+def test_each_event_that_is_spoilt_is_found(
+    history: History, field: str, change: dict[str, Any]
+) -> None:
+    first, *others = getattr(history, field)
+    bad = replace(history, **{field: [replace(first, **change), *others]})
+    assert any(score.faults for score in events(bad).values())

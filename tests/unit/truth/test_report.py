@@ -1,13 +1,17 @@
 """All that should not be is a fault."""
 
+from dataclasses import replace
+
 from tests.support.small_log import second
 from truth.chaos import Entry
 from truth.compare import (
     EpochScore,
     StateScore,
 )
+from truth.compare_events import IsrChange
 from truth.compare_log import LogScore
-from truth.report import Verdict, failed_on_nodes, failed_steps
+from truth.model.states import TopicLife, Truth
+from truth.report import Verdict, failed_on_nodes, failed_steps, with_ids
 
 
 def test_a_step_that_failed_is_a_fault():
@@ -47,3 +51,25 @@ def test_what_the_history_of_a_log_lacks_or_has_besides_is_a_fault() -> None:
         "states: the log lacks ('t', 0, 3)",
     ]
     assert str(score) == "2 states; 3 faults"
+
+
+def test_rows_of_topics_without_ids_get_those_of_the_topics_of_then() -> None:
+    lives = [
+        TopicLife("t", "t@0", second(0), second(10)),
+        TopicLife("t", "t@1", second(12), None),
+        TopicLife("u", "u@0", second(0), None),
+    ]
+    truth = Truth(topics={life.topic_id: life for life in lives})
+    row = IsrChange("t", None, 0, 1, "left", None, second(4), second(5))  # type: ignore[arg-type]
+    rows = [
+        row,
+        replace(row, began_before=second(13)),
+        replace(row, topic="u"),
+        replace(row, topic_id="its own"),
+    ]
+    assert [each.topic_id for each in with_ids(rows, truth, lambda each: each.began_before)] == [
+        "t@0",
+        "t@1",
+        "u@0",
+        "its own",
+    ]

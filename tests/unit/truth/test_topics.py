@@ -49,3 +49,14 @@ def test_each_topic_ended_once_and_as_it_did(
 
 def test_a_topic_that_went_has_a_row() -> None:
     assert faults() == ["missed"]
+
+
+def test_a_row_that_rests_on_a_poll_that_does_not_count_is_left_out() -> None:
+    truth = Truth(topics={FIRST.topic_id: FIRST})
+    late = replace(ROW, last_seen_sent_at=second(14), valid_to=second(16.01))
+    assert compare_topics([late], WATCH, truth).faults
+    polls = [
+        replace(each, left_out="paused") if n == 7 else each for n, each in enumerate(WATCH.polls)
+    ]
+    watch = replace(WATCH, polls=tuple(polls))
+    assert compare_topics([late], watch, truth).faults == []

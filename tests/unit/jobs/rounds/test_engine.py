@@ -139,7 +139,8 @@ def test_a_round_that_is_due_is_made_though_it_says_nothing(lake: MemoryLake) ->
     history = Counting([("a", NOTHING)])
     history.is_due = True
     assert not engine_of(lake, history).round(now(0))
-    assert len(planned(lake)) == 1
+    assert (len(planned(lake)), history.finished) == (1, 1)
+    assert [row["round"] for row in rows_of(lake.rows(STATE))] == planned(lake)
 
 
 def test_a_cluster_that_is_made_again_is_taken_out_alone(lake: MemoryLake) -> None:

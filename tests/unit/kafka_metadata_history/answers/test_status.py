@@ -11,6 +11,7 @@ from kafka_metadata_history.answers.status import (
     LeftOutOf,
     Log,
     PollCounts,
+    Size,
 )
 from kafka_metadata_history.answers.thresholds import judge
 from tests.support.statuses import (
@@ -129,3 +130,20 @@ def test_when_all_groups_last_told_their_offsets() -> None:
     assert cluster(*told, *others).polls.polls == len(others), "a visit is no poll"
     assert cluster(*others, asked=("prod",)).offsets_at is None
     assert cluster(*told).offsets_at is None, "nobody is to ask any more"
+
+
+def test_a_cluster_whose_answers_are_taken_has_one_alias() -> None:
+    of_prod = cluster(header(9, cluster_id="id-prod"), known=(silver(9, cluster_id="id-prod"),))
+    assert of_prod.known_as is None
+
+
+@pytest.mark.parametrize(("waiting", "ignored"), [([], 0), ([f"{OLDER}/{8:012d}"], 1)])
+def test_a_poll_of_an_older_stream_that_history_did_not_decide_about_is_ignored(
+    waiting: list[str], ignored: int
+) -> None:
+    known = silver(2, taken={OLDER: 9, STREAM: 2}, waiting=waiting)
+    assert cluster(header(2), header(8, stream=OLDER), known=(known,)).polls.ignored == ignored
+
+
+def test_a_lake_has_the_bytes_of_its_tables_and_of_their_logs() -> None:
+    assert facts(WELL, sizes=[Size("a", 5, 1, 2), Size("b", 6, 1)]).bytes == 13

@@ -5,13 +5,15 @@ from datetime import timedelta
 import pytest
 
 from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.report.queries import MOST_GAPS
+from kafka_metadata_history.report.report_data import read_report_data
 from schemas import gold, internal, silver
 from schemas.lake import VIEWS
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident import NOON
 from tests.support.incident_groups import known_rows
 from tests.support.report_pages import columns_of
-from tests.support.reports import WINDOW, Lake, page_of, text_of
+from tests.support.reports import NOW, WINDOW, Lake, asking, page_of, text_of
 
 
 def test_a_lake_without_history_says_so() -> None:
@@ -101,3 +103,28 @@ def test_history_begins_where_silver_and_gold_are_whole(schema: str) -> None:
         NOON.timestamp() - 10,
         NOON.timestamp() + 20,
     )
+
+
+def test_the_largest_thing_of_each_kind_comes_before_the_second_of_any(lake: Lake) -> None:
+    """Of brokers and topics one query tells, of groups another one."""
+    largest = read_report_data(asking(lake), *WINDOW, {}, NOW).largest
+    ranks = [int(row["rank"]) for row in largest]
+    assert ranks == sorted(ranks)
+    assert [row["thing"].partition(" ")[0] for row in largest if row["rank"] == 1] == [
+        "broker",
+        "topic",
+        "topic",
+        "group",
+    ]
+
+
+def test_of_very_many_gaps_the_shorter_ones_are_counted() -> None:
+    gap = {"cluster_id": "id-prod", "cluster": "prod", "reason": "not_polled", "error_kinds": []}
+    gaps = [
+        gap | {"gap_start": begin, "gap_end": begin + timedelta(milliseconds=1 + number % 7)}
+        for number in range(MOST_GAPS + 5)
+        for begin in [NOON + timedelta(seconds=10, milliseconds=10 * number)]
+    ]
+    with duckdb_lake(known_rows() | {silver.POLL_GAPS: gaps}, VIEWS) as made_of:
+        page = page_of(made_of)
+    assert "5 more gaps, the shorter ones, are not hatched below" in text_of(page)

@@ -36,9 +36,13 @@ ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
         response["topics"][1]
     ),
     "topic topic-2 has a partition -7": partition(partition_index=-7),
+    "topic topic-1 has a partition -3": lambda response: response["topics"][1]["partitions"][
+        0
+    ].update(partition_index=-3),
     "topic 2 of 3 has an empty name": lambda response: response["topics"][1].update(name=""),
     "broker 3 has no host": lambda response: response["brokers"][3].update(host=""),
     "broker 3 has the port 0": lambda response: response["brokers"][3].update(port=0),
+    "broker 3 has the port 65536": lambda response: response["brokers"][3].update(port=65_536),
     "broker 3 has the port 700000": lambda response: response["brokers"][3].update(port=700_000),
     "it lists topic topic-2, partition 1 twice": partition(partition_index=1),
 }
@@ -103,6 +107,21 @@ def test_a_broker_that_a_partition_lists_twice_is_no_fault_of_the_answer(
     response = copy.deepcopy(USUAL)
     partition(**{name: nodes})(response)
     assert said(response) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "odd"),
+    [
+        ([[1, 2], [2, 1], [], None], [False] * 4),
+        ([[1, 2, 1], [3]], [True, False]),
+        ([[3], [-1, 2]], [False, True]),
+        # Long ones are sorted.
+        ([[*range(9)], [*range(9)], [8]], [False] * 3),
+        ([[*range(9)], [*range(9), 0]], [False, True]),
+    ],
+)
+def test_lists_of_brokers_that_cannot_be_meant(values: list[Any], odd: list[bool]) -> None:
+    assert are_odd(pa.array(values, pa.list_(pa.int32()))).tolist() == odd
 
 
 lists = st.lists(st.none() | st.lists(st.integers(-1, 4), max_size=4))

@@ -20,7 +20,7 @@ from tests.support.group_records import CONSUMER, SHARE, Log, at, classic, class
 from tests.support.group_rounds import Rounds
 from tests.support.group_states import at as described_at
 from tests.support.group_states import classic as described
-from tests.support.group_states import member, states
+from tests.support.group_states import consumer, member, states
 
 LIMITS = Thresholds(storm=3, crash_loop=2)
 TOMBSTONE = (2, None, None)
@@ -40,6 +40,10 @@ LIVES: dict[str, tuple[list[Any], list[tuple[int, int | None, str]]]] = {
     "deleted and made again, no generation 0": (
         [[JOINED], [TOMBSTONE], [JOINED]],
         [(0, 1, "classic"), (2, None, "classic")],
+    ),
+    "made again: no record says it yet": (
+        [[(3, None, None)], [CONSUMER.member("a")]],
+        [(0, 0, "consumer"), (1, None, "consumer")],
     ),
     "converted": (
         [
@@ -280,6 +284,36 @@ def test_records_are_lost_of_a_group_once_it_is_known():
     rounds.take(log.span("lost", log.next_offset, 150, seconds=9).rows[-1:])
     events = [(row["event"], row["offset"]) for row in rounds.of(groups.GROUP_EVENTS)]
     assert sorted(events) == [("created", 101), ("records_lost", 104)]
+
+
+def test_a_member_that_is_read_late_prolongs_what_an_earlier_round_told():
+    b = CONSUMER.member("b"), CONSUMER.epoch(9), CONSUMER.target_epoch(9)
+    log, rounds = Log().batch(5, *b, CONSUMER.current("b", 9, {"T": [0]})), Rounds()
+    rounds.take(log.rows)
+    rounds.take(log.batch(6, CONSUMER.member("b")).rows[-1:])
+    rounds.take(log.batch(7, CONSUMER.current("a", 9, {"T": [1]})).rows[-1:])
+    (row,) = rounds.of(groups.REBALANCES)
+    shows(row, members=2, ended_before=at(7))
+
+
+def test_a_life_that_polls_show_is_of_the_type_that_the_group_has_now():
+    rounds = Rounds()
+    now = consumer("Stable", 8, 8, member("a", {}, epoch=8, target={}))
+    rounds.take(states=states((0, STABLE), (3, now)), log_partition=3)
+    (life,) = rounds.of(groups.GROUP_LIVES)
+    shows(life, group_type="consumer", valid_from=described_at(1), log_partition=3)
+    assert {row["log_partition"] for row in rounds.of(groups.REBALANCES)} == {3}
+
+
+@pytest.mark.parametrize(("apart", "per_hour"), [(2, 3 * 3600 / 4), (0, None)])
+def test_a_storm_says_how_often_a_group_rebalances(apart, per_hour):
+    log, rounds = Log().batch(0, MADE), Rounds(LIMITS)
+    for number in range(3):
+        log.batch(1 + apart * number, classic(1 + number, [classic_member("a")]))
+    rounds.take(log.rows)
+    (storm,) = rounds.of(groups.REBALANCE_STORMS)
+    shows(storm, rebalances=3, began_before=at(1), last_before=at(1 + 2 * apart), kind="storm")
+    assert storm["per_hour"] == per_hour
 
 
 def test_what_another_source_has_new_leaves_the_storms_of_a_log():

@@ -187,11 +187,12 @@ def test_the_rows_of_a_first_answer_are_those_that_a_fold_makes(
 ) -> None:
     partitions = [
         led(5),
-        led(5) | {"error_code": 5, "leader": 1},
+        led(5) | {"error_code": 5, "leader": 0},
         led(5) | {"error_code": 5, "leader": -1},
         led(5) | {"isr": [2, 2], "offline_replicas": [-1]},
         led(5) | {"replicas": [1, 1]},
-        led(5) | {"isr": [2, 0], "offline_replicas": None},
+        led(5) | {"isr": [2, 0], "offline_replicas": [2, 1]},
+        led(5) | {"offline_replicas": None},
     ]
     answer = poll(0, 1, {"t": partitions, "u": [led(0)], "v": [led(0)], "w": [led(0)]})
     answer.api_version = api_version

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.rules.silver.state import State
+from jobs.rules.silver.intervals import Intervals
+from jobs.rules.silver.state import Observation, Poll, State
 from jobs.rules.silver.topic_lives import (
     Answer,
     Said,
+    TopicLives,
     answer_of,
     asked_for,
     is_another,
@@ -20,7 +22,9 @@ from jobs.rules.silver.topic_lives import (
     odd_lists,
 )
 from schemas import silver
+from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples
+from tests.support.histories import START
 from tests.support.silver_cases import (
     ALL,
     Row,
@@ -141,6 +145,26 @@ def test_a_topic_that_gets_an_id_is_the_same_one() -> None:
     assert last["prev_leader_epoch"] == 5
 
 
+def test_of_a_topic_that_is_missing_nothing_is_forgotten_before_that_is_decided() -> None:
+    """Another kind is declared when it is absent: it may have ended before."""
+    answers = shown_by(None, shows(1), NOTHING, NOTHING)
+    lake, bronze = Lake("c"), bronze_rows("c", answers)
+    for each in answers:
+        lake.take(bronze, [each.poll_id], "id-prod")
+        lake.kind = "redpanda"
+    (row,) = rows(lake, PARTITIONS)
+    assert (row["end_reason"], row["superseded_poll"]) == ("gone", answers[1].poll_id)
+
+
+def test_a_topic_without_a_digest_has_none() -> None:
+    cluster, state = {"cluster_id": "id", "cluster": "c"}, State(topic_digests={"t": "1:00"})
+    lives = TopicLives(*(Intervals(table, cluster, ()) for table in (TOPICS, PARTITIONS)), state)
+    now = Observation(Poll("s/1", START, START, 10_000), None)
+    told = {"topic_id": "A", "error_code": 0, "is_internal": False, "partition_count": 0}
+    lives.take(Answer(True, {"t": Said(state=told)}), None, now, now)
+    assert state.topic_digests == {}
+
+
 # --- a topic without an id that was made again ---
 
 Epochs = Mapping[str, Sequence[int] | None]
@@ -181,6 +205,7 @@ def test_a_fall_of_all_epochs_of_one_topic_is_another_topic(case: str) -> None:
     assert all(row["prev_leader_epoch"] is None and row["valid_to"] is None for row in begun)
     others = [row["leader_epoch"] for row in rows(lake, PARTITIONS) if row["topic"] == "u"]
     assert (others, waits(lake)) == ([7, 8], 0), "the history of other topics does not wait"
+    assert waits(taken(BEFORE, unnamed(1, 0, told), unnamed(2, 0, told))) == 0
 
 
 @pytest.mark.parametrize(("known", "told"), [("{}-id", "{}-id"), ("{}-id", None), (None, "{}-id")])

@@ -56,6 +56,12 @@ NO_LENGTH = BAD[:8] + b"\xff\xff\xff\xff" + BAD[12:]
             [(7, 0), (7, 1), ("bad", 7, None)],
             id="nobody can say where the next one begins",
         ),
+        pytest.param(
+            GOOD + bytes(7) + b"\2" + b"\0\0\0\x0d" + bytes(5),
+            False,
+            [(7, 0), (7, 1), ("bad", 7, None)],
+            id="a length of no message, though it may be cut off",
+        ),
         pytest.param(GOOD + LONG + MORE, True, [(7, 0), (7, 1)], id="it may be cut off"),
         pytest.param(BAD + batch(1), True, [("bad", 7, 5), (7, 1)], id="the next one is before it"),
         pytest.param(
