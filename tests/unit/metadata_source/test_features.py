@@ -126,6 +126,13 @@ def test_a_broker_that_tells_no_features_is_not_asked_for_them() -> None:
     assert peer.asked == [METADATA]
 
 
+def test_a_broker_with_zookeeper_has_finalized_nothing() -> None:
+    """It tells features, and no epoch of finalized ones."""
+    with Peer(None).listening() as connection:
+        assert connection.features is None
+        assert connection.supported_features == {"metadata.version": 29}
+
+
 def test_features_that_a_broker_refuses_to_tell_are_an_error_of_the_request() -> None:
     with Peer(25, 25, REFUSED).listening() as connection, pytest.raises(PollError) as caught:
         ask(connection)

@@ -371,7 +371,9 @@ def test_polls_by_a_doubted_clock_are_left_out_if_the_recorder_did_not_know(writ
     assert facts == {"token": "token", "cluster_ids": {}, "doubted_clock": None}
 
 
-def test_a_batch_is_cut_where_it_would_be_too_much_and_so_are_its_tasks(written, monkeypatch):
+def test_a_batch_is_cut_where_it_would_be_too_much_and_so_are_its_tasks(
+    written, monkeypatch, clock
+):
     size = 11_000
     monkeypatch.setattr("metadata_source.recorder.batches.BATCH_BYTES", 6 * size)
     monkeypatch.setattr(pace, "BATCH_BYTES", 6 * size)
@@ -387,6 +389,7 @@ def test_a_batch_is_cut_where_it_would_be_too_much_and_so_are_its_tasks(written,
         assert all(len(task.data) < 3 * size for task in tasks)
         query.offset = end
     assert [sum(tasks) for tasks in found] == [6, 6, 3]
+    assert clock.now_s < 1, "the rest was due with it"
     assert found[0] == [2, 2, 2]
 
 

@@ -163,6 +163,33 @@ def test_numbers_go_up_though_all_entries_are_let_go(tmp_path):
     assert len(last.read_bytes().splitlines()) == 3
 
 
+def test_numbers_go_up_though_all_segments_are_lost(tmp_path):
+    written = opened(tmp_path)
+    for number in range(2):
+        record(written, "east", number)
+    Spooled(tmp_path).let_go(2)
+    written.close()
+    for path in [*files(tmp_path, "arrows"), *files(tmp_path, "index")]:
+        path.unlink()
+    record(opened(tmp_path), "east", 2)
+    assert [entry.seq for entry in Spooled(tmp_path).after(0)] == [3]
+
+
+def test_numbers_go_up_though_the_newest_segment_has_lost_its_entries(tmp_path, monkeypatch):
+    monkeypatch.setattr(spool, "_SEGMENT_BYTES", 1)
+    written = opened(tmp_path)
+    record(written, "east", 0)
+    record(written, "west", 0)
+    Spooled(tmp_path).let_go(1)
+    written.close()
+    (tmp_path / "committed.json").unlink()
+    (index,) = files(tmp_path, "index")
+    index.write_bytes(index.read_bytes().splitlines(keepends=True)[0])
+    record(opened(tmp_path), "east", 1)
+    (entry,) = Spooled(tmp_path).after(0)
+    assert (entry.seq, entry.number) == (2, 2)
+
+
 def test_nothing_is_let_go_before_the_counts_of_what_stays_are_on_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(spool, "_SEGMENT_BYTES", 1)
     done, written = [], opened(tmp_path)
