@@ -30,19 +30,19 @@ from schemas.in_spark import ensure_lake
 
 CLUSTER = "small"
 INTERVAL = timedelta(seconds=2)
-LISTED = [(1, 2, 3)] * 5 + [(1, 3)] * 3 + [(1, 2, 3)] * 3
-"""Brokers of each poll: one goes, and comes back."""
+STATES = [(0, (1, 2, 3))] * 5 + [(1, (1, 3))] * 3 + [(2, (1, 2, 3))] * 3
+"""Leader epoch and brokers of each poll: one goes, and comes back."""
 CONFIG = {
     "clusters": {CLUSTER: {"kafka.bootstrap.servers": "127.0.0.1:9"}},
     "history": {"pollsPerRound": 5},  # several rounds, so that rows are replaced too
 }
 
 
-def answer(listed: tuple[int, ...]) -> dict[str, Any]:
+def answer(epoch: int, listed: tuple[int, ...]) -> dict[str, Any]:
     """Return what a cluster of three topics answers while these of its three brokers are there."""
     partitions = [
         {"error_code": 0, "partition_index": number, "leader_id": listed[number % len(listed)],
-         "leader_epoch": 3 - len(listed), "replica_nodes": [1, 2, 3], "isr_nodes": list(listed),
+         "leader_epoch": epoch, "replica_nodes": [1, 2, 3], "isr_nodes": list(listed),
          "offline_replicas": [broker for broker in (1, 2, 3) if broker not in listed]}
         for number in range(4)
     ]  # fmt: skip
@@ -59,10 +59,10 @@ def answer(listed: tuple[int, ...]) -> dict[str, Any]:
 def polls(began: datetime) -> Iterator[pa.RecordBatch]:
     """Yield the rows of bronze of each poll, as the recorder makes them."""
     records, stream = BatchRecords(TopicFilter()), mint_stream(began)
-    for n, listed in enumerate(LISTED):
+    for n, state in enumerate(STATES):
         at = began + n * INTERVAL
         ms = round(at.timestamp() * 1000)
-        body = write_message(METADATA_RESPONSE, 12, answer(listed))
+        body = write_message(METADATA_RESPONSE, 12, answer(*state))
         metadata = decode_response(body, 12)
         times = {"attempts": 1, "sent_at": at, "received_at": at, "latency_ms": 1.0}
         poll = Poll(**times, cluster_id=metadata.cluster_id, metadata=metadata,
