@@ -192,6 +192,7 @@ def _converted(state: State, row: Row, group_type: str, output: GroupOutput) -> 
     return replace(
         state,
         known=gone.known,
+        gap=True,
         now=now,
         began=was,
         converted_from=was.group_type,
