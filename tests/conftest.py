@@ -1,4 +1,4 @@
-"""One Spark session for a whole run, and the marker of each test from the folder it lives in."""
+"""One Spark session for each process, and the marker of each test from the folder it lives in."""
 
 import os
 import time
@@ -28,7 +28,7 @@ SHARED = {
     "secured_cluster": "secured",
 }
 """Clusters of all tests of `tests/kafka/`: the files that ask for one are of one group."""
-KINDS = ("unit", "java", "spark", "kafka", "notebooks")
+KINDS = ("unit", "java", "spark", "kafka", "notebooks", "browser")
 LONGEST = (
     "cluster",
     "kafka/test_truth.py",
@@ -38,8 +38,8 @@ LONGEST = (
     "spark/test_validate.py",
     *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_lake.py"),
 )
-"""Groups that take long. They are begun first, or one process would be left with one when the other
-has nothing to do.
+"""Groups that take long. They are begun first, or one process would be left with one when the others
+have nothing to do.
 """
 
 
