@@ -38,8 +38,8 @@ LONGEST = (
     "spark/test_validate.py",
     *("spark/test_rebalance_history.py", "spark/test_upkeep.py", "spark/test_lake.py"),
 )
-"""Groups that take long. They are begun first, or one process would be left with one when the others
-have nothing to do.
+"""Groups that take long. They are begun first, or one process would be left with one at the end,
+when the others have nothing to do.
 """
 
 
