@@ -100,8 +100,12 @@ def of(made: dict[str, list[Row]], group_id: str, *tables: Table) -> dict[str, l
     }
 
 
+def rows_of(rounds: Rounds) -> dict[str, list[Row]]:
+    return {table.full_name: rounds.of(table) for table in groups.TABLES}
+
+
 def alone(rounds: Rounds) -> dict[str, list[Row]]:
-    return of(rounds.tables, rounds.group.group_id)
+    return of(rows_of(rounds), rounds.group.group_id)
 
 
 def memories(made: dict[str, list[Row]]) -> dict[str, str | None]:
@@ -139,7 +143,7 @@ def test_what_was_read_before_a_truncation_comes_before_what_was_read_after() ->
         row["place"] = 90
     rows = [*placed(again.rows, era=20), *span, *before]
     expected = of_one("g", [*log.rows, *span, *again.rows])
-    assert of(folded(rows), "g", groups.REBALANCES) == of(expected.tables, "g", groups.REBALANCES)
+    assert of(folded(rows), "g", groups.REBALANCES) == of(rows_of(expected), "g", groups.REBALANCES)
 
 
 @pytest.mark.parametrize("has_news", [True, False])
