@@ -85,6 +85,7 @@ def test_versions_that_the_log_has_lost_are_not_kept() -> None:
 
 def test_commits_that_come_meanwhile_hide_none() -> None:
     """Those asked for are the newest ones: more have to be asked for."""
+    assert kept(Log(YOUNG, 0, 0, meanwhile=2), 0)
     assert not kept(Log(OLD, 0, 0, meanwhile=2), 0)
 
 
