@@ -29,7 +29,7 @@ _LIBRARIES: Final = [
 ]
 _FORKS: Final = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(_LIBRARIES)
-_TIMEOUT_S: Final = 600
+_TIMEOUT_S: Final = 300
 _OPTIONS: Final = [
     *("-x", "-q", "--tb=short", "-n", "0"),
     "--hypothesis-seed=0",  # chance must not decide
