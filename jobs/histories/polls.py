@@ -148,26 +148,22 @@ class Polls(History[PollNews]):
                 "with it as they came: computed again, silver would not be the same; nothing was "
                 "changed. Gold can be computed again: isr_shrink, leader_churn"
             )
-        states = lake.read(context.spark, silver.CLUSTER_SNAPSHOTS)
-        states = states.where(f"cluster = {sql_string(cluster)}")
+        of_cluster = f"cluster = {sql_string(cluster)}"
+        states = lake.read(context.spark, silver.CLUSTER_SNAPSHOTS).where(of_cluster)
         first, since = states.selectExpr(
             "min(first_poll)", "CAST(min(valid_from) AS STRING)"
         ).collect()[0]
         if SILVER in self.names:
-            polls = lake.read(context.spark, METADATA_POLLS).where("record = 'poll'")
-            if (
-                first is not None
-                and polls.where(
-                    f"cluster = {sql_string(cluster)} AND poll_id = {sql_string(first)}"
-                ).isEmpty()
-            ):
+            polls = lake.read(context.spark, METADATA_POLLS).where(of_cluster)
+            polls = polls.where("record = 'poll'")
+            if first is not None and polls.where(f"poll_id = {sql_string(first)}").isEmpty():
                 raise LakeError(
                     f"silver knows {cluster} since {since} UTC, and bronze has not kept the polls "
                     "of then: computed again, silver would begin later; nothing was changed. Gold "
                     "can be computed again: isr_shrink, leader_churn"
                 )
         elif (kept := kept_since(context.states, "silver")) is not None and not states.where(
-            f"valid_from < TIMESTAMP'{kept:%Y-%m-%d %H:%M:%S}Z'"
+            f"valid_from < TIMESTAMP'{kept:%Y-%m-%d %H:%M:%S.%f}Z'"
         ).isEmpty():
             raise LakeError(
                 f"silver knows {cluster} since {since} UTC, and retention has dropped what was "

@@ -306,18 +306,18 @@ def _opened(
     large: Mapping[str, Take],
     states: Mapping[str, State],
 ) -> dict[str, Opened]:
-    """By rows that are few, or small."""
-    told = {
+    """The topics to open, by alias: found by rows that are few, or small."""
+    rows = {
         "headers": said.where("record = 'poll'").select(*_HEADER).toArrow(),
         "digests": said.where("record = 'topic' AND chunk = 0").select(*_DIGESTS).toArrow(),
         "topics": live[TOPIC_SNAPSHOTS],
     }
     if any("configs" in each.records for each in large.values()):
-        told["configs"] = said.where("record = 'configs'").select(*_CONFIGS).toArrow()
-        told["settings"] = live[TOPIC_CONFIGS]
+        rows["configs"] = said.where("record = 'configs'").select(*_CONFIGS).toArrow()
+        rows["settings"] = live[TOPIC_CONFIGS]
     found = {}
     for alias, take in large.items():
-        of = {name: rows.filter(pc.equal(rows["cluster"], alias)) for name, rows in told.items()}
+        of = {name: each.filter(pc.equal(each["cluster"], alias)) for name, each in rows.items()}
         found[alias] = opened(take, states[alias], **of)
     return found
 

@@ -56,7 +56,7 @@ def topic_config(folder: Path, **more: str) -> Path:
 
 
 def once(capsys, cluster: LocalCluster, config: Path, text: str) -> str:
-    """What the check prints, once that has a text."""
+    """Await a text in the output of the check; return the output."""
 
     def output() -> str:
         printed = check(capsys, cluster.bootstrap_servers, config)[1]

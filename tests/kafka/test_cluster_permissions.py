@@ -1,4 +1,4 @@
-"""What it takes to read the log of controllers that ask who reads."""
+"""The rights that a reader of the controllers' log needs, and its errors without them."""
 
 import pytest
 from confluent_kafka.admin import (

@@ -230,7 +230,7 @@ class Job:
         eventually(has_come, "the job")
 
     def planned(self) -> str:
-        """What the batch is to come to that is being read."""
+        """The offset at which the batch under way is planned to end, as its checkpoint has it."""
         folder = Path(self.config.checkpoint(FOLLOWED_GROUP_LOG.query))
         batches = [int(file.name) for file in folder.glob("offsets/*") if file.name.isdigit()]
         is_read = not batches or (folder / "commits" / str(max(batches))).exists()

@@ -38,7 +38,7 @@ from tests.support.poll_lakes import (
 from tests.support.retained import keys, was_over
 from tests.support.stored import Row, as_text, newest_states, rows_of
 
-# --- computed anew ---
+# --- computed again ---
 
 
 @pytest.mark.soak

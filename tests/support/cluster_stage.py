@@ -87,7 +87,7 @@ class ClusterStage(Stage):
 
 
 def _folded(_: None, live: Rows, given: ClusterInput, settings: RoundSettings) -> tuple[Any, ...]:
-    """What is remembered lies in rows of internal.states, and live rows in `given`."""
+    """The fold remembers in rows of internal.states, and finds live rows in `given`."""
     return None, fold(given, settings)
 
 

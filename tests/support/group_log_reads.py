@@ -45,7 +45,7 @@ def position(seen, **offsets: int) -> LogPosition:
 def rows_of(
     cluster: Cluster, start: int, end: int, topic: str = RAW, timeout_ms: int = 10_000
 ) -> list[dict]:
-    """What is read of partition 0."""
+    """The rows that a read of partition 0 yields."""
     return rows_of_span(
         cluster, Span("c", "id", look(cluster, topic).topic_id, 0, start, end), topic, timeout_ms
     )

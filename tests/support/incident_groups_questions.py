@@ -137,7 +137,7 @@ class Groups:
         )
         loop = ("billing-3", "/10.0.0.3", 3, 3, 3, 72.0, 87.0, True)
         assert columns(ask("crash_loops"), *figures) == [loop]
-        # One of a loop's joins is enough to tell it; who joined twice is told, and called no loop.
+        # One join of a loop is enough. A member that joined twice has a row, and is no loop.
         later = {"since": "2026-11-01T11:45:00Z", "until": "2026-11-01T12:01:13Z"}
         assert columns(ask("crash_loops", **later), *figures) == [
             ("billing-3", "/10.0.0.3", 1, 0, 1, 72.0, 72.0, True),

@@ -102,7 +102,7 @@ class Rounds(ClusterStage):
     def _narrowed(
         self, each: Take, live: dict[str, list[Row]], said: list[Row]
     ) -> tuple[dict[str, list[Row]], list[Row], list[Row]]:
-        """What the fold of a large cluster is given, and the rows of a first answer."""
+        """Live rows and news that the fold of a large cluster gets; rows of a first answer."""
         topics = [row for row in said if row["record"] == "topic"]
         others = [row for row in said if row["record"] != "topic"]
         current = {

@@ -32,7 +32,7 @@ class P:
 def answered(
     hosts: dict[int, str], cluster_id: str | None, version: int = 12, **topics: list[P]
 ) -> tuple[ClusterMetadata, int]:
-    """What a broker sends, through the wire's form."""
+    """An answer of a broker, encoded and decoded."""
     body = {
         "throttle_time_ms": 0,
         "brokers": [

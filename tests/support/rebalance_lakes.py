@@ -127,7 +127,7 @@ def described(cluster: str, group_id: str, *seen: tuple[float, Row | None]) -> I
 
 
 def classic_group(name: str, **has: list[int]) -> Row:
-    """A classic group in this state; what its members have is told where it is Stable."""
+    """A classic group in this state. If the group is Stable, its members name their partitions."""
     nothing = dict.fromkeys(field.name for field in MEMBER)
     members = [
         nothing

@@ -1,4 +1,4 @@
-"""Streaming queries that end as they are told to, in the place of Spark's, and a clock that passes
+"""Streaming queries that end when a test says so, in the place of Spark's, and a clock that passes
 where somebody waits.
 """
 

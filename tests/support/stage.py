@@ -86,7 +86,7 @@ def is_live(table: Table, row: Row) -> bool:
 
 
 def values(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
-    """What a row has in some columns."""
+    """The values of a row in some columns."""
     return tuple(row[name] for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Things that lasted, of which nobody observed a part, and what is told of them in seconds.
+"""Episodes that polls observed in part, and the sums of seconds that questions answer for them.
 
 Clusters were polled from 0 s on; polls failed from 100 s to 200 s, and the last one was answered at
 305 s.

@@ -179,7 +179,7 @@ class Lake(ClusterStage):
 
     @property
     def log(self) -> LogState | None:
-        """What the fold of the log remembers."""
+        """The memory of the fold of the log."""
         kept = self.states.get(CLUSTER_LOG)
         return None if kept is None else LogState.from_json(json.loads(kept["memory"]))
 

@@ -9,6 +9,7 @@ import pytest
 
 from metadata_source.check import ClusterState, report
 from metadata_source.poller import Poll
+from metadata_source.protocol.metadata import ClusterMetadata
 from tests.support.made_histories import P, answered, history, named, polled, rows
 
 BROKERS = named(1, 2, 3)
@@ -92,18 +93,11 @@ def test_of_replicas_and_offline_replicas_too(each: bool, odd: P, told: tuple[An
     assert partitions(made, 1) == [(2, 5, [1, 2, 3], [1, 2, 3], [])]
 
 
-def test_check_warns_of_it() -> None:
-    metadata, version = ODD_ISR
-    poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
-    told = "\n".join(report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
-    assert (
-        "warning: 1 partition: a broker is listed twice, or has a negative id, in the replicas, "
-        "the ISR"
-    ) in told
+NEGATIVE_ID = answered(BROKERS, "c0", t=[P(1, 5, replicas=(1, -5)), P(2, 5)])
 
 
-def test_check_warns_of_a_negative_id() -> None:
-    metadata, version = answered(BROKERS, "c0", t=[P(1, 5, replicas=(1, -5)), P(2, 5)])
+@pytest.mark.parametrize(("metadata", "version"), [ODD_ISR, NEGATIVE_ID], ids=["twice", "negative"])
+def test_check_warns_of_it(metadata: ClusterMetadata, version: int) -> None:
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
     told = "\n".join(report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
     assert (

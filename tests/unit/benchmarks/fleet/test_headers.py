@@ -1,4 +1,4 @@
-"""What a fleet's run is judged by."""
+"""The numbers that judge a fleet's run."""
 
 from datetime import UTC, datetime, timedelta
 
