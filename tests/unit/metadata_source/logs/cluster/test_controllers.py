@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from metadata_source.errors import ClusterLogError
+from metadata_source.logs.cluster import controllers
 from metadata_source.logs.cluster.positions import LogPosition
 from metadata_source.logs.cluster.watcher import LogWatcher
 from tests.support.controllers_log import (
@@ -38,6 +39,18 @@ def test_the_active_controller_is_followed(quorum: Quorum, follow: Follow, newes
         (change, span) = stream.batch()
         assert (change["leader_change"]["leader"], change["leader_epoch"]) == (leader, quorum.epoch)
         assert span["records"] == 1
+
+
+def test_a_controller_that_leads_in_a_newer_epoch_is_asked_again_at_once(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controllers, "_PAUSE_S", 3_600)
+    with closing(LogWatcher(cluster_of(quorum, 1), "earliest", 1_000)) as watcher:
+        watcher.ask_extent(None)
+        quorum.elect(1, epochs=2)
+        quorum.asked.clear()
+        watcher.ask_extent(None)
+    assert [node for node, _, _ in quorum.asked][:2] == [1, 1]
 
 
 def test_an_active_controller_that_is_not_given_is_found_by_what_others_say(quorum: Quorum) -> None:

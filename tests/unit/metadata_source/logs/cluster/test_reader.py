@@ -322,6 +322,28 @@ def test_a_bad_batch_is_lost_once_a_snapshot_has_what_it_said(
     assert lost["error"] == "crc: not that of the bytes"
 
 
+@pytest.mark.parametrize("written", ["before the bad batch", "beyond the span"])
+def test_a_snapshot_that_does_not_end_within_the_span_helps_no_bad_batch(
+    quorum: Quorum, follow: Follow, written: str
+) -> None:
+    quorum.write(topic("a"), topic("b"))
+    stream = follow()
+    stream.plan()
+    stream.batch()
+    if written == "before the bad batch":
+        quorum.snapshot(topic("a"))
+    quorum.write(topic("bad"), topic("c"))
+    quorum.bad = {3}
+    planned = stream.plan()
+    if written == "beyond the span":
+        quorum.write(topic("d"))
+        quorum.snapshot(topic("bad"))
+    with pytest.raises(
+        ClusterLogError, match=r"protocol: RecordBatch v2: crc at byte \d+: not that of the bytes"
+    ):
+        stream.read(planned)
+
+
 class Noisy(Quorum):
     """Every second answer is damaged on its way."""
 
