@@ -16,6 +16,7 @@ from jobs.rules.groups.compare import by_identity, tells_subscriptions
 from jobs.rules.groups.rebalance_rows import RebalanceBegin
 from jobs.rules.groups.rows import COMPLETED, CONVERTED, DELETED, EMPTIED, GroupOutput, skipped
 from jobs.rules.groups.state import (
+    AWAY,
     CLASSIC,
     MODES,
     STREAMS,
@@ -29,10 +30,6 @@ from jobs.rules.groups.state import (
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 GONE = "gone"
-AWAY = -2
-"""Epoch of a static member that is expected back:
-ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH.
-"""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,11 @@ STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
 streams groups.
 """
 
+AWAY = -2
+"""Epoch of a static member that is expected back:
+ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH.
+"""
+
 MODES = {CONSUMER: "cooperative", STREAMS: "cooperative"}
 """These only give up what must go; partitions of share groups have no owner."""
 
@@ -155,12 +160,14 @@ class Standing:
     @property
     def converged(self) -> bool:
         """Every member has what it is to have at the group's epoch (equal epochs alone are not
-        enough).
+        enough). A static member that is away keeps none waiting.
         """
         reached = (STABLE.get(self.group_type or ""), self.generation)
         is_target = bool(self.members) and self.target_epoch == self.generation
         return is_target and all(
-            (member.state, member.epoch) == reached for member in self.members.values()
+            (member.state, member.epoch) == reached
+            for member in self.members.values()
+            if member.epoch != AWAY
         )
 
     @property

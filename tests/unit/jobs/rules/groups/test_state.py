@@ -46,6 +46,12 @@ def at_4(group_type: str = CONSUMER, **members: Member) -> Standing:
         pytest.param(at_4(STREAMS, a=STABLE), False, id="0 is no state of a streams member"),
         pytest.param(at_4(a=STABLE, b=Member(epoch=3, state=0)), False, id="one is behind"),
         pytest.param(at_4(a=STABLE, b=Member(epoch=4, state=2)), False, id="one waits"),
+        pytest.param(at_4(a=STABLE, b=Member(epoch=-2, state=0)), True, id="a static one is away"),
+        pytest.param(
+            at_4(a=Member(epoch=4, state=2), b=Member(epoch=-2, state=0)),
+            False,
+            id="one waits for what a static one that is away has",
+        ),
         pytest.param(replace(at_4(a=STABLE), target_epoch=3), False, id="no target yet"),
         pytest.param(at_4(), False, id="nobody is there"),
     ],
