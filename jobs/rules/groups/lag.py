@@ -313,7 +313,8 @@ def _removed(
             "removed_before": before,
             "is_group_gone": is_group_gone,
         }
-        for (topic, partition), kept in partitions.items()
+        # In the same order however rounds are cut: memory has them in another.
+        for (topic, partition), kept in sorted(partitions.items())
     ]
 
 

@@ -292,6 +292,11 @@ def test_a_removal_is_no_earlier_than_what_is_before_it_though_a_clock_was_set_b
     ]
 
 
+def test_removed_commits_are_told_in_the_order_of_partitions():
+    rounds = Rounds().all({("u", 0): (1, 9)}, {("u", 0): (1, 9), ("t", 1): (1, 9)}, {})
+    assert [(row["topic"], row["partition"]) for row in rounds.removed] == [("t", 1), ("u", 0)]
+
+
 def test_a_row_names_the_partitions_with_the_largest_lag():
     many = {("t", n): (0, n) for n in range(300)}
     rounds = Rounds().all(many, many)
