@@ -12,16 +12,23 @@ _MEMBERS = st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3)
 @st.composite
 def polled_lives(draw: st.DrawFn) -> list[Row]:
     """A group's rows over a random life: it rebalances, empties, is converted, deleted, made again,
-    may not be described.
+    may not be described, or could not be when it was first listed.
     """
     seen: list[tuple[int, Row | None]] = []
     number = draw(st.integers(0, 1))
     epoch = 0
     for _ in range(draw(st.integers(1, 12))):
         ids = draw(_MEMBERS)
-        kind = draw(st.sampled_from(["consumer", "consumer", "classic", "hidden", "gone"]))
+        kind = draw(
+            st.sampled_from(["consumer", "consumer", "classic", "hidden", "gone", "failed"])
+        )
         if kind == "gone":
             state = GONE
+        elif kind == "failed":
+            # Later on it leaves the state that is known.
+            if seen and seen[-1][1] is not GONE:
+                continue
+            state = {}
         elif kind == "hidden":
             state = {"group_type": "consumer", "state": "Stable", "members": None}
         elif kind == "classic":

@@ -28,6 +28,8 @@ from jobs.rules.groups.state import (
     gathered,
 )
 
+_DESCRIPTION = ("group_type", "protocol_type", "state", "members")
+
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 GONE = "gone"
 
@@ -38,6 +40,24 @@ class Open:
 
     rebalance: Rebalance
     now: Standing
+
+
+def described(rows: Iterable[Row]) -> list[Row]:
+    """The rows that say how a group was. If a group could not be described when it was first
+    listed, the row after that tells since when it may have been there.
+    """
+    found, listed = [], None
+    for row in rows:
+        if all(row[name] is None for name in _DESCRIPTION):
+            listed = row
+            continue
+        if listed is not None and listed["end_reason"] != GONE:
+            since = {name: listed[name] for name in ("prev_poll", "prev_sent_at")}
+            found.append({**row, **since})
+        else:
+            found.append(row)
+        listed = None
+    return found
 
 
 def polled(rows: Iterable[Row], open_: Open | None = None) -> tuple[Open | None, GroupOutput]:

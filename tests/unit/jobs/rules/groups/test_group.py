@@ -20,7 +20,7 @@ from tests.support.group_records import CONSUMER, SHARE, Log, at, classic, class
 from tests.support.group_rounds import Rounds
 from tests.support.group_states import at as described_at
 from tests.support.group_states import classic as described
-from tests.support.group_states import consumer, member, states
+from tests.support.group_states import consumer, member, poll, states
 
 LIMITS = Thresholds(storm=3, crash_loop=2)
 TOMBSTONE = (2, None, None)
@@ -145,6 +145,39 @@ PREPARING = described("PreparingRebalance", member("a"))
 )
 def test_since_when_the_log_has_a_group(seen, state_seconds, since):
     assert after_polls(*seen, state_seconds=state_seconds) == (since, since)
+
+
+UNDESCRIBED: dict[str, tuple[list[Any], list[str], list[Any]]] = {
+    # What polls saw, when the group was made, and rebalances: began_after, began_before, joined.
+    "first poll of all": ([(0, {}), (4, STABLE)], [], []),
+    "a group that is new": ([(3, {}), (4, STABLE)], [poll(4)], [(20, 41, 1)]),
+    "a group that is new rebalances": ([(3, {}), (4, PREPARING)], [poll(4)], [(20, 41, 1)]),
+    "never described": ([(3, {}), (4, None)], [], []),
+    "never described, and made again": (
+        [(3, {}), (4, None), (9, STABLE)],
+        [poll(9)],
+        [(80, 91, 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNDESCRIBED)
+def test_a_group_that_could_not_be_described_yet_says_nothing(case):
+    seen, made, told = UNDESCRIBED[case]
+    rounds = Rounds()
+    rounds.take(states=states(*seen))
+    assert [(row["event"], row["poll"]) for row in rounds.of(groups.GROUP_EVENTS)] == [
+        ("created", each) for each in made
+    ]
+    began = {
+        (row["began_after"], row["began_before"], row["members_joined"])
+        for row in rounds.of(groups.REBALANCES)
+    }
+    assert began == {
+        (described_at(after), described_at(before), joined) for after, before, joined in told
+    }
+    for row in rounds.of(groups.REBALANCE_BEGINS):
+        assert row["began_after"] == described_at(told[0][0])
 
 
 def test_the_first_of_two_partitions_takes_over_from_polls():
