@@ -301,6 +301,8 @@ class _Source:
             self._tell(
                 self._live.values(), [], ended, [], log_partition=self.memory["log_partition"]
             )
+            # Those that might have grown, too.
+            self.rows[STORMS] = [{**row, "is_live": False} for row in self.rows[STORMS]]
             self.memory = {}
         return at
 

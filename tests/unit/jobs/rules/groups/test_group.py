@@ -209,6 +209,15 @@ def test_a_rebalance_that_polls_saw_begin_may_have_ended_unseen():
     shows(of_polls[0], ended_after=None, is_live=False)
 
 
+def test_a_storm_that_polls_saw_grows_no_more_once_the_log_has_the_group():
+    rounds = Rounds(LIMITS)
+    rounds.take(states=states(*[(2 * n, (STABLE, PREPARING)[n % 2]) for n in range(7)]))
+    assert [row["is_live"] for row in rounds.of(groups.REBALANCE_STORMS)] == [True]
+    record = (described_at(13) - at(0)).total_seconds() + 100
+    rounds.take(Log().batch(record, classic(7, [classic_member("a")])).rows)
+    assert [row["is_live"] for row in rounds.of(groups.REBALANCE_STORMS)] == [False]
+
+
 def test_polls_tell_of_a_group_no_more_once_its_log_does():
     rounds = Rounds()
     rounds.take(Log().batch(0, classic(7, [classic_member("a")])).rows)
