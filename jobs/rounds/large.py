@@ -233,7 +233,7 @@ def _summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, dict[s
         & (F.col("isr").isNull() | (F.size("isr") > F.coalesce(MIN_ISR, F.lit(-1)))),
         F.lit(False),
     )
-    same = ("cluster", "first_poll", "leader", F.col("replicas")[0], "error_code")
+    same = ("cluster", "first_poll", "leader", F.get("replicas", 0), "error_code")
     first = F.min(F.struct("topic", "partition")).alias("_first")
     found = rows.where(is_quiet).groupBy(*same).agg(first, F.count("*").alias("_times"))
     times: dict[str, Times] = {}

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from jobs.configuration.config import Config
 from jobs.histories.poll_plan import OF_POLLS
 from jobs.histories.polls import Polls
+from jobs.rounds import large
 from jobs.rounds.engine import Engine
 from jobs.rules import takes
 from jobs.run import session
@@ -135,6 +136,16 @@ def test_large_clusters_have_the_history_of_small_ones(
         (row["cluster"], row["isr"] is None) for row in stored.rows_of(lake, PARTITION_SNAPSHOTS)
     }
     assert isr == {(cluster, cluster in KINDS) for cluster in histories}
+
+
+def test_partitions_without_replicas_are_counted_as_one(spark: SparkSession) -> None:
+    """A server that is not Kafka may name none. Spark refuses the first one of none."""
+    ids = "cluster string, first_poll string, topic string, partition int, leader int"
+    state = "isr array<int>, replicas array<int>, error_code int, prev_error_code int"
+    schema = f"{ids}, {state}, superseded_poll string, _min_isr int"
+    rows = [("a", "s/1", "t", n, None, [], [], 3, None, None, None) for n in range(3)]
+    named, times = large._summed(spark.createDataFrame(rows, schema), ["a"])
+    assert (named.count(), times) == (1, {"a": {("t", 0, "s/1"): 3}})
 
 
 def parts(lake: Lake) -> dict[str, int]:
