@@ -66,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         say=say,
                     )
                 except (LocalClusterError, JarsError, AdministrationError, TruthError) as error:
+                    say(f"{setup.name}: {error}")
                     faults.append(f"{setup.name}: {error}")
                     continue
                 faults += _of_log(done, say)
