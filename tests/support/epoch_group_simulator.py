@@ -2,6 +2,7 @@
 group_simulator.py.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from tests.support.group_records import CONSUMER, SHARE, Kind
@@ -25,8 +26,13 @@ class EpochGroup(Group):
 
     @property
     def is_stable(self) -> bool:
-        at_epoch = all(epoch == self.generation for epoch in self.epochs.values())
-        return at_epoch and self.target_epoch == self.generation and all(self.stable.values())
+        return self.is_stable_for(self.processes)
+
+    def is_stable_for(self, names: Iterable[str]) -> bool:
+        at_target = self.target_epoch == self.generation
+        return at_target and all(
+            self.stable[name] and self.epochs[name] == self.generation for name in names
+        )
 
     def settle(self) -> None:
         while self.account is not None:
@@ -125,7 +131,11 @@ class ConsumerGroup(EpochGroup):
         if not process.static:
             return
         old = process.member_id
+        # It gives up what it was to give up (consumerGroupStaticMemberGroupLeave).
+        process.owned -= self.pending.pop(process.name, set())
         self.log.batch(self.tick(), CONSUMER.current(old, -2, by_topic(process.owned)))
+        if process.owned == self.target.get(process.name):
+            self._close_if_stable(away=process)
         process.starts += 1
         self.restarts.append((old, process.member_id))
         new = process.member_id
@@ -185,8 +195,10 @@ class ConsumerGroup(EpochGroup):
             waits=not self.stable[process.name],
         )
 
-    def _close_if_stable(self) -> None:
-        if self.account is not None and self.is_stable:
+    def _close_if_stable(self, away: Process | None = None) -> None:
+        """`away`: who has all that it is to have, and reaches no epoch meanwhile."""
+        there = self.processes.keys() - ({away.name} if away else set())
+        if self.account is not None and self.is_stable_for(there):
             self.closed()
 
 

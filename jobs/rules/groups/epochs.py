@@ -2,8 +2,8 @@
 all of one shape.
 
 An epoch record begins a rebalance; it ends with the current assignment by which every member is
-stable at that epoch, static ones that are away left out. Epochs that are overtaken meanwhile belong
-to the same rebalance.
+stable at that epoch, or is away and has all that it is to have. Epochs that are overtaken meanwhile
+belong to the same rebalance.
 """
 
 from collections.abc import Iterable

@@ -177,7 +177,9 @@ def _mark(group: Standing) -> tuple[Any, ...]:
 
 
 def _is_settled(group: Standing, state: str | None) -> bool:
-    """Whether no rebalance is open. A static member that is away keeps none waiting."""
+    """Whether no rebalance is open. A static member that is away reaches no epoch, but may have all
+    that it is to have.
+    """
     if group.group_type == CLASSIC:
         return state not in REBALANCING
     if not group.members:
@@ -191,7 +193,8 @@ def _is_settled(group: Standing, state: str | None) -> bool:
     # are not there (StreamsGroup.maybeUpdateGroupState): nothing is assigned then, and nobody waits
     # for anything.
     is_other = len(there) < len(group.members) or state == "NotReady"
-    return state == "Stable" or (is_other and all(member.has == member.to_have for member in there))
+    has_all = all(member.has == member.to_have for member in group.members.values())
+    return state == "Stable" or (is_other and has_all)
 
 
 def _tell_deleted(row: Row, open_: Open | None, output: GroupOutput) -> None:

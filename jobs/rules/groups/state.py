@@ -160,14 +160,15 @@ class Standing:
     @property
     def converged(self) -> bool:
         """Every member has what it is to have at the group's epoch (equal epochs alone are not
-        enough). A static member that is away keeps none waiting.
+        enough). A static member that is away reaches no epoch, and may have it all the same.
         """
         reached = (STABLE.get(self.group_type or ""), self.generation)
         is_target = bool(self.members) and self.target_epoch == self.generation
         return is_target and all(
-            (member.state, member.epoch) == reached
+            member.has == member.to_have
+            if member.epoch == AWAY
+            else (member.state, member.epoch) == reached
             for member in self.members.values()
-            if member.epoch != AWAY
         )
 
     @property

@@ -413,6 +413,11 @@ def test_a_static_member_of_an_epoch_group_goes_and_comes_back() -> None:
         assert polled(later).rebalances == told.rebalances
     away = polled(states((0, consumer("Reconciling", 5, 5, {**a, "epoch": -2}, B))))
     assert away.rebalances == []
+    for has, end_reason in (((0, 1), "completed"), ((0,), None)):
+        away = m("a", *has, target=[0, 1], epoch=-2, instance_id="i1")
+        now = consumer("Reconciling", 6, 6, away, {**B, "epoch": 6})
+        told = polled(states((0, consumer("Stable", 5, 5, a, B)), (1, now)))
+        shows(only(told.rebalances), generation=6, end_reason=end_reason)
 
 
 def test_a_conversion_ends_what_is_open() -> None:

@@ -31,6 +31,7 @@ from jobs.rules.groups.state import (
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = AT + timedelta(seconds=3)
 STABLE = Member(epoch=4, state=0)
+AWAY_ONE = Member(epoch=-2, state=0, has={"t": [0]}, to_have={"t": [0]})
 
 
 def at_4(group_type: str = CONSUMER, **members: Member) -> Standing:
@@ -46,9 +47,19 @@ def at_4(group_type: str = CONSUMER, **members: Member) -> Standing:
         pytest.param(at_4(STREAMS, a=STABLE), False, id="0 is no state of a streams member"),
         pytest.param(at_4(a=STABLE, b=Member(epoch=3, state=0)), False, id="one is behind"),
         pytest.param(at_4(a=STABLE, b=Member(epoch=4, state=2)), False, id="one waits"),
-        pytest.param(at_4(a=STABLE, b=Member(epoch=-2, state=0)), True, id="a static one is away"),
         pytest.param(
-            at_4(a=Member(epoch=4, state=2), b=Member(epoch=-2, state=0)),
+            at_4(a=STABLE, b=AWAY_ONE), True, id="a static one is away, and has what it is to have"
+        ),
+        pytest.param(
+            at_4(a=STABLE, b=replace(AWAY_ONE, has={})), False, id="one that is away lacks some"
+        ),
+        pytest.param(
+            at_4(a=STABLE, b=replace(AWAY_ONE, to_have=None)),
+            False,
+            id="nobody knows what it lacks",
+        ),
+        pytest.param(
+            at_4(a=Member(epoch=4, state=2), b=AWAY_ONE),
             False,
             id="one waits for what a static one that is away has",
         ),
