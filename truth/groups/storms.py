@@ -9,6 +9,7 @@ from typing import Final
 from truth.groups.happened import Happened
 from truth.groups.history import History, Rebalance, Storm
 from truth.groups.script import CRASHES
+from truth.model.groups import chains
 
 STORM: Final = "storm"
 CRASH_LOOP: Final = "crash_loop"
@@ -80,16 +81,7 @@ def _chains(
     group: str, kind: str, client_id: str | None, times: Sequence[datetime]
 ) -> Iterator[Storm]:
     limit = LIMITS[kind]
-    found: list[tuple[int, int]] = []
-    for first, time in enumerate(times):
-        last = max(n for n, other in enumerate(times) if other - time < limit.window)
-        if last - first + 1 < limit.least:
-            continue
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(last, found[-1][1])
-        else:
-            found.append((first, last))
-    for first, last in found:
+    for first, last in chains(times, limit.least, limit.window):
         yield Storm(group, kind, client_id, times[first], times[last], last - first + 1)
 
 
