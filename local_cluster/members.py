@@ -141,25 +141,12 @@ class Member:
         lines = [line for line in _lines(_work(self._files)) if isinstance(line, dict)]
         # The last one of a member that was killed has no end.
         ends = [*lines[1::2], {"returned": None, "is_committed": None}]
-        made = [
-            each
-            for each in zip(lines[::2], ends, strict=False)
-            if each[1]["is_committed"] is not False
+        return [
+            commit
+            for called, end in zip(lines[::2], ends, strict=False)
+            if end["is_committed"] is not False
+            for commit in _committed(called, end, in_transaction=self._in_transactions)
         ]
-        return [commit for called, end in made for commit in self._committed(called, end)]
-
-    def _committed(self, called: Mapping[str, Any], end: Mapping[str, Any]) -> Iterator[Commit]:
-        begun, is_certain = (
-            datetime.fromisoformat(called["called"]),
-            end["is_committed"] is not None,
-        )
-        over = datetime.fromisoformat(end["returned"] or called["called"])
-        # A transaction is answered before its markers are written, and a coordinator may do what
-        # nobody waits for.
-        if not is_certain or self._in_transactions:
-            over += _LATER
-        for partition, offset in called["offsets"].items():
-            yield Commit(begun, over, int(partition), offset, is_certain)
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
@@ -343,6 +330,19 @@ def _told(line: dict[str, Any]) -> Told:
         partitions=frozenset((topic, partition) for topic, partition in line["partitions"]),
         owned=frozenset((topic, partition) for topic, partition in line["owned"]),
     )
+
+
+def _committed(
+    called: Mapping[str, Any], end: Mapping[str, Any], *, in_transaction: bool
+) -> Iterator[Commit]:
+    begun, is_certain = datetime.fromisoformat(called["called"]), end["is_committed"] is not None
+    over = datetime.fromisoformat(end["returned"] or called["called"])
+    # A transaction is answered before its markers are written, and a coordinator may do what nobody
+    # waits for.
+    if in_transaction or not is_certain:
+        over += _LATER
+    for partition, offset in called["offsets"].items():
+        yield Commit(begun, over, int(partition), offset, is_certain)
 
 
 def _lines(file: Path) -> list[Any]:
