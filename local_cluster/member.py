@@ -5,6 +5,12 @@ SETTINGS is JSON: `protocol` (classic | consumer | share | streams), `topics`, `
 client, and for the Java clients `class_path` and `java`. To the file EVENTS it writes one JSON line
 for each callback; from the file COMMANDS it reads JSON lines `{"subscribe": [topic, ...]}`. SIGTERM
 lets it leave the group as its client does.
+
+With the setting `work` a classic or KIP-848 member does records and commits on a cadence
+(`cadence_seconds`): also what it gives up (`commits_revoked`), or in transactions, of which each
+third is aborted (`transactional_id`). To its `file` it writes a JSON line for each record: when,
+topic, partition, offset. Of a commit it writes an object before, `called` and `offsets` by
+partition, and one after, `returned` and `is_committed` (null: unknown).
 """
 
 import json
@@ -17,12 +23,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Confluent
 from py4j.java_gateway import GatewayParameters, JavaGateway, JVMView, launch_gateway
 
 POLL_SECONDS = 0.1
 CLOSE_SECONDS = 1
+RECORDS, WORK_SECONDS, TRANSACTION_SECONDS = 100, 0.02, 5.0
+"""At most so many records are done at once, and waited for so long."""
 
 TopicPartition = tuple[str, int]
 
@@ -67,15 +75,96 @@ class Journal:
         self._file.flush()
 
 
+class Worker:
+    """Does records, commits them, and writes down both."""
+
+    def __init__(self, settings: Mapping[str, Any], bootstrap_servers: str) -> None:
+        self._settings = settings
+        self._file = Path(settings["file"]).open("a")  # noqa: SIM115 - as long as the process
+        self._next: dict[TopicPartition, int] = {}
+        self._due = time.monotonic() + settings["cadence_seconds"]
+        self._producer = None
+        self._transactions = 0
+        if settings["transactional_id"] is not None:
+            named = {"transactional.id": settings["transactional_id"]}
+            self._producer = Producer({"bootstrap.servers": bootstrap_servers, **named})
+            self._producer.init_transactions(TRANSACTION_SECONDS)
+
+    def work(self, consumer: Consumer) -> None:
+        """Do the records that are there; commit if it is time."""
+        for message in consumer.consume(RECORDS, WORK_SECONDS):
+            if message.error() is None:
+                self._do(message)
+        if time.monotonic() >= self._due:
+            self._commit(consumer)
+            self._due = time.monotonic() + self._settings["cadence_seconds"]
+
+    def give_up(
+        self, consumer: Consumer, partitions: Sequence[TopicPartition], *, is_lost: bool
+    ) -> None:
+        """Commit them no more; those that are not lost perhaps once more."""
+        if self._settings["commits_revoked"] and not is_lost:
+            self._commit(consumer)
+        for each in partitions:
+            self._next.pop(each, None)
+
+    def _do(self, message: Message) -> None:
+        partition = (str(message.topic()), int(message.partition() or 0))
+        offset = int(message.offset() or 0)
+        self._note([datetime.now(UTC).isoformat(), *partition, offset])
+        self._next[partition] = offset + 1
+
+    def _commit(self, consumer: Consumer) -> None:
+        offsets = [Confluent(*partition, offset) for partition, offset in self._next.items()]
+        if not offsets:
+            return
+        of_partitions = {partition: offset for (_, partition), offset in self._next.items()}
+        self._note({"called": datetime.now(UTC).isoformat(), "offsets": of_partitions})
+        is_committed = None
+        try:
+            if self._producer is None:
+                consumer.commit(offsets=offsets, asynchronous=False)
+                is_committed = True
+            else:
+                is_committed = self._commit_in_transaction(self._producer, consumer, offsets)
+        except KafkaException:
+            # It is no member any more, or its coordinator moves: the next time, or the next owner.
+            pass
+        self._note({"returned": datetime.now(UTC).isoformat(), "is_committed": is_committed})
+
+    def _commit_in_transaction(
+        self, producer: Producer, consumer: Consumer, offsets: list[Confluent]
+    ) -> bool:
+        """Whether the transaction was committed."""
+        self._transactions += 1
+        producer.begin_transaction()
+        try:
+            group = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction(offsets, group, TRANSACTION_SECONDS)
+            if self._transactions % 3:
+                producer.commit_transaction(TRANSACTION_SECONDS)
+                return True
+        except KafkaException:
+            producer.abort_transaction(TRANSACTION_SECONDS)
+            raise
+        producer.abort_transaction(TRANSACTION_SECONDS)
+        return False
+
+    def _note(self, line: object) -> None:
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+
 class Callbacks:
     """confluent-kafka's, of one consumer.
 
     That the callbacks do nothing else lets it assign by its own protocol.
     """
 
-    def __init__(self, journal: Journal, *, eager: bool) -> None:
+    def __init__(self, journal: Journal, *, eager: bool, worker: Worker | None = None) -> None:
         self._journal = journal
         self._eager = eager
+        self._worker = worker
 
     def assigned(self, consumer: Consumer, partitions: Sequence[Confluent]) -> None:
         """Partitions that it has now; of an eager assignor all, else those that came."""
@@ -93,6 +182,8 @@ class Callbacks:
 
     def _give_up(self, what: str, consumer: Consumer, partitions: Sequence[Confluent]) -> None:
         pairs = _pairs(partitions)
+        if self._worker is not None:
+            self._worker.give_up(consumer, pairs, is_lost=what == "lost")
         self._journal.owned -= set(pairs)
         self._tell(what, consumer, pairs)
 
@@ -116,9 +207,9 @@ def consume(
     """Be a member by confluent-kafka: of a classic or a KIP-848 group."""
     config = settings["config"]
     assignor = config.get("partition.assignment.strategy", "")
-    callbacks = Callbacks(
-        journal, eager=settings["protocol"] == "classic" and assignor != "cooperative-sticky"
-    )
+    worker = Worker(settings["work"], config["bootstrap.servers"]) if "work" in settings else None
+    eager = settings["protocol"] == "classic" and assignor != "cooperative-sticky"
+    callbacks = Callbacks(journal, eager=eager, worker=worker)
     consumer = Consumer(config)
 
     def subscribe(topics: list[str]) -> None:
@@ -134,7 +225,10 @@ def consume(
         while running():
             if (topics := commands()) is not None:
                 subscribe(topics)
-            consumer.poll(POLL_SECONDS)
+            if worker is None:
+                consumer.poll(POLL_SECONDS)
+            else:
+                worker.work(consumer)
     finally:
         consumer.close()
 

@@ -1,5 +1,5 @@
 """Real members of groups, each a process of its own, that a test starts, crashes, pauses and stops,
-and that tell their callbacks.
+and that tell their callbacks, and their work if they have any.
 """
 
 import itertools
@@ -8,9 +8,9 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,12 +24,14 @@ from local_cluster.process import NodeProcess
 
 STOP_TIMEOUT = 30.0
 _LOG_LINES = 15
+_LATER = timedelta(seconds=5)
 
 _CONFLUENT_CONFIG = {
     # Partitions that are new are noticed by whoever refreshes.
     "topic.metadata.refresh.interval.ms": 1000,
     "reconnect.backoff.max.ms": 1000,
 }
+_WORKER_CONFIG = {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
 _CLASSIC_SESSION = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 """Of the client; in the other protocols the broker says."""
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
@@ -68,23 +70,83 @@ class Told:
     """That it has afterwards."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """How a member works through records, which it writes down."""
+
+    commits_revoked: bool = True
+    """Whether it commits what it gives up."""
+    in_transactions: bool = False
+    cadence_seconds: float = 1.0
+    """Between two commits."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """One record that a member did."""
+
+    at: datetime
+    member: str
+    """One process has one name, whatever its client id."""
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of one partition that a member made: called and over by these times."""
+
+    called: datetime
+    over: datetime
+    partition: int
+    offset: int
+    is_certain: bool
+    """It was answered."""
+
+
 class Member:
     """One process, one member."""
 
     def __init__(
-        self, group: str, client_id: str, instance_id: str | None, process: NodeProcess, files: Path
+        self,
+        group: str,
+        client_id: str,
+        instance_id: str | None,
+        process: NodeProcess,
+        files: Path,
+        *,
+        in_transactions: bool = False,
     ) -> None:
         self.group = group
         self.client_id = client_id
         self.instance_id = instance_id
         self._process = process
         self._files = files
+        self._in_transactions = in_transactions
 
     @property
     def told(self) -> list[Told]:
         """All that it has told so far, in order."""
-        lines = _events(self._files).read_text().splitlines(keepends=True)
-        return [_told(json.loads(line)) for line in lines if line.endswith("\n")]
+        return [_told(line) for line in _lines(_events(self._files))]
+
+    @property
+    def done(self) -> list[Done]:
+        """The records that it did so far, in order."""
+        lines = (line for line in _lines(_work(self._files)) if isinstance(line, list))
+        return [Done(datetime.fromisoformat(at), self._files.name, *of) for at, _, *of in lines]
+
+    @property
+    def commits(self) -> list[Commit]:
+        """Its commits so far, in order, but for those that were not made."""
+        lines = [line for line in _lines(_work(self._files)) if isinstance(line, dict)]
+        # The last one of a member that was killed has no end.
+        ends = [*lines[1::2], {"returned": None, "is_committed": None}]
+        return [
+            commit
+            for called, end in zip(lines[::2], ends, strict=False)
+            if end["is_committed"] is not False
+            for commit in _committed(called, end, in_transaction=self._in_transactions)
+        ]
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
@@ -177,17 +239,18 @@ class Members:
         assignor: str | None = None,
         instance_id: str | None = None,
         config: Mapping[str, Any] | None = None,
+        work: Work | None = None,
     ) -> Member:
         """Start a member; it joins when its client has come up.
 
         `protocol` is classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071). `assignor`
         is the client's for classic (range, roundrobin, cooperative-sticky) and the server's for
         consumer (uniform, range). `instance_id` makes it static. `config` is the client's own, and
-        wins.
+        wins. `work` is for classic and consumer members of one topic, which alone commit then.
         """
         files = self._folder / f"{next(self._numbers)}-{client_id}"
         files.mkdir()
-        for file in (_events(files), _commands(files)):
+        for file in (_events(files), _commands(files), _work(files)):
             file.touch()
         settings = {
             "protocol": protocol,
@@ -196,10 +259,18 @@ class Members:
                 "bootstrap.servers": self._bootstrap_servers,
                 "client.id": client_id,
                 **_client_config(protocol, group, assignor, instance_id),
+                **(_WORKER_CONFIG if work else {}),
                 **(config or {}),
             },
             **java_settings(protocol),
         }
+        if work is not None:
+            settings["work"] = {
+                "file": str(_work(files)),
+                "cadence_seconds": work.cadence_seconds,
+                "commits_revoked": work.commits_revoked,
+                "transactional_id": f"{group}-{client_id}" if work.in_transactions else None,
+            }
         command = [
             sys.executable,
             "-P",
@@ -209,8 +280,12 @@ class Members:
             str(_commands(files)),
         ]
         process = NodeProcess.supervised(command, _log(files), remove=self._folder)
-        self._members.append(Member(group, client_id, instance_id, process, files))
-        return self._members[-1]
+        in_transactions = work is not None and work.in_transactions
+        started = Member(
+            group, client_id, instance_id, process, files, in_transactions=in_transactions
+        )
+        self._members.append(started)
+        return started
 
 
 def java_settings(protocol: str) -> dict[str, str]:
@@ -255,6 +330,29 @@ def _told(line: dict[str, Any]) -> Told:
         partitions=frozenset((topic, partition) for topic, partition in line["partitions"]),
         owned=frozenset((topic, partition) for topic, partition in line["owned"]),
     )
+
+
+def _committed(
+    called: Mapping[str, Any], end: Mapping[str, Any], *, in_transaction: bool
+) -> Iterator[Commit]:
+    begun, is_certain = datetime.fromisoformat(called["called"]), end["is_committed"] is not None
+    over = datetime.fromisoformat(end["returned"] or called["called"])
+    # A transaction is answered before its markers are written, and a coordinator may do what nobody
+    # waits for.
+    if in_transaction or not is_certain:
+        over += _LATER
+    for partition, offset in called["offsets"].items():
+        yield Commit(begun, over, int(partition), offset, is_certain)
+
+
+def _lines(file: Path) -> list[Any]:
+    """What was written as a whole."""
+    lines = file.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def _work(files: Path) -> Path:
+    return files / "work"
 
 
 def _events(files: Path) -> Path:

@@ -6,12 +6,8 @@ Exit status 1 when it does not.
 
 import argparse
 import secrets
-import signal
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -26,7 +22,7 @@ from truth.missed import HEADINGS as MISSED_HEADINGS
 from truth.missed import missed, said
 from truth.report import HEADINGS, Verdict, failed_on_nodes, failed_steps, judge
 from truth.run import Run, Say, run
-from truth.session import local_session
+from truth.session import concluded, local_session, saying
 from truth.setups import NEWEST, SETUPS, Setup
 from truth.versions import VERSIONS
 
@@ -38,53 +34,40 @@ VERSIONS_INTERVALS = (2,)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for; the exit status is 0 when everything agrees."""
     arguments = _parser().parse_args(argv)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # so that everything that was started is ended
     setups, intervals = _asked(arguments)
     seconds = arguments.seconds or (LONG_SECONDS if arguments.long else SHORT_SECONDS)
-    started = time.monotonic()
-
-    def say(what: str) -> None:
-        print(f"[{time.monotonic() - started:4.0f} s] {what}", flush=True)
-
+    say = saying()
     verdicts: list[Verdict] = []
     faults: list[str] = []
-    # Outside of all else: Spark may be gone already when it is to be stopped.
-    with tempfile.TemporaryDirectory(prefix="truth-", ignore_cleanup_errors=True) as folder:
-        spark = local_session(len(intervals) + 2)
-        try:
-            for number, setup in enumerate(setups):
-                try:
-                    done = run(
-                        spark,
-                        setup,
-                        Path(folder) / str(number),
-                        seed=arguments.seed,
-                        seconds=seconds,
-                        intervals=intervals if setup.is_polled else (),
-                        say=say,
-                    )
-                except (LocalClusterError, JarsError, AdministrationError, TruthError) as error:
-                    say(f"{setup.name}: {error}")
-                    faults.append(f"{setup.name}: {error}")
-                    continue
-                faults += _of_log(done, say)
-                new = [judge(done, interval, spark) for interval in done.lakes]
-                for verdict in new:
-                    say(f"{verdict.name}\n{verdict}")
-                if new:
-                    print(_table(new), flush=True)
-                if new and done.log is not None:
-                    print(f"\n{_missed(spark, done, done.log.lake)}", flush=True)
-                verdicts += new
-        finally:
-            spark.stop()
+    with local_session(len(intervals) + 2) as (spark, folder):
+        for number, setup in enumerate(setups):
+            try:
+                done = run(
+                    spark,
+                    setup,
+                    folder / str(number),
+                    seed=arguments.seed,
+                    seconds=seconds,
+                    intervals=intervals if setup.is_polled else (),
+                    say=say,
+                )
+            except (LocalClusterError, JarsError, AdministrationError, TruthError) as error:
+                say(f"{setup.name}: {error}")
+                faults.append(f"{setup.name}: {error}")
+                continue
+            faults += _of_log(done, say)
+            new = [judge(done, interval, spark) for interval in done.lakes]
+            for verdict in new:
+                say(f"{verdict.name}\n{verdict}")
+            if new:
+                print(_table(new), flush=True)
+            if new and done.log is not None:
+                print(f"\n{_missed(spark, done, done.log.lake)}", flush=True)
+            verdicts += new
     if len(setups) > 1:
         print(f"\n{_table(verdicts)}")
     faults += [f"{verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults]
-    print("\n".join(["", f"{len(faults)} faults", *faults]))
-    return 1 if faults else 0
+    return concluded(faults)
 
 
 def _asked(arguments: argparse.Namespace) -> tuple[list[Setup], tuple[int, ...]]:

@@ -34,9 +34,9 @@ from truth.compare_spells import (
 )
 from truth.compare_stale import Stale, compare_stale
 from truth.compare_topics import TopicEnd, compare_topics
-from truth.groups.compare import Score as GroupScore
 from truth.groups.compare import compare
 from truth.groups.run import read_history
+from truth.groups.score import Score as GroupScore
 from truth.model.states import Truth
 from truth.observed import Poll, Seen, Watch
 from truth.run import Run

@@ -183,31 +183,29 @@ def _batches(query: StreamingQuery) -> int:
     return 0 if progress is None else progress.batchId + 1
 
 
-def _log_config(folder: Path, cluster: LocalCluster) -> Config:
-    home = folder / "log"
+def configured(
+    home: Path, servers: Mapping[str, str], poll: Mapping[str, str], **more: object
+) -> Config:
+    """The configuration of one cluster, with a lake of its own, in a folder that is made."""
     home.mkdir(parents=True, exist_ok=True)
+    file = home / "config.yaml"
+    lake = {"lake": str(home / "lake"), "clusters": {ALIAS: dict(servers)}}
+    file.write_text(yaml.safe_dump({**lake, "poll": dict(poll), **more}))
+    return load(str(file))
+
+
+def _log_config(folder: Path, cluster: LocalCluster) -> Config:
     servers = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "kafka.controller.bootstrap.servers": cluster.controller_servers,
         "clusterId": cluster.cluster_id,
     }
-    config = {
-        "lake": str(home / "lake"),
-        "clusters": {ALIAS: servers},
-        "clusterLog": {},
-        "poll": {"pollInterval": "5s"},
-    }
-    file = home / "config.yaml"
-    file.write_text(yaml.safe_dump(config))
-    return load(str(file))
+    return configured(folder / "log", servers, {"pollInterval": "5s"}, clusterLog={})
 
 
 def _config(
     folder: Path, cluster: LocalCluster, setup: Setup, interval: int, batch_seconds: int
 ) -> Config:
-    home = folder / f"every-{interval}s"
-    home.mkdir(parents=True, exist_ok=True)
-    file = home / "config.yaml"
     # Asked with each poll: what was not asked is unknown, and unknown is never wrong.
     kinds = ["reassignments", "elr", *(["groups"] if setup.group_scripts else [])]
     poll = {
@@ -216,9 +214,6 @@ def _config(
         "enrich": ", ".join(["configs", *(f"{kind}={interval}s" for kind in kinds)]),
         "requestTimeout": f"{min(4000, max(1000, interval * 2000))}ms",
     }
-    clusters = {ALIAS: {"kafka.bootstrap.servers": cluster.bootstrap_servers}}
-    log = {"groupLog": {}} if setup.group_scripts else {}
-    file.write_text(
-        yaml.safe_dump({"lake": str(home / "lake"), "clusters": clusters, "poll": poll, **log})
-    )
-    return load(str(file))
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    log: dict[str, object] = {"groupLog": {}} if setup.group_scripts else {}
+    return configured(folder / f"every-{interval}s", servers, poll, **log)

@@ -35,8 +35,9 @@ from tests.support.waiting import eventually
 from truth.administration import Administration
 from truth.chaos import play
 from truth.groups import play as of_groups
-from truth.groups.compare import Score, compare
+from truth.groups.compare import compare
 from truth.groups.run import read_history
+from truth.groups.score import Score
 from truth.groups.script import CONSUMER, RANGE, beginning, write
 from truth.log import WHOLE_LOG, read_truth
 from truth.report import Verdict, judge

@@ -4,6 +4,7 @@ tests/kafka/test_pipeline.py all of it at once.
 """
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,9 @@ from tests.support.group_scores import check_scores
 from tests.support.lakes import new_lake
 from tests.support.verdicts import check_verdict
 from truth.compare_log import compare_log
-from truth.costs.play import KINDS as COST_KINDS
-from truth.costs.play import LONG, SHORT
-from truth.costs.run import run as run_costs
-from truth.costs.score import Score
 from truth.groups.run import run as run_groups
-from truth.groups.script import CONSUMER, COOPERATIVE
+from truth.groups.score import Score
+from truth.groups.script import CONSUMER, COOPERATIVE, WORKING, Kind
 from truth.report import judge
 from truth.run import run
 from truth.setups import NEWEST
@@ -42,41 +40,25 @@ def test_history_agrees_with_the_log(spark: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.soak
 def test_rebalances_agree_with_what_happened(spark: SparkSession, tmp_path: Path) -> None:
-    new_lake(spark, tmp_path / "lake")
-    seed = secrets.randbelow(
-        100_000
-    )  # which run() prints: `python -m truth.groups --seed` does the same things
-    scores = run_groups(spark, [COOPERATIVE, CONSUMER], tmp_path, seed=seed, say=print).scores()
+    scores = run_of(spark, tmp_path, [COOPERATIVE, CONSUMER])
     check_scores(scores, groups=4, steps=20)
 
 
 @pytest.mark.soak
-def test_cost_and_lag_of_a_group_agree_with_what_workers_did(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    new_lake(spark, tmp_path / "lake")
-    careless = [kind for kind in COST_KINDS if kind.name == "careless"]
-    (score,) = run_costs(spark, careless, SHORT, tmp_path, say=print).values()
-    check_costs(score, rows=8, pauses=4, lags=1)
-    assert score.reprocessed > 0
+def test_costs_and_lag_agree_with_what_members_did(spark: SparkSession, tmp_path: Path) -> None:
+    scores = run_of(spark, tmp_path, WORKING)
+    check_scores(scores, groups=2 * len(WORKING), steps=8)
+    for kind in WORKING:
+        score = scores[f"truth-{kind.name}"]
+        assert score.costs >= 20
+        assert score.recovered >= score.pauses >= 10
+        assert score.longest_ms > 2_000
+        assert score.lags >= 3
+        assert score.at_rest >= 1
+    assert scores["truth-careless"].reprocessed > 0
 
 
-@pytest.mark.soak
-def test_cost_and_lag_of_groups_of_each_kind_agree_with_what_workers_did(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    new_lake(spark, tmp_path / "lake")
-    scores = run_costs(spark, COST_KINDS, LONG, tmp_path, say=print)
-    for score in scores.values():
-        check_costs(score, rows=20, pauses=10, lags=3)
-    assert scores["costs-careless"].reprocessed > 0
-
-
-def check_costs(score: Score, *, rows: int, pauses: int, lags: int) -> None:
-    assert score.faults == []
-    assert score.rows >= rows
-    assert score.pauses >= pauses
-    assert score.recovered >= pauses
-    assert score.longest_ms > 2_000
-    assert score.lags >= lags
-    assert score.at_rest >= 1
+def run_of(spark: SparkSession, folder: Path, kinds: Sequence[Kind]) -> dict[str, Score]:
+    new_lake(spark, folder / "lake")
+    # run() prints the seed: `python -m truth.groups --seed` does the same things.
+    return run_groups(spark, kinds, folder, seed=secrets.randbelow(100_000), say=print)

@@ -5,12 +5,13 @@ of costs that folds make of them.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from functools import reduce
 from typing import Any
 
 from jobs.rules.groups.commits import commit_log
 from jobs.rules.groups.cost import fold, key
 from jobs.rules.groups.cost_rows import Visit
+from tests.support.offset_commits import Commit, of_one, one_after_another
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 EVER = datetime.max.replace(tzinfo=UTC)
@@ -79,27 +80,11 @@ def read(log: list[Written], first: int, last: int, read_at: int) -> list[Row]:
 
 
 def row_of(stretch: list[tuple[int, Written]], read_at: int, producer: int | None = None) -> Row:
-    commits = [(offset, each) for offset, each in stretch if not each.removed]
-    gaps = [(two[1].at - one[1].at, one[1].at, two[1].at) for one, two in pairwise(commits)]
-    gap = max(gaps, default=(None, None, None), key=lambda each: each[0])
-    falls = [one[1].committed - two[1].committed for one, two in pairwise(commits)]
-    removed = stretch[-1] if stretch[-1][1].removed else None
-    entry = {
-        "topic": PLACE[0],
-        "partition": PLACE[1],
-        "commits": len(commits),
-        "from_offset": commits[0][0] if commits else None,
-        "from_timestamp": ms(commits[0][1].at) if commits else None,
-        "first_committed": commits[0][1].committed if commits else None,
-        "to_offset": commits[-1][0] if commits else None,
-        "to_timestamp": ms(commits[-1][1].at) if commits else None,
-        "last_committed": commits[-1][1].committed if commits else None,
-        "gap_from": ms(gap[1]),
-        "gap_to": ms(gap[2]),
-        "fallen": sum(max(0, fall) for fall in falls),
-        "removed_offset": removed and removed[0],
-        "removed_timestamp": removed and ms(removed[1].at),
-    }
+    entries = (
+        of_one(offset, ms(each.at), Commit("g", PLACE[1], each.committed))
+        for offset, each in stretch
+    )
+    entry = reduce(one_after_another, entries)
     row = {
         "record": "commits",
         "offset": stretch[0][0],

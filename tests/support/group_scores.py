@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from truth.groups.compare import Score
+from truth.groups.score import Score
 
 
 def check_scores(scores: Mapping[str, Score], *, groups: int, steps: int) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.group_records import Log, classic, classic_member
+from truth.model.groups import Owned, figures
 
 Action = tuple[str, int]
 """What to do, and a number that picks whom."""
@@ -64,12 +65,8 @@ def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
     return found
 
 
-def owners_of(processes: Iterable[Process]) -> dict[Partition, set[str]]:
-    found: dict[Partition, set[str]] = {}
-    for process in processes:
-        for partition in process.owned:
-            found.setdefault(partition, set()).add(process.name)
-    return found
+def owned_by(processes: Iterable[Process]) -> Owned:
+    return {process.name: frozenset(process.owned) for process in processes}
 
 
 @dataclass
@@ -77,8 +74,7 @@ class Account:
     """One rebalance as it is lived through: before it, and what was done while it went on."""
 
     prev_generation: int
-    owners: dict[Partition, set[str]]
-    members: set[str]
+    owned: Owned
     ids: dict[str, str]
     came: set[str] = field(default_factory=set)
     generation: int = 0
@@ -87,27 +83,16 @@ class Account:
 
     def told(self, processes: Iterable[Process], end_reason: str) -> dict[str, Any]:
         after = {process.name: process for process in processes}
-        owners = owners_of(after.values())
-        joined = self.came - self.members
-        both = self.owners.keys() & owners.keys()
-        kept = sum(bool(self.owners[partition] & owners[partition]) for partition in both)
-        return {
+        restarted = sum(
+            after[name].member_id != old for name, old in self.ids.items() if name in after
+        )
+        owned = owned_by(after.values())
+        return figures(self.owned, owned, passed=self.came, restarted=restarted) | {
             "generation": self.generation,
             "prev_generation": self.prev_generation,
             "skipped_generations": self.skipped_generations,
             "phases": self.phases,
             "end_reason": end_reason,
-            "members": len(after),
-            "prev_members": len(self.members),
-            "members_joined": len(joined),
-            "members_left": len((self.members | joined) - after.keys()),
-            "members_restarted": sum(
-                after[name].member_id != old for name, old in self.ids.items() if name in after
-            ),
-            "partitions_kept": kept,
-            "partitions_moved": len(both) - kept,
-            "partitions_added": len(owners) - len(both),
-            "partitions_lost": len(self.owners) - len(both),
         }
 
 
@@ -133,7 +118,7 @@ class Group:
 
     def opened(self) -> Account:
         ids = {process.name: process.member_id for process in self.processes.values()}
-        return Account(self.generation, owners_of(self.processes.values()), set(ids), ids)
+        return Account(self.generation, owned_by(self.processes.values()), ids)
 
     def closed(self, end_reason: str = "completed") -> None:
         assert self.account is not None

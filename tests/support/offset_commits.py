@@ -134,9 +134,9 @@ def utc(ms: int) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
 
 
-def of_one(offset: int, ms: int, commit: Commit) -> Row:
+def of_one(offset: int, written_at: datetime, commit: Commit) -> Row:
     is_removal = commit.committed is None
-    end = (None, None, None) if is_removal else (offset, utc(ms), commit.committed)
+    end = (None, None, None) if is_removal else (offset, written_at, commit.committed)
     return {
         "topic": commit.topic,
         "partition": commit.partition,
@@ -151,7 +151,7 @@ def of_one(offset: int, ms: int, commit: Commit) -> Row:
         "falls": 0,
         "fallen": 0,
         "removed_offset": offset if is_removal else None,
-        "removed_timestamp": utc(ms) if is_removal else None,
+        "removed_timestamp": written_at if is_removal else None,
     }
 
 
@@ -226,13 +226,13 @@ def plain(log: list[At]) -> list[tuple[str, list[Row]]]:
             case Commit() if at.producer >= 0:
                 pending.setdefault(at.producer, []).append(at.what)
             case Commit():
-                found.add(at.what.group, of_one(at.offset, at.ms, at.what))
+                found.add(at.what.group, of_one(at.offset, utc(at.ms), at.what))
             case Change(group):
                 found.change(group)
             case Marker(is_commit):
                 for commit in pending.pop(at.producer, ()):
                     if is_commit:
-                        found.add(commit.group, of_one(at.offset, at.ms, commit))
+                        found.add(commit.group, of_one(at.offset, utc(at.ms), commit))
     return found.all()
 
 

@@ -4,13 +4,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from local_cluster.members import Told
-from truth.groups.compare import figures
-from truth.groups.happened import Call, Happened, Holder, Move
+from truth.groups.compare import figures_of
+from truth.groups.happened import Happened, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
 from truth.groups.script import (
     COOPERATIVE,
     Deed,
 )
+from truth.model.groups import Call, Holder
 
 START = datetime(2026, 7, 1, 9, tzinfo=UTC)
 GROUP = "g"
@@ -119,7 +120,7 @@ def rebalance(
     end_reason="completed",
     phases=1,
 ):
-    counted = figures(people)
+    counted = figures_of(people)
     had = counted["partitions_kept"] + counted["partitions_moved"] + counted["partitions_lost"]
     return Rebalance(
         group_id=GROUP,

@@ -5,8 +5,8 @@ from typing import Final
 
 from local_cluster.members import Member, Members
 from truth.groups.described import EMPTY, STABLE, Description
-from truth.groups.happened import Holder
 from truth.groups.script import PARTITIONS, Deed, Kind, is_static
+from truth.model.groups import Holder
 
 SESSION_SECONDS: Final = 5
 
@@ -38,6 +38,7 @@ class Actors:
             config={"session.timeout.ms": SESSION_SECONDS * 1000}
             if self.kind.protocol == "classic"
             else None,
+            work=self.kind.work,
         )
         self.started.append(member)
         self._live[client_id] = member

@@ -2,18 +2,19 @@
 and phases, in time, and nothing else.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from local_cluster.members import TopicPartition
-from truth.groups.happened import Happened, Holders, Move
+from truth.groups.happened import Happened, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
+from truth.groups.score import Score
 from truth.groups.script import CLASSIC_REASONS, CRASHES, REASONS, WITHOUT_REBALANCE
 from truth.groups.storms import compare_loops, compare_storms
+from truth.model.groups import Holders, Round, figures, rounds
 
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between clocks of members and brokers, all of one machine, cut to the millisecond."""
@@ -21,40 +22,6 @@ LOOK_AHEAD: Final = timedelta(seconds=15)
 """A rebalance that begins so soon after the first poll that showed a move followed it; two of the
 intervals of these polls are less.
 """
-
-ByGeneration = defaultdict[int, set[TopicPartition]]
-
-
-@dataclass
-class Score:
-    """Counts of all that was compared, and the faults in it."""
-
-    steps: int = 0
-    rebalances: int = 0
-    members: int = 0
-    events: int = 0
-    faults: list[str] = field(default_factory=list)
-
-    def row(self) -> tuple[str, ...]:
-        """For a table."""
-        return tuple(
-            map(str, (self.steps, self.rebalances, self.members, self.events, len(self.faults)))
-        )
-
-    def __str__(self) -> str:
-        return (
-            f"{self.steps} steps, {self.rebalances} rebalances with {self.members} members, "
-            f"{self.events} events, {len(self.faults)} faults"
-        )
-
-
-@dataclass(frozen=True)
-class Round:
-    """A rebalance of a classic group as its members called it back."""
-
-    prev_generation: int
-    generation: int
-    phases: int
 
 
 def compare(
@@ -77,7 +44,7 @@ def compare(
     generation = 0
     for one in happened:
         mine = [row for row in rows if _within(row.began_before, one)]
-        expected = rounds(one, generation) if one.kind.group_type == "classic" else None
+        expected = rounds_of(one, generation)
         generation = max([generation, *(each.generation for each in expected or ())])
         score.faults += [f"{one}: {fault}" for fault in _step(one, mine, expected)]
     score.faults += [f"{row}: {fault}" for row in rows for fault in _row(row, happened[0])]
@@ -88,39 +55,14 @@ def compare(
     return score
 
 
-def rounds(one: Happened, generation: int) -> list[Round]:
+def rounds_of(one: Happened, generation: int) -> list[Round] | None:
     """The rebalances of a classic group that its members' callbacks tell of a step; `generation` is
-    the one before it.
-
-    Each generation is called back to each member, the last of an emptied group to nobody. A
-    cooperative one in which a member gave up what another has in the next is a phase of the same
-    rebalance.
+    the one before it. None: its members tell none.
     """
-    calls = [(call.client_id, call.told) for call in one.calls if call.told.generation is not None]
-    new = sorted(
-        {
-            told.generation
-            for _, told in calls
-            if told.what == "assigned" and told.generation > generation
-        }
-    )
-    given_up, taken = ByGeneration(set), ByGeneration(set)
-    for _, told in calls:
-        if told.what == "revoked" and told.member_id not in one.left and not one.kind.eager:
-            given_up[told.generation] |= told.partitions
-        elif told.what == "assigned":
-            taken[told.generation] |= told.partitions
-    found: list[Round] = []
-    for each in new:
-        last = found[-1] if found else Round(generation, generation, 0)
-        if last.generation == each - 1 and given_up[last.generation] & taken[each]:
-            found[-1:] = [replace(last, generation=each, phases=last.phases + 1)]
-        else:
-            found.append(Round(last.generation, each, 1))
-    if not one.after and one.before:
-        last = found[-1].generation if found else generation
-        found.append(Round(last, last + 1, 1))
-    return found
+    if one.kind.group_type != "classic":
+        return None
+    emptied = bool(one.before) and not one.after
+    return rounds(one.calls, generation, quits=one.left, eager=one.kind.eager, emptied=emptied)
 
 
 def _step(
@@ -141,9 +83,14 @@ def _step(
     for row in rows:
         if overtaken is not None and (row.skipped_generations or 0) > overtaken:
             yield f"{row.skipped_generations} skipped generations, where one thing was done: {row}"
-        wanted = "emptied" if row is rows[-1] and not one.after else "completed"
+        wanted = end_reason(one, is_last=row is rows[-1])
         if row.end_reason != wanted:
             yield f"ended as {row.end_reason} and not {wanted}: {row}"
+
+
+def end_reason(one: Happened, *, is_last: bool) -> str:
+    """Why a rebalance of a step ended."""
+    return "emptied" if is_last and not one.after else "completed"
 
 
 def _called_back(rows: Sequence[Rebalance], expected: Sequence[Round]) -> list[Round]:
@@ -195,47 +142,63 @@ def overtakes(one: Happened) -> int | None:
     return 1 if one.kind.protocol == "share" and has - had else 0
 
 
-def _reasons(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
-    said = {reason for row in rows for reason in row.reasons or ()}
+def reasons_of(one: Happened) -> tuple[set[str], set[str]]:
+    """The reasons that history must give, and those that it may give."""
     must = {reason for deed in one.step for reason in REASONS[deed.action]}
-    may = {*must}
-    if one.kind.group_type == "classic":
-        may |= {reason for deed in one.step for reason in CLASSIC_REASONS.get(deed.action, ())}
-    if not one.after:
-        must, may = must | {"group_emptied"}, may | {"group_emptied"}
-    if one.joined and "member_joined" not in may:
-        # thrown out and back: a slow machine
-        yield f"{sorted(one.joined)} joined, which the script has not"
+    must |= set() if one.after else {"group_emptied"}
+    if one.kind.group_type != "classic":
+        return must, must
+    more = {reason for deed in one.step for reason in CLASSIC_REASONS.get(deed.action, ())}
+    return must, must | more
+
+
+def compare_reasons(
+    must: AbstractSet[str], may: AbstractSet[str], rows: Sequence[Rebalance]
+) -> Iterator[str]:
+    """The reasons that history gives for a step."""
+    said = {reason for row in rows for reason in row.reasons or ()}
     if missing := must - said:
         yield f"no {', '.join(sorted(missing))} among the reasons {sorted(said)}"
     if more := said - may:
         yield f"{', '.join(sorted(more))} is no reason"
-    if any(row.reasons is None or not row.reasons for row in rows):
+
+
+def _reasons(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
+    must, may = reasons_of(one)
+    if one.joined and "member_joined" not in may:
+        # thrown out and back: a slow machine
+        yield f"{sorted(one.joined)} joined, which the script has not"
+    yield from compare_reasons(must, may, rows)
+    if any(not row.reasons for row in rows):
         yield "no reasons at all"
 
 
 def _members(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
-    yield from compare_holders(
-        "before",
-        one.before,
-        {
-            each.member_id if each.prev_member_id is None else each.prev_member_id: each
-            for each in rows[0].people
-            if each.change != "joined"
-        },
-    )
-    yield from compare_holders(
-        "after",
-        one.after,
-        {each.member_id: each for each in rows[-1].people if each.change != "left"},
-    )
+    yield from compare_ends(one, rows)
     for change, wanted in (("joined", one.joined), ("left", one.left)):
-        told = [each.member_id for row in rows for each in row.people if each.change == change]
+        told = changed(change, rows)
         if sorted(told) != sorted(wanted):
             yield f"{change} are {sorted(wanted)}, history has {sorted(told)}"
 
 
-def compare_holders(when: str, holders: Holders, people: Mapping[str, MemberRow]) -> Iterator[str]:
+def changed(change: str, rows: Sequence[Rebalance]) -> list[str]:
+    """The ids of members that joined, or left."""
+    return [each.member_id for row in rows for each in row.people if each.change == change]
+
+
+def compare_ends(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
+    """Who had what before the first rebalance of a step, and after the last."""
+    before = {
+        each.prev_member_id or each.member_id: each
+        for each in rows[0].people
+        if each.change != "joined"
+    }
+    after = {each.member_id: each for each in rows[-1].people if each.change != "left"}
+    yield from _holders("before", one.before, before)
+    yield from _holders("after", one.after, after)
+
+
+def _holders(when: str, holders: Holders, people: Mapping[str, MemberRow]) -> Iterator[str]:
     """Who had what, as the coordinator described it, against rows of members."""
     if holders.keys() != people.keys():
         yield f"members {when} it are {sorted(holders)}, history has {sorted(people)}"
@@ -313,7 +276,7 @@ def _row(row: Rebalance, one: Happened) -> Iterator[str]:
 
 def compare_figures(row: Rebalance) -> Iterator[str]:
     """The figures of a rebalance against those that its members make."""
-    wanted = figures(row.people)
+    wanted = figures_of(row.people)
     if wrong := {name: getattr(row, name) for name in wanted if getattr(row, name) != wanted[name]}:
         yield f"its members make {wanted}, it says {wrong}"
     before = wanted["partitions_kept"] + wanted["partitions_moved"] + wanted["partitions_lost"]
@@ -324,29 +287,17 @@ def compare_figures(row: Rebalance) -> Iterator[str]:
         yield f"stickiness {row.stickiness} and not {stickiness}"
 
 
-def figures(people: Sequence[MemberRow]) -> dict[str, int]:
-    """The figures of a rebalance by its members, counted partition by partition."""
-    owned_before = {
-        (each.member_id, partition) for each in people for partition in each.before or ()
+def figures_of(people: Sequence[MemberRow]) -> dict[str, int]:
+    """The figures of a rebalance by its members."""
+    before = {
+        each.member_id: each.before or ()
+        for each in people
+        if each.change != "joined" or each.before
     }
-    owned_after = {(each.member_id, partition) for each in people for partition in each.after or ()}
-    had, has = (
-        {partition for _, partition in owned_before},
-        {partition for _, partition in owned_after},
-    )
-    kept = {partition for _, partition in owned_before & owned_after}
-    changes = [each.change for each in people]
-    return {
-        "members": len(changes) - changes.count("left"),
-        "prev_members": len(changes) - changes.count("joined"),
-        "members_joined": changes.count("joined"),
-        "members_left": changes.count("left"),
-        "members_restarted": changes.count("restarted"),
-        "partitions_kept": len(kept),
-        "partitions_moved": len(had & has - kept),
-        "partitions_added": len(has - had),
-        "partitions_lost": len(had - has),
+    after = {
+        each.member_id: each.after or () for each in people if each.change != "left" or each.after
     }
+    return figures(before, after, restarted=[each.change for each in people].count("restarted"))
 
 
 def _events(happened: Sequence[Happened], events: Sequence[GroupEvent]) -> Iterator[str]:

@@ -14,8 +14,8 @@ from py4j.java_gateway import JVMView
 
 from local_cluster.member import java_machine, java_properties
 from local_cluster.members import java_settings
-from truth.groups.happened import Holder
 from truth.groups.script import Kind
+from truth.model.groups import Holder
 
 SECONDS = 3.0
 _ASK_SECONDS = 0.02

@@ -4,31 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from local_cluster.members import Told, TopicPartition
 from truth.groups.script import Kind, Step
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A member of a group that is quiet, and what it has."""
-
-    member_id: str
-    client_id: str
-    instance_id: str | None
-    partitions: frozenset[TopicPartition]
-    """Of streams: active tasks, the topic is the subtopology."""
-
-
-Holders = Mapping[str, Holder]
-"""By member id."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A callback of a member."""
-
-    client_id: str
-    told: Told
+from truth.model.groups import Call, Holders
 
 
 @dataclass(frozen=True)

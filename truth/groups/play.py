@@ -1,4 +1,4 @@
-"""Does a script to a group of real members, and waits after each step until it is quiet."""
+"""Does scripts to groups of real members, and waits after each step until the group is quiet."""
 
 import contextlib
 import time
@@ -17,16 +17,20 @@ from local_cluster.members import Member, Members, TopicPartition
 from truth.dump import TruthError
 from truth.groups.actors import SESSION_SECONDS, Actors, agrees
 from truth.groups.described import STABLE, Describer, Description, describer
-from truth.groups.happened import Call, Happened, Holders, Move
+from truth.groups.happened import Happened, Move
 from truth.groups.script import (
     CRASHES,
     GROWS_TO,
+    PARTITIONS,
     WITHOUT_REBALANCE,
     Deed,
     Kind,
     Script,
     Step,
 )
+from truth.groups.worked import Records, appended, leave_records, work_of
+from truth.model.groups import Call, Holders
+from truth.model.work import Work
 
 _SESSION = str(SESSION_SECONDS * 1000)
 PROPERTIES: Final = {
@@ -54,6 +58,12 @@ PROPERTIES: Final = {
 _QUIET_SECONDS: Final = 2.0
 """So long a group stays as it is before it counts as quiet: more than a heartbeat, a refresh of
 metadata and the second that the server's assignor waits between two runs."""
+_STEADY_SECONDS: Final = 6.0
+"""And so long it is left alone if its members work: the cadence of commits is known again then."""
+_COMMITTED_SECONDS: Final = 4.0
+"""Once no record comes, all were committed by then, with a third of transactions aborted too."""
+_REST_SECONDS: Final = 68.0
+"""For which nobody does anything at the end: history has a row of each group's lag each minute."""
 _LATEST_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.25
 
@@ -68,6 +78,8 @@ class Played:
     happened: Mapping[str, Sequence[Happened]]
     """By group."""
     moves: Sequence[Move]
+    work: Mapping[str, Work]
+    """By group; of those whose members work."""
 
 
 class Group:
@@ -86,8 +98,10 @@ class Group:
 
     def create_topics(self) -> None:
         """Create the two topics of the group."""
+        of_work = {"replication_factor": 3, "config": {"message.timestamp.type": "LogAppendTime"}}
         asked = [
-            NewTopic(topic, partitions) for topic, partitions in self._actors.partitions.items()
+            NewTopic(topic, partitions, **(of_work if self.kind.work else {}))
+            for topic, partitions in self._actors.partitions.items()
         ]
         for created in self._admin.create_topics(asked).values():
             created.result(_LATEST_SECONDS)
@@ -129,6 +143,19 @@ class Group:
         )
         self.happened.append(happened)
         self._say(f"{happened}, {len(happened.after)} members, quiet after {settled_at - began_at}")
+        if self.kind.work:
+            time.sleep(_STEADY_SECONDS)
+
+    @property
+    def at_work(self) -> dict[str, int]:
+        """The topic that its members work through, and how many partitions it has."""
+        return {self._actors.topic: PARTITIONS} if self.kind.work else {}
+
+    def work(self, bootstrap_servers: str, rests_from: datetime) -> Work:
+        """What its members did and committed."""
+        ((topic, partitions),) = self.at_work.items()
+        records = appended(bootstrap_servers, topic, partitions)
+        return work_of(self._actors.started, records, rests_from)
 
     @property
     def coordinator(self) -> int:
@@ -217,7 +244,8 @@ def _held(found: Description) -> Mapping[str, frozenset[TopicPartition]]:
 
 def play(cluster: LocalCluster, scripts: Sequence[Script], say: Say) -> Played:
     """Do all scripts at once; in the middle of them the broker that coordinates the first group is
-    stopped for good.
+    stopped for good. If members work, records come until the scripts end, then some that nobody
+    does, and nobody does anything for a while.
 
     No member runs when this returns or raises.
     """
@@ -236,23 +264,29 @@ def play(cluster: LocalCluster, scripts: Sequence[Script], say: Say) -> Played:
             for script in scripts
         ]
         pool = started.enter_context(ThreadPoolExecutor(len(groups)))
+
+        def do(parts: Iterable[Iterable[Step]]) -> None:
+            _results(
+                [pool.submit(group.play, part) for group, part in zip(groups, parts, strict=True)]
+            )
+
         for group in groups:
             group.create_topics()
-        _results(
-            [
-                pool.submit(group.play, script.before)
-                for group, script in zip(groups, scripts, strict=True)
-            ]
-        )
-        move = _move(cluster, groups, pool)
-        say(f"broker {move.broker_id} stopped, which coordinated {', '.join(move.groups)}")
-        _results(
-            [
-                pool.submit(group.play, script.after)
-                for group, script in zip(groups, scripts, strict=True)
-            ]
-        )
-        return Played({group.name: group.happened for group in groups}, [move])
+        topics = {topic: n for group in groups for topic, n in group.at_work.items()}
+        with Records(servers, topics) if topics else contextlib.nullcontext():
+            do(script.before for script in scripts)
+            move = _move(cluster, groups, pool)
+            say(f"broker {move.broker_id} stopped, which coordinated {', '.join(move.groups)}")
+            do(script.after for script in scripts)
+            time.sleep(_COMMITTED_SECONDS if topics else 0)
+        do(script.end for script in scripts)
+        if topics:
+            leave_records(servers, topics)
+        rests_from = datetime.now(UTC)
+        time.sleep(_REST_SECONDS if topics else 0)
+        happened = {group.name: group.happened for group in groups}
+        work = {group.name: group.work(servers, rests_from) for group in groups if group.kind.work}
+        return Played(happened, [move], work)
 
 
 def _move(cluster: LocalCluster, groups: Sequence[Group], pool: ThreadPoolExecutor) -> Move:

@@ -9,13 +9,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from truth.groups.compare import Score, compare_figures, compare_holders, counts, overtakes, rounds
+from truth.groups.compare import (
+    TOLERANCE,
+    changed,
+    compare_ends,
+    compare_figures,
+    compare_reasons,
+    counts,
+    end_reason,
+    overtakes,
+    reasons_of,
+    rounds_of,
+)
 from truth.groups.happened import Happened
 from truth.groups.history import History, Rebalance
-from truth.groups.script import CLASSIC_REASONS, REASONS, WITHOUT_REBALANCE
+from truth.groups.score import Score
+from truth.groups.script import WITHOUT_REBALANCE
 from truth.groups.storms import compare_storms
 
-TOLERANCE: Final = timedelta(milliseconds=50)
 _LEAST_SHOWN: Final = 0.5
 """The part of all quiet moments that polls have to tell, or the run proves nothing."""
 _MAY_PASS: Final = frozenset({"crash_loop"})
@@ -94,7 +105,7 @@ def compare_polled(
 def _steps(happened: Sequence[Happened]) -> Iterator[_Step]:
     generation = 0
     for one in happened:
-        expected = rounds(one, generation) if one.kind.group_type == "classic" else None
+        expected = rounds_of(one, generation)
         last = max([generation, *(each.generation for each in expected or ())])
         # A poll may show an epoch that the log has overtaken.
         most = counts(one, expected)[1] + (overtakes(one) or 0)
@@ -143,20 +154,12 @@ def _step(step: _Step, rows: Sequence[Rebalance], logged: History) -> Iterator[s
         )
     if not rows:
         return
-    before = {
-        each.prev_member_id or each.member_id: each
-        for each in rows[0].people
-        if each.change != "joined"
-    }
-    yield from compare_holders("before", one.before, before)
-    yield from compare_holders(
-        "after", one.after, {p.member_id: p for p in rows[-1].people if p.change != "left"}
-    )
+    yield from compare_ends(one, rows)
     for change, least, most in (
         ("joined", one.after.keys() - one.before.keys() - set(one.restarted.values()), one.joined),
         ("left", one.before.keys() - one.after.keys() - one.restarted.keys(), one.left),
     ):
-        told = [each.member_id for row in rows for each in row.people if each.change == change]
+        told = changed(change, rows)
         if not least <= set(told) <= most or len(set(told)) < len(told):
             yield f"{change} are {sorted(least)} to {sorted(most)}, history has {sorted(told)}"
     yield from _reasons(step, rows)
@@ -217,34 +220,21 @@ def _has(one: Happened, when: str) -> list[object]:
 
 def _reasons(step: _Step, rows: Sequence[Rebalance]) -> Iterator[str]:
     one = step.happened
-    said = {reason for row in rows for reason in row.reasons or ()}
+    _, may = reasons_of(one)
     # Of several steps one may undo another.
-    must = {
-        reason
-        for deed in one.step
-        if step.is_one and deed.action not in _MAY_PASS
-        for reason in REASONS[deed.action]
-    }
-    may = {reason for deed in one.step for reason in REASONS[deed.action]}
-    if one.kind.group_type == "classic":
+    kept = [deed for deed in one.step if step.is_one and deed.action not in _MAY_PASS]
+    must, _ = reasons_of(replace(one, step=tuple(kept)))
+    if one.kind.group_type == "classic" or overtakes(one):
         # A generation that gives up and one that takes may each be seen.
-        may |= {
-            "same_members",
-            *(reason for deed in one.step for reason in CLASSIC_REASONS.get(deed.action, ())),
-        }
+        may = may | {"same_members"}
     if overtakes(one):
-        may |= {"partitions_changed", "same_members"}
-    if not one.after:
-        must, may = must | {"group_emptied"}, may | {"group_emptied"}
-    if missing := must - said:
-        yield f"no {', '.join(sorted(missing))} among the reasons {sorted(said)}"
-    if more := said - may:
-        yield f"{', '.join(sorted(more))} is no reason"
+        may = may | {"partitions_changed"}
+    yield from compare_reasons(must, may, rows)
 
 
 def _ends(one: Happened, rows: Sequence[Rebalance]) -> Iterator[str]:
     for row in rows:
-        wanted = "emptied" if row is rows[-1] and not one.after else "completed"
+        wanted = end_reason(one, is_last=row is rows[-1])
         if row.ended_before is None:
             yield f"goes on still: {row}"
         elif row.end_reason != wanted:

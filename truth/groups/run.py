@@ -1,59 +1,39 @@
 """One run: groups to which things are done while the cluster is polled, and the history that the
-jobs make of their log; and that of polls alone, in a lake of its own.
+jobs make of their log, with what rebalances cost and lag; and that of polls alone, in a lake of its
+own.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import yaml
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from jobs import read_group_log, rebalance_history
-from jobs.configuration.config import Config, load
+from jobs import group_lag, read_group_log, rebalance_cost, rebalance_history
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from local_cluster import LocalCluster
 from local_cluster.cluster import KAFKA_VERSION
 from schemas import bronze, views
+from schemas.consumption import GROUP_LAG, REBALANCE_COST
 from schemas.in_spark import read_view
 from schemas.lake import Lake
-from truth.groups.compare import Score, compare
+from truth.groups.compare import compare
+from truth.groups.costs import Row, compare_costs, compare_lag
 from truth.groups.history import History, history_of
-from truth.groups.play import PROPERTIES, Played, Say, play
+from truth.groups.play import PROPERTIES, Say, play
 from truth.groups.polled import Shown, compare_polled
+from truth.groups.score import Score
 from truth.groups.script import Kind, write
-from truth.run import await_batches, polling
+from truth.model.work import Work
+from truth.run import await_batches, configured, polling
 
 BROKERS: Final = 3
 NEWEST: Final = KAFKA_VERSION
-_INTERVAL_SECONDS: Final = 2
-_POLLED_SECONDS: Final = 1
-"""Between two polls of groups: quiet moments are longer, so that most are polled."""
-_COMMIT_SECONDS: Final = 10
-
-
-@dataclass(frozen=True)
-class Run:
-    """The steps that were played, and what history says of them."""
-
-    played: Played
-    history: History
-    polled: History
-    """Of polls alone."""
-    polls: Sequence[Shown]
-    """Those polls that told all groups."""
-
-    def scores(self) -> dict[str, Score]:
-        """How history agrees, by group and source."""
-        scores = {}
-        for group, steps in self.played.happened.items():
-            scores[group] = compare(steps, self.history, self.played.moves)
-            scores[f"{group}, polled"] = compare_polled(
-                steps, self.polled, self.history, self.polls
-            )
-        return scores
+_POLL: Final = {"pollInterval": "1s", "commitInterval": "10s"}
+"""Quiet moments are longer than the interval, so that most are polled."""
 
 
 def run(
@@ -64,9 +44,9 @@ def run(
     seed: int,
     say: Say,
     kafka_version: str = NEWEST,
-) -> Run:
+) -> dict[str, Score]:
     """Start a cluster, poll it while the scripts of these kinds of groups are done, and make
-    history of it.
+    history of it; how history agrees, by group and source.
 
     Everything that was started has ended when this returns or raises.
     """
@@ -75,26 +55,47 @@ def run(
     ) as cluster:
         names = ", ".join(kind.name for kind in kinds)
         say(f"{BROKERS} brokers of {kafka_version}; seed {seed}; {names}")
-        config = _config(folder, cluster.bootstrap_servers, _INTERVAL_SECONDS, {}, groupLog={})
-        groups_too = {"enrich": f"groups={_POLLED_SECONDS}s"}
-        polled = _config(folder / "polled", cluster.bootstrap_servers, _POLLED_SECONDS, groups_too)
+        servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+        asked = {"enrich": "offsets=1s"} if any(kind.work for kind in kinds) else {}
+        config = configured(folder, servers, _POLL | asked, groupLog={})
+        polled = configured(folder / "polled", servers, _POLL | {"enrich": "groups=1s"})
         with polling(spark, [config, polled]) as queries:
             await_batches(queries, 1)
             played = play(cluster, [write(seed, kind) for kind in kinds], say)
-            await_batches(queries, 1)
+            await_batches(queries, 2)  # The first may have begun before the last step.
         say("polled to the end")
         read_group_log.run(spark, config, True)
         say("the log is in bronze")
     for each in (config, polled):
         Engine(spark, each, Polls(["silver"])).catch_up(whole=True)
         rebalance_history.run(spark, each, True)
+    for job in (rebalance_cost, group_lag) if played.work else ():
+        job.run(spark, config, True)
     say("silver and gold are made")
-    return Run(
-        played,
-        read_history(spark, config.lake),
-        read_history(spark, polled.lake),
-        _polls(spark, polled.lake),
+    history, of_polls = (read_history(spark, each.lake) for each in (config, polled))
+    polls = _polls(spark, polled.lake)
+    scores: dict[str, Score] = {}
+    for group, steps in played.happened.items():
+        scores[group] = compare(steps, history, played.moves)
+        if group in played.work:
+            _compare_work(spark, config.lake, group, played.work[group], scores[group])
+        scores[f"{group}, polled"] = compare_polled(steps, of_polls, history, polls)
+    return scores
+
+
+def _compare_work(spark: SparkSession, lake: Lake, group: str, work: Work, score: Score) -> None:
+    of_group = F.col("group_id") == group
+    costs, lags = (
+        lake.read(spark, table).where(of_group).toArrow().to_pylist()
+        for table in (REBALANCE_COST, GROUP_LAG)
     )
+    answers = lake.read(spark, bronze.METADATA_POLLS).where("record = 'offsets'")
+    entries = answers.selectExpr("poll_id", "inline(offsets)").where("topic IS NOT NULL")
+    asked: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in entries.where(of_group).toArrow().to_pylist():
+        asked[row["poll_id"]].append(row)
+    compare_costs(costs, work, score)
+    compare_lag(lags, asked, work, score)
 
 
 def _polls(spark: SparkSession, lake: Lake) -> list[Shown]:
@@ -128,16 +129,3 @@ def read_history(spark: SparkSession, lake: Lake) -> History:
         for row in rebalances
     ]
     return history_of(told, members, events, storms, topics={})
-
-
-def _config(
-    folder: Path, bootstrap_servers: str, interval: int, poll: dict[str, str], **more: object
-) -> Config:
-    clusters = {"local": {"kafka.bootstrap.servers": bootstrap_servers}}
-    poll = {"pollInterval": f"{interval}s", "commitInterval": f"{_COMMIT_SECONDS}s", **poll}
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "config.yaml"
-    file.write_text(
-        yaml.safe_dump({"lake": str(folder / "lake"), "clusters": clusters, "poll": poll, **more})
-    )
-    return load(str(file))

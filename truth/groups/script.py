@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from local_cluster.members import Work
+
 PARTITIONS: Final = 6
 GROWS_TO: Final = 8
 CRASHES: Final = 3
@@ -27,6 +29,8 @@ class Kind:
     only_static: bool = False
     java: bool = False
     """Kafka's own clients, which tell less: no member ids, and share consumers nothing at all."""
+    work: Work | None = None
+    """Its members do records, and write that down."""
 
     @property
     def eager(self) -> bool:
@@ -41,7 +45,15 @@ STATIC = Kind("static", "classic", "classic", "cooperative-sticky", only_static=
 CONSUMER = Kind("consumer", "consumer", "consumer")
 SHARE = Kind("share", "share", "share", static=False, java=True)
 STREAMS = Kind("streams", "streams", "streams", static=False, java=True)
-KINDS = (RANGE, ROUNDROBIN, COOPERATIVE, STATIC, CONSUMER, SHARE, STREAMS)
+CARELESS = replace(RANGE, name="careless", work=Work(commits_revoked=False))
+WORKING = (
+    replace(RANGE, name="range-workers", work=Work()),
+    CARELESS,
+    replace(COOPERATIVE, name="cooperative-workers", work=Work()),
+    replace(CONSUMER, name="consumer-workers", work=Work()),
+    replace(RANGE, name="transactions", work=Work(in_transactions=True)),
+)
+KINDS = (RANGE, ROUNDROBIN, COOPERATIVE, STATIC, CONSUMER, SHARE, STREAMS, *WORKING)
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,8 @@ class Script:
     kind: Kind
     before: tuple[Step, ...]
     after: tuple[Step, ...]
+    end: tuple[Step, ...] = ()
+    """Once nobody produces any more."""
 
 
 @dataclass
@@ -247,8 +261,17 @@ def beginning(script: Script, before: int, after: int) -> Script:
 
 
 def write(seed: int, kind: Kind) -> Script:
-    """Return the script of a kind of group: all that its clients can do, the same for one seed."""
+    """Return the script of a kind of group: all that its clients can do, the same for one seed; of
+    members that work, what costs something.
+    """
     cast = _Cast(kind, random.Random(f"{seed} {kind.name}"))  # noqa: S311 - not a secret
+    if kind.work is not None:
+        return Script(
+            kind,
+            before=(*_join(cast), *_all_of([_join, _leave, _crash, _pause], cast)),
+            after=(*_room(cast),),
+            end=(tuple(Deed("crash", member) for member in cast.live),),
+        )
     before: list[_Scenario] = [_join, _two_join, _grow]
     after: list[_Scenario] = [_crash_loop] if not kind.only_static else [_restart]
     if not kind.only_static:

@@ -2,31 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from truth.groups.happened import Happened
 from truth.groups.history import History, Rebalance, Storm
 from truth.groups.script import CRASHES
+from truth.model.groups import chains
 
 STORM: Final = "storm"
 CRASH_LOOP: Final = "crash_loop"
 
 
-@dataclass(frozen=True)
-class Limit:
-    """From how many on within less than a window it is one."""
-
-    least: int
-    window: timedelta
-
-
-LIMITS: Final = {
-    STORM: Limit(5, timedelta(minutes=10)),
-    CRASH_LOOP: Limit(3, timedelta(minutes=10)),
-}
-"""As docs/configuration.md says that they are unless configured."""
+LIMITS: Final = {STORM: (5, timedelta(minutes=10)), CRASH_LOOP: (3, timedelta(minutes=10))}
+"""From how many on within less than a window it is one, as docs/configuration.md says that it is
+unless configured.
+"""
 
 
 def compare_storms(happened: Sequence[Happened], history: History) -> Iterator[str]:
@@ -79,17 +70,7 @@ def storms(group: str, rows: Sequence[Rebalance]) -> Iterator[Storm]:
 def _chains(
     group: str, kind: str, client_id: str | None, times: Sequence[datetime]
 ) -> Iterator[Storm]:
-    limit = LIMITS[kind]
-    found: list[tuple[int, int]] = []
-    for first, time in enumerate(times):
-        last = max(n for n, other in enumerate(times) if other - time < limit.window)
-        if last - first + 1 < limit.least:
-            continue
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(last, found[-1][1])
-        else:
-            found.append((first, last))
-    for first, last in found:
+    for first, last in chains(times, *LIMITS[kind]):
         yield Storm(group, kind, client_id, times[first], times[last], last - first + 1)
 
 

@@ -1,15 +1,17 @@
 """Members as processes; what they do in a group is for tests/kafka."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import psutil
 import pytest
 
 from local_cluster import member as member_process
-from local_cluster.members import Member, Members
+from local_cluster.members import Commit, Done, Member, Members
 from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
@@ -102,3 +104,24 @@ def test_assigned_partitions_add_up_as_the_protocol_has_it(tmp_path):
     assert told(eager=True) == []
     assert told(eager=False) == [("t", 0), ("t", 1)]
     assert member_process.generation(Consumer()) == 7
+
+
+@pytest.mark.parametrize(("in_transactions", "later"), [(False, 0), (True, 5)])
+def test_a_commit_is_over_once_it_was_answered_or_a_while_later(tmp_path, in_transactions, later):
+    def at(second: int) -> datetime:
+        return datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+
+    member = Member("g", "c", None, None, tmp_path, in_transactions=in_transactions)
+    lines = [[at(0).isoformat(), "t", 1, 7]]
+    for second, *end in [(1, 2, True), (3, 4, None), (5, 6, False)]:
+        lines.append({"called": at(second).isoformat(), "offsets": {"1": second}})
+        lines.append({"returned": at(end[0]).isoformat(), "is_committed": end[1]})
+    lines.append({"called": at(8).isoformat(), "offsets": {"1": 9}})
+    cut = '{"returned": "2026'
+    (tmp_path / "work").write_text("".join(json.dumps(line) + "\n" for line in lines) + cut)
+    assert member.done == [Done(at(0), tmp_path.name, 1, 7)]
+    assert member.commits == [
+        Commit(at(1), at(2 + later), 1, 1, is_certain=True),
+        Commit(at(3), at(4 + 5), 1, 3, is_certain=False),
+        Commit(at(8), at(8 + 5), 1, 9, is_certain=False),
+    ]

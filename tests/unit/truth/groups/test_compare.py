@@ -23,13 +23,13 @@ from tests.support.small_group import (
     with_person,
     with_row,
 )
-from truth.groups.compare import Round, compare, figures, rounds
-from truth.groups.happened import Call
+from truth.groups.compare import compare, figures_of, rounds_of
 from truth.groups.history import History, MemberRow, history_of
 from truth.groups.script import (
     CONSUMER,
     SHARE,
 )
+from truth.model.groups import Call, Round
 
 
 def test_what_happened_agrees_with_its_history():
@@ -108,19 +108,19 @@ def test_what_history_has_and_nobody_did_is_found(lost):
 
 def test_two_generations_are_one_rebalance_only_when_something_moves_in_the_second():
     step = HAPPENED[1]
-    assert rounds(step, 1) == [Round(1, 3, 2)]
+    assert rounds_of(step, 1) == [Round(1, 3, 2)]
     three = (
         *step.calls,
         call(13.1, "a-1", "revoked", 3, HALF),
         call(14.1, "c-1", "assigned", 4, HALF),
     )
-    assert rounds(replace(step, calls=three), 1) == [
+    assert rounds_of(replace(step, calls=three), 1) == [
         Round(1, 4, 3)
     ]  # another came in the middle of it
     kept = [replace(each, told=replace(each.told, partitions=frozenset())) for each in step.calls]
-    assert rounds(replace(step, calls=tuple(kept)), 1) == [Round(1, 2, 1), Round(2, 3, 1)]
-    assert rounds(HAPPENED[2], 3) == []  # the same generation again
-    assert rounds(HAPPENED[5], 4) == [Round(4, 5, 1)]  # called back to nobody
+    assert rounds_of(replace(step, calls=tuple(kept)), 1) == [Round(1, 2, 1), Round(2, 3, 1)]
+    assert rounds_of(HAPPENED[2], 3) == []  # the same generation again
+    assert rounds_of(HAPPENED[5], 4) == [Round(4, 5, 1)]  # called back to nobody
 
 
 def test_nobody_may_be_called_back_of_a_generation_that_another_follows_at_once():
@@ -162,7 +162,7 @@ def test_figures_count_partitions_once():
         MemberRow("b", None, None, "b", "joined", frozenset(), HALF | {("t", 9)}),
         MemberRow("c", None, None, "c", "left", frozenset([("u", 0)]), frozenset()),
     ]
-    assert figures(shared) == {
+    assert figures_of(shared) == {
         "members": 2, "prev_members": 2, "members_joined": 1, "members_left": 1,
         "members_restarted": 0, "partitions_kept": 2, "partitions_moved": 0, "partitions_added": 1,
         "partitions_lost": 3,

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.rules.groups.burrow import group_status, partition_status
-from tests.support.burrow import Observation, status_of, window_of
+from tests.support.burrow import WINDOW, Observation, status_of, window_of
 from tests.support.examples import examples
+from tests.support.lag_rounds import MINUTE, Rounds, one
 
 
 def judged(said: list[tuple[int, int | None]], minutes: list[int] | None = None) -> str | None:
@@ -158,3 +159,47 @@ def seen(draw: st.DrawFn) -> list[Observation]:
 @given(seen())
 def test_burrow_s_own_functions_judge_alike(seen: list[Observation]) -> None:
     assert by_rule(seen) == status_of(seen)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> list[tuple[int | None, int | None]]:
+    """Visits of one partition that mostly gets on: committed offset and end of its log."""
+    offset, end, found = draw(st.integers(0, 50)), draw(st.integers(0, 60)), []
+    step = draw(
+        st.sampled_from(
+            [st.just(1), st.integers(0, 1), st.integers(-1, 3), st.sampled_from([0, 0, 0, 5, -9])]
+        )
+    )
+    grows = draw(st.sampled_from([st.just(0), st.just(1), st.integers(0, 3), st.integers(-2, 5)]))
+    until = draw(st.integers(0, 30))
+    for number in range(draw(st.integers(WINDOW, 30))):
+        offset = max(0, offset + draw(step)) if number < until else offset
+        end = max(0, end + draw(grows))
+        lacks = draw(st.sampled_from([0] * 20 + [1, 2]))
+        found.append((None if lacks == 1 else offset, None if lacks == 2 else end))
+    return found
+
+
+def statuses(said: list[tuple[int | None, int | None]]) -> list[str | None]:
+    """The status of a partition by each of its visits; those before its first commit left out."""
+    rounds, found = Rounds(), []
+    for each in said:
+        rounds.all(one(*each))
+        if rounds.last["partitions"]:
+            listed = [each["burrow_status"] for each in rounds.last["not_well"]]
+            found.append(listed[0] if listed else rounds.last["burrow_status"])
+    return found
+
+
+@settings(max_examples=examples(50))
+@given(windows())
+def test_rounds_keep_what_burrow_judges(said):
+    seen: list[tuple[int, int | None, int]] = []
+    expected = []
+    for number, (offset, end) in enumerate(said):
+        if offset is None and not seen:
+            continue
+        lag = None if offset is None or end is None else end - offset
+        seen.append((seen[-1][0] if offset is None else offset, lag, number * MINUTE))
+        expected.append(status_of(seen))
+    assert statuses(said) == expected

@@ -1,19 +1,21 @@
 """How far groups are behind: of what visits told of their offsets."""
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.rules.groups.lag import Visit
 from jobs.rules.groups.state import from_micros
+from local_cluster.members import Commit, Done
 from schemas import consumption
 from schemas.table import PART
 from tests.support.burrow import WINDOW, status_of
-from tests.support.examples import examples
 from tests.support.lag_rounds import MINUTE, Key, Rounds, Row, Said, at, one, visit
+from truth.model.work import Work
 
 NAMES = ("lag_min", "lag_max", "partitions_without_progress", "partitions_beyond")
 
@@ -347,50 +349,6 @@ def test_rounds_cut_anywhere_make_the_same_rows(history, data):
     assert (cut.lag, cut.removed, cut.memory) == (whole.lag, whole.removed, whole.memory)
 
 
-@st.composite
-def windows(draw: st.DrawFn) -> list[tuple[int | None, int | None]]:
-    """Visits of one partition that mostly gets on: committed offset and end of its log."""
-    offset, end, found = draw(st.integers(0, 50)), draw(st.integers(0, 60)), []
-    step = draw(
-        st.sampled_from(
-            [st.just(1), st.integers(0, 1), st.integers(-1, 3), st.sampled_from([0, 0, 0, 5, -9])]
-        )
-    )
-    grows = draw(st.sampled_from([st.just(0), st.just(1), st.integers(0, 3), st.integers(-2, 5)]))
-    until = draw(st.integers(0, 30))
-    for number in range(draw(st.integers(WINDOW, 30))):
-        offset = max(0, offset + draw(step)) if number < until else offset
-        end = max(0, end + draw(grows))
-        lacks = draw(st.sampled_from([0] * 20 + [1, 2]))
-        found.append((None if lacks == 1 else offset, None if lacks == 2 else end))
-    return found
-
-
-def statuses(said: list[tuple[int | None, int | None]]) -> list[str | None]:
-    """The status of a partition by each of its visits; those before its first commit left out."""
-    rounds, found = Rounds(), []
-    for each in said:
-        rounds.all(one(*each))
-        if rounds.last["partitions"]:
-            listed = [each["burrow_status"] for each in rounds.last["not_well"]]
-            found.append(listed[0] if listed else rounds.last["burrow_status"])
-    return found
-
-
-@settings(max_examples=examples(50))
-@given(windows())
-def test_burrow_s_own_functions_judge_alike(said):
-    seen: list[tuple[int, int | None, int]] = []
-    expected = []
-    for number, (offset, end) in enumerate(said):
-        if offset is None and not seen:
-            continue
-        lag = None if offset is None or end is None else end - offset
-        seen.append((seen[-1][0] if offset is None else offset, lag, number * MINUTE))
-        expected.append(status_of(seen))
-    assert statuses(said) == expected
-
-
 @given(histories())
 def test_rows_are_what_a_plain_reading_of_all_visits_gives(history):
     rounds = Rounds()
@@ -468,6 +426,35 @@ def test_rows_are_what_a_plain_reading_of_all_visits_gives(history):
         assert row["burrow_status"] == (
             worst or next((s for s in ("WARNING", "OK") if s in statuses), None)
         )
+
+
+@st.composite
+def works(draw: st.DrawFn) -> Work:
+    """Records of a partition that come at any second, and commits of those that are there."""
+    seconds = st.lists(st.integers(0, 600).map(lambda second: at(0, second)), max_size=30)
+    appended, called = sorted(draw(seconds)), sorted(draw(seconds))
+    done = [Done(each, "one", 0, n) for n, each in enumerate(appended)]
+    committed = [
+        Commit(each, each, 0, draw(st.integers(0, bisect_right(appended, each))), True)
+        for each in called
+    ]
+    return Work(done, committed, {0: appended}, at(0, 3_600))
+
+
+@given(works())
+def test_the_true_lag_lies_within_its_bounds(work):
+    rounds = Rounds()
+    for number in range(12):
+        # The end is read after the commit.
+        read, end_by = at(number), at(number, 40)
+        there = [commit.offset for commit in work.committed if commit.called <= read]
+        end = bisect_right(work.appended[0], end_by)
+        rounds.take((visit(number), one(there[-1] if there else None, end)))
+        lag, row = work.lag(0, read, read, end_by), rounds.last
+        assert (row["lag_max"] is None) == (lag is None)
+        if lag is not None:
+            assert lag.least <= row["lag_max"] <= lag.most_by_end
+            assert row["lag_min"] is None or row["lag_min"] <= lag.most
 
 
 @given(histories())

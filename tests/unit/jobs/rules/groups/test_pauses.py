@@ -1,6 +1,5 @@
 """For how long nobody committed a partition while its group rebalanced, and what was done twice."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -11,9 +10,11 @@ from hypothesis import strategies as st
 from jobs.rules.groups.commits import Commit, CommitLog, Commits, Removal
 from jobs.rules.groups.cost_rows import Rebalance
 from jobs.rules.groups.pauses import cadence_ms, standing, with_records_after
+from local_cluster.members import Done
 from tests.support.examples import examples
 from tests.support.group_costs import (
     AT,
+    EVER,
     PLACE,
     Written,
     commit,
@@ -24,6 +25,7 @@ from tests.support.group_costs import (
     removal,
     visit,
 )
+from truth.model.work import Work
 
 TEN = every(1000, 10_000)
 """A commit each second, of ten records; the last one, at 9 s, is 90."""
@@ -298,19 +300,11 @@ def test_records_are_there_once_the_log_ends_beyond_the_commit(
 # --- random lives ---
 
 
-@dataclass(frozen=True)
-class Life:
+@st.composite
+def lives(draw: st.DrawFn) -> tuple[list[Written], Work]:
     """A partition that one member consumes and commits on a cadence until a rebalance, and another
     member after it.
     """
-
-    log: list[Written]
-    stopped: int
-    began: int
-
-
-@st.composite
-def lives(draw: st.DrawFn) -> Life:
     period, rate = draw(st.integers(50, 2_000)), draw(st.integers(1, 50))
     stopped = draw(st.integers(4 * period, 60_000))
     began = stopped + draw(st.integers(0, 60_000))
@@ -321,11 +315,24 @@ def lives(draw: st.DrawFn) -> Life:
         commit(each, (each - began + stopped) * rate + 1)
         for each in range(again, again + 5 * period, period)
     ]
-    return Life([*before, rebalance(at), *after], stopped, began)
+    step = period // 10
+    of_one = {stopped, *range(0, stopped, step), *(each.at for each in before)}
+    of_other = {*range(began, again + 5 * period, step), *(each.at for each in after)}
+    done = [
+        Done(ms(at), member, 0, at)
+        for member, times in (("one", of_one), ("other", of_other))
+        for at in sorted(times)
+    ]
+    return [*before, rebalance(at), *after], Work(done, [], {0: []}, EVER)
 
 
 @settings(max_examples=examples(60))
 @given(lives(), st.sets(st.integers(0, 60)))
-def test_members_pauses_lie_within_the_bounds(life: Life, cuts: set[int]) -> None:
-    (row,) = costs(life.log, cuts=tuple(cuts))
-    assert row["pause_ms_min"] <= life.began - life.stopped <= row["pause_ms_max"]
+def test_members_pauses_lie_within_the_bounds(
+    life: tuple[list[Written], Work], cuts: set[int]
+) -> None:
+    log, work = life
+    (row,) = costs(log, cuts=tuple(cuts))
+    silence = work.silence(0, row["last_commit_at"], row["first_commit_at"])
+    lasted = timedelta() if silence is None else silence.lasted
+    assert row["pause_ms_min"] <= lasted // timedelta(milliseconds=1) <= row["pause_ms_max"]

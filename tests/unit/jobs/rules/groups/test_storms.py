@@ -1,9 +1,10 @@
 """Groups that rebalance again and again, and clients that join again and again: by cases, and
-chains of begins against a dumb second writing.
+chains of begins against the model.
 """
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from jobs.configuration.config import Thresholds
 from jobs.rules.groups.rows import MEMBER_ROWS
 from jobs.rules.groups.storms import Chain, Chains, chained, stormed
 from jobs.rules.memory import from_json, to_json
+from truth.model import groups
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = timedelta(seconds=10)
@@ -126,18 +128,6 @@ def test_a_client_is_forgotten_a_window_after_it_joined() -> None:
     assert [tuple(who) for who, _ in kept] == [STORM]
 
 
-def plain(times: list[tuple[int, str]], least: int, window: int) -> list[Chain]:
-    """Every window that begins with some time, and all that share a member."""
-    merged: list[set[tuple[int, str]]] = []
-    for begin, _ in times:
-        inside = {time for time in times if begin <= time[0] < begin + window}
-        if len(inside) >= least:
-            together = inside.union(*(other for other in merged if other & inside))
-            merged = [*(other for other in merged if not other & inside), together]
-    chains = (sorted(each, key=times.index) for each in merged)
-    return [Chain(each[0][1], each[0][0], each[-1][0], len(each)) for each in chains]
-
-
 @given(
     st.lists(st.integers(0, 12), max_size=40),
     st.integers(2, 5),
@@ -147,10 +137,7 @@ def plain(times: list[tuple[int, str]], least: int, window: int) -> list[Chain]:
 def test_chains_are_all_that_hangs_together_and_nothing_else(
     gaps: list[int], least: int, window: int, cuts: list[int]
 ) -> None:
-    at, times = 0, []
-    for number, gap in enumerate(gaps):
-        at += gap
-        times.append((at, f"r{number:02d}"))
+    times = [(at, f"r{number:02d}") for number, at in enumerate(accumulate(gaps))]
     chains, found, begin = Chains(), [], 0
     for end in [*sorted(cuts), len(times)]:
         chains = from_json(Chains, json.loads(json.dumps(to_json(chains))))
@@ -159,4 +146,8 @@ def test_chains_are_all_that_hangs_together_and_nothing_else(
             found += [over] if over else []
         begin = max(begin, end)
     found += [chains.chain] if chains.chain else []
-    assert found == sorted(plain(times, least, window), key=lambda chain: chain.began)
+    begins = [BEGIN + timedelta(seconds=at) for at, _ in times]
+    assert found == [
+        Chain(times[first][1], times[first][0], times[last][0], last - first + 1)
+        for first, last in groups.chains(begins, least, timedelta(seconds=window))
+    ]

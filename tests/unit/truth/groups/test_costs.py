@@ -1,13 +1,16 @@
-"""Cost and lag that differ from what workers did are found."""
+"""Cost and lag that differ from what members did are found."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from truth.costs import lag, pauses
-from truth.costs.play import Committed, Done, Work
-from truth.costs.score import Score
+from local_cluster.members import Commit, Done
+from truth.groups.costs import compare_costs, compare_lag
+from truth.groups.score import Score
+from truth.model.work import Work
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 LAST = 99
@@ -27,11 +30,11 @@ def done_at(offset: int) -> float:
 
 DONE = [Done(at(done_at(n)), "a" if n < 60 else "b", 0, n) for n in range(LAST - 9)]
 COMMITTED = [
-    Committed(at(n), at(n + 0.05), 0, sum(each.at < at(n) for each in DONE), is_certain=True)
+    Commit(at(n), at(n + 0.05), 0, sum(each.at < at(n) for each in DONE), is_certain=True)
     for n in range(5, 200, 5)
     if n != 60
 ]
-WORK = Work(DONE, COMMITTED, {0: [at(n) for n in range(LAST + 1)]})
+WORK = Work(DONE, COMMITTED, {0: [at(n) for n in range(LAST + 1)]}, at(RESTS_FROM))
 
 
 def told(seconds: float, **columns: Any) -> dict[str, Any]:
@@ -39,16 +42,16 @@ def told(seconds: float, **columns: Any) -> dict[str, Any]:
     return {"first_poll": str(seconds), "valid_from": at(seconds), **columns}
 
 
-def faults(row: dict[str, Any], committed: int = 0, work: Work = WORK, partition: int = 0) -> Score:
+def faults(row: dict[str, Any], work: Work = WORK) -> Score:
     seconds = float(row["first_poll"])
     entry = {
-        "partition": partition,
-        "committed_offset": committed,
+        "partition": 0,
+        "committed_offset": 0,
         "commit_read_after": at(seconds - 0.1),
     }
     entry |= {"commit_read_before": at(seconds), "ends_read_before": at(seconds + 0.5)}
     score = Score()
-    lag.compare([row], {row["first_poll"]: [entry]}, work, at(RESTS_FROM), score)
+    compare_lag([row], {row["first_poll"]: [entry]}, work, score)
     return score
 
 
@@ -91,8 +94,9 @@ def test_a_commit_that_nobody_made_is_a_fault() -> None:
 
 
 def test_a_commit_whose_answer_did_not_come_may_have_been_made() -> None:
-    lost = Committed(at(60), at(60.5), 0, 60, is_certain=False)
-    work = Work(DONE, sorted([*COMMITTED, lost], key=lambda each: each.called), WORK.appended)
+    lost = Commit(at(60), at(60.5), 0, 60, is_certain=False)
+    committed = sorted([*COMMITTED, lost], key=lambda each: each.called)
+    work = replace(WORK, committed=committed)
     assert faults(told(62.2, lag_min=None, lag_max=3), work=work).faults == []
     assert faults(told(62.2, lag_min=None, lag_max=8), work=work).faults == []
     assert faults(told(66.0, lag_min=None, lag_max=6), work=work).faults != [], (
@@ -118,11 +122,18 @@ def cost(**columns: Any) -> dict[str, Any]:
     return row | columns
 
 
+def compared(done: Sequence[Done] = DONE, **columns: Any) -> Score:
+    score = Score()
+    compare_costs([cost(**columns)], replace(WORK, done=done), score)
+    return score
+
+
 @pytest.mark.parametrize(
     ("columns", "fault"),
     [
         ({}, None),
         ({"pause_ms_min": 5_400}, "silent for 4960 ms, at least 5400 by history"),
+        ({"pause_ms_max": None}, "a gap, and no longest pause"),
         ({"pause_ms_max": 4_500}, "silent for 4960 ms, at most 4500 by history"),
         ({"reprocessed_min": 1}, "0 done again, at least 1 by history"),
         (
@@ -133,17 +144,15 @@ def cost(**columns: Any) -> dict[str, Any]:
     ],
 )
 def test_pauses_are_within_their_bounds(columns: dict[str, Any], fault: str | None) -> None:
-    score = Score()
-    pauses.compare([cost(**columns)], DONE, score)
+    score = compared(**columns)
     assert [each.partition(": ")[2] for each in score.faults] == ([] if fault is None else [fault])
-    assert (score.rows, score.recovered) == (1, 1)
+    assert (score.costs, score.recovered) == (1, 1)
 
 
 def test_records_that_were_done_twice_are_counted() -> None:
     again = [Done(at(64.5 + n / 100), "b", 0, n) for n in range(57, 60)]
     done = sorted([*DONE, *again], key=lambda each: each.at)
-    score = Score()
-    pauses.compare([cost(reprocessed_max=2)], done, score)
+    score = compared(done, reprocessed_max=2)
     assert score.reprocessed == 3
     assert [each.partition(": ")[2] for each in score.faults] == [
         "3 done again, at most 2 by history"

@@ -1,1 +1,0 @@
-"""The cost of rebalances and the lag that history tells, held against what real members did."""
