@@ -7,6 +7,7 @@ import pytest
 from jobs.configuration.config import ConfigError, load
 from metadata_source.options import parse, parse_group_log
 from tests.support.configurations import GOOD, config
+from tests.support.for_each import for_each
 
 
 def test_questions_are_a_mapping_to_their_intervals(tmp_path: Path) -> None:
@@ -24,9 +25,7 @@ def test_questions_are_a_mapping_to_their_intervals(tmp_path: Path) -> None:
         load(str(config(tmp_path, GOOD.replace("poll:\n", "poll:\n  enrich: {configs: {a: b}}\n"))))
 
 
-@pytest.mark.parametrize(
-    "text", ["03303560", "12_34", "1e3", "0x1f", "1:30", "2026-11-01", "12.5", "no", "True"]
-)
+@for_each("text", ["03303560", "12_34", "1e3", "0x1f", "1:30", "2026-11-01", "12.5", "no", "True"])
 def test_a_text_is_kept_as_it_is_written(tmp_path: Path, text: str) -> None:
     """YAML alone would make a number, a date or a truth of it."""
     given = GOOD.replace("monitor", text).replace(

@@ -15,6 +15,7 @@ from jobs.run import metadata_stream, pipeline, streams
 from jobs.run.pipeline import STOPS_WITHIN_S, _ended, _watch, join_within, run_once
 from jobs.run.streams import Running
 from jobs.run.work import Lasting
+from tests.support.for_each import for_each
 from tests.support.spark_queries import (
     CRASHED,
     LOG_IS_AWAY,
@@ -78,8 +79,8 @@ def test_a_query_that_waits_to_be_started_again_keeps_nobody_waiting(
     assert log.query.isActive
 
 
-@pytest.mark.parametrize("of", ["polls", "log"])
-@pytest.mark.parametrize(
+@for_each("of", ["polls", "log"])
+@for_each(
     "says",
     [
         "[KAFKA_METADATA_OPTIONS] pollInterval: 'often' is not a duration",

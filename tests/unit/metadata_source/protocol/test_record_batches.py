@@ -18,6 +18,7 @@ from metadata_source.errors import ProtocolError
 from metadata_source.protocol import record_batches
 from metadata_source.protocol.record_batches import HEADER, RecordBatches, read_batches
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.record_batches import (
     CODECS,
     Batch,
@@ -332,9 +333,9 @@ def test_a_batch_without_records_may_have_no_bytes_of_them(codec: str) -> None:
     )
 
 
-@pytest.mark.parametrize("count", [-1, 0, 1, 1 << 17, 1 << 20, 2**31 - 1])
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-@pytest.mark.parametrize("filling", [b"\0", b"\x80", b"\xff\xff\xff\xff\x07"])
+@for_each("count", [-1, 0, 1, 1 << 17, 1 << 20, 2**31 - 1])
+@for_each("codec", ["none", "zstd"])
+@for_each("filling", [b"\0", b"\x80", b"\xff\xff\xff\xff\x07"])
 def test_sizes_that_the_bytes_do_not_have_take_no_memory(
     filling: bytes, codec: str, count: int
 ) -> None:
