@@ -16,13 +16,7 @@ from local_cluster.jars import kafka_jars
 from metadata_source import features, group_descriptions, groups, messages, probes, questions
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic import watcher
-from tests.support.definitions import (
-    compare,
-    definitions,
-    different,
-    fields_of,
-    versions_of,
-)
+from tests.support.definitions import compare, definitions, different, fields_of, versions_of
 from tests.support.for_each import for_each
 from truth.versions import VERSIONS
 

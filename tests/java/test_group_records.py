@@ -27,14 +27,7 @@ from metadata_source.protocol.spec import Message
 from tests.support import group_messages
 from tests.support.definitions import LATER
 from tests.support.for_each import for_each
-from tests.support.group_messages import (
-    decoded,
-    expected,
-    records,
-    said,
-    structs,
-    without_nulls,
-)
+from tests.support.group_messages import decoded, expected, records, said, structs, without_nulls
 from tests.support.kafka_classes import MESSAGES, check_schemas, java_message
 
 RECORD_CLASSES = "org.apache.kafka.coordinator.group.generated"

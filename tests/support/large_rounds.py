@@ -54,11 +54,7 @@ class Rounds(ClusterStage):
     """The tables of one cluster, and its states, as far as rounds have brought them."""
 
     def __init__(
-        self,
-        alias: str,
-        claimed_id: str,
-        kind: str = "kafka",
-        settings: RoundSettings = SETTINGS,
+        self, alias: str, claimed_id: str, kind: str = "kafka", settings: RoundSettings = SETTINGS
     ) -> None:
         super().__init__(settings)
         self.alias, self.claimed_id, self.kind = alias, claimed_id, kind

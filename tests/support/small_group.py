@@ -7,10 +7,7 @@ from local_cluster.members import Told
 from truth.groups.compare import figures
 from truth.groups.happened import Call, Happened, Holder, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
-from truth.groups.script import (
-    COOPERATIVE,
-    Deed,
-)
+from truth.groups.script import COOPERATIVE, Deed
 
 START = datetime(2026, 7, 1, 9, tzinfo=UTC)
 GROUP = "g"

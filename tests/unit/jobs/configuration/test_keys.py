@@ -180,11 +180,7 @@ def test_data_docs_are_a_folder_of_this_machine(
             "  pollInterval: [[1]]\n  entity: {a: 1}",
             "poll.entity: a mapping is not text or a whole number",
         ),
-        (
-            "  pollInterval: 15s",
-            "  pollInterval: 1.5",
-            "pollInterval: '1.5' is not a duration",
-        ),
+        ("  pollInterval: 15s", "  pollInterval: 1.5", "pollInterval: '1.5' is not a duration"),
         (
             "  pollInterval: 15s",
             "  clusters: x",

@@ -47,9 +47,7 @@ def test_the_pipeline_has_ended_when_a_query_was_stopped() -> None:
     assert ended(Streams(outcome=False), polls=polls, log=polling(Query()))
 
 
-def test_a_stream_that_had_got_somewhere_is_started_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_stream_that_had_got_somewhere_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
     """A worker that was killed ends its query. The next one makes the batch again."""
     polls, log = polling(Query(has_progress=True), following := Query()), polling(Query())
     query_of(polls).end(CRASHED)

@@ -322,7 +322,7 @@ def test_views_of_what_is_left_say_the_same_or_less(rows, kept_gold, seconds) ->
     rows = rows | {
         groups.REBALANCES: [
             row for row in rows[groups.REBALANCES] if tuple(row[name] for name in KEY) in before
-        ],
+        ]
     }
     after = answers(left(rows, cutoff, None if kept_gold else cutoff), "rebalances", *KEY)
     assert after.keys() <= before.keys()

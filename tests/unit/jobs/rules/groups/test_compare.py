@@ -132,12 +132,7 @@ def test_why_a_group_rebalanced(before: Standing, after: Standing, reason: str) 
         (group(a=A), group(a=SHRANK), {"given_up": {"a": {"t": [1]}}}, "same_members"),
         (group(a=A), group(a=SHRANK), {"given_up": {"a": {"t": [7]}}}, "partitions_changed"),
         # Each protocol keeps what it knows of topics in another way.
-        (
-            group(a=A),
-            consumer(OTHER_HASH, a=GREW),
-            {"prev_group_type": "classic"},
-            "converted",
-        ),
+        (group(a=A), consumer(OTHER_HASH, a=GREW), {"prev_group_type": "classic"}, "converted"),
         (
             group(a=A),
             consumer({"partition_metadata": "4"}, a=A),

@@ -162,10 +162,7 @@ def test_a_transaction_that_is_open_holds_up_no_record_and_counts_at_its_marker(
     assert [row["offset"] for row in first if row["record"] == "record"] == [1]
     assert {
         (row["group_id"], row["producer_id"]) for row in first if row["record"] == "commits"
-    } == {
-        ("a", 9),
-        ("b", 8),
-    }
+    } == {("a", 9), ("b", 8)}
     markers = [
         (row["offset"], row["producer_id"], row["is_committed"])
         for row in second
