@@ -28,6 +28,8 @@ SHARED = {
     "secured_cluster": "secured",
 }
 """Clusters of all tests of `tests/kafka/`: the files that ask for one are of one group."""
+LONGEST_NAME = 60
+"""Of a value in the name of a test."""
 KINDS = ("unit", "java", "spark", "kafka", "notebooks", "browser")
 LONGEST = (
     "cluster",
@@ -78,6 +80,23 @@ def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
     }
     groups = {item: sharing.get(file, file) for item, file in files.items()}
     return groups | {item: "incident_lake" for item in items if asks_for(item, "incident_lake")}
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """What a case is called that has no name of its own: by its value, in short."""
+    if isinstance(val, (str, bytes)):
+        return f"{val[:40]!r} and more" if len(val) > LONGEST_NAME else None
+    name = repr(val) if isinstance(val, (tuple, list, dict)) and _is_plain(val) else ""
+    return name if 0 < len(name) <= LONGEST_NAME else None
+
+
+def _is_plain(value: object) -> bool:
+    """Whether its text is the same in all processes: that of a set is not."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, (*value.keys(), *value.values())))
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in {bool, int, float, str}
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "OneWithoutSpark | None":  # noqa: F821
