@@ -315,6 +315,9 @@ def test_what_is_too_large_when_decompressed_is_left_or_an_error(
     found = read_batches(plain + data * 2 + plain)
     assert (found.size, found.batches.num_rows) == (len(plain + data), 2)
     assert found.records.to_pylist() == SOME.rows() + large.rows()
+    most = len(b"".join(map(record_bytes, large.records)))
+    monkeypatch.setattr(record_batches, "MOST_DECOMPRESSED", most)
+    assert read_batches(plain + data).size == len(plain + data), "what is plain does not count"
     monkeypatch.setattr(record_batches, "MOST_DECOMPRESSED", 1 << 20)
     assert read_batches(plain + data).size == len(plain)
     with pytest.raises(
