@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jobs.rounds.large import IS_QUIET
 from jobs.rules import takes
 from jobs.rules.gold.isr_shrink import BROKER_INCIDENTS, ISR_CHANGES, ISR_EPISODES, needed
 from jobs.rules.gold.leaders import leader_balance
@@ -15,6 +16,7 @@ from jobs.rules.gold.news import TIMES, Poll
 from jobs.rules.silver.cluster import fold, poll_of
 from jobs.rules.silver.compare import first_rows
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
+from jobs.rules.silver.opened import MIN_ISR
 from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import take
 from metadata_source.kinds import KINDS
@@ -22,6 +24,7 @@ from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples
 from tests.support.histories import START, Answer, good_answer
 from tests.support.large_rounds import FIRST, Rounds
+from tests.support.memory_lake import Frame
 from tests.support.silver_lives import histories
 from tests.support.silver_rounds import PARTITIONS, SAID, comparable
 
@@ -166,6 +169,31 @@ def test_a_row_counts_for_all_that_it_stands_for() -> None:
         6,
         6,
     )
+
+
+QUIET = {"leader": 1, "replicas": [3, 1, 2], "isr": [1, 2, 3], MIN_ISR: 2}
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_quiet"),
+    [
+        pytest.param({}, True, id="all replicas are in sync, more than have to be"),
+        pytest.param({MIN_ISR: None}, True, id="nobody says how many have to be"),
+        pytest.param({MIN_ISR: 3}, False, id="one less would be too few"),
+        pytest.param({"isr": [1, 2], MIN_ISR: 1}, False, id="one is not in sync"),
+        pytest.param({"leader": -1}, False, id="nobody leads"),
+        pytest.param({"leader": -1, "isr": None}, False, id="nobody leads, nobody tells of ISRs"),
+        pytest.param({"leader": None, "isr": None}, True, id="nobody tells of either"),
+        pytest.param({"prev_error_code": 0}, False, id="it was otherwise before"),
+        pytest.param({"superseded_poll": "p"}, False, id="it is otherwise by now"),
+    ],
+)
+def test_quiet_partitions_of_a_large_cluster_are_the_same_to_gold(
+    changed: dict[str, Any], is_quiet: bool
+) -> None:
+    schema = FIRST.append(pa.field(MIN_ISR, pa.int32()))
+    rows = Frame(pa.Table.from_pylist([QUIET | changed], schema))
+    assert rows.fulfils(IS_QUIET).to_pylist() == [is_quiet]
 
 
 def test_large_clusters_have_the_history_of_small_ones() -> None:
