@@ -28,9 +28,14 @@ SHARED = {
     "secured_cluster": "secured",
 }
 """Clusters of all tests of `tests/kafka/`: the files that ask for one are of one group."""
+LONGEST_NAME = 60
+"""Of a value in the name of a test."""
+WITHOUT_SPARK = " without Spark"
+"""How the name of a group ends whose tests need no session of Spark."""
 KINDS = ("unit", "java", "spark", "kafka", "notebooks", "browser")
 LONGEST = (
     "cluster",
+    f"cluster{WITHOUT_SPARK}",
     "kafka/test_truth.py",
     "incident_lake",
     "spark/test_kills.py",
@@ -63,7 +68,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
     """The group of each test, which a process takes whole: its file, all files that share a
-    cluster, or all tests that ask for the one lake that takes long to make.
+    cluster and need a session of Spark, or need none, or all tests that ask for the one lake that
+    takes long to make.
     """
 
     def asks_for(item: pytest.Item, *fixtures: str) -> bool:
@@ -76,14 +82,43 @@ def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
         for item, file in files.items()
         if file.startswith("kafka") and asks_for(item, fixture)
     }
-    groups = {item: sharing.get(file, file) for item, file in files.items()}
+    in_spark = {
+        file
+        for item, file in files.items()
+        if file.startswith(("spark/", "notebooks/")) or asks_for(item, "spark")
+    }
+    groups = {
+        item: sharing.get(file, file) + ("" if file in in_spark else WITHOUT_SPARK)
+        for item, file in files.items()
+    }
     return groups | {item: "incident_lake" for item in items if asks_for(item, "incident_lake")}
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """What a case is called that has no name of its own: by its value, in short."""
+    if isinstance(val, (str, bytes)):
+        return f"{val[:40]!r} and more" if len(val) > LONGEST_NAME else None
+    name = repr(val) if isinstance(val, (tuple, list, dict)) and _is_plain(val) else ""
+    return name if 0 < len(name) <= LONGEST_NAME else None
+
+
+def _is_plain(value: object) -> bool:
+    """Whether its text is the same in all processes: that of a set is not."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, (*value.keys(), *value.values())))
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in {bool, int, float, str}
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "OneWithoutSpark | None":  # noqa: F821
     from tests.support.processes import OneWithoutSpark
 
-    return OneWithoutSpark(config, log) if config.option.dist == "loadgroup" else None
+    return (
+        OneWithoutSpark(config, log, without=WITHOUT_SPARK)
+        if config.option.dist == "loadgroup"
+        else None
+    )
 
 
 @pytest.fixture(scope="session")

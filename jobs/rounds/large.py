@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,6 +78,13 @@ _COMPARED = {
 """The columns of rows that are compared."""
 
 _DIFFERS = "_differs"
+
+IS_QUIET: Final = f"""
+    prev_error_code IS NULL AND superseded_poll IS NULL AND coalesce(leader, 0) >= 0
+    AND (isr IS NULL OR array_sort(replicas) = isr AND size(isr) > coalesce({MIN_ISR}, -1))"""
+"""Of a row of partitions: it is as it was when it was first seen, with a leader, all replicas in
+sync and more than min.insync.replicas of them, or these mean nothing.
+"""
 
 Times = dict[tuple[str, int, str], int]
 """Key of a row of silver.partition_snapshots -> for how many partitions it stands (TIMES)."""
@@ -222,17 +230,10 @@ def _summed(rows: DataFrame, clusters: Iterable[str]) -> tuple[DataFrame, dict[s
     to gold; and of how many, by alias.
 
     `rows`: with `_min_isr`, the highest min.insync.replicas of the topic. To gold
-    (jobs/rules/gold/) partitions are the same that were first seen by the same poll and are now as
-    they were then, with a leader, all replicas in sync and more than min.insync.replicas of them;
-    or where these mean nothing.
+    (jobs/rules/gold/) partitions are the same that were first seen by the same poll and are quiet.
     """
-    is_quiet = F.coalesce(
-        F.col("cluster").isin(list(clusters))
-        & F.expr("prev_error_code IS NULL AND superseded_poll IS NULL AND coalesce(leader, 0) >= 0")
-        & (F.expr("isr IS NULL OR array_sort(replicas) = isr"))
-        & (F.col("isr").isNull() | (F.size("isr") > F.coalesce(MIN_ISR, F.lit(-1)))),
-        F.lit(False),
-    )
+    is_quiet = F.col("cluster").isin(list(clusters)) & F.expr(IS_QUIET)
+    is_quiet = F.coalesce(is_quiet, F.lit(False))
     same = ("cluster", "first_poll", "leader", F.get("replicas", 0), "error_code")
     first = F.min(F.struct("topic", "partition")).alias("_first")
     found = rows.where(is_quiet).groupBy(*same).agg(first, F.count("*").alias("_times"))

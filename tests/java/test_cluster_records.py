@@ -23,6 +23,7 @@ from tests.support.cluster_records import (
     kept,
     values_of,
 )
+from tests.support.for_each import for_each
 from tests.support.group_messages import without_nulls
 from tests.support.kafka_classes import (
     MESSAGES,
@@ -45,7 +46,7 @@ quickly = settings(
 )
 
 
-@pytest.mark.parametrize(("number", "version"), cluster_records.RECORDS)
+@for_each(("number", "version"), cluster_records.RECORDS)
 def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
     message = RECORD_TYPES[number]
 
@@ -80,9 +81,7 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("package", "message"), [pytest.param(*each, id=each[1].name) for each in TABLES]
-)
+@for_each(("package", "message"), TABLES)
 def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
     check_schemas(jvm, package, message)
 
@@ -179,8 +178,8 @@ def test_settings_that_are_kept_are_kafkas_and_not_sensitive(jvm: Any) -> None:
 # --- record batches ---
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("time", ["CREATE_TIME", "LOG_APPEND_TIME"])
+@for_each("codec", CODECS)
+@for_each("time", ["CREATE_TIME", "LOG_APPEND_TIME"])
 def test_batches_of_kafka_are_read(jvm: Any, codec: str, time: str) -> None:
     rng = random.Random(f"{codec} {time}")
     written = [
@@ -265,7 +264,7 @@ def test_control_batches_of_kafka_decode_to_what_went_in(jvm: Any, number: int) 
     check()
 
 
-@pytest.mark.parametrize(("number", "version"), cluster_records.CONTROLS)
+@for_each(("number", "version"), cluster_records.CONTROLS)
 def test_control_records_of_kafka_decode_to_what_went_in(
     jvm: Any, number: int, version: int
 ) -> None:

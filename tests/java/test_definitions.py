@@ -16,13 +16,8 @@ from local_cluster.jars import kafka_jars
 from metadata_source import features, group_descriptions, groups, messages, probes, questions
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.topic import watcher
-from tests.support.definitions import (
-    compare,
-    definitions,
-    different,
-    fields_of,
-    versions_of,
-)
+from tests.support.definitions import compare, definitions, different, fields_of, versions_of
+from tests.support.for_each import for_each
 from truth.versions import VERSIONS
 
 
@@ -56,7 +51,7 @@ def of_kafka_python(*modules: ModuleType) -> list[str]:
 ADDED = sorted(file.name for file in Path(messages.__path__[0]).glob("*.json"))
 
 
-@pytest.mark.parametrize("name", ADDED)
+@for_each("name", ADDED)
 def test_the_definitions_that_come_with_the_product_are_kafkas_own_files(name: str) -> None:
     (jar,) = (each for each in kafka_jars(KAFKA_VERSION) if each.name.startswith("kafka-clients-"))
     with zipfile.ZipFile(jar) as files:
@@ -64,7 +59,7 @@ def test_the_definitions_that_come_with_the_product_are_kafkas_own_files(name: s
         assert Path(messages.__path__[0], "NOTICE").read_bytes() == files.read("NOTICE")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     of_kafka_python(questions, watcher, controllers, group_descriptions, groups, probes, features),
 )

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metadata_source.messages.reading import read_response, response_of
+from tests.support.for_each import for_each
 from tests.support.kafka_classes import MESSAGES, bytes_of, named, read_json
 from tests.support.messages import REQUESTS
 from tests.support.requests import ASKED
@@ -100,7 +101,7 @@ def plain(told: Any, field: Any) -> Any:
     return told.bytes if field.type_str == "uuid" else told
 
 
-@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
+@for_each(("api_key", "version"), VERSIONS)
 def test_what_kafka_answers_is_read_as_it_means_it(jvm: Any, api_key: int, version: int) -> None:
     response = response_of(REQUESTS[api_key])
     java = named(jvm, f"{MESSAGES}.{response.name}Data")

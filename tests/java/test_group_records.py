@@ -26,14 +26,8 @@ from metadata_source.protocol.offset_commits import read_keys, read_values
 from metadata_source.protocol.spec import Message
 from tests.support import group_messages
 from tests.support.definitions import LATER
-from tests.support.group_messages import (
-    decoded,
-    expected,
-    records,
-    said,
-    structs,
-    without_nulls,
-)
+from tests.support.for_each import for_each
+from tests.support.group_messages import decoded, expected, records, said, structs, without_nulls
 from tests.support.kafka_classes import MESSAGES, check_schemas, java_message
 
 RECORD_CLASSES = "org.apache.kafka.coordinator.group.generated"
@@ -54,9 +48,7 @@ quickly = settings(
 )
 
 
-@pytest.mark.parametrize(
-    ("number", "version"), [each for each in group_messages.RECORDS if each[0] in IN_KAFKA]
-)
+@for_each(("number", "version"), [each for each in group_messages.RECORDS if each[0] in IN_KAFKA])
 def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version: int) -> None:
     record_type = RECORD_TYPES[number]
     serde = getattr(jvm, "org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde")()
@@ -86,7 +78,7 @@ def test_records_of_kafka_decode_to_what_went_in(jvm: Any, number: int, version:
     check()
 
 
-@pytest.mark.parametrize(("number", "version"), [(0, 0), *((1, version) for version in range(5))])
+@for_each(("number", "version"), [(0, 0), *((1, version) for version in range(5))])
 def test_offset_commits_of_kafka_decode_to_what_went_in(
     jvm: Any, number: int, version: int
 ) -> None:
@@ -129,7 +121,7 @@ def test_offset_commits_of_kafka_decode_to_what_went_in(
 @pytest.mark.parametrize(
     ("message", "read"), [(SUBSCRIPTION, read_subscriptions), (ASSIGNMENT, read_assignments)]
 )
-@pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 32767])
+@for_each("version", [0, 1, 2, 3, 4, 32767])
 def test_the_consumer_protocol_of_kafka_reads_as_it_does_there(
     jvm: Any, version: int, message: Message, read: Any
 ) -> None:
@@ -175,8 +167,6 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("package", "message"), [pytest.param(*each, id=each[1].name) for each in TABLES]
-)
+@for_each(("package", "message"), TABLES)
 def test_the_tables_are_the_schemas_of_kafka(jvm: Any, package: str, message: Message) -> None:
     check_schemas(jvm, package, message)

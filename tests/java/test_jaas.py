@@ -5,11 +5,12 @@ from py4j.protocol import Py4JJavaError
 
 from metadata_source.errors import OptionsError
 from metadata_source.jaas import parse_jaas
+from tests.support.for_each import for_each
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         "",

@@ -20,6 +20,7 @@ from metadata_source.protocol.spec import (
     Primitive,
     Struct,
 )
+from tests.support.for_each import for_each
 from tests.support.group_messages import camel_case
 from tests.support.kafka_classes import MESSAGES, as_json, bytes_of, read_json
 from tests.support.metadata_messages import cluster, decoded, expected, responses
@@ -32,7 +33,7 @@ def java_response(jvm: Any, response: dict[str, Any], version: int) -> Any:
     return read_json(jvm, f"{MESSAGES}.MetadataResponseData", values, version)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_responses_of_kafka_decode_to_what_went_in(jvm: Any, version: int) -> None:
     @settings(
         max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -45,7 +46,7 @@ def test_responses_of_kafka_decode_to_what_went_in(jvm: Any, version: int) -> No
     check()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_usual_response_of_kafka_decodes_to_what_went_in(jvm: Any, version: int) -> None:
     response = cluster(5, 150, shrunk=0.4, replication=(1, 3))
     body = bytes_of(jvm, java_response(jvm, response, version), version)
@@ -78,7 +79,7 @@ def test_unknown_tagged_fields_that_kafka_writes_are_skipped(jvm: Any, version: 
     assert decoded(decode_response(body, version)) == expected(response, version)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("version", "topics"),
     [
         (version, topics)
@@ -125,7 +126,7 @@ def from_json(struct: Struct, node: dict[str, Any], version: int) -> dict[str, A
     return values
 
 
-@pytest.mark.parametrize("version", [0, 4, 5, 8, 9, 12, 13])
+@for_each("version", [0, 4, 5, 8, 9, 12, 13])
 def test_of_mutated_bodies_only_those_are_read_that_kafka_reads_and_in_the_same_way(
     jvm: Any, version: int
 ) -> None:

@@ -5,16 +5,9 @@ was to be asked.
 import json
 from typing import Any
 
-import pytest
-
 from metadata_source.broker_errors import error_name
+from tests.support.for_each import for_each
 from tests.support.requests import ASKED, CLIENT, CORRELATION, Asked
-
-REQUESTS = [
-    pytest.param(asked, id=f"{function}-{asked.versions[0]}-{place}")
-    for function, each in ASKED.items()
-    for place, asked in enumerate(each)
-]
 
 
 def of_kafka(jvm: Any, api_key: int) -> Any:
@@ -49,7 +42,7 @@ def wanted(fields: Any, there: Any) -> Any:
     return fields
 
 
-@pytest.mark.parametrize("asked", REQUESTS)
+@for_each("asked", [asked for of_function in ASKED.values() for asked in of_function])
 def test_kafka_reads_what_is_sent(jvm: Any, asked: Asked) -> None:
     api_key, first, last = asked.versions
     api = of_kafka(jvm, api_key)

@@ -93,13 +93,7 @@ def test_health_and_a_stopped_broker(cluster, topic, tmp_path, capsys):
     assert [
         line(down, name)[-1]
         for name in ("offline", "under min", "at min", "under-rep", "not led by")
-    ] == [
-        "0",
-        "0",
-        "6",
-        "6",
-        "2",
-    ]
+    ] == ["0", "0", "6", "6", "2"]
     assert line(down, TOPIC) == [TOPIC, "0", "0", "6", "6", "2"]
 
 

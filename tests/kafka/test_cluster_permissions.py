@@ -30,8 +30,7 @@ def as_user(cluster: LocalCluster, name: str, **more: str) -> dict[str, str]:
 def test_cluster_action_is_all_that_it_takes(guarded: LocalCluster) -> None:
     alice = as_user(guarded, "alice")
     with pytest.raises(
-        ClusterLogError,
-        match=r"not_allowed: .* CLUSTER_ACTION on the cluster is missing \(kafka-",
+        ClusterLogError, match=r"not_allowed: .* CLUSTER_ACTION on the cluster is missing \(kafka-"
     ):
         read(**alice)
     denied = checked_log(parse_cluster_log(alice), "default")

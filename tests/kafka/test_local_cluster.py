@@ -249,9 +249,7 @@ def test_the_command_line_leaves_a_cluster_that_it_can_end(tmp_path):
     "killed_in",
     [
         pytest.param(
-            "cluster.write_configuration",
-            marks=pytest.mark.soak,
-            id="with the folder made",
+            "cluster.write_configuration", marks=pytest.mark.soak, id="with the folder made"
         ),
         pytest.param("process.NodeProcess.__init__", id="with a node started"),
     ],

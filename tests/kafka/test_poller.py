@@ -18,6 +18,7 @@ from metadata_source.poller import Poller
 from metadata_source.protocol.metadata import encode_request
 from metadata_source.transport import Connection
 from tests.support.beside import ask_beside
+from tests.support.for_each import for_each
 from tests.support.handles import come_to, settled
 from tests.support.waiting import eventually
 
@@ -45,7 +46,7 @@ def servers_of(cluster: LocalCluster) -> list[str]:
     return cluster.bootstrap_servers.split(",")
 
 
-@pytest.mark.parametrize("version", range(14))
+@for_each("version", range(14))
 def test_each_version_can_be_pinned(cluster, topic, version):
     result = poll(cluster.bootstrap_servers, metadataVersion=str(version), topicsPattern=topic)
     assert (result.error_kind, result.api_version, result.attempts) == (None, version, 1)

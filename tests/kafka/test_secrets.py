@@ -16,23 +16,8 @@ from tests.support.commands import run_in_new_shell
 from tests.support.marks import traces
 from tests.support.pipelines import command_of, environment
 from tests.support.repository import ROOT
-from tests.support.secured import (
-    CLIENT_SECRET,
-    KEY_PASSWORD,
-    PASSWORD,
-    USER,
-    WRONG,
-    Secured,
-)
-from tests.support.secured_clients import (
-    LOG,
-    SECRETS,
-    Given,
-    bearer,
-    jaas,
-    mutual,
-    password,
-)
+from tests.support.secured import CLIENT_SECRET, KEY_PASSWORD, PASSWORD, USER, WRONG, Secured
+from tests.support.secured_clients import LOG, SECRETS, Given, bearer, jaas, mutual, password
 from tests.support.waiting import eventually
 
 HASH_KEY = "hashMk4Ns7Fd2-client-hash-key"

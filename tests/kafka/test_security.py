@@ -22,13 +22,7 @@ from metadata_source.options import TopicFilter, parse
 from metadata_source.poller import Poller
 from metadata_source.transport import Connection
 from tests.support.group_log import log_of
-from tests.support.secured import (
-    CLIENT_SECRET,
-    PASSWORD,
-    SESSION_MS,
-    USER,
-    Secured,
-)
+from tests.support.secured import CLIENT_SECRET, PASSWORD, SESSION_MS, USER, Secured
 from tests.support.secured_clients import (
     LOG,
     SECRETS,

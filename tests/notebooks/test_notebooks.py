@@ -303,10 +303,7 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
     ]
     assert [
         row[1:] for row in page.columns("began", "pause_s", "lag_before", "lag_peak", "reprocessed")
-    ] == [
-        ("14 to 24", "22", "100", "20 to 95"),
-        ("", "", "", "0 or more"),
-    ]
+    ] == [("14 to 24", "22", "100", "20 to 95"), ("", "", "", "0 or more")]
     assert page.columns("topic", "partition", "seconds", "pause_unknown") == [
         ("orders", "1", "65.8 or more", "no_commit_after"),
         ("orders", "1", "13 to 23", ""),

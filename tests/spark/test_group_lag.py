@@ -196,12 +196,7 @@ def test_what_polls_say_of_lag(spark: SparkSession, whole: Lake) -> None:
     ], "what could not be told at 3 and 7 is as it was"
     assert [
         (row["first_poll"][-2:], row["end_reason"]) for row in of_group(whole, "alpha", "simple")
-    ] == [
-        ("00", None),
-        ("01", "gone"),
-        ("10", None),
-        ("11", None),
-    ]
+    ] == [("00", None), ("01", "gone"), ("10", None), ("11", None)]
     assert {row["is_simple"] for row in of_group(whole, "alpha", "simple")} == {True}
     (bare,) = of_group(whole, "alpha", "заказы-🐘")
     assert (bare["partitions"], bare["lag_max"], bare["valid_to"]) == (0, None, None)

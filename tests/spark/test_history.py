@@ -223,10 +223,7 @@ def test_numbers_of_one_cluster_say_nothing_of_another(
     of_partitions = rows_of(lake, silver.PARTITION_SNAPSHOTS)
     assert sorted(
         (row["cluster"], row["leader_epoch"], row["first_poll"][-4:]) for row in of_partitions
-    ) == [
-        *(("fast", 1, "1000"), ("fast", 2, "1002")),
-        *(("slow", 1, "0000"), ("slow", 2, "0001")),
-    ]
+    ) == [*(("fast", 1, "1000"), ("fast", 2, "1002")), *(("slow", 1, "0000"), ("slow", 2, "0001"))]
     newest = version(lake, METADATA_POLLS)
     assert looked == [(newest - 1, newest), (newest - 1, newest)], (
         "the headers, then the rows of those polls"

@@ -69,10 +69,7 @@ def test_what_the_log_and_polls_say_together(spark: SparkSession, whole: Lake) -
     orders = of_group(spark, whole, "gold.rebalances", "orders")
     assert [
         (row["generation"], row["partitions_unassigned"], row["coordinator"]) for row in orders
-    ] == [
-        (1, 1, 1),
-        *((generation, 1, 2) for generation in (2, 3, 4, 5, 6, 7)),
-    ]
+    ] == [(1, 1, 1), *((generation, 1, 2) for generation in (2, 3, 4, 5, 6, 7))]
     (moved,) = (
         row
         for row in of_group(spark, whole, "gold.group_events", "orders")
@@ -95,11 +92,7 @@ def test_what_the_log_and_polls_say_together(spark: SparkSession, whole: Lake) -
         orders[1]["narrowed_after"],
         orders[1]["narrowed_before"],
         orders[1]["began_before"],
-    ) == (
-        at(50),
-        at(60),
-        at(65),
-    )
+    ) == (at(50), at(60), at(65))
     assert (orders[6]["narrowed_after"], orders[6]["narrowed_before"]) == (at(220), at(230))
     _, in_two_phases = of_group(spark, whole, "gold.rebalances", "cooperative")
     assert [in_two_phases[name] for name in ("phases", "narrowed_after", "narrowed_before")] == [
@@ -142,12 +135,7 @@ def test_nothing_is_made_up_where_records_were_lost(spark: SparkSession, whole: 
         after["generation"],
         after["prev_generation"],
         after["members_joined"],
-    ) == (
-        1,
-        4,
-        None,
-        None,
-    )
+    ) == (1, 4, None, None)
     groups = {
         row["group_id"]
         for row in rows_of(spark, whole, "gold.group_events")

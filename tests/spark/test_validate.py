@@ -181,9 +181,7 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
     ]
     stored.append(config.lake, groups.REBALANCES, [row for row, _ in told])
     stored.append(
-        config.lake,
-        groups.REBALANCE_MEMBERS,
-        [each for _, members in told for each in members],
+        config.lake, groups.REBALANCE_MEMBERS, [each for _, members in told for each in members]
     )
     brokers = config.lake.identifier(silver.BROKER_SNAPSHOTS)
     names = ", ".join(silver.BROKER_SNAPSHOTS.column_names)

@@ -7,11 +7,12 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 
 from kafka_metadata_history.answers.markers import with_values
 from schemas.in_duckdb import in_duckdb
 from schemas.lake import TABLES, VIEWS
-from schemas.table import Table, View
+from schemas.table import Table, View, arrow_type
 
 Row = dict[str, Any]
 _REFERENCE = re.compile(r"\{([\w.]+)\}")
@@ -40,13 +41,12 @@ def duckdb_lake(
             for column in table.columns
         )
         lake.execute(in_duckdb(f"CREATE TABLE {table.full_name} ({ddl})"))
-        values = [[row.get(column.name) for column in columns] for row in rows.get(table, ())]
-        names = ", ".join(f'"{column.name}"' for column in columns)
-        if values:
-            lake.executemany(
-                f"INSERT INTO {table.full_name} ({names}) VALUES ({', '.join('?' * len(columns))})",
-                values,
-            )
+        if own := list(rows.get(table, ())):
+            schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+            given = pa.Table.from_pylist(own, schema)
+            names = ", ".join(f'"{name}"' for name in given.column_names)
+            # Of rows one by one DuckDB would take most of the time.
+            lake.execute(f"INSERT INTO {table.full_name} ({names}) SELECT * FROM given")
     for view in (view for view in VIEWS if view.full_name in wanted):
         query = _REFERENCE.sub(lambda match: match[1], view.query)
         lake.execute(f"CREATE VIEW {view.full_name} AS {in_duckdb(query)}")

@@ -18,10 +18,7 @@ from tests.support.group_messages import key_bytes, value_bytes
 RAW = "group-log-raw"
 """A plain topic in the layout of the log: no coordinator minds what is done to it."""
 GROUP = (key_bytes(3, {"group_id": "g"}), value_bytes(3, 0, {"epoch": 7, "metadata_hash": 0}))
-COMMIT = (
-    struct.pack(">hh1sh1si", 1, 1, b"g", 1, b"t", 0),
-    struct.pack(">hqihq", 3, 5, -1, 0, 1),
-)
+COMMIT = (struct.pack(">hh1sh1si", 1, 1, b"g", 1, b"t", 0), struct.pack(">hqihq", 3, 5, -1, 0, 1))
 
 
 def reach(servers: str, **options: str) -> Cluster:

@@ -75,10 +75,7 @@ def classic(state: str, *members: Row, **more: Any) -> Row:
         "protocol_type": "consumer",
         "state": state,
         "assignor": "range",
-    } | {
-        "members": list(members),
-        **more,
-    }
+    } | {"members": list(members), **more}
 
 
 def consumer(state: str, epoch: int, target: int, *members: Row, type_: str = "consumer") -> Row:

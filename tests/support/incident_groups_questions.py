@@ -46,10 +46,7 @@ class Groups:
         ]
         assert columns(
             ask("rebalances", broker=1), "began_before", "followed_coordinator_move"
-        ) == [
-            (20.1, True),
-            (34.2, False),
-        ]
+        ) == [(20.1, True), (34.2, False)]
         # Whose members had partitions of the topic.
         assert columns(ask("rebalances", topic="logs"), "group_id", "began_before") == [
             ("search", 80.0)
@@ -168,10 +165,7 @@ class Groups:
         assert columns(ask("stuck_groups", at_least=70), "group_id") == []
         assert columns(
             ask("stuck_groups", until="2026-11-01T12:01:26Z", broker=2), "group_id", "state"
-        ) == [
-            ("reports", "PreparingRebalance"),
-            ("shop", None),
-        ]
+        ) == [("reports", "PreparingRebalance"), ("shop", None)]
 
     def test_rebalance_cost(self, ask: Ask) -> None:
         names = ("began_before", "partitions_committed", "pause_ms_min", "pause_ms_max")
@@ -228,11 +222,7 @@ class Groups:
         ) == [(99.9, 0)]
         assert columns(
             ask("lag", until="2026-11-01T11:56:30Z"), "group_id", "lag_max", "began_after"
-        ) == [
-            ("shop", 106, None),
-            ("reports", 1, None),
-            ("audit", 1, -299.9),
-        ]
+        ) == [("shop", 106, None), ("reports", 1, None), ("audit", 1, -299.9)]
         assert ask("lag", cluster="another") == []
 
     def test_lag_around(self, ask: Ask) -> None:
@@ -310,7 +300,4 @@ class Groups:
         ]
         assert columns(ask("timeline", topic="__consumer_offsets", broker=1), "what", "group_id")[
             -1
-        ] == (
-            "leader_changed",
-            None,
-        )
+        ] == ("leader_changed", None)

@@ -165,10 +165,7 @@ class Isr:
             "partitions_hit",
             "seconds_min",
             "last_began_before",
-        ) == [
-            (2, 1, 0, 4, 19.9, 10.1),
-            (3, 1, 0, 3, 29.9, 20.1),
-        ]
+        ) == [(2, 1, 0, 4, 19.9, 10.1), (3, 1, 0, 3, 29.9, 20.1)]
 
 
 class Log:
@@ -322,20 +319,13 @@ class Leaders:
             "leads_after",
             "preferred_for_after",
             "imbalance_worst",
-        ) == [
-            (1, 1, 1, 1, 0.0),
-            (2, 3, 3, 3, 1.0),
-            (3, 1, 1, 1, 1.0),
-        ]
+        ) == [(1, 1, 1, 1, 0.0), (2, 3, 3, 3, 1.0), (3, 1, 1, 1, 1.0)]
 
     def test_away_from_preferred(self, ask: Ask) -> None:
         rows = ask("away_from_preferred")
         assert columns(
             rows, "broker_id", "since", "until", "led_elsewhere_most", "imbalance_worst"
-        ) == [
-            (2, 10.1, 50.1, 3, 1.0),
-            (3, 20.1, 40.1, 1, 1.0),
-        ]
+        ) == [(2, 10.1, 50.1, 3, 1.0), (3, 20.1, 40.1, 1, 1.0)]
 
     def test_timeline(self, ask: Ask) -> None:
         asked = ask("timeline", topic="clicks")

@@ -34,11 +34,7 @@ def folded(history: History, *ends: int, narrow: bool = False) -> tuple[Rows, Me
         return fold(memory, narrowed(live, news) if narrow else live, news, thresholds)
 
     return fold_in_rounds(
-        with_context,
-        history,
-        ends or (len(history.polls) - 1,),
-        keys=TABLES,
-        thresholds=THRESHOLDS,
+        with_context, history, ends or (len(history.polls) - 1,), keys=TABLES, thresholds=THRESHOLDS
     )
 
 

@@ -2,6 +2,7 @@
 jobs/rounds/large.py lets its fold see.
 """
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,13 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from jobs.rounds.large import IS_QUIET
 from jobs.rounds.stage import arrow_schema
 from jobs.rules.gold.news import TIMES
 from jobs.rules.round import GOLD, SILVER, RoundSettings
 from jobs.rules.silver.cluster import poll_of
 from jobs.rules.silver.compare import first_rows, narrow
 from jobs.rules.silver.enrichments import headers_of
-from jobs.rules.silver.opened import opened
+from jobs.rules.silver.opened import MIN_ISR, opened
 from jobs.rules.silver.state import Observation
 from jobs.rules.takes import Take, take
 from schemas import gold, silver
@@ -26,6 +28,7 @@ from schemas.internal import STATE
 from schemas.table import PART, Table
 from tests.support.cluster_stage import SETTINGS, ClusterStage, is_later, said_of
 from tests.support.histories import START
+from tests.support.memory_lake import Frame
 from tests.support.silver_rounds import (
     HEADERS,
     LIVE_PARTITIONS,
@@ -54,11 +57,7 @@ class Rounds(ClusterStage):
     """The tables of one cluster, and its states, as far as rounds have brought them."""
 
     def __init__(
-        self,
-        alias: str,
-        claimed_id: str,
-        kind: str = "kafka",
-        settings: RoundSettings = SETTINGS,
+        self, alias: str, claimed_id: str, kind: str = "kafka", settings: RoundSettings = SETTINGS
     ) -> None:
         super().__init__(settings)
         self.alias, self.claimed_id, self.kind = alias, claimed_id, kind
@@ -176,27 +175,19 @@ def _min_isr(settings: Any) -> dict[str, int]:
 
 
 def _summed(rows: list[Row], settings: list[Row]) -> list[Row]:
-    """As jobs.rounds.large sums them."""
+    """Those that are the same to gold as one, which says for how many it stands."""
     min_isr = _min_isr(settings)
+    given = [row | {MIN_ISR: min_isr.get(row["topic"])} for row in rows]
+    schema = FIRST.append(pa.field(MIN_ISR, pa.int32()))
+    is_quiet = Frame(pa.Table.from_pylist(given, schema)).fulfils(IS_QUIET).to_pylist()
     same: dict[tuple, Row] = {}
-    kept = []
-    for row in rows:
-        is_quiet = (
-            row["prev_error_code"] is None
-            and row["superseded_poll"] is None
-            and (row["leader"] or 0) >= 0
-            and (row["isr"] is None or sorted(row["replicas"]) == row["isr"])
-            and (row["isr"] is None or len(row["isr"]) > min_isr.get(row["topic"], -1))
-        )
-        if not is_quiet:
-            kept.append(row)
-            continue
+    for row in itertools.compress(rows, is_quiet):
         of = same.setdefault(
             (row["first_poll"], row["leader"], (row["replicas"] or (None,))[0], row["error_code"]),
             row | {TIMES: 0},
         )
         of[TIMES] += 1
-    return [*kept, *same.values()]
+    return [*(row for row, quiet in zip(rows, is_quiet, strict=True) if not quiet), *same.values()]
 
 
 def tables_of(

@@ -189,10 +189,7 @@ class MemoryLake(Lake):
 
 
 def _states_of(
-    spark: Any,
-    lake: MemoryLake,
-    before: int | None = None,
-    version: int | None = None,
+    spark: Any, lake: MemoryLake, before: int | None = None, version: int | None = None
 ) -> dict[tuple[str, str], Row]:
     rows = rows_of(lake.rows(STATE, -1 if version is None else version))
     newest: dict[tuple[str, str], Row] = {}

@@ -1,12 +1,9 @@
 """Which process of a run takes which tests next."""
 
+from typing import Any
+
 from xdist.scheduler import LoadGroupScheduling
 from xdist.workermanage import WorkerController
-
-WITHOUT_SPARK = ("unit/", "java/", "browser/")
-"""The groups of tests that need no Spark begin so. A group is a file, but for those of several
-files.
-"""
 
 
 class OneWithoutSpark(LoadGroupScheduling):
@@ -14,15 +11,19 @@ class OneWithoutSpark(LoadGroupScheduling):
 
     Two wait for brokers often enough to leave it a third of two cores. A third session of Spark
     would take minutes of them to load its classes and compile them once more. Spark's tests are
-    taken first by the others.
+    taken first by the others. `without`: how the names of groups end that need no Spark.
     """
+
+    def __init__(self, *args: Any, without: str) -> None:
+        super().__init__(*args)
+        self._without = without
 
     def _next_of(self, node: WorkerController) -> str | None:
         """The group that a process takes next; None where the others are to take all that is
         left.
         """
         is_without = self.numnodes > 2 and node.gateway.id == f"gw{self.numnodes - 1}"
-        own = (scope for scope in self.workqueue if scope.startswith(WITHOUT_SPARK) == is_without)
+        own = (scope for scope in self.workqueue if scope.endswith(self._without) == is_without)
         return next(own, None if is_without else next(iter(self.workqueue), None))
 
     def _assign_work_unit(self, node: WorkerController) -> None:

@@ -15,14 +15,7 @@ from metadata_source.logs.topic.watcher import LogWatcher
 from metadata_source.options import Cluster, TopicFilter, parse
 from metadata_source.poller import Poller
 from tests.support.group_log import log_of
-from tests.support.secured import (
-    CLIENT_SECRET,
-    KEY_PASSWORD,
-    PASSWORD,
-    USER,
-    WRONG,
-    Secured,
-)
+from tests.support.secured import CLIENT_SECRET, KEY_PASSWORD, PASSWORD, USER, WRONG, Secured
 
 LOG = "group-log-raw"
 """A plain topic in the layout of the log."""

@@ -24,7 +24,12 @@ def histories(
     """Whose every step is drawn, so that they shrink."""
     life = draw(st.randoms(use_true_random=False))
     kinds = draw(
-        st.sampled_from([(), ("configs", "groups", "quorum"), ("elr", "fenced", "reassignments")])
+        st.sampled_from(
+            [
+                *((), ("configs", "groups", "quorum"), ("elr", "fenced", "reassignments")),
+                ("configs", "elr", "reassignments"),
+            ]
+        )
     )
     versions = draw(st.sampled_from([VERSIONS, VERSIONS_WITHOUT_IDS]))
     runs = draw(st.sampled_from([0.3, 0.02, 0.0]))

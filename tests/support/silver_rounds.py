@@ -104,10 +104,7 @@ class Lake(Stage):
         return remembered, made.rows, made.polls
 
     def _narrow(
-        self,
-        headers: list[Row],
-        live: dict[str, list[Row]],
-        said: list[Row],
+        self, headers: list[Row], live: dict[str, list[Row]], said: list[Row]
     ) -> tuple[dict[str, list[Row]], list[Row]]:
         """Before the fold, as with large clusters: two parts by the hash of the topic."""
         kept = [row for row in said if row["record"] != "topic"]

@@ -7,10 +7,7 @@ from local_cluster.members import Told
 from truth.groups.compare import figures_of
 from truth.groups.happened import Happened, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
-from truth.groups.script import (
-    COOPERATIVE,
-    Deed,
-)
+from truth.groups.script import COOPERATIVE, Deed
 from truth.model.groups import Call, Holder
 
 START = datetime(2026, 7, 1, 9, tzinfo=UTC)

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.aims import AIMS, BY_NAME
 from benchmarks.suite import LONG, MEASURES, chosen
+from tests.support.for_each import for_each
 
 
 def names(*only: str, every: bool = False) -> set[str]:
@@ -19,7 +20,7 @@ def test_every_name_is_measured_once() -> None:
     assert len(BY_NAME) == len(AIMS)
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@for_each("name", MEASURES)
 def test_each_measure_is_a_function_of_a_folder_a_listener_and_a_number_of_runs(name: str) -> None:
     parameters = signature(MEASURES[name].load()).parameters
     assert [each.lstrip("_") for each in parameters] == ["folder", "say", "runs"]

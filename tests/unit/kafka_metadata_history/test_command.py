@@ -14,6 +14,7 @@ from kafka_metadata_history.command import FAILED, NAME, USAGE, exit_status
 from schemas import in_duckdb
 from schemas.lake import Lake
 from schemas.table import LAKE_VERSION, Table
+from tests.support.for_each import for_each
 from tests.support.store_lake import stored, unpacked
 
 WINDOW = ("--since", "2026-11-01", "--until", "2026-11-02")
@@ -60,7 +61,7 @@ def test_an_answer_says_how_many_rows_who_answered_and_what_history_reaches(
     ]
 
 
-@pytest.mark.parametrize("name", names())
+@for_each("name", names())
 def test_every_named_question_is_answered(
     config: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

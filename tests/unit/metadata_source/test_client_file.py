@@ -8,6 +8,7 @@ from kafka_metadata_history.command import NAME, exit_status
 from metadata_source.client_file import ClientFile, read_client_file
 from metadata_source.errors import OptionsError
 from metadata_source.options.table import BY_NAME
+from tests.support.for_each import for_each
 
 SASL = {
     "kafka.security.protocol": "SASL_SSL",
@@ -49,10 +50,10 @@ def problem(file: Path) -> str:
     return said.removeprefix(f"{file}: ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["client.properties", "librdkafka.config", "kcat.conf", "client", "of.PROPERTIES"]
 )
-@pytest.mark.parametrize("begin", ["", "[default]\n"])
+@for_each("begin", ["", "[default]\n"])
 def test_a_file_of_pairs_is_read_as_it_is(tmp_path: Path, name: str, begin: str) -> None:
     file = read_client_file(written(tmp_path, begin + OF_A_CLOUD, name))
     assert (file.options, file.servers) == (SASL | PASSWORD, "broker.example.test:9092")
@@ -82,8 +83,8 @@ def test_yaml_keeps_a_text_as_it_is_written(tmp_path: Path, text: str) -> None:
     assert file.options == {"kafka.sasl.username": text}
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n"])
-@pytest.mark.parametrize("name", ["client.yaml", "client.properties", "client"])
+@for_each("text", ["", "# nothing\n"])
+@for_each("name", ["client.yaml", "client.properties", "client"])
 def test_an_empty_file_says_nothing(tmp_path: Path, text: str, name: str) -> None:
     file = read_client_file(written(tmp_path, text, name))
     assert (file.options, file.servers, file.warning) == ({}, None, None)

@@ -113,10 +113,7 @@ def test_configs_of_many_topics_are_asked_for_in_parts():
 def test_configs_that_nobody_may_read_are_not_allowed():
     assert answered(
         "configs", about("a", "b"), Answered(configs(("a", 29, {}), ("b", 29, {})))
-    ) == (
-        "not_allowed",
-        None,
-    )
+    ) == ("not_allowed", None)
 
 
 def test_reassignments_of_the_topics_that_are_covered():
@@ -215,11 +212,7 @@ def test_eligible_leaders_come_in_pages_and_only_of_topics_that_may_have_some():
     assert [
         request.cursor and (request.cursor.topic_name, request.cursor.partition_index)
         for request in asker.asked
-    ] == [
-        None,
-        ("b", 1),
-        None,
-    ]
+    ] == [None, ("b", 1), None]
     assert {request.response_partition_limit for request in asker.asked} == {2_000}
 
 

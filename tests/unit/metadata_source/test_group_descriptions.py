@@ -157,7 +157,7 @@ def test_groups_are_described_by_the_request_of_their_type():
                 listed("s", "share", protocol="share"),
                 listed("x", "streams"),
             ],
-        ),
+        )
     )
     cluster.nodes["host", 0].describes = {
         "c": entry("c", "Reconciling", members=[member], **epochs),

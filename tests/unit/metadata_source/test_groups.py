@@ -89,10 +89,7 @@ def test_groups_are_all_there_if_those_who_lead_all_partitions_were_listed():
             Cluster(Node(), Node()),
             "failed: no broker that answered leads __consumer_offsets partitions 0, 1",
         ),
-        (
-            Cluster(Node({0: 1, 1: 1}, [listed("a")], moves=True), Node({})),
-            f"failed: {UNLED}",
-        ),
+        (Cluster(Node({0: 1, 1: 1}, [listed("a")], moves=True), Node({})), f"failed: {UNLED}"),
         (
             Cluster(Node(), UNREACHABLE, partitions=0),
             "failed: broker 1 (host:1): connection refused",

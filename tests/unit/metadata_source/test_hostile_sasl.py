@@ -12,6 +12,7 @@ import pytest
 from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.transport import Connection
+from tests.support.for_each import for_each
 from tests.support.sasl_peer import Answer, SaslStep, sasl_peer
 
 
@@ -47,10 +48,8 @@ def first_answer(iterations: str) -> SaslStep:
     return answer
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-@pytest.mark.parametrize(
-    "iterations", ["1", "4095", "1000001", "99999999999999999999", "x", "-5000"]
-)
+@for_each("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@for_each("iterations", ["1", "4095", "1000001", "99999999999999999999", "x", "-5000"])
 def test_iterations_that_are_too_few_or_too_many_are_refused(
     mechanism: str, iterations: str
 ) -> None:
@@ -74,8 +73,8 @@ def test_iterations_within_the_bounds_are_answered() -> None:
     assert error.kind == "authentication"
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-@pytest.mark.parametrize(
+@for_each("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@for_each(
     ("username", "sent"),
     [
         ("alice", b"alice"),

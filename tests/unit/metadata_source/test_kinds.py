@@ -81,11 +81,7 @@ def test_the_first_replica_is_not_preferred_by_redpanda() -> None:
     balance = rows(history("redpanda", polled(0, HEALTHY)), "gold.leader_balance")
     assert {
         (row["broker_id"], row["leads"], row["preferred_for"], row["imbalance"]) for row in balance
-    } == {
-        (1, 1, 0, None),
-        (2, 1, 0, None),
-        (3, 1, 0, None),
-    }
+    } == {(1, 1, 0, None), (2, 1, 0, None), (3, 1, 0, None)}
 
 
 @pytest.mark.parametrize("each", [False, True])

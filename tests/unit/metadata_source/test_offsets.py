@@ -16,6 +16,7 @@ from metadata_source.options import TopicFilter
 from metadata_source.questions import EARLIEST
 from tests.support.beside import answered
 from tests.support.coordinators import BEGIN, Cluster, Node, listed
+from tests.support.for_each import for_each
 
 GONE, NO_LEADER, NOT_LISTED = (
     "not among the partitions of the poll's answer",
@@ -196,7 +197,7 @@ def test_groups_may_be_chosen_by_a_pattern_and_topics_by_the_filter():
         (69, "failed: error 69 (GroupIdNotFoundError)"),
     ],
 )
-@pytest.mark.parametrize("version", [7, 9])
+@for_each("version", [7, 9])
 def test_a_group_whose_commits_are_refused_is_null_with_the_reason(
     code: int, error: str, version: int
 ):

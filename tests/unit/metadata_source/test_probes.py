@@ -16,6 +16,7 @@ from kafka.protocol.consumer import FetchResponse
 from metadata_source.kafka_constants import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.options import parse
 from metadata_source.probes import NO_LOG, MinIsr, Prober
+from tests.support.for_each import for_each
 
 
 class Answered(Prober):
@@ -67,7 +68,7 @@ def said(*given) -> list[str]:
     return [permission.answer for permission in Answered(*given).permissions()]
 
 
-@pytest.mark.parametrize("code", [0, 3, 5, 15, 16, 69])
+@for_each("code", [0, 3, 5, 15, 16, 69])
 def test_no_error_and_errors_that_come_after_the_check_say_allowed(code):
     log = NO_LOG if code == UNKNOWN_TOPIC_OR_PARTITION else "allowed"
     assert said(*answers(code)) == ["allowed"] * 4 + [log]

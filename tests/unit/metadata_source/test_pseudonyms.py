@@ -15,6 +15,7 @@ from metadata_source.protocol.group_records import decode_records
 from metadata_source.pseudonyms import Pseudonyms
 from tests.support import group_messages
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.group_messages import key_bytes, value_bytes
 
 KEY = "a key"
@@ -85,7 +86,7 @@ def plainly(value: Any, name: str = "") -> Any:
     return value
 
 
-@pytest.mark.parametrize("number", sorted(group_messages.COLUMN_OF))
+@for_each("number", sorted(group_messages.COLUMN_OF))
 def test_every_record_type_is_replaced_as_the_plain_writing_does(number):
     version = max(version for each, version in group_messages.RECORDS if each == number)
 

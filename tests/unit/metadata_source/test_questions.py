@@ -11,6 +11,7 @@ from metadata_source.protocol.metadata import NO_UUID
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
 from metadata_source.questions import TopicQuestion, check
+from tests.support.for_each import for_each
 
 TOPIC = "__consumer_offsets"
 FIRST_OF_KAFKA_2_8 = 10
@@ -49,7 +50,7 @@ def answer(version: int, *names: str) -> bytes:
     return write_message(METADATA_RESPONSE, version, values)
 
 
-@pytest.mark.parametrize("version", range(METADATA_REQUEST.last_version + 1))
+@for_each("version", range(METADATA_REQUEST.last_version + 1))
 def test_a_broker_that_would_create_the_topic_is_not_asked_for_it_by_name(version: int) -> None:
     """Up to 2.7 a broker creates an internal topic whatever `allow_auto_topic_creation` says."""
     sent: list[dict[str, Any]] = []

@@ -40,10 +40,7 @@ def test_a_key_frame_holds_every_topic():
     assert header["topic"] is header["present"] is header["partitions"] is None
     assert [
         (row["topic"], row["chunk"], row["partition_count"], row["present"]) for row in topics
-    ] == [
-        ("a", 0, 2, True),
-        ("b", 0, 0, True),
-    ]
+    ] == [("a", 0, 2, True), ("b", 0, 0, True)]
     assert [len(row["partitions"]) for row in topics] == [2, 0]
     assert topics[0]["partitions"][1] == {
         "partition": 1,
@@ -439,12 +436,7 @@ def test_an_empty_cluster_has_a_header():
         header["is_key_frame"],
         header["topic_count"],
         header["partition_count"],
-    ) == (
-        "ok",
-        True,
-        0,
-        0,
-    )
+    ) == ("ok", True, 0, 0)
 
 
 def test_what_a_version_lacks_is_null():

@@ -2,8 +2,7 @@
 them (tests/spark).
 """
 
-import pytest
-
+from tests.support.for_each import for_each
 from tests.support.requests import ASKED, CLIENT, CORRELATION, functions_that_ask
 
 
@@ -11,7 +10,7 @@ def test_every_function_that_asks_is_held_against_kafka() -> None:
     assert functions_that_ask() == set(ASKED)
 
 
-@pytest.mark.parametrize("function", ASKED)
+@for_each("function", ASKED)
 def test_each_request_is_sent_under_its_own_key_and_version(function: str) -> None:
     for asked in ASKED[function]:
         api_key, first, last = asked.versions

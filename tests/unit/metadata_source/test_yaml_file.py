@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metadata_source.yaml_file import kind_of, parse_yaml, read_text, truth
+from tests.support.for_each import for_each
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:
@@ -93,7 +94,7 @@ AS_WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("text", AS_WRITTEN)
+@for_each("text", AS_WRITTEN)
 def test_a_text_is_what_is_written(tmp_path: Path, text: str) -> None:
     """As a value, in a list, and as a name; with quotes and without."""
     for form in (text, f"'{text}'", f'"{text}"', f"!!str {text}"):

@@ -16,6 +16,7 @@ from local_cluster import __main__ as local_cluster
 from schemas.lake import TABLES, VIEWS
 from tests.support.documents import ROOT, blocks, commands
 from tests.support.duckdb_lake import ask, duckdb_lake
+from tests.support.for_each import for_each
 from tools import check_docs
 
 
@@ -24,7 +25,7 @@ def short(text: str) -> str:
     return text.strip().splitlines()[0][:40]
 
 
-@pytest.mark.parametrize("text", blocks("yaml"), ids=short)
+@for_each("text", blocks("yaml"))
 def test_configurations_load(tmp_path: Path, text: str) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text)
@@ -36,12 +37,12 @@ def test_examples_load(file: Path) -> None:
     assert load(str(file)).clusters
 
 
-@pytest.mark.parametrize("line", commands("python -m local_cluster .*"))
+@for_each("line", commands("python -m local_cluster .*"))
 def test_lines_of_the_local_cluster_are_understood(line: str) -> None:
     assert local_cluster._parser().parse_args(shlex.split(line)[3:]).command
 
 
-@pytest.mark.parametrize("line", commands("kafka-metadata-history .*"))
+@for_each("line", commands("kafka-metadata-history .*"))
 def test_lines_of_the_command_are_understood(line: str) -> None:
     name, *arguments = shlex.split(line)[1:]
     command = app.commands[name]
@@ -59,7 +60,7 @@ def test_lines_of_the_command_are_understood(line: str) -> None:
         )
 
 
-@pytest.mark.parametrize("sql", blocks("sql"), ids=short)
+@for_each("sql", blocks("sql"))
 def test_queries_name_tables_and_columns_that_are_there(sql: str) -> None:
     with duckdb_lake(dict.fromkeys(TABLES, ()), VIEWS) as lake:
         ask(lake, sql)

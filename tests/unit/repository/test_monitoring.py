@@ -25,6 +25,7 @@ from kafka_metadata_history.answers.status import (
 from kafka_metadata_history.answers.status_text import PREFIX, as_prometheus
 from kafka_metadata_history.answers.thresholds import OF_CLUSTER, OF_LAKE, judge
 from kafka_metadata_history.command import NAME
+from tests.support.for_each import for_each
 from tests.support.repository import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -107,7 +108,7 @@ def rules() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+@for_each("rule", rules())
 def test_alerts_are_of_metrics_that_exist_and_say_what_to_do(rule: dict[str, Any]) -> None:
     assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
     check_promql(rule["expr"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.for_each import for_each
 from tests.support.repository import ROOT
 
 PRODUCT = ("metadata_source", "schemas", "jobs", "kafka_metadata_history")
@@ -70,7 +71,7 @@ def _modules_in(names: Iterable[str], known: Collection[str]) -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize(("folder", "unknown"), UNKNOWN)
+@for_each(("folder", "unknown"), UNKNOWN)
 def test_a_room_knows_nothing_of_what_it_must_not_know(
     folder: str, unknown: tuple[str, ...]
 ) -> None:
@@ -99,7 +100,7 @@ def test_only_the_demo_imports_the_local_cluster() -> None:
     }
 
 
-@pytest.mark.parametrize("room", [*PRODUCT, *TEST_SIDE])
+@for_each("room", [*PRODUCT, *TEST_SIDE])
 def test_files_can_be_read_at_once(room: str) -> None:
     lines = {
         str(file.relative_to(ROOT)): file.read_text().count("\n")

@@ -8,6 +8,7 @@ import pytest
 from jobs.configuration.config import Config, ConfigError, Thresholds, exposures, load, spool_beside
 from metadata_source.options import parse, parse_cluster_log, parse_group_log
 from tests.support.configurations import GOOD, config
+from tests.support.for_each import for_each
 
 
 def test_a_good_file(tmp_path: Path) -> None:
@@ -108,8 +109,8 @@ def test_the_state_of_a_user_may_lie_elsewhere(monkeypatch: pytest.MonkeyPatch) 
     assert spool_beside("s3a://a") != spool_beside("s3a://b")
 
 
-@pytest.mark.parametrize("nothing", ["", "~", "''", "none"])
-@pytest.mark.parametrize("of", ["kafka", "kafka.controller"])
+@for_each("nothing", ["", "~", "''", "none"])
+@for_each("of", ["kafka", "kafka.controller"])
 def test_host_names_are_not_checked_where_the_algorithm_is_nothing(
     tmp_path: Path, nothing: str, of: str
 ) -> None:

@@ -99,10 +99,7 @@ def test_polls_wait_that_silver_has_not_taken_or_not_decided_about(
     ],
 )
 def test_since_when_gold_lacks_changes_of_silver(
-    isr_shrink: int | None,
-    leader_churn: int | None,
-    changed: int | None,
-    since: datetime | None,
+    isr_shrink: int | None, leader_churn: int | None, changed: int | None, since: datetime | None
 ) -> None:
     golds = {"isr_shrink": isr_shrink, "leader_churn": leader_churn}
     states = [state(name, done) for name, done in golds.items() if done is not None]

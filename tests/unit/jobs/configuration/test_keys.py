@@ -7,6 +7,7 @@ import pytest
 from jobs.configuration.config import ConfigError, load
 from metadata_source.options import parse, parse_group_log
 from tests.support.configurations import GOOD, config
+from tests.support.for_each import for_each
 
 
 def test_questions_are_a_mapping_to_their_intervals(tmp_path: Path) -> None:
@@ -24,9 +25,7 @@ def test_questions_are_a_mapping_to_their_intervals(tmp_path: Path) -> None:
         load(str(config(tmp_path, GOOD.replace("poll:\n", "poll:\n  enrich: {configs: {a: b}}\n"))))
 
 
-@pytest.mark.parametrize(
-    "text", ["03303560", "12_34", "1e3", "0x1f", "1:30", "2026-11-01", "12.5", "no", "True"]
-)
+@for_each("text", ["03303560", "12_34", "1e3", "0x1f", "1:30", "2026-11-01", "12.5", "no", "True"])
 def test_a_text_is_kept_as_it_is_written(tmp_path: Path, text: str) -> None:
     """YAML alone would make a number, a date or a truth of it."""
     given = GOOD.replace("monitor", text).replace(
@@ -142,21 +141,17 @@ def test_data_docs_are_a_folder_of_this_machine(
             (
                 "  bronze: 3d",
                 f"  {key}: {age}",
-                f"retention.{key}: {shown} is not a number of days: write it as 7d",
+                f"retention.{key}: {age!r} is not a number of days: write it as 7d",
             )
-            for key in ("bronze", "silver", "groupLag")
-            for age, shown in (
-                ("12M", "'12M'"),
-                ("12m", "'12m'"),
-                ("1s", "'1s'"),
-                ("48h", "'48h'"),
-                ("1y", "'1y'"),
-                ("52w", "'52w'"),
-                ("6 months", "'6 months'"),
-                ("7", "'7'"),
-                ("1.5d", "'1.5d'"),
-                ("-1d", "'-1d'"),
+            for key, ages in (
+                (
+                    "bronze",
+                    ("12M", "12m", "1s", "48h", "1y", "52w", "6 months", "7", "1.5d", "-1d"),
+                ),
+                ("silver", ("12M",)),
+                ("groupLag", ("12M",)),
             )
+            for age in ages
         ),
         ("  bronze: 3d", "  bronze: 0d", "retention.bronze: '0d' is less than 1d, the least"),
         (
@@ -181,11 +176,7 @@ def test_data_docs_are_a_folder_of_this_machine(
             "  pollInterval: [[1]]\n  entity: {a: 1}",
             "poll.entity: a mapping is not text or a whole number",
         ),
-        (
-            "  pollInterval: 15s",
-            "  pollInterval: 1.5",
-            "pollInterval: '1.5' is not a duration",
-        ),
+        ("  pollInterval: 15s", "  pollInterval: 1.5", "pollInterval: '1.5' is not a duration"),
         (
             "  pollInterval: 15s",
             "  clusters: x",

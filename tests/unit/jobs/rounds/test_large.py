@@ -1,14 +1,14 @@
 """Rules for clusters that no one task may hold, against those for all."""
 
-import random
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jobs.rounds.large import IS_QUIET
 from jobs.rules import takes
 from jobs.rules.gold.isr_shrink import BROKER_INCIDENTS, ISR_CHANGES, ISR_EPISODES, needed
 from jobs.rules.gold.leaders import leader_balance
@@ -16,28 +16,26 @@ from jobs.rules.gold.news import TIMES, Poll
 from jobs.rules.silver.cluster import fold, poll_of
 from jobs.rules.silver.compare import first_rows
 from jobs.rules.silver.enrichments import headers_of, min_isr_of_changed
+from jobs.rules.silver.opened import MIN_ISR
 from jobs.rules.silver.state import Observation, State
 from jobs.rules.takes import take
 from metadata_source.kinds import KINDS
 from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples
-from tests.support.histories import START, Answer, RandomCluster, good_answer
+from tests.support.histories import START, Answer, good_answer
 from tests.support.large_rounds import FIRST, Rounds
+from tests.support.memory_lake import Frame
+from tests.support.silver_lives import histories
 from tests.support.silver_rounds import PARTITIONS, SAID, comparable
 
 STREAM = "20261101T000000Z-00000000"
 
 
-@given(seed=st.integers(0, 2**32))
-@settings(max_examples=examples(15))
-def test_a_first_answer_makes_the_rows_of_the_fold(seed: int) -> None:
+@given(histories(most=8, mistaken_for=[None]))
+@settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
+def test_a_first_answer_makes_the_rows_of_the_fold(answers: list[Answer]) -> None:
     """Of all versions, with topics of several rows, and of errors alone."""
-    cluster = RandomCluster("c", seed)
-    for _ in range(20):
-        cluster.live()
-    answer = next(
-        answer for answer in cluster.answers(20) if answer.ok and answer.cluster_id == "id-c"
-    )
+    *_, answer = (each for each in answers if each.ok and each.cluster_id == "id-c")
     rows = bronze_rows("c", [answer])
     (header,), said = headers_of(rows), [row for row in rows if row["record"] == "topic"]
     wanted = fold(None, {}, [header], said, "id-c").rows.get(PARTITIONS, [])
@@ -173,17 +171,41 @@ def test_a_row_counts_for_all_that_it_stands_for() -> None:
     )
 
 
-@pytest.mark.parametrize("first_seed", range(0, examples(20), 20))
-def test_large_clusters_have_the_history_of_small_ones(
-    first_seed: int, monkeypatch: pytest.MonkeyPatch
+QUIET = {"leader": 1, "replicas": [3, 1, 2], "isr": [1, 2, 3], MIN_ISR: 2}
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_quiet"),
+    [
+        pytest.param({}, True, id="all replicas are in sync, more than have to be"),
+        pytest.param({MIN_ISR: None}, True, id="nobody says how many have to be"),
+        pytest.param({MIN_ISR: 3}, False, id="one less would be too few"),
+        pytest.param({"isr": [1, 2], MIN_ISR: 1}, False, id="one is not in sync"),
+        pytest.param({"leader": -1}, False, id="nobody leads"),
+        pytest.param({"leader": -1, "isr": None}, False, id="nobody leads, nobody tells of ISRs"),
+        pytest.param({"leader": None, "isr": None}, True, id="nobody tells of either"),
+        pytest.param({"prev_error_code": 0}, False, id="it was otherwise before"),
+        pytest.param({"superseded_poll": "p"}, False, id="it is otherwise by now"),
+    ],
+)
+def test_quiet_partitions_of_a_large_cluster_are_the_same_to_gold(
+    changed: dict[str, Any], is_quiet: bool
 ) -> None:
+    schema = FIRST.append(pa.field(MIN_ISR, pa.int32()))
+    rows = Frame(pa.Table.from_pylist([QUIET | changed], schema))
+    assert rows.fulfils(IS_QUIET).to_pylist() == [is_quiet]
+
+
+def test_large_clusters_have_the_history_of_small_ones() -> None:
     """Of silver and gold, over random lives of clusters, with what is stale, while they grow,
     however rounds are cut.
     """
     were_large = 0
-    for seed in range(first_seed, first_seed + 20):
-        chance = random.Random(seed)
-        answers = RandomCluster("c", seed).answers(chance.randint(3, 40))
+
+    @given(histories(most=30, mistaken_for=[None]), st.data())
+    @settings(max_examples=examples(12), suppress_health_check=list(HealthCheck))
+    def check(answers: list[Answer], data: st.DataObject) -> None:
+        nonlocal were_large
         bronze = bronze_rows("c", answers)
         for row in bronze:
             row["day"] = "2026-11-01"
@@ -194,23 +216,24 @@ def test_large_clusters_have_the_history_of_small_ones(
                     if other["poll_id"] == row["poll_id"]
                 )
                 row["partition_count"] = max(sum(map(len, of_poll)), 3)
-        kind = chance.choice(["kafka", "kafka", *KINDS])
+        kind = data.draw(st.sampled_from(["kafka", *KINDS]))
         small, large = Rounds("c", "id-c", kind), Rounds("c", "id-c", kind)
         small.catch_up(bronze, 60)
-        monkeypatch.setattr(takes, "PARTITIONS_A_PART", chance.choice([1, 2, 4]))
-        cut = chance.randint(0, len(answers))
-        ids = {answer.poll_id for answer in answers[:cut]}
-        large.catch_up([row for row in bronze if row["poll_id"] in ids], chance.choice([1, 3, 60]))
-        large.catch_up(bronze, chance.choice([1, 3, 60]))
-        monkeypatch.undo()
+        ids = {answer.poll_id for answer in answers[: data.draw(st.integers(0, len(answers)))]}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(takes, "PARTITIONS_A_PART", data.draw(st.sampled_from([1, 2, 4])))
+            for rows in ([row for row in bronze if row["poll_id"] in ids], bronze):
+                large.catch_up(rows, data.draw(st.sampled_from([1, 3, 60])))
         were_large += large.parts > 1
         made, wanted = (
             comparable({t: list(rows.values()) for t, rows in of.tables.items()})
             for of in (large, small)
         )
         for table in wanted.keys() | made.keys():
-            assert made.get(table) == wanted.get(table), (seed, table)
-    assert were_large > 10
+            assert made.get(table) == wanted.get(table), table
+
+    check()
+    assert were_large > 5, "else it says less than it seems to"
 
 
 def test_live_rows_of_gold_that_no_fold_looks_at_are_left_out() -> None:

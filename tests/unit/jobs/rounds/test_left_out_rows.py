@@ -21,8 +21,7 @@ def lake() -> MemoryLake:
     lake = MemoryLake()
     others = [("silver", "b"), ("left out of group_lag", "b")]
     lake.append(
-        STATE,
-        [{"history": name, "cluster": of, "round": 3, "memory": "{}"} for name, of in others],
+        STATE, [{"history": name, "cluster": of, "round": 3, "memory": "{}"} for name, of in others]
     )
     return lake
 

@@ -4,8 +4,6 @@ from datetime import datetime
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-import pytest
-
 from jobs.rules.gold import rows as of_gold
 from jobs.rules.groups.cost_rows import Awaited, Cost
 from jobs.rules.groups.lag_rows import GroupLag, PartitionLag, RemovedCommit
@@ -20,6 +18,7 @@ from jobs.rules.groups.rebalance_rows import (
 from jobs.rules.silver import rows as of_silver
 from schemas import consumption, gold, groups, silver
 from schemas.table import Table
+from tests.support.for_each import for_each
 
 BY_WHO_WRITES = {"updated_at", "is_current", "part"}
 """Columns that rules do not give a row."""
@@ -82,7 +81,7 @@ WORKING = {of_gold.PartitionState: {"times", "evidence"}, RebalanceRow: {"member
 """Fields that are no columns."""
 
 
-@pytest.mark.parametrize("row", TABLES, ids=lambda row: row.__name__)
+@for_each("row", TABLES)
 def test_a_row_has_the_columns_of_its_table(row: Any) -> None:
     columns = {
         each.name: (each.type.replace("bigint", "int"), each.nullable)

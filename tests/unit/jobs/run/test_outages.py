@@ -83,9 +83,7 @@ TODO = TO_DO["authentication"]
         ),
         (
             [[None, "timeout", "unreachable", None]],
-            [
-                [f"{AGAIN}1Z, the last one: unreachable: poll 2"],
-            ],
+            [[f"{AGAIN}1Z, the last one: unreachable: poll 2"]],
         ),
         (
             [["timeout"], [None, "timeout"], ["timeout", None]],

@@ -15,6 +15,7 @@ from jobs.run import metadata_stream, pipeline, streams
 from jobs.run.pipeline import STOPS_WITHIN_S, _ended, _watch, join_within, run_once
 from jobs.run.streams import Running
 from jobs.run.work import Lasting
+from tests.support.for_each import for_each
 from tests.support.spark_queries import (
     CRASHED,
     LOG_IS_AWAY,
@@ -46,9 +47,7 @@ def test_the_pipeline_has_ended_when_a_query_was_stopped() -> None:
     assert ended(Streams(outcome=False), polls=polls, log=polling(Query()))
 
 
-def test_a_stream_that_had_got_somewhere_is_started_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_stream_that_had_got_somewhere_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
     """A worker that was killed ends its query. The next one makes the batch again."""
     polls, log = polling(Query(has_progress=True), following := Query()), polling(Query())
     query_of(polls).end(CRASHED)
@@ -78,8 +77,8 @@ def test_a_query_that_waits_to_be_started_again_keeps_nobody_waiting(
     assert log.query.isActive
 
 
-@pytest.mark.parametrize("of", ["polls", "log"])
-@pytest.mark.parametrize(
+@for_each("of", ["polls", "log"])
+@for_each(
     "says",
     [
         "[KAFKA_METADATA_OPTIONS] pollInterval: 'often' is not a duration",

@@ -29,6 +29,7 @@ from schemas.table import Table
 from schemas.views import REACH
 from tests.support import group_records, group_states
 from tests.support.duckdb_lake import ask, duckdb_lake
+from tests.support.for_each import for_each
 from tests.support.group_records import Log, classic, classic_member
 from tests.support.group_rounds import Rounds
 from tests.support.group_views import Rows, by_hand
@@ -72,7 +73,7 @@ def test_every_table_of_silver_and_gold_says_when_its_rows_were_over() -> None:
         assert set(table.over) <= set(table.statistics_columns), "files are skipped by them"
 
 
-@pytest.mark.parametrize("table", EVERY, ids=lambda table: table.name)
+@for_each("table", EVERY)
 def test_a_row_goes_that_changes_no_more_and_was_over_before(table) -> None:
     nullable = {column.name: column.nullable for column in table.columns}
     # What changes no more has a time by which it was over.
@@ -321,7 +322,7 @@ def test_views_of_what_is_left_say_the_same_or_less(rows, kept_gold, seconds) ->
     rows = rows | {
         groups.REBALANCES: [
             row for row in rows[groups.REBALANCES] if tuple(row[name] for name in KEY) in before
-        ],
+        ]
     }
     after = answers(left(rows, cutoff, None if kept_gold else cutoff), "rebalances", *KEY)
     assert after.keys() <= before.keys()

@@ -17,6 +17,7 @@ from kafka_metadata_history.answers.status import (
 )
 from kafka_metadata_history.answers.thresholds import OF_CLUSTER, OF_LAKE, judge, span
 from metadata_source.outcomes import TO_DO
+from tests.support.for_each import for_each
 from tests.support.statuses import (
     BY_LOG,
     NO_GROUPS,
@@ -167,7 +168,7 @@ def test_thresholds(each: Cluster, limits: dict[str, Any], found: str | None) ->
     assert [": ".join(one) for one in crossed(each, **limits)] == ([] if found is None else [found])
 
 
-@pytest.mark.parametrize("kind", TO_DO)
+@for_each("kind", TO_DO)
 def test_one_failed_poll_is_enough_where_a_person_has_to_act(kind: str) -> None:
     polls = PollCounts(100, {kind: 1}, failing=1, error_kind=kind, error="b:9092: no \x1b[31m")
     said = f"the last 1 poll(s) failed: {kind}: b:9092: no \\x1b[31m; {TO_DO[kind]}"

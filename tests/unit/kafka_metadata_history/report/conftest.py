@@ -1,4 +1,4 @@
-"""The known incident, opened once for the tests of a file."""
+"""The known incident, opened once for the tests of the report."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from tests.support.incident_groups import known_rows
 from tests.support.reports import Lake, page_of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def lake() -> Iterator[Lake]:
     with duckdb_lake(known_rows(), VIEWS) as opened:
         yield opened
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def page(lake: Lake) -> str:
     return page_of(lake)

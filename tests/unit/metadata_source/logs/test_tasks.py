@@ -18,9 +18,7 @@ def test_a_cluster_that_is_gone_from_the_end_has_nothing_to_read() -> None:
     assert list(spans({"c": position, "gone": position}, {"c": position})) == []
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2 * OFFSETS_A_TASK)), max_size=80),
-)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2 * OFFSETS_A_TASK)), max_size=80))
 def test_each_span_is_read_by_one_task_and_a_task_takes_no_more_than_it_may(sizes):
     between = [
         Span(f"c{cluster}", None, None, n, 0, size) for n, (cluster, size) in enumerate(sizes)

@@ -146,7 +146,7 @@ def test_what_is_no_news_is_noted_once_in_a_while_of_all_clusters_together(
 ) -> None:
     logs = logs()
     monkeypatch.setattr(watches, "PATIENCE_S", 10.0)  # All of them answer.
-    with streaming(logs, 2, commitInterval="2s") as (stream, _):
+    with streaming(logs, 2) as (stream, _):
         stream.settle()
         stream.batch()  # to the end of an interval
         for _ in range(2):
@@ -187,13 +187,14 @@ def test_batches_begin_no_more_often_than_they_may(logs: Any) -> None:
 
 
 @both
-def test_a_quiet_stream_asks_little(logs: Any) -> None:
+def test_a_quiet_stream_asks_little(logs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look at each cluster once in `commitInterval`, and a long fetch of each leader between."""
     logs = logs()
+    monkeypatch.setattr(watches, "WAIT_S", 1.5)
     with streaming(logs, commitInterval="1h") as (stream, (listening,)):
         stream.settle()
         since = time.monotonic()
-        threading.Timer(6.0, logs.news).start()
+        threading.Timer(2.0, logs.news).start()
         stream.batch()
         asked = listening.keys(since)
     # Two leaders, or a controller and, since nothing came, another one.

@@ -29,6 +29,7 @@ from metadata_source.messages.reading import read_response, response_of
 from metadata_source.questions import Question, commits
 from metadata_source.transport import Answer
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.messages import some_values, written
 from tests.support.mutations import mutated, mutations
 
@@ -44,7 +45,7 @@ ASKED = (
     (FetchSnapshotRequest, 1),
 )
 MESSAGES = [(request, version) for request, *versions in ASKED for version in versions]
-of_each = pytest.mark.parametrize(("request_", "version"), MESSAGES, ids=str)
+of_each = for_each(("request_", "version"), MESSAGES)
 BILLION = 10**9
 
 

@@ -7,6 +7,7 @@ import pytest
 from metadata_source.errors import OptionsError
 from metadata_source.options import parse, parse_cluster_log
 from metadata_source.options.table import OPTIONS
+from tests.support.for_each import for_each
 from tests.support.given_options import BEARER, BOOTSTRAP, SASL, refused, without
 
 
@@ -187,8 +188,8 @@ def test_the_names_of_java_and_librdkafka_are_the_same_options():
     )
 
 
-@pytest.mark.parametrize("name", [option.name for option in OPTIONS if option.secret])
-@pytest.mark.parametrize("within_clusters", [False, True])
+@for_each("name", [option.name for option in OPTIONS if option.secret])
+@for_each("within_clusters", [False, True])
 def test_a_literal_secret_is_refused_and_not_repeated(name, within_clusters):
     own = {name: "hunter2"}
     given_options = BOOTSTRAP | ({"clusters": json.dumps({"a": own})} if within_clusters else own)

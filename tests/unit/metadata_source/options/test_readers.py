@@ -144,11 +144,7 @@ def test_enrichments_have_beats():
     assert parse(BOOTSTRAP).polling["default"].enrich == {}
     assert parse(BOOTSTRAP | {"enrich": "configs=10m, ELR ,fenced = 2 s"}, "stream").polling[
         "default"
-    ].enrich == {
-        "configs": 600_000,
-        "elr": 60_000,
-        "fenced": 2_000,
-    }
+    ].enrich == {"configs": 600_000, "elr": 60_000, "fenced": 2_000}
     every = (
         parse(BOOTSTRAP | {"enrich": "configs,reassignments,quorum,elr,fenced"}, "batch")
         .polling["default"]

@@ -38,10 +38,7 @@ def test_what_a_batch_read_cannot_mean(given, said):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"entity": "topics"}, "entity: a stream reads polls"),
-    ],
+    ("given", "said"), [({"entity": "topics"}, "entity: a stream reads polls")]
 )
 def test_what_a_stream_cannot_mean(given, said):
     assert said in refused(given, "stream")
@@ -61,11 +58,7 @@ def test_defaults():
         options.polling["default"].interval_ms,
         options.commit_interval_ms,
         options.min_commit_interval_ms,
-    ) == (
-        30_000,
-        60_000,
-        1_000,
-    )
+    ) == (30_000, 60_000, 1_000)
     assert options.topic_filter.to_json() is None
 
 

@@ -33,6 +33,7 @@ from tests.support.cluster_records import (
     values_of,
 )
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.mutations import mutated, mutations
 from tests.support.record_batches import unsigned_varint
 
@@ -41,8 +42,8 @@ quickly = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-every_record = pytest.mark.parametrize(("number", "version"), cluster_records.RECORDS)
-every_control = pytest.mark.parametrize(("number", "version"), cluster_records.CONTROLS)
+every_record = for_each(("number", "version"), cluster_records.RECORDS)
+every_control = for_each(("number", "version"), cluster_records.CONTROLS)
 
 FENCE = frame(7, 0, {"id": 3, "epoch": 9})
 FENCED = expected(7, 0, {"id": 3, "epoch": 9})
@@ -264,8 +265,8 @@ def test_changed_bytes_of_control_records_are_a_row(number: int, version: int) -
     check()
 
 
-@pytest.mark.parametrize("number", [0, 3, 5, 27])
-@pytest.mark.parametrize("count", [1, FEWEST])
+@for_each("number", [0, 3, 5, 27])
+@for_each("count", [1, FEWEST])
 def test_lengths_that_the_bytes_do_not_have_take_no_memory(number: int, count: int) -> None:
     head = bytes([1, number, RECORD_TYPES[number].last_version])
     for filling in (b"\xff\xff\xff\xff\x07", b"\x7f\xff\xff\xff", b"\1", b"\2", b"\0", b"\x81\x08"):
@@ -304,8 +305,8 @@ def secret_message(number: int, name: str) -> Message:
     )
 
 
-@pytest.mark.parametrize("number", sorted(COUNTED))
-@pytest.mark.parametrize("count", [1, FEWEST])
+@for_each("number", sorted(COUNTED))
+@for_each("count", [1, FEWEST])
 def test_records_with_secrets_are_counted(number: int, count: int) -> None:
     body = write_message(
         secret_message(number, COUNTED[number]), 0, {"secret": SECRET, "more": [SECRET, SECRET]}
@@ -362,7 +363,7 @@ def test_no_secret_is_kept() -> None:
             assert part.hex(" ").encode() not in everything
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "name"), [(kind, name) for kind, names in KEPT_CONFIGS.items() for name in names]
 )
 def test_settings_on_the_list_are_kept(kind: int, name: str) -> None:

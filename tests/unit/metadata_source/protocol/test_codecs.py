@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from metadata_source.protocol.codecs import NAMES, TooLargeError, decompress
+from tests.support.for_each import for_each
 from tests.support.record_batches import CODECS, SNAPPY_HEADER, compressed
 
 CONTENT = b"".join(bytes([at % 251]) * (at % 7) for at in range(60_000))
@@ -15,8 +16,8 @@ def test_the_codecs_are_those_of_the_attributes() -> None:
     assert NAMES == CODECS
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("size", [0, 1, 1 << 16, (1 << 16) + 1, len(CONTENT)])
+@for_each("codec", CODECS)
+@for_each("size", [0, 1, 1 << 16, (1 << 16) + 1, len(CONTENT)])
 def test_what_was_compressed_comes_back(codec: str, size: int) -> None:
     content = CONTENT[:size]
     assert decompress(compressed(content, codec), codec, size) == content
@@ -28,8 +29,8 @@ def test_no_bytes_are_those_of_no_bytes(codec: str) -> None:
     assert decompress(b"", codec, 0) == b""
 
 
-@pytest.mark.parametrize("codec", CODECS[1:])
-@pytest.mark.parametrize("size", [100, 1 << 16, len(CONTENT)])
+@for_each("codec", CODECS[1:])
+@for_each("size", [100, 1 << 16, len(CONTENT)])
 def test_more_than_may_be_is_an_error(codec: str, size: int) -> None:
     with pytest.raises(TooLargeError):
         decompress(compressed(CONTENT[:size], codec), codec, size - 1)

@@ -13,6 +13,7 @@ from metadata_source.errors import ProtocolError
 from metadata_source.protocol.columnar import FEWEST, read_batch, scattered
 from metadata_source.protocol.dicts import read_values
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
+from tests.support.for_each import for_each
 from tests.support.mutations import mutated, mutations
 
 INNER = Struct((Field("number", Primitive.INT32), Field("name", Primitive.STRING)))
@@ -78,7 +79,7 @@ def read(bodies: list[bytes], version: int = 1, **more: Any) -> tuple[list[Any],
     return found.to_pylist(), errors
 
 
-@pytest.mark.parametrize("count", [1, FEWEST])
+@for_each("count", [1, FEWEST])
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -118,7 +119,7 @@ def test_what_a_body_says(changed: dict[str, bytes], said: dict[str, Any], count
     assert read([one] * count) == ([SAID | said] * count, {})
 
 
-@pytest.mark.parametrize("count", [1, FEWEST])
+@for_each("count", [1, FEWEST])
 @pytest.mark.parametrize(
     ("changed", "path"),
     [

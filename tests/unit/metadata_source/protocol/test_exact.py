@@ -20,6 +20,7 @@ from metadata_source.protocol.exact import Reader
 from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
+from tests.support.for_each import for_each
 from tests.support.metadata_messages import cluster, with_unknown_tags
 
 VERSIONS = range(14)
@@ -51,7 +52,7 @@ def check(error: ProtocolError, size: int, version: int) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("version", "topics", "partitions"), [*((version, 1, 2) for version in VERSIONS), (12, 7, 5)]
 )
 def test_no_prefix_is_a_response(version: int, topics: int, partitions: int) -> None:
@@ -62,7 +63,7 @@ def test_no_prefix_is_a_response(version: int, topics: int, partitions: int) -> 
         assert outcome(body[:size], version) is not None
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_bytes_after_the_end_are_refused(version: int) -> None:
     body = body_of(version)
     error = outcome(body + b"\x00", version)

@@ -31,6 +31,7 @@ from metadata_source.protocol.writing import write_message
 from schemas.bronze import GROUP_LOG, GROUP_LOG_DECODED, GROUP_LOG_RECORD
 from tests.support import group_messages
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.group_messages import (
     decoded,
     expected,
@@ -46,7 +47,7 @@ quickly = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-every_record = pytest.mark.parametrize(("number", "version"), group_messages.RECORDS)
+every_record = for_each(("number", "version"), group_messages.RECORDS)
 
 GROUP_KEY = key_bytes(3, {"group_id": "g"})
 GROUP_EPOCH = value_bytes(3, 0, {"epoch": 7, "metadata_hash": 99})
@@ -283,8 +284,8 @@ def test_the_consumer_protocol_is_read_or_left_alone(read: Any, message: Any) ->
             assert read_one(message, b"\x7f\xff" + body) == read_one(message, data)
 
 
-@pytest.mark.parametrize("count", [1, FEWEST])
-@pytest.mark.parametrize("version", [1, 2, 3, 9])
+@for_each("count", [1, FEWEST])
+@for_each("version", [1, 2, 3, 9])
 def test_a_subscription_without_the_fields_of_the_version_that_it_claims_is_one_of_version_0(
     version: int, count: int
 ) -> None:
@@ -342,8 +343,8 @@ def test_groups_of_redpanda_have_a_version_before_each_member(count: int) -> Non
     assert "members[0]" in row["error"]
 
 
-@pytest.mark.parametrize("number", [2, 5, 8, 23])
-@pytest.mark.parametrize("count", [1, FEWEST])
+@for_each("number", [2, 5, 8, 23])
+@for_each("count", [1, FEWEST])
 def test_lengths_that_the_bytes_do_not_have_take_no_memory(number: int, count: int) -> None:
     version = RECORD_TYPES[number].value.last_version
     key = key_bytes(number, {each.name: "g" for each in RECORD_TYPES[number].key.body.fields})

@@ -16,6 +16,7 @@ from metadata_source.protocol.metadata import decode_response, encode_request
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.metadata_messages import cluster, decoded, expected, responses, with_unknown_tags
 
 VERSIONS = range(14)
@@ -65,7 +66,7 @@ def exact_columns(body: bytes, version: int) -> Columns:
     return Reader(body, METADATA_RESPONSE, version).read_message()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_responses_of_kafka_python_decode_to_what_went_in(version: int) -> None:
     @quickly
     @given(responses(version))
@@ -120,8 +121,8 @@ def test_a_boolean_is_true_for_every_byte_but_zero() -> None:
         assert exactly_read(changed, 1).topics["is_internal"].to_pylist() == [byte != 0]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("topics", [None, [], ["orders"], ["orders", "zahlungen-ü", "x" * 249]])
+@for_each("version", VERSIONS)
+@for_each("topics", [None, [], ["orders"], ["orders", "zahlungen-ü", "x" * 249]])
 def test_requests_are_those_of_kafka_python(version: int, topics: list[str] | None) -> None:
     if version == 0 and topics == []:
         with pytest.raises(ValueError, match="every topic"):

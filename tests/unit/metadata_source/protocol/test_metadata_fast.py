@@ -16,6 +16,7 @@ from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.metadata_messages import cluster, decoded, expected
 
 VERSIONS = range(14)
@@ -29,7 +30,7 @@ def exact_columns(body: bytes, version: int) -> Columns:
     return Reader(body, METADATA_RESPONSE, version).read_message()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 @pytest.mark.parametrize(
     "response",
     [

@@ -15,6 +15,7 @@ from metadata_source.protocol.metadata import decode_response
 from metadata_source.protocol.oddities import are_odd, have_negatives, have_repeats, oddity
 from metadata_source.protocol.spec import METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
+from tests.support.for_each import for_each
 from tests.support.metadata_messages import cluster, responses
 
 USUAL = cluster(3, 4, shrunk=0.5)
@@ -55,7 +56,7 @@ def test_what_is_odd_is_said_in_one_line(words: str) -> None:
     assert said(response) == words
 
 
-@pytest.mark.parametrize("version", [0, 1, 5, 9, 12, 13])
+@for_each("version", [0, 1, 5, 9, 12, 13])
 def test_a_usual_answer_is_not_odd(version: int) -> None:
     assert said(USUAL, version) is None
     assert said(cluster(0, 0), version) is None
@@ -99,8 +100,8 @@ def test_whatever_is_odd_is_found(response: dict[str, Any]) -> None:
     assert (said(response) is not None) == is_odd
 
 
-@pytest.mark.parametrize("name", ["replica_nodes", "isr_nodes", "offline_replicas"])
-@pytest.mark.parametrize("nodes", [[5, 6, 5], [8, 8], [*range(12), 1], [1, -5]])
+@for_each("name", ["replica_nodes", "isr_nodes", "offline_replicas"])
+@for_each("nodes", [[5, 6, 5], [8, 8], [*range(12), 1], [1, -5]])
 def test_a_broker_that_a_partition_lists_twice_is_no_fault_of_the_answer(
     name: str, nodes: list[int]
 ) -> None:

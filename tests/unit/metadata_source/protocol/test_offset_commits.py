@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.offset_commits import are_commits, read_keys, read_values
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.mutations import mutated, mutations
 from tests.support.offset_commits import IDS, commit_key, commit_value
 
@@ -44,7 +45,7 @@ def test_keys(count: int) -> None:
     assert read_keys(pa.array(keys, pa.binary())) == expected
 
 
-@pytest.mark.parametrize("count", [1, FEWEST])
+@for_each("count", [1, FEWEST])
 @pytest.mark.parametrize(
     ("value", "offset", "topic_id", "is_wrong"),
     [

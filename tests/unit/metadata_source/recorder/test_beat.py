@@ -12,11 +12,12 @@ from metadata_source.recorder.beat import (
     is_key_due,
     wall_ms,
 )
+from tests.support.for_each import for_each
 
 BEAT = Beat(1_000.0, 2_000)
 
 
-@pytest.mark.parametrize("interval_ms", [1_000, 2_000, 5_000, 10_000, 30_000, 60_000])
+@for_each("interval_ms", [1_000, 2_000, 5_000, 10_000, 30_000, 60_000])
 def test_no_two_clusters_are_due_at_once_while_the_interval_has_room_for_them(interval_ms):
     begins = [begins_after_ms(place) for place in range(interval_ms)]
     assert begins[0] == 0
@@ -40,7 +41,7 @@ def test_the_last_tick_that_is_due(now_s, tick):
     assert BEAT.passed(now_s) == tick
 
 
-@pytest.mark.parametrize("interval_ms", [100, 300, 333, 500, 700, 1_100, 30_000])
+@for_each("interval_ms", [100, 300, 333, 500, 700, 1_100, 30_000])
 def test_a_tick_is_due_at_its_time(interval_ms):
     """Whatever floats make of it: a tick that seemed not to be due at its own time would be made
     twice.

@@ -184,21 +184,14 @@ def test_a_first_event_after_a_quiet_time_does_not_wait_for_its_second():
 def test_a_lot_begins_a_batch(monkeypatch):
     monkeypatch.setattr(paces, "BATCH_BYTES", 1_000)
     query = Query()
-    query.pace.begin(query.now, has_left=True)
-    query.ask()
-    assert not query.is_due(), "the rest may be gone"
-    query.add(QUIET, size=600)
-    assert query.waits() == 0, "the rest was due with it"
-    query.ask()
-    query.add(QUIET, size=600)
-    assert not query.is_due()
-    query.add(QUIET, size=600)
-    assert query.waits() == 0
-    query.pace.begin(query.now, has_left=True)
-    query.ask()
-    assert not query.is_due(), "the rest may be gone"
-    query.add(QUIET, size=600)
-    assert query.waits() == 0, "the rest was due with it"
-    query.ask()
-    query.add(QUIET, size=600)
-    assert not query.is_due()
+    for _ in range(2):
+        query.pace.begin(query.now, has_left=True)
+        query.ask()
+        assert not query.is_due(), "the rest may be gone"
+        query.add(QUIET, size=600)
+        assert query.waits() == 0, "the rest was due with it"
+        query.ask()
+        query.add(QUIET, size=600)
+        assert not query.is_due()
+        query.add(QUIET, size=600)
+        assert query.waits() == 0

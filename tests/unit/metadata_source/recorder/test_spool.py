@@ -18,18 +18,9 @@ from hypothesis import strategies as st
 
 from metadata_source.columns.polls import POLLS
 from metadata_source.recorder import spool
-from metadata_source.recorder.folder import (
-    SpoiltError,
-    make_temporary,
-    owner_of,
-)
+from metadata_source.recorder.folder import SpoiltError, make_temporary, owner_of
 from metadata_source.recorder.news import News
-from metadata_source.recorder.spool import (
-    SPOOL_VERSION,
-    GoneError,
-    Spool,
-    Spooled,
-)
+from metadata_source.recorder.spool import SPOOL_VERSION, GoneError, Spool, Spooled
 from tests.support.examples import examples
 from tests.support.spools import BEGIN_MS, opened, poll_rows, record, rows_of, said
 
@@ -359,10 +350,7 @@ class Model:
                 entry.cluster,
                 entry.number,
                 said(rows_of(looked(self.folder).bytes_of([entry]))),
-            ) == (
-                *self.entries[entry.seq][:2],
-                [self.entries[entry.seq][2]],
-            )
+            ) == (*self.entries[entry.seq][:2], [self.entries[entry.seq][2]])
 
 
 @settings(max_examples=examples(25))

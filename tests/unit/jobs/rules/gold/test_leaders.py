@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jobs.rules.gold.leaders import fold
 from jobs.rules.gold.news import GoldInput
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.gold_cases import Seen, assert_same, history_of, led, polled
 from tests.support.oracles import leaders as plain
 from tests.support.rounds import fold_in_rounds
@@ -259,11 +260,9 @@ def test_whether_an_election_was_clean(case: str) -> None:
     )
 
 
-@pytest.mark.parametrize("leader", [1, 3])
-@pytest.mark.parametrize(
-    "before",
-    [led(1, 5, isr=""), led(-1, 4, isr=""), DOWN, NOBODY | {"replicas": [1, 2, 3, 4]}],
-    ids=["another leader", "another epoch", "another ISR", "other replicas"],
+@for_each("leader", [1, 3])
+@for_each(
+    "before", [led(1, 5, isr=""), led(-1, 4, isr=""), DOWN, NOBODY | {"replicas": [1, 2, 3, 4]}]
 )
 def test_eligible_leaders_of_an_earlier_state_tell_nothing(before: Row, leader: int) -> None:
     """They may have changed with these, and were not asked for since."""

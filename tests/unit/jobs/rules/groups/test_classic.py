@@ -14,16 +14,7 @@ from tests.support.classic_logs import (
     taking,
     two_phases,
 )  # fmt: skip
-from tests.support.group_records import (
-    CONSUMER,
-    Log,
-    at,
-    classic,
-    gist,
-    history,
-    parts,
-    shows,
-)
+from tests.support.group_records import CONSUMER, Log, at, classic, gist, history, parts, shows
 from tests.support.written_groups import written
 
 

@@ -69,10 +69,7 @@ def marker(offset: int, producer: int, *, is_committed: bool = True) -> Row:
         ),
         pytest.param([committed(10, by=3)], [], [], id="transaction: open"),
         pytest.param(
-            [committed(10, by=3), marker(25, 4)],
-            [],
-            [],
-            id="transaction: another producer's",
+            [committed(10, by=3), marker(25, 4)], [], [], id="transaction: another producer's"
         ),
         pytest.param(
             [committed(10, by=3), marker(25, 3), marker(30, 3)],

@@ -53,6 +53,13 @@ def written(metadata: str | None, a: Member = A) -> Standing:
     return consumer({"partition_metadata": metadata}, a=a)
 
 
+def shown(value: object) -> str | None:
+    """A group in the name of a case: its type, its members."""
+    if isinstance(value, Standing):
+        return " ".join([value.group_type or "", *value.members])
+    return None
+
+
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
@@ -116,6 +123,7 @@ def written(metadata: str | None, a: Member = A) -> Standing:
         (group(), group(), "group_emptied"),
         (group(a=A), group(a=A), "same_members"),
     ],
+    ids=shown,
 )  # fmt: skip
 def test_why_a_group_rebalanced(before: Standing, after: Standing, reason: str) -> None:
     assert why(before, after) == reason.split()
@@ -132,12 +140,7 @@ def test_why_a_group_rebalanced(before: Standing, after: Standing, reason: str) 
         (group(a=A), group(a=SHRANK), {"given_up": {"a": {"t": [1]}}}, "same_members"),
         (group(a=A), group(a=SHRANK), {"given_up": {"a": {"t": [7]}}}, "partitions_changed"),
         # Each protocol keeps what it knows of topics in another way.
-        (
-            group(a=A),
-            consumer(OTHER_HASH, a=GREW),
-            {"prev_group_type": "classic"},
-            "converted",
-        ),
+        (group(a=A), consumer(OTHER_HASH, a=GREW), {"prev_group_type": "classic"}, "converted"),
         (
             group(a=A),
             consumer({"partition_metadata": "4"}, a=A),

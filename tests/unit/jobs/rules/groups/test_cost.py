@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jobs.rules.groups.commits import CommitLog, commit_log
 from jobs.rules.groups.cost import fold
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.group_costs import (
     EVER,
     PLACE,
@@ -347,7 +348,7 @@ NINE = {"pause_ms_min": 9_940_000}
         ((500,), 500, {"reprocessed_min": 90, "pause_unknown": "no_progress"}),
     ],
 )
-@pytest.mark.parametrize("cuts", [(), (62,), (63,), (64,), (61, 62, 63, 64, 65)])
+@for_each("cuts", [(), (62,), (63,), (64,), (61, 62, 63, 64, 65)])
 def test_an_offset_that_is_set_while_nobody_is_a_member_ends_no_pause(
     set_to: tuple[int, ...], first: int, columns: Row, cuts: tuple[int, ...]
 ) -> None:

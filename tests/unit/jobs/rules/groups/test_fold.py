@@ -21,16 +21,7 @@ from tests.support.classic_logs import (
 )
 from tests.support.examples import examples
 from tests.support.group_lives import ACTIONS, CUTS, KINDS, lived
-from tests.support.group_records import (
-    CONSUMER,
-    SHARE,
-    Log,
-    at,
-    classic,
-    gist,
-    history,
-    shows,
-)
+from tests.support.group_records import CONSUMER, SHARE, Log, at, classic, gist, history, shows
 
 ALL, LOWER, HIGHER = {"T": [0, 1, 2, 3]}, {"T": [0, 1]}, {"T": [2, 3]}
 C, UNKNOWN = CONSUMER, (None, None, None, None)
@@ -66,12 +57,7 @@ EVENTS = {
     ),
     "records_lost: truncated": (
         two_phases().span("truncated", 106, 90, seconds=20).batch(21, NEXT),
-        [
-            (
-                *("records_lost", 5, 20, 106),
-                "the log ended 16 offsets before what had been read",
-            )
-        ],
+        [(*("records_lost", 5, 20, 106), "the log ended 16 offsets before what had been read")],
         "unknown",
     ),
     "records_lost: by a clock that is behind": (

@@ -53,10 +53,7 @@ def test_the_lag_of_a_partition(
     row = Rounds().all(*(one(*each) for each in said)).last
     assert tuple(row[name] for name in (*NAMES, "burrow_status")) == shown
     behind = row["lag_max"] is not None and row["lag_max"] > 0
-    assert (row["partitions_behind"], row["partitions_unknown"]) == (
-        behind,
-        row["lag_max"] is None,
-    )
+    assert (row["partitions_behind"], row["partitions_unknown"]) == (behind, row["lag_max"] is None)
     assert row["committed_sum"] == [offset for offset, _ in said if offset is not None][-1]
     assert len(row["not_well"]) == row["partitions_not_well"]
     assert bool(row["not_well"]) == bool(
@@ -113,11 +110,7 @@ def test_sums_of_a_group_are_of_its_partitions():
     )
     assert rounds.of(
         "lag_min", "lag_max", "largest_lag_min", "largest_lag_max", "partitions_behind"
-    ) == [
-        (None, 10, None, 10, 1),
-        (5, 17, 5, 15, 2),
-        (0, 0, 0, 0, 0),
-    ]
+    ) == [(None, 10, None, 10, 1), (5, 17, 5, 15, 2), (0, 0, 0, 0, 0)]
     assert rounds.of("committed_sum", "partitions", "valid_from", "valid_to", "last_seen_at") == [
         (97, 2, at(0), at(1), at(0, 1)),
         (102, 2, at(1), at(2), at(1, 1)),

@@ -283,10 +283,7 @@ BEGINS: dict[str, tuple[list[Seen], list[tuple[int | None, int, int | None]]]] =
         [(10, 21, 51)],
     ),
     "open": ([(0, OLD), (2, PREPARING)], [(10, 21, None)]),
-    "a change between two polls": (
-        [(0, OLD), (8, classic("Stable", o("a", 0)))],
-        [(70, 81, 81)],
-    ),
+    "a change between two polls": ([(0, OLD), (8, classic("Stable", o("a", 0)))], [(70, 81, 81)]),
     "one after the other": (
         [(0, OLD), (2, PREPARING), (5, OLD), (8, classic("Stable", o("a", 0))), (9, PREPARING)],
         [(10, 21, 51), (70, 81, 81), (80, 91, None)],

@@ -394,10 +394,7 @@ def test_controllers_change_with_the_leaders_of_the_log() -> None:
     assert [
         tuple(row[name] for name in names)
         for row in sorted(lake.rows[CONTROLLERS], key=lambda r: r["poll"])
-    ] == [
-        (1, 1, None, None, None),
-        (3, 4, 1, 1, START + timedelta(seconds=1)),
-    ]
+    ] == [(1, 1, None, None, None), (3, 4, 1, 1, START + timedelta(seconds=1))]
     assert {row["cluster"] for row in lake.rows[CONTROLLERS]} == {CLUSTER["cluster"]}
 
 

@@ -191,10 +191,7 @@ def test_levels_of_a_cluster(features: dict[str, int], level: int | None, elr: i
         "metadata_version_highest": None,
         "elr_version_level": elr,
     }
-    assert levels(of, None) == told | {
-        "kind": KAFKA,
-        "not_meaningful": KINDS[KAFKA].reasons,
-    }
+    assert levels(of, None) == told | {"kind": KAFKA, "not_meaningful": KINDS[KAFKA].reasons}
     # What polls told of the kind stays.
     known = {"kind": "redpanda", "not_meaningful": ["isr"], "metadata_version_level": 7}
     assert levels(of, known) == told | {"kind": "redpanda", "not_meaningful": ["isr"]}

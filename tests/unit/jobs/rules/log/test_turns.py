@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +28,12 @@ from tests.support.turns import MIN_ISR_IN_FILES, TABLES, Lake, kept_up, lived
 
 chances, lengths = st.randoms(use_true_random=False), st.integers(1, 30)
 PARTITIONS, CONFIGS = "silver.partition_snapshots", "silver.topic_configs"
+
+
+@cache
+def some_lake(seed: int) -> Lake:
+    """Of a life of many; nobody may change it."""
+    return kept_up(lived(random.Random(seed), log_begins=seed % 2 * 20), random.Random(seed))
 
 
 def by_thing(table: str, rows: Sequence[Row]) -> list[list[Row]]:
@@ -196,10 +203,7 @@ def test_what_is_in_the_files_of_brokers_holds_while_the_log_tells(
 
 def test_lives_have_settings_of_the_files_of_brokers() -> None:
     """Else the test above says less than it seems to."""
-    lakes = [
-        kept_up(lived(random.Random(seed), log_begins=seed % 2 * 20), random.Random(seed))
-        for seed in range(4)
-    ]
+    lakes = [some_lake(seed) for seed in range(4)]
     rows = [
         row
         for lake in lakes
@@ -251,10 +255,7 @@ def test_a_log_that_is_read_again_from_its_beginning_on_tells_nothing_twice(
 
 def test_lives_have_turns_of_both() -> None:
     """Else the tests above say less than they seem to."""
-    lakes = [
-        kept_up(lived(random.Random(seed), log_begins=seed % 2 * 20), random.Random(seed))
-        for seed in range(8)
-    ]
+    lakes = [some_lake(seed) for seed in range(8)]
     turns = [[one for one, other in pairwise([*lake.turns, ""]) if one != other] for lake in lakes]
     assert any(each[:3] == ["log", "polls", "log"] for each in turns)
     assert any(each[:2] == ["polls", "log"] for each in turns)

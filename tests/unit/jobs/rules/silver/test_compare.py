@@ -19,6 +19,7 @@ from schemas.silver import PARTITION_SNAPSHOTS as PARTITIONS
 from schemas.silver import TOPIC_SNAPSHOTS as TOPICS
 from tests.support.bronze_rows import bronze_rows
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.histories import Answer
 from tests.support.silver_cases import Row, led, poll, rows, taken
 from tests.support.silver_lives import ALIAS, check_rows, claimed, cuts_of, folded, histories
@@ -180,8 +181,8 @@ SCHEMA = pa.schema(
 )
 
 
-@pytest.mark.parametrize("api_version", [None, 8, 9, 12])
-@pytest.mark.parametrize("kind", [*KINDS])
+@for_each("api_version", [None, 8, 9, 12])
+@for_each("kind", [*KINDS])
 def test_the_rows_of_a_first_answer_are_those_that_a_fold_makes(
     kind: str, api_version: int | None
 ) -> None:

@@ -10,13 +10,7 @@ from metadata_source.errors import ClusterLogError
 from metadata_source.logs.cluster import controllers
 from metadata_source.logs.cluster.positions import LogPosition
 from metadata_source.logs.cluster.watcher import LogWatcher
-from tests.support.controllers_log import (
-    Follow,
-    batch_read,
-    cluster_of,
-    options_of,
-    told,
-)
+from tests.support.controllers_log import Follow, batch_read, cluster_of, options_of, told
 from tests.support.quorum import FETCH_KEY, QUORUM_KEY, Quorum, topic
 
 DENIED, INVALID_REQUEST = 31, 42
@@ -77,10 +71,7 @@ def test_a_controller_that_was_active_before_takes_nothing_back(
     planned = stream.plan()
     quorum.cut_off = dict.fromkeys((1, 2, 3), held)
     with closing(LogWatcher(cluster_of(quorum), "earliest", 500)) as watcher:
-        for again in (
-            lambda: watcher.ask_extent(stream.position),
-            lambda: stream.read(planned),
-        ):
+        for again in (lambda: watcher.ask_extent(stream.position), lambda: stream.read(planned)):
             with pytest.raises(
                 ClusterLogError,
                 match=r"no_leader: .*:\d+: knows of leader epoch 1, and 2 has been seen",
@@ -157,8 +148,7 @@ def test_the_same_problem_of_all_addresses_is_said_once(quorum: Quorum) -> None:
 
 def test_another_cluster_is_not_read(quorum: Quorum) -> None:
     with pytest.raises(
-        ClusterLogError,
-        match=r"wrong_cluster: .*:\d+: is not of cluster other, as clusterId says",
+        ClusterLogError, match=r"wrong_cluster: .*:\d+: is not of cluster other, as clusterId says"
     ):
         batch_read(options_of(quorum) | {"clusterId": "other"})
     with (

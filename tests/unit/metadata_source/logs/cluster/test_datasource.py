@@ -33,15 +33,7 @@ from tests.support.controllers_log import (
     told,
 )
 from tests.support.log_rounds import LogLake
-from tests.support.quorum import (
-    CLUSTER_ID,
-    FETCH_KEY,
-    QUORUM_KEY,
-    SCRAM,
-    Entry,
-    Quorum,
-    topic,
-)
+from tests.support.quorum import CLUSTER_ID, FETCH_KEY, QUORUM_KEY, SCRAM, Entry, Quorum, topic
 from tools.reference import option_table
 
 GIVEN = {SERVERS: "host:1,host:2,host:3", "clusterId": CLUSTER_ID, "requestTimeout": "1s"}

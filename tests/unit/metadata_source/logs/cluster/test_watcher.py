@@ -38,8 +38,7 @@ def test_a_log_that_has_its_beginning_is_read_from_there_though_there_is_a_snaps
 
 
 def test_a_log_that_was_made_again_by_hand_is_said_and_read_from_its_begin_on(
-    quorum: Quorum,
-    follow: Follow,
+    quorum: Quorum, follow: Follow
 ) -> None:
     quorum.write(topic("a"))
     quorum.elect(2)
@@ -196,9 +195,7 @@ def test_a_log_that_is_cut_off_is_not_read_from_where_bronze_ends(quorum: Quorum
         )
 
 
-def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(
-    quorum: Quorum,
-) -> None:
+def test_a_controller_that_does_not_know_that_it_is_active_no_more_is_left(quorum: Quorum) -> None:
     """It is cut off from the others, and answers as it did."""
     quorum.cut_off = {1: Quorum()}
     position = LogPosition(CLUSTER_ID, 1)

@@ -15,6 +15,7 @@ from metadata_source.logs.group.commits import Commits
 from metadata_source.logs.topic.positions import LogExtent, Span
 from metadata_source.logs.topic.reader import Reading
 from tests.support.examples import examples
+from tests.support.for_each import for_each
 from tests.support.offset_commits import (
     IDS,
     START_MS,
@@ -99,7 +100,7 @@ NINE, EIGHT = 9, 8
         ),
     ],
 )
-@pytest.mark.parametrize("an_answer", [1, 100])
+@for_each("an_answer", [1, 100])
 def test_commits_in_transactions_count_at_their_markers(
     written: list[tuple[Any, int]], counted: list[tuple[str, int, int | None]], an_answer: int
 ) -> None:
@@ -132,7 +133,7 @@ def test_commits_in_transactions_count_at_their_markers(
         pytest.param([Commit("", 0, 5), ABORTED, Commit("", 0, 6)], [2], id="a marker is none"),
     ],
 )
-@pytest.mark.parametrize("an_answer", [1, 100])
+@for_each("an_answer", [1, 100])
 def test_other_records_of_a_group_end_its_stretch(
     written: list[Any], stretches: list[int], an_answer: int
 ) -> None:
@@ -161,10 +162,7 @@ def test_a_transaction_that_is_open_holds_up_no_record_and_counts_at_its_marker(
     assert [row["offset"] for row in first if row["record"] == "record"] == [1]
     assert {
         (row["group_id"], row["producer_id"]) for row in first if row["record"] == "commits"
-    } == {
-        ("a", 9),
-        ("b", 8),
-    }
+    } == {("a", 9), ("b", 8)}
     markers = [
         (row["offset"], row["producer_id"], row["is_committed"])
         for row in second

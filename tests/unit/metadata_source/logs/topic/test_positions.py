@@ -272,10 +272,7 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning():
     assert following == LogPosition("cluster", "another", {0: 0, 1: 0})
     assert [
         (span.start, span.end, span.truncated) for span in spans({"c": position}, {"c": following})
-    ] == [
-        (10, 0, True),
-        (4, 0, True),
-    ]
+    ] == [(10, 0, True), (4, 0, True)]
     assert advance(following, again).next == {0: 300, 1: 4}
 
 

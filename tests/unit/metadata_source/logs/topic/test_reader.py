@@ -18,6 +18,7 @@ from metadata_source.logs.topic.batches import Answered, read_answers
 from metadata_source.logs.topic.positions import Span
 from metadata_source.logs.topic.watcher import Led
 from metadata_source.protocol import record_batches
+from tests.support.for_each import for_each
 from tests.support.group_log import log_of
 from tests.support.record_batches import Batch, Record, batch_bytes
 from tests.support.topic_batches import KEY, batch, flipped, old
@@ -69,7 +70,7 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-@pytest.mark.parametrize("batches_an_answer", [1, 2, 5])
+@for_each("batches_an_answer", [1, 2, 5])
 def test_a_bad_batch_is_lost_after_some_tries_and_the_rest_is_read(
     kind: str, batches_an_answer: int
 ) -> None:
@@ -114,8 +115,8 @@ def test_of_a_batch_without_a_length_or_a_format_the_rest_of_the_span_is_lost(at
     assert fates(went) == [("read", 0, 2), ("lost", 2, 5)]
 
 
-@pytest.mark.parametrize("length", [-12, -1, 0, 1, 4, 13])
-@pytest.mark.parametrize("magic", [0, 2])
+@for_each("length", [-12, -1, 0, 1, 4, 13])
+@for_each("magic", [0, 2])
 def test_a_region_of_zeros_or_of_a_length_of_no_message_is_lost(length: int, magic: int) -> None:
     """A power cut leaves zeros. The CRC of nothing is 0, too."""
     bad = (2).to_bytes(8) + length.to_bytes(4, signed=True) + bytes(4) + bytes([magic]) + bytes(60)

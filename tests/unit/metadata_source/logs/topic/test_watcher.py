@@ -7,6 +7,7 @@ import pytest
 from metadata_source.errors import LogError
 from metadata_source.lineage import OPEN
 from metadata_source.logs.topic.positions import LogExtent, LogPosition
+from tests.support.for_each import for_each
 from tests.support.log_brokers import (
     DENIED,
     DESCRIBE,
@@ -63,8 +64,8 @@ def test_before_2_4_no_epoch_is_believed(brokers: Brokers, watcher: Make) -> Non
     assert brokers.asked == [*FIRST_POLL, "all topics"]
 
 
-@pytest.mark.parametrize(("allowed", "newest"), [(NOT_TOLD, KAFKA_4_3), (0, 7)])
-@pytest.mark.parametrize(("fetch_error", "is_allowed"), [(0, True), (1, True), (DENIED, False)])
+@for_each(("allowed", "newest"), [(NOT_TOLD, KAFKA_4_3), (0, 7)])
+@for_each(("fetch_error", "is_allowed"), [(0, True), (1, True), (DENIED, False)])
 def test_where_nothing_says_what_is_allowed_a_fetch_does(
     brokers: Brokers,
     watcher: Make,
