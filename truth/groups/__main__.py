@@ -12,7 +12,7 @@ from typing import Final
 
 from metadata_source.text import text_table
 from truth.groups.run import NEWEST, run
-from truth.groups.score import HEADINGS, Score
+from truth.groups.score import HEADINGS
 from truth.groups.script import KINDS
 from truth.session import concluded, local_session, saying
 
@@ -33,17 +33,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     # Those with a JVM for each member, and those that work, have the machine to themselves.
     alike = [(java, works) for works in (False, True) for java in (False, True)]
-    scores: dict[str, Score] = {}
+    faults: list[str] = []
     with local_session(_SLOTS) as (spark, folder):
         for of in alike:
             if kinds := [kind for kind in wanted if (kind.java, kind.work is not None) == of]:
                 asked = {"seed": arguments.seed, "say": say, "kafka_version": version}
-                scores |= run(spark, kinds, folder / kinds[0].name, **asked)
-    rows = [(group, *score.row()) for group, score in scores.items()]
-    print("\n".join(text_table(HEADINGS, rows)))
-    return concluded(
-        [f"{group}, {fault}" for group, score in scores.items() for fault in score.faults]
-    )
+                scores = run(spark, kinds, folder / kinds[0].name, **asked)
+                rows = [(group, *score.row()) for group, score in scores.items()]
+                print("\n".join(text_table(HEADINGS, rows)), flush=True)
+                faults += [
+                    f"{group}, {each}" for group, score in scores.items() for each in score.faults
+                ]
+    return concluded(faults)
 
 
 def _parser() -> argparse.ArgumentParser:
