@@ -161,8 +161,7 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     which it lacks. Raises LakeError for a lake that is not ours, of a newer version, or half
     upgraded.
     """
-    if table_exists(spark, lake, STATE):
-        check_whole(properties(spark, lake.identifier(STATE)), lake)
+    _check_whole(spark, lake)
     names: list[str] = []
     is_older = False
     wanted = NAMES if sql is None else named_in(sql)
@@ -196,6 +195,11 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
         elif lake.root is not None:
             spark.sql(f"DROP VIEW IF EXISTS {view.full_name}")
     return names
+
+
+def _check_whole(spark: SparkSession, lake: Lake) -> None:
+    if table_exists(spark, lake, STATE):
+        check_whole(properties(spark, lake.identifier(STATE)), lake)
 
 
 def _stored(spark: SparkSession, lake: Lake, table: Table) -> Table | None:

@@ -150,8 +150,10 @@ STEP = Step(
     functions={"v8_state": state, "v8_group": group, "v8_lag": lag},
     says=(
         "answers beside metadata keep the times of the polls that they came with",
-        "memory of rebalances, of lag and of gold is migrated, nothing is folded again; Burrow's "
-        "window of ten polls begins with the last one before the upgrade, and rows of lag from "
-        "before say 0 in partitions_beyond",
+        (
+            "memory of rebalances, of lag and of gold is migrated, nothing is folded again; "
+            "Burrow's window of ten polls begins with the last one before the upgrade, and rows of "
+            "lag from before say 0 in partitions_beyond"
+        ),
     ),
 )
