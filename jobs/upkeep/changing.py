@@ -1,6 +1,7 @@
 """Tables of a lake that is being upgraded, or taken back: how they change, and what notes it."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -26,6 +27,9 @@ KEPT: Final = (ROUNDS, *(table for table in TABLES if table.schema == "bronze"))
 """Tables whose rows an undo keeps: what was seen, and the numbers of rounds, which Delta takes
 once.
 """
+
+
+_OTHER: Final = re.compile(r"\{(\w+\.\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,16 @@ def restore(spark: SparkSession, lake: Lake, table: Table, version: int) -> None
     spark.sql(f"RESTORE TABLE {lake.identifier(table)} TO VERSION AS OF {version}")
 
 
-def selected(spark: SparkSession, rows: DataFrame, selects: Selects) -> DataFrame:
+def selected(spark: SparkSession, lake: Lake, rows: DataFrame, selects: Selects) -> DataFrame:
     """What SELECTs make of rows; the rows where there are none."""
-    made = [spark.sql(select, rows=rows) for select in selects]
+
+    def found(name: re.Match[str]) -> str:
+        table = next(each for each in TABLES if each.full_name == name[1])
+        older = table.older
+        is_older = older is not None and is_there(spark, lake, older)
+        return lake.identifier(older if older is not None and is_older else table)
+
+    made = [spark.sql(_OTHER.sub(found, select), rows=rows) for select in selects]
     return (
         reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), made)
         if made

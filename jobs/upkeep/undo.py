@@ -159,7 +159,7 @@ def _go_back(
     def rows(version: int) -> DataFrame:
         found = lake.read_version(spark, table, version)
         for each in selects:
-            found = selected(spark, found, each)
+            found = selected(spark, lake, found, each)
         types = lake.read_version(spark, table, before).schema
         return fitted(found, {each.name: each.dataType.simpleString() for each in types})
 

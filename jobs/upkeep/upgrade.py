@@ -267,7 +267,7 @@ def _rows(spark: SparkSession, lake: Lake, each: Change, version: int) -> DataFr
     """The rows of a table as they will be, of those in one of its versions."""
     rows = lake.read_version(spark, each.found.table, version)
     for step in each.steps:
-        rows = selected(spark, rows, step.rows.get(each.table.full_name, ()))
+        rows = selected(spark, lake, rows, step.rows.get(each.table.full_name, ()))
     return fitted(rows, {column.name: column.type for column in each.table.columns})
 
 

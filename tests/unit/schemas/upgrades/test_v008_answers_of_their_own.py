@@ -29,7 +29,7 @@ def test_the_log_was_read_for_the_cost_of_rebalances_of_each_cluster() -> None:
 
 
 def test_partitions_that_were_given_up_stay_so_until_the_next_generation() -> None:
-    old = {
+    of_log = {
         "state": {
             "now": {
                 "group_type": "classic",
@@ -44,13 +44,16 @@ def test_partitions_that_were_given_up_stay_so_until_the_next_generation() -> No
         },
         "life": {},
     }
-    made = json.loads(str(group(json.dumps(old))))
+    old = json.dumps({"told_at": 5, "log": {"3": of_log}})
+    made = json.loads(str(group(old, ["b", "a"])))["log"]["3"]
     read = groups.from_json(made["state"])
     assert read.rebalance is not None
     assert read.rebalance.given_up == {"m1": {"orders": [1, 2]}}
     assert read.now.members["m1"].has == {"initializing": [0]}
     assert made["life"] == {}
-    assert group(None) is None
+    assert made["recent"] == ["a", "b"]
+    assert json.loads(str(group('{"told_at":5}', None))) == {"told_at": 5}
+    assert group(None, []) is None
 
 
 def test_the_window_of_a_lag_begins_with_the_last_visit() -> None:
