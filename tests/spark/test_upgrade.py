@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs import upgrade as job
 from jobs.rounds.commit import append_rows, delete_rows
 from jobs.rounds.plan import OvertakenError, Rounds
 from jobs.run.driver import delta_version
 from jobs.upkeep import upgrade as upgrades
 from jobs.upkeep.undo import close_upgrade, undo
-from jobs.upkeep.upgrade import planned, upgrade
+from jobs.upkeep.upgrade import is_older, planned, upgrade
 from kafka_metadata_history.opened import without_spark
 from schemas import bronze, gold, silver
 from schemas.in_spark import ensure_lake, ensure_tables, properties
@@ -211,6 +212,65 @@ def test_a_lake_of_a_version_between_is_upgraded(
     append_rest(spark, lake)
     make_history(spark, lake)
     assert_whole_history(lake)
+
+
+def test_the_job_upgrades_the_lake_of_a_configuration(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = of_version(LAKE_VERSION - 1, tmp_path)
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"lake: {lake}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n"
+    )
+    checkpoint = Path(str(lake), "checkpoints", "poll_metadata")
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "metadata").write_text("of version 9")
+    arguments, before = ["--config", str(config)], as_it_lies(lake)
+    assert job.main([*arguments, "--undo"]) == 1
+    assert "there is no upgrade to take back: " in capsys.readouterr().err
+    assert job.main([*arguments, "--dry-run"]) == 0
+    assert as_it_lies(lake) == before
+    said = capsys.readouterr().out
+    assert f"{lake}: version 9 -> {LAKE_VERSION}, in about" in said
+    assert checkpoint.exists()
+    assert job.main(arguments) == 0
+    *_, done, stream = capsys.readouterr().out.splitlines()
+    assert done.startswith(f"{lake}: version {LAKE_VERSION} now, after ")
+    assert stream == (f"{checkpoint} is {checkpoint}-before-upgrade now: polls begin a new stream")
+    assert not checkpoint.exists()
+    assert is_older(spark, lake) is False
+    checkpoint.mkdir()
+    assert job.main(arguments) == 0
+    said = capsys.readouterr().out
+    assert said == f"{lake}: of this program's version, nothing to do\n"
+    assert checkpoint.exists()
+    assert job.main([*arguments, "--undo"]) == 0
+    assert capsys.readouterr().out.endswith(f"{checkpoint} is that of the older program again\n")
+    assert (checkpoint / "metadata").read_text() == "of version 9"
+    assert (checkpoint.parent / "poll_metadata-undone").exists()
+
+
+@pytest.mark.soak
+def test_a_lake_in_a_catalog_is_upgraded_and_taken_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root, lake = of_version(LAKE_VERSION - 1, tmp_path), Lake(catalog="spark_catalog")
+    for log in sorted(Path(str(root)).glob("*/*/_delta_log")):
+        schema, name = log.parent.parent.name, log.parent.name
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS spark_catalog.{schema}")
+        spark.sql(f"CREATE TABLE spark_catalog.{schema}.{name} USING DELTA LOCATION '{log.parent}'")
+    try:
+        list(upgrade(spark, lake))
+        ensure_lake(spark, lake)
+        append_rest(spark, lake)
+        make_history(spark, lake)
+        assert lake.read(spark, gold.BROKER_INCIDENTS).count() == 1
+        list(undo(spark, lake, datetime.now(UTC)))
+        assert is_older(spark, lake)
+        assert not spark.catalog.tableExists("spark_catalog.internal.rebalances")
+    finally:
+        for schema in {table.schema for table in TABLES}:
+            spark.sql(f"DROP SCHEMA IF EXISTS spark_catalog.{schema} CASCADE")
 
 
 @pytest.mark.parametrize("version", range(4, OLDEST_UPGRADED))

@@ -2,12 +2,17 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 from jobs.rules.gold.news import Elr, Known
 from jobs.rules.groups import state as groups
+from jobs.rules.groups.group import Life
 from jobs.rules.groups.lag import Memory
-from jobs.rules.memory import loads
+from jobs.rules.memory import from_json, loads
+from schemas.groups import GROUP_LIVES
 from schemas.upgrades.v008_answers_of_their_own import group, lag, state
+from tests.support.group_records import Log
+from tests.support.group_rounds import Rounds
 
 
 def test_eligible_leaders_were_told_by_the_last_poll_at_the_latest() -> None:
@@ -54,6 +59,26 @@ def test_partitions_that_were_given_up_stay_so_until_the_next_generation() -> No
     assert made["recent"] == ["a", "b"]
     assert json.loads(str(group('{"told_at":5}', None))) == {"told_at": 5}
     assert group(None, []) is None
+
+
+def test_memories_that_version_7_wrote_are_read() -> None:
+    """Of random lives of groups of every kind, cut anywhere, by the program of version 7."""
+    texts = (Path(__file__).parent / "data" / "group_memories_7.jsonl").read_text().splitlines()
+    assert any('"withheld"' in text for text in texts)
+    assert any('"awaits_epoch"' in text for text in texts)
+    for text in texts:
+        made = json.loads(str(group(text, ["id"])))
+        for of_partition in made["log"].values():
+            read = groups.from_json(of_partition["state"])
+            assert json.loads(json.dumps(groups.to_json(read))) == of_partition["state"]
+            assert from_json(Life, of_partition["life"]) is not None
+        rounds = Rounds()
+        rounds.memory = json.dumps(made)
+        # A tombstone follows: the group is gone.
+        tombstone = {"classic": 2, "consumer": 3, "share": 11}[str(read.now.group_type)]
+        rounds.take(Log(next_offset=10_000).batch(3600, (tombstone, None, None)).rows, read_on=1)
+        (life,) = rounds.of(GROUP_LIVES)
+        assert life["valid_to"] is not None
 
 
 def test_the_window_of_a_lag_begins_with_the_last_visit() -> None:
