@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,7 @@ from schemas.internal import ROUNDS, STATE
 from schemas.lake import TABLES, UPGRADE, Lake, LakeError
 from schemas.table import Table
 from schemas.upgrades import steps_from
-from schemas.upgrades.changes import Found, as_made, change, with_properties
+from schemas.upgrades.changes import Found, Metadata, change, with_properties
 from schemas.upgrades.step import Step
 
 log = logging.getLogger("kafka_metadata_history.upgrade")
@@ -45,21 +46,33 @@ def undo(spark: SparkSession, lake: Lake, now: datetime) -> Iterator[str]:
 
 
 def close_upgrade(spark: SparkSession, lake: Lake, now: datetime) -> None:
-    """Let go of what an undo needs, once it is too late for one: the tables under their older
-    names, and the files and the log of all, which upkeep removes then.
-    """
-    note = (
-        Note.of(delta_version(spark, lake.identifier(STATE)).metadata) if has_jvm(spark) else None
-    )
-    if note is None or note.done is None or now < _until(note):
+    """Let go of what an undo needs, once it is too late for one."""
+    if not has_jvm(spark) or not is_there(spark, lake, STATE):
         return
+    note = Note.of(delta_version(spark, lake.identifier(STATE)).metadata)
+    if note is not None and note.done is not None and now >= _until(note):
+        let_go(spark, lake)
+        log.info("%s: the upgrade of %s cannot be taken back any more", lake, note.done)
+
+
+def let_go(spark: SparkSession, lake: Lake) -> None:
+    """Let go of what an undo needs: the tables under their older names, and the files and the log
+    of all, which upkeep removes then. The note goes last.
+    """
     for table in TABLES:
         if table.older is not None and is_there(spark, lake, table.older):
             _drop(spark, lake, table.older)
         if table != STATE and is_there(spark, lake, table):
-            configure(spark, lake, table, lambda old, _, of=table: as_made(of, old))
-    configure(spark, lake, STATE, lambda old, _: as_made(STATE, old))
-    log.info("%s: the upgrade of %s cannot be taken back any more", lake, note.done)
+            configure(spark, lake, table, partial(_closed, table))
+    configure(spark, lake, STATE, partial(_closed, STATE))
+
+
+def _closed(table: Table, old: Metadata, _: int) -> Metadata:
+    """The metadata of an upgraded table without what an undo needs."""
+    retention = {f"delta.{of}RetentionDuration" for of in ("log", "deletedFile")}
+    of_table = {name: table.properties[name] for name in retention}
+    made = with_properties(old, UPGRADE=None, BEFORE=None)
+    return made | {"configuration": made["configuration"] | of_table}
 
 
 def _until(note: Note) -> datetime:

@@ -31,6 +31,7 @@ from jobs.upkeep.changing import (
     selected,
     take_over,
 )
+from jobs.upkeep.undo import let_go
 from schemas.in_spark import OF_LAKE, check_commits, ensure_tables
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import TABLES, UPGRADE, Lake, LakeError, older_todo
@@ -207,6 +208,9 @@ def _check_space(lake: Lake, made: Iterable[Change]) -> None:
 def _begun(spark: SparkSession, lake: Lake, state: Found, now: datetime) -> Note:
     """Note that the lake is being upgraded, and let the rounds of older programs end."""
     note = Note.of(state.metadata)
+    if note is not None and note.done is not None:
+        # What the upgrade before left would be taken for a table that is to be copied.
+        let_go(spark, lake)
     if note is None or note.done is not None:
         last = lake.read(spark, ROUNDS).agg(F.max("round")).collect()[0][0] or 0
         note = Note(state.version, now.isoformat(timespec="seconds"), last)

@@ -145,28 +145,24 @@ def schema_string(table: Table) -> str:
     return json.dumps({"type": "struct", "fields": fields})
 
 
-def as_made(table: Table, old: Metadata) -> Metadata:
-    """The metadata of a table as this program makes it. Other people's properties stay."""
-    kept = {
+def upgraded(table: Table, old: Metadata, before: int) -> Metadata:
+    """The metadata of a table after its upgrade from a version of Delta's: that of this program,
+    and for a while a longer memory. Other people's properties stay.
+    """
+    others = {
         name: value
         for name, value in old["configuration"].items()
-        if not name.startswith(("delta.constraints.", BEFORE_PROPERTY, UPGRADE_PROPERTY))
+        if not name.startswith(("delta.constraints.", UPGRADE_PROPERTY))
     }
-    return old | {
-        "description": table.comment,
-        "schemaString": schema_string(table),
-        "configuration": kept | table.properties,
-    }
-
-
-def upgraded(table: Table, old: Metadata, before: int) -> Metadata:
-    """The metadata of a table after its upgrade from a version of Delta's."""
-    made = as_made(table, old)
     kept = {
         f"delta.{of}RetentionDuration": f"interval {max(KEPT_HOURS, table.log_hours)} hours"
         for of in ("log", "deletedFile")
     }
-    return made | {"configuration": made["configuration"] | kept | {BEFORE_PROPERTY: str(before)}}
+    return old | {
+        "description": table.comment,
+        "schemaString": schema_string(table),
+        "configuration": others | table.properties | kept | {BEFORE_PROPERTY: str(before)},
+    }
 
 
 def with_properties(old: Metadata, **changed: str | None) -> Metadata:
