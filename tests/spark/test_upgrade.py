@@ -235,7 +235,9 @@ def test_the_job_upgrades_the_lake_of_a_configuration(
     assert job.main(arguments) == 0
     *_, done, stream = capsys.readouterr().out.splitlines()
     assert done.startswith(f"{lake}: version {LAKE_VERSION} now, after ")
-    assert stream == (f"{checkpoint} is {checkpoint}-before-upgrade now: polls begin a new stream")
+    (older,) = checkpoint.parent.glob("poll_metadata-until-*")
+    assert stream == f"{checkpoint} is {older} now: polls begin a new stream"
+    assert (older / "metadata").read_text() == "of version 9"
     assert not checkpoint.exists()
     assert is_older(spark, lake) is False
     checkpoint.mkdir()
@@ -244,9 +246,9 @@ def test_the_job_upgrades_the_lake_of_a_configuration(
     assert said == f"{lake}: of this program's version, nothing to do\n"
     assert checkpoint.exists()
     assert job.main([*arguments, "--undo"]) == 0
-    assert capsys.readouterr().out.endswith(f"{checkpoint} is that of the older program again\n")
-    assert (checkpoint / "metadata").read_text() == "of version 9"
-    assert (checkpoint.parent / "poll_metadata-undone").exists()
+    assert capsys.readouterr().out.endswith("now: polls begin a new stream\n")
+    assert not checkpoint.exists()
+    assert len([*checkpoint.parent.glob("poll_metadata-until-*")]) == 2
 
 
 @pytest.mark.soak
