@@ -23,7 +23,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from metadata_source.errors import KafkaMetadataHistoryError
-from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, resolved, version_of
+from schemas.internal import STATE
+from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, check_whole, resolved, version_of
 from schemas.table import LAKE_VERSION, union_all
 
 if TYPE_CHECKING:
@@ -127,9 +128,11 @@ def attach(
     `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
     Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
     of an older version views that need columns which it lacks. Raises LakeError for a lake that is
-    not ours, of a newer version, or that cannot be read.
+    not ours, of a newer version, half upgraded, or that cannot be read.
     """
     names = {**before}
+    if not before:
+        _check_whole(lake)
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in (each for each in TABLES if each.full_name in wanted):
@@ -173,6 +176,7 @@ def files_of(lake: Lake) -> dict[str, list[int]]:
 
 def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
     """Yield the tables of a lake in a folder that are there. Raises LakeError as `attach`."""
+    _check_whole(lake)
     for table in TABLES:
         if (stored := _opened(lake, table)) is not None:
             yield table, stored
@@ -187,6 +191,11 @@ def log_bytes_of(lake: Lake, name: str) -> int:
         with suppress(FileNotFoundError):  # upkeep removes some meanwhile
             found += file.stat().st_size if file.is_file() else 0
     return found
+
+
+def _check_whole(lake: Lake) -> None:
+    if (stored := _opened(lake, STATE)) is not None:
+        check_whole(stored.metadata().configuration, lake)
 
 
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:

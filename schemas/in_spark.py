@@ -25,6 +25,7 @@ from schemas.lake import (
     Lake,
     LakeError,
     check_origin,
+    check_whole,
     named_in,
     resolved,
     version_of,
@@ -157,8 +158,10 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     the names, in order; tables that no job has made yet are left out, and views of such tables too.
     A view of several parts goes without those of such tables, all but the first: what has never
     been written holds no rows. A lake of an older version goes without views that need columns
-    which it lacks. Raises LakeError for a lake that is not ours, or of a newer version.
+    which it lacks. Raises LakeError for a lake that is not ours, of a newer version, or half
+    upgraded.
     """
+    _check_whole(spark, lake)
     names: list[str] = []
     is_older = False
     wanted = NAMES if sql is None else named_in(sql)
@@ -192,6 +195,11 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
         elif lake.root is not None:
             spark.sql(f"DROP VIEW IF EXISTS {view.full_name}")
     return names
+
+
+def _check_whole(spark: SparkSession, lake: Lake) -> None:
+    if table_exists(spark, lake, STATE):
+        check_whole(properties(spark, lake.identifier(STATE)), lake)
 
 
 def _stored(spark: SparkSession, lake: Lake, table: Table) -> Table | None:
