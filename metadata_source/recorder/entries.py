@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from metadata_source.answer_lock import answer_lock
 from metadata_source.errors import stumbled
-from metadata_source.outcomes import failed
+from metadata_source.outcomes import failed, is_answered
 from metadata_source.poll import Poll
 from metadata_source.recorder.beat import KeyFrame, is_key_due, wall_ms
 from metadata_source.recorder.news import News, Seen, news, seen
@@ -180,7 +180,7 @@ class Entries:
             beside: list[pa.RecordBatch] = []
             answers: list[Answer] = []
             if entry.poll.error_kind is None:
-                answers = sorted(self._late + entry.answers, key=_answered_at)
+                answers = _one_of_each([*self._late, *entry.answers])
                 self._late = []
                 beside = [batch for answer in answers for batch in self._rows_of(answer)]
             now = self._now(entry, beside)
@@ -199,10 +199,8 @@ class Entries:
             if self._full is None:
                 _LOG.error("cluster %s: the spool has no room: polls are not recorded", self._alias)
             self._full, self._key = _SpoolFull.after(self._full, entry.at_ms), None
-            # The newest of each kind goes with the next poll; those of a failed poll wait still.
-            self._late = [
-                *{answer.enrichment: answer for answer in [*answers, *self._late]}.values()
-            ]
+            # They go with the next poll; those of a failed poll wait still.
+            self._late = _one_of_each([*answers, *self._late])
 
     def _planned(self, at_ms: int) -> Planned:
         """Return which poll it is, without stream and number: the reader gives it these."""
@@ -248,6 +246,16 @@ class Entries:
         except Exception:  # noqa: BLE001 - a folder that is gone: polls are made, and a gap says so once it is back
             _LOG.exception("cluster %s: the poll cannot be kept", self._alias)
             return False
+
+
+def _one_of_each(answers: Iterable[Answer]) -> list[Answer]:
+    """Return those that one entry can hold, in order: of each kind the newest good one, else the
+    newest. Rows of two could not be told apart.
+    """
+    in_order = sorted(answers, key=_answered_at)
+    found = {each.enrichment: each for each in in_order}
+    found |= {each.enrichment: each for each in in_order if is_answered(each.outcome)}
+    return sorted(found.values(), key=_answered_at)
 
 
 def _answered_at(answer: Answer) -> datetime:

@@ -77,7 +77,8 @@ def fold(
     in order, as of the last poll that is taken; those that began have `is_new`. `log_partition`:
     that keeps the group, by its id, where that is known.
     """
-    kept, records, states = memory or {}, list(records), polls.described(states)
+    kept, records = memory or {}, list(records)
+    states = polls.described(states)
     news = (*map(written_by, records), *(row["valid_to"] or row["valid_from"] for row in states))
     told_at = max(map(to_micros, news), default=0)
     source = partial(_Source, group, live=live, limits=limits)

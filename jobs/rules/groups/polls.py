@@ -42,11 +42,12 @@ class Open:
     now: Standing
 
 
-def described(rows: Iterable[Row]) -> list[Row]:
+def described(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows that say how a group was. If a group could not be described when it was first
     listed, the row after that tells since when it may have been there.
     """
-    found, listed = [], None
+    found: list[dict[str, Any]] = []
+    listed: Row | None = None
     for row in rows:
         if all(row[name] is None for name in _DESCRIPTION):
             listed = row

@@ -125,6 +125,29 @@ def test_late_answers_go_once_and_with_a_good_poll_in_the_order_in_which_they_we
     assert kinds == [[], [], [], [first.enrichment, second.enrichment, third.enrichment], []]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_of_a_late_answer_and_the_poll_s_own_the_newest_good_one_is_kept(made, fails):
+    """Their rows could not be told apart: each group's lag would count twice."""
+    (late,) = made.answers("groups")
+    made.brokers.brokers[0].groups = ("billing", "new")
+    (own,) = made.answers("groups")
+    if fails:
+        own = replace(own, outcome="failed: no answer", rows=None)
+    due_s = time.monotonic()
+    made.write(due_s, made.poll())
+    made.entries.add(late)
+    made.entries.make(due_s + 1, made.poll())
+    made.entries.await_kinds(("groups",))
+    made.entries.add(own)
+    made.entries.write()
+    made.write(due_s + 2, made.poll())
+    _, entry, last = made.kept.entries
+    assert [row["kind"] for row in entry.rows if row["record"] == "answer"] == ["groups"]
+    groups = sorted(each["group_id"] for row in entry.rows for each in row["groups"] or ())
+    assert groups == (["billing", "shipping"] if fails else ["billing", "new", "shipping"])
+    assert last.outcomes == {}
+
+
 def test_an_answer_that_came_with_a_poll_that_failed_waits_for_a_good_one(made):
     (groups,) = made.answers("groups")
     due_s = time.monotonic()
