@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 import sqlglot
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -23,6 +24,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from metadata_source.errors import KafkaMetadataHistoryError
+from schemas.imports import COLUMNS, IMPORT, check_whole
+from schemas.internal import STATE
 from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, resolved, version_of
 from schemas.table import LAKE_VERSION, union_all
 
@@ -127,8 +130,10 @@ def attach(
     `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
     Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
     of an older version views that need columns which it lacks. Raises LakeError for a lake that is
-    not ours, of a newer version, or that cannot be read.
+    not ours, of a newer version, or that cannot be read, and if an import has not ended.
     """
+    if not before:
+        _check_import(lake)
     names = {**before}
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
@@ -153,6 +158,13 @@ def attach(
                 continue
             names[view.full_name] = LAKE_VERSION
     return names
+
+
+def _check_import(lake: Lake) -> None:
+    if (stored := _opened(lake, STATE)) is not None:
+        of_imports = ds.field("history") == IMPORT
+        rows = stored.to_pyarrow_dataset().to_table([*COLUMNS], filter=of_imports).to_pylist()
+        check_whole(lake, (tuple(row.values()) for row in rows))
 
 
 def older_version(lake: Lake) -> int | None:
