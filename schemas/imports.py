@@ -43,7 +43,7 @@ def newest(rows: Iterable[Row]) -> dict[str, Import]:
     }
 
 
-def check_whole(lake: Lake, rows: Iterable[Row]) -> None:
+def check_imports(lake: Lake, rows: Iterable[Row]) -> None:
     """Raise LakeError if an import was begun and has not ended."""
     half = {of: each for of, each in newest(rows).items() if not each.is_whole}
     if half:

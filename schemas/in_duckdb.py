@@ -24,9 +24,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from metadata_source.errors import KafkaMetadataHistoryError
-from schemas.imports import COLUMNS, IMPORT, check_whole
+from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
-from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, resolved, version_of
+from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, check_whole, resolved, version_of
 from schemas.table import LAKE_VERSION, union_all
 
 if TYPE_CHECKING:
@@ -130,11 +130,11 @@ def attach(
     `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
     Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
     of an older version views that need columns which it lacks. Raises LakeError for a lake that is
-    not ours, of a newer version, or that cannot be read, and if an import has not ended.
+    not ours, of a newer version, half upgraded or half imported, or that cannot be read.
     """
-    if not before:
-        _check_import(lake)
     names = {**before}
+    if not before:
+        _check_whole(lake)
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in (each for each in TABLES if each.full_name in wanted):
@@ -160,13 +160,6 @@ def attach(
     return names
 
 
-def _check_import(lake: Lake) -> None:
-    if (stored := _opened(lake, STATE)) is not None:
-        of_imports = ds.field("history") == IMPORT
-        rows = stored.to_pyarrow_dataset().to_table([*COLUMNS], filter=of_imports).to_pylist()
-        check_whole(lake, (tuple(row.values()) for row in rows))
-
-
 def older_version(lake: Lake) -> int | None:
     """The version of a lake that is older than this program's; None if it is not."""
     for table, stored in there(lake):
@@ -185,6 +178,7 @@ def files_of(lake: Lake) -> dict[str, list[int]]:
 
 def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
     """Yield the tables of a lake in a folder that are there. Raises LakeError as `attach`."""
+    _check_whole(lake)
     for table in TABLES:
         if (stored := _opened(lake, table)) is not None:
             yield table, stored
@@ -199,6 +193,14 @@ def log_bytes_of(lake: Lake, name: str) -> int:
         with suppress(FileNotFoundError):  # upkeep removes some meanwhile
             found += file.stat().st_size if file.is_file() else 0
     return found
+
+
+def _check_whole(lake: Lake) -> None:
+    if (stored := _opened(lake, STATE)) is not None:
+        check_whole(stored.metadata().configuration, lake)
+        of_imports = ds.field("history") == IMPORT
+        rows = stored.to_pyarrow_dataset().to_table([*COLUMNS], filter=of_imports).to_pylist()
+        check_imports(lake, (tuple(row.values()) for row in rows))
 
 
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
-from schemas.imports import COLUMNS, IMPORT, check_whole
+from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
 from schemas.lake import (
     NAMES,
@@ -26,6 +26,7 @@ from schemas.lake import (
     Lake,
     LakeError,
     check_origin,
+    check_whole,
     named_in,
     resolved,
     version_of,
@@ -158,10 +159,10 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     the names, in order; tables that no job has made yet are left out, and views of such tables too.
     A view of several parts goes without those of such tables, all but the first: what has never
     been written holds no rows. A lake of an older version goes without views that need columns
-    which it lacks. Raises LakeError for a lake that is not ours, or of a newer version, and as
-    `check_import`.
+    which it lacks. Raises LakeError for a lake that is not ours or of a newer version, and as
+    `check_read`.
     """
-    check_import(spark, lake)
+    check_read(spark, lake)
     names: list[str] = []
     is_older = False
     wanted = NAMES if sql is None else named_in(sql)
@@ -197,11 +198,12 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     return names
 
 
-def check_import(spark: SparkSession, lake: Lake) -> None:
-    """Raise LakeError if an import into the lake was begun and has not ended."""
+def check_read(spark: SparkSession, lake: Lake) -> None:
+    """Raise LakeError for a lake that is half upgraded, or half imported."""
     if table_exists(spark, lake, STATE):
+        check_whole(properties(spark, lake.identifier(STATE)), lake)
         rows = lake.read(spark, STATE).where(f"history = '{IMPORT}'")
-        check_whole(lake, rows.select(*COLUMNS).collect())
+        check_imports(lake, rows.select(*COLUMNS).collect())
 
 
 def stored_table(spark: SparkSession, lake: Lake, table: Table) -> Table | None:

@@ -4,6 +4,7 @@ DuckDB (`schemas/in_duckdb.py`) open it.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from metadata_source.errors import KafkaMetadataHistoryError
 from schemas import bronze, consumption, gold, groups, internal, quality, silver, views
-from schemas.table import LAKE_VERSION, TABLE_PROPERTY, VERSION_PROPERTY, Table, View
+from schemas.table import (
+    LAKE_VERSION,
+    OLDEST_UPGRADED,
+    TABLE_PROPERTY,
+    VERSION_PROPERTY,
+    Table,
+    View,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +39,12 @@ TABLES: tuple[Table, ...] = (
 VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + views.VIEWS
 """In an order in which each refers to tables and to views before it."""
 NAMES = frozenset((*(table.full_name for table in TABLES), *(view.full_name for view in VIEWS)))
+
+UPGRADE_PROPERTY: Final = "kafkaMetadataHistory.upgrade"
+"""Of internal.states, whose version is the lake's: JSON that says since when the lake is being
+upgraded, or taken back, and when that was done.
+"""
+UPGRADE: Final = "`kafka-metadata-history upgrade`"
 
 _S3: Final = re.compile(r"(s3[an]?):", re.IGNORECASE)
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
@@ -153,8 +167,33 @@ def check_origin(noted: Mapping[str, str], lake: Lake, table: Table) -> None:
     if version < LAKE_VERSION:
         raise LakeError(
             f"{table.full_name} in {lake} has version {version}, older than this program's "
-            f"{LAKE_VERSION} (`query` and `export` read it): there is no way to upgrade it, take "
-            "another folder or remove the lake"
+            f"{LAKE_VERSION} (`query` and `export` read it): {older_todo(version)}"
+        )
+
+
+def older_todo(version: int) -> str:
+    """The way out for a lake of an older version."""
+    return (
+        f"{UPGRADE} makes it one of this version"
+        if version >= OLDEST_UPGRADED
+        else "there is no way to upgrade it, take another folder or remove the lake"
+    )
+
+
+def check_whole(noted: Mapping[str, str], lake: Lake) -> None:
+    """Raise LakeError for a lake that is half upgraded, or half taken back: its tables are of two
+    versions. `noted`: the properties of internal.states.
+    """
+    note = json.loads(noted.get(UPGRADE_PROPERTY, "{}"))
+    if "undo" in note:
+        raise LakeError(
+            f"{lake} is half taken back to version {note['from']}: run "
+            "`kafka-metadata-history upgrade --undo` to its end"
+        )
+    if note and "done" not in note:
+        raise LakeError(
+            f"{lake} is half upgraded from version {note['from']}, since {note['began']}: run "
+            f"{UPGRADE} to its end"
         )
 
 

@@ -10,6 +10,9 @@ import pyarrow as pa
 LAKE_VERSION = 10
 """The version of the lake. It rises with any change of columns, or of what they mean."""
 
+OLDEST_UPGRADED = 7
+"""The oldest version that an upgrade takes."""
+
 TABLE_PROPERTY = "kafkaMetadataHistory.table"
 VERSION_PROPERTY = "kafkaMetadataHistory.version"
 
@@ -186,15 +189,10 @@ class Table:
             and (column.type == "timestamp" or column.name in _SKIPPED_BY)
         )
 
-    def create_statement(self, identifier: str) -> str:
-        """CREATE TABLE under `identifier`, with its constraints: it is made whole or not at all."""
-        columns = ",\n  ".join(column.ddl for column in self.columns)
-        layout = ""
-        if self.cluster_by:
-            layout = f"\nCLUSTER BY ({', '.join(self.cluster_by)})"
-        elif self.partition_by:
-            layout = f"\nPARTITIONED BY ({', '.join(self.partition_by)})"
-        properties = {
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties of the table, constraints among them."""
+        return {
             TABLE_PROPERTY: self.full_name,
             VERSION_PROPERTY: str(LAKE_VERSION),
             # Off, so that delta-rs, Polars and DuckDB can read the lake too.
@@ -208,8 +206,17 @@ class Table:
             **({"delta.enableChangeDataFeed": "true"} if self.keeps_changes else {}),
             **{f"delta.constraints.{name}": check for name, check in self.constraints.items()},
         }
+
+    def create_statement(self, identifier: str) -> str:
+        """CREATE TABLE under `identifier`, with its constraints: it is made whole or not at all."""
+        columns = ",\n  ".join(column.ddl for column in self.columns)
+        layout = ""
+        if self.cluster_by:
+            layout = f"\nCLUSTER BY ({', '.join(self.cluster_by)})"
+        elif self.partition_by:
+            layout = f"\nPARTITIONED BY ({', '.join(self.partition_by)})"
         rendered = ",\n  ".join(
-            f"{sql_string(key)} = {sql_string(value)}" for key, value in properties.items()
+            f"{sql_string(key)} = {sql_string(value)}" for key, value in self.properties.items()
         )
         return (
             f"CREATE TABLE {identifier} (\n  {columns}\n) USING DELTA{layout}\n"

@@ -21,7 +21,7 @@ from jobs.copies.parquet import (
 )
 from jobs.copies.snapshot import rounds_after, versions
 from metadata_source.text import counted
-from schemas.in_spark import check_import, stored_table
+from schemas.in_spark import check_read, stored_table
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import TABLES, Lake, LakeError, version_of
 from schemas.table import Column, Table
@@ -45,7 +45,7 @@ def exported(
     tables = [*filter(None, side_by_side(partial(stored_table, spark, lake), TABLES))]
     if not tables:
         raise LakeError(f"{lake}: no lake there; `kafka-metadata-history run` makes one")
-    check_import(spark, lake)
+    check_read(spark, lake)
     details = dict(zip(tables, side_by_side(partial(_detail, spark, lake), tables), strict=True))
     version = _version(lake, details)
     frames = _frames(spark, lake, versions(spark, lake, tables), cluster)

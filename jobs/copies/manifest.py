@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from jobs.rules.memory import from_json, to_json
 from metadata_source.text import counted
 from schemas.lake import LakeError
-from schemas.table import LAKE_VERSION, Column
+from schemas.table import LAKE_VERSION, OLDEST_UPGRADED, Column
 
 NAME = "manifest.json"
-OLDEST = 7
-"""The oldest version of a lake from which there is a way to this one."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +83,9 @@ def parsed(text: str, place: str) -> Manifest:
             f"{where}: the lake had version {version}, newer than this program's {LAKE_VERSION}: "
             "upgrade the program; nothing was written"
         )
-    if version < OLDEST:
+    if version < OLDEST_UPGRADED:
         raise LakeError(
-            f"{where}: the lake had version {version}; there is a way from version {OLDEST} on "
+            f"{where}: the lake had version {version}; there is a way from version {OLDEST_UPGRADED} on "
             "alone; nothing was written"
         )
     try:

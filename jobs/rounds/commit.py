@@ -70,9 +70,9 @@ class Commit:
         """Commit to Delta. `number`: of the round; one that the table has had is passed over."""
         if self.where is None or replacing:
             where = self.where and f"{self.table.live} AND {self.where}"
-            _retried(_save, self.rows, lake, self.table, where, _of_round(self.table, number))
+            retried(_save, self.rows, lake, self.table, where, _of_round(self.table, number))
         elif version_of(self.rows.sparkSession, lake, self.table, number) is None:
-            _retried(self._merge, lake, number)
+            retried(self._merge, lake, number)
 
     def _merge(self, lake: Lake, number: int) -> None:
         """Do what the overwrite does. The condition names the round, as metadata cannot."""
@@ -167,17 +167,17 @@ def replace_rows(
     `append_rows`.
     """
     options = _of_round(table, number, where, metadata)
-    _retried(_save, frame(spark, table, rows), lake, table, where, options)
+    retried(_save, frame(spark, table, rows), lake, table, where, options)
 
 
 def delete_rows(spark: SparkSession, lake: Lake, table: Table, where: str) -> None:
     """Delete the rows that fulfil `where`; done twice, it changes nothing."""
-    _retried(spark.sql, f"DELETE FROM {lake.identifier(table)} WHERE {where}")
+    retried(spark.sql, f"DELETE FROM {lake.identifier(table)} WHERE {where}")
 
 
 def delete_matching(spark: SparkSession, lake: Lake, table: Table, query: str, on: str) -> None:
     """Delete the rows (`t`) that match one of a query (`s`) by `on`; twice changes nothing more."""
-    _retried(
+    retried(
         spark.sql,
         f"MERGE INTO {lake.identifier(table)} t USING ({query}) s ON {on} WHEN MATCHED THEN DELETE",
     )
@@ -216,7 +216,8 @@ def _save(
         write.saveAsTable(lake.identifier(table))
 
 
-def _retried(write: Callable[..., object], *args: object) -> None:
+def retried(write: Callable[..., object], *args: object) -> None:
+    """Commit, and if another commit came first, again, up to TRIES times."""
     for tried in range(1, TRIES + 1):
         try:
             write(*args)

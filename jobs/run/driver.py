@@ -3,9 +3,12 @@ this process, which can do it; a session of Spark Connect has a connection alone
 the jobs reaches for the JVM.
 """
 
+import json
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Self, cast
 from weakref import WeakKeyDictionary
@@ -133,13 +136,9 @@ def clean_log(spark: SparkSession, table: str) -> None:
     """
     if not has_jvm(spark):
         return
-    session = cast("Any", spark)
-    delta = session._jvm.org.apache.spark.sql.delta  # noqa: SLF001
+    delta = cast("Any", spark)._jvm.org.apache.spark.sql.delta  # noqa: SLF001
     try:
-        log = session._jvm.io.delta.tables.DeltaTable.forName(  # noqa: SLF001
-            session._jsparkSession,  # noqa: SLF001
-            table,
-        ).deltaLog()
+        log = _delta_log(spark, table)
         now = log.unsafeVolatileSnapshot()
         if log.enableExpiredLogCleanup(now.metadata()):
             catalog_table, kept = (
@@ -149,6 +148,83 @@ def clean_log(spark: SparkSession, table: str) -> None:
     except JVM_IS_GONE as error:  # or has no such method
         if isinstance(error, JAVA_ERRORS):
             raise
+
+
+@dataclass(frozen=True)
+class DeltaVersion:
+    """A version of a Delta table: its number, the action `metaData`, and the bytes of its files."""
+
+    number: int
+    metadata: dict[str, Any]
+    bytes: int
+
+
+def delta_version(spark: SparkSession, table: str, number: int | None = None) -> DeltaVersion:
+    """A version of a Delta table, by Delta's own classes; None: the newest one."""
+    log = _delta_log(spark, table)
+    found = log.update(False, *(getattr(log, f"update$default${each}")() for each in (2, 3)))
+    if number is not None:
+        rest = (getattr(log, f"getSnapshotAt$default${each}")() for each in (2, 3, 4))
+        found = log.getSnapshotAt(number, *rest)
+    return DeltaVersion(found.version(), _metadata_of(found), found.sizeInBytes())
+
+
+def change_delta(
+    spark: SparkSession,
+    table: str,
+    metadata: Callable[[dict[str, Any], int], dict[str, Any]],
+    rows: Callable[[int], DataFrame] | None = None,
+) -> int:
+    """Change the action `metaData` of a Delta table, and with `rows` its rows, in one transaction,
+    which SQL cannot: columns, constraints, properties and rows together. Returns the new version.
+
+    `metadata`, `rows`: what there is to be, of what there was and the version that it had. The rows
+    lie in a frame of all columns. Raises Delta's errors of conflicts if the table changed meanwhile,
+    also by rows that were appended.
+    """
+    session = cast("Any", spark)
+    jvm = session._jvm  # noqa: SLF001
+    delta = jvm.org.apache.spark.sql.delta
+    transaction = _delta_log(spark, table).startTransaction()
+    before = int(transaction.readVersion())
+    made = json.dumps({"metaData": metadata(_metadata_of(transaction), before)})
+    transaction.updateMetadata(delta.actions.Action.fromJson(made), False)
+    actions = jvm.java.util.ArrayList()
+    if rows is not None:
+        files = transaction.filterFiles()
+        written = transaction.writeFiles(cast("Any", rows(before))._jdf)  # noqa: SLF001
+        for index in range(written.size()):
+            actions.add(written.apply(index))
+        for index in range(files.size()):
+            actions.add(files.apply(index).remove())
+    as_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
+    operation = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+    return int(transaction.commit(as_scala, operation))
+
+
+def _delta_log(spark: SparkSession, table: str) -> Any:
+    session = cast("Any", spark)
+    return session._jvm.io.delta.tables.DeltaTable.forName(  # noqa: SLF001
+        session._jsparkSession,  # noqa: SLF001
+        table,
+    ).deltaLog()
+
+
+def _metadata_of(snapshot: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(snapshot.metadata().json())["metaData"]
+    return found
+
+
+def rename_folder(spark: SparkSession, folder: str, to: str) -> bool:
+    """Rename a folder, wherever Spark reaches; return whether it was there."""
+    files = Folder.of(spark, folder)
+    return files is not None and files.rename(to)
+
+
+def delete_folder(spark: SparkSession, folder: str) -> None:
+    """Delete a folder with all that is in it, wherever Spark reaches."""
+    if (files := Folder.of(spark, folder)) is not None:
+        files.delete_all()
 
 
 def folder_bytes(spark: SparkSession, folder: str) -> int | None:
@@ -216,9 +292,21 @@ class Folder:
         finally:
             opened.close()
 
-    def delete(self, name: str = "") -> None:
-        """Delete a file; without a name, the folder with all that is in it."""
-        self._files.delete(self._path(name), not name)
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+        self._files.delete(self._path(name), False)
+
+    def rename(self, to: str) -> bool:
+        """Rename the folder; return whether it was there."""
+        place = self._path("")
+        return bool(
+            self._files.exists(place)
+            and self._files.rename(place, self._jvm.org.apache.hadoop.fs.Path(to))
+        )
+
+    def delete_all(self) -> None:
+        """Delete the folder with all that is in it."""
+        self._files.delete(self._path(""), True)
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._folder}/{name}".rstrip("/"))
