@@ -393,18 +393,24 @@ def maintain(*, config: str, memory: str) -> int:
 
 @app.command()
 @config_option
-@click.option(
-    "--to",
-    "folder",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A folder that is not there yet.",
-)
-def export(*, config: str, folder: Path) -> None:
-    """Copy the lake to plain Parquet: a folder a table. Reads lakes of older versions, too."""
-    from kafka_metadata_history.export import exported  # noqa: PLC0415 - takes a second
+@click.option("--to", required=True, metavar="PLACE", help="A folder or URI, without files.")
+@click.option("--cluster", metavar="ALIAS", help="The history of this cluster alone.")
+@memory_option
+def export(*, config: str, to: str, cluster: str | None, memory: str) -> int:
+    """Copy the lake to Parquet, with a manifest: a folder a table. Reads lakes of older versions,
+    too.
+    """
+    given = [] if cluster is None else ["--cluster", cluster]
+    return in_spark("export", "--config", config, "--to", to, *given, memory=memory)
 
-    say(exported(load(config).lake, folder))
+
+@app.command("import")
+@config_option
+@click.option("--from", "place", required=True, metavar="PLACE", help="A folder or URI of `export`.")
+@memory_option
+def import_history(*, config: str, place: str, memory: str) -> int:
+    """Take into the lake what `export` has written, of this version or an older one."""
+    return in_spark("import_history", "--config", config, "--from", place, memory=memory)
 
 
 @app.command()

@@ -85,8 +85,8 @@ def parsed(text: str, place: str) -> Manifest:
         )
     if version < OLDEST_UPGRADED:
         raise LakeError(
-            f"{where}: the lake had version {version}; there is a way from version {OLDEST_UPGRADED} on "
-            "alone; nothing was written"
+            f"{where}: the lake had version {version}, and there is a way from "
+            f"{OLDEST_UPGRADED} on alone; nothing was written"
         )
     try:
         manifest: Manifest = from_json(Manifest, found)
