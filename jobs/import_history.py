@@ -1,13 +1,13 @@
 """Take what jobs/export.py has written into a lake that has none of its clusters.
 
-spark-submit jobs/import_history.py --config FILE --from PLACE
+spark-submit jobs/import_history.py --config FILE (--from PLACE | --undo)
 """
 
 import sys
 from collections.abc import Sequence
 
 from jobs.configuration.config import load
-from jobs.copies.imported import imported
+from jobs.copies.imported import imported, undone
 from jobs.run.cli import parser_of, reported
 from jobs.run.session import spark_session
 from metadata_source.text import printable
@@ -18,14 +18,16 @@ JOB = "import"
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit status."""
     parser = parser_of(JOB, __doc__, "lake, checkpoints")
-    parser.add_argument(
-        "--from", dest="place", required=True, metavar="PLACE", help="a folder or URI of an export"
-    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--from", dest="place", metavar="PLACE", help="a folder or URI of an export")
+    what.add_argument("--undo", action="store_true", help="take back one that has not ended")
     given = parser.parse_args(argv)
 
     def run() -> None:
-        config = load(given.config)
-        for line in imported(spark_session(JOB), config, given.place):
+        config, spark = load(given.config), spark_session(JOB)
+        undo = given.undo
+        lines = undone(spark, config.lake) if undo else imported(spark, config, given.place)
+        for line in lines:
             print(printable(line), file=sys.stderr)
 
     return reported(JOB, run)

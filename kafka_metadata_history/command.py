@@ -406,11 +406,15 @@ def export(*, config: str, to: str, cluster: str | None, memory: str) -> int:
 
 @app.command("import")
 @config_option
-@click.option("--from", "place", required=True, metavar="PLACE", help="A folder or URI of `export`.")
+@click.option("--from", "place", metavar="PLACE", help="A folder or URI of `export`.")
+@click.option("--undo", is_flag=True, help="Take back an import that has not ended.")
 @memory_option
-def import_history(*, config: str, place: str, memory: str) -> int:
+def import_history(*, config: str, place: str | None, undo: bool, memory: str) -> int:
     """Take into the lake what `export` has written, of this version or an older one."""
-    return in_spark("import_history", "--config", config, "--from", place, memory=memory)
+    if undo == (place is not None):
+        raise click.UsageError("give --from PLACE, or --undo")
+    given = ["--undo"] if place is None else ["--from", place]
+    return in_spark("import_history", "--config", config, *given, memory=memory)
 
 
 @app.command()

@@ -30,8 +30,8 @@ class Import:
         return json.dumps(asdict(self))
 
 
-Row = tuple[str, int, str]
-"""Alias, round and memory of a row of IMPORT."""
+Row = tuple[str, int, str | None]
+"""Alias, round and memory of a row of IMPORT. Memory is null where an import was taken back."""
 COLUMNS = ("cluster", "round", "memory")
 
 
@@ -40,19 +40,24 @@ def newest(rows: Iterable[Row]) -> dict[str, Import]:
     return {
         cluster: Import(**json.loads(memory))
         for cluster, _, memory in sorted(rows, key=lambda row: row[1])
+        if memory is not None
     }
+
+
+def half(rows: Iterable[Row]) -> dict[str, Import]:
+    """The imports that were begun and have not ended, by alias."""
+    return {cluster: each for cluster, each in newest(rows).items() if not each.is_whole}
 
 
 def check_imports(lake: Lake, rows: Iterable[Row]) -> None:
     """Raise LakeError if an import was begun and has not ended."""
-    half = {of: each for of, each in newest(rows).items() if not each.is_whole}
-    if half:
-        raise not_whole(lake, half, next(iter(half.values())).place)
+    if begun := half(rows):
+        raise not_whole(lake, begun, next(iter(begun.values())).place)
 
 
 def not_whole(lake: Lake, clusters: Collection[str], place: str) -> LakeError:
     """Say that an import has not ended, and what to do."""
     return LakeError(
         f"{lake}: the import of {', '.join(sorted(clusters))} has not ended: run "
-        f"`kafka-metadata-history import --from {place}` again"
+        f"`kafka-metadata-history import --from {place}` again, or `import --undo`"
     )

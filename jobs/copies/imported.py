@@ -24,7 +24,7 @@ from jobs.copies.parquet import (
     side_by_side,
 )
 from jobs.histories import HISTORIES
-from jobs.rounds.commit import Commit, append_rows
+from jobs.rounds.commit import Commit, append_rows, delete_rows
 from jobs.rounds.plan import (
     Rounds,
     State,
@@ -37,8 +37,8 @@ from jobs.rounds.plan import (
 )
 from jobs.upkeep.expiry import note
 from metadata_source.text import counted
-from schemas.imports import COLUMNS, IMPORT, Import, newest, not_whole
-from schemas.in_spark import ensure_lake, simple_type
+from schemas.imports import COLUMNS, IMPORT, Import, half, not_whole
+from schemas.in_spark import check_tables, ensure_lake, simple_type
 from schemas.internal import STATE, retention_of
 from schemas.lake import TABLES, Lake, LakeError
 from schemas.table import LAKE_VERSION, Table, sql_string
@@ -109,14 +109,18 @@ def _check_tables(manifest: Manifest, place: str) -> None:
             )
 
 
+def _half(spark: SparkSession, lake: Lake) -> dict[str, Import]:
+    rows = lake.read(spark, STATE).where(f"history = '{IMPORT}'").select(*COLUMNS).collect()
+    return half(rows)
+
+
 def _is_begun(spark: SparkSession, lake: Lake, manifest: Manifest) -> bool:
     """Whether the lake has a part of this import. Raises LakeError if it has one of another."""
-    rows = lake.read(spark, STATE).where(f"history = '{IMPORT}'").select(*COLUMNS).collect()
-    half = {of: each for of, each in newest(rows).items() if not each.is_whole}
-    for each in half.values():
+    begun = _half(spark, lake)
+    for each in begun.values():
         if each.export != manifest.id:
-            raise not_whole(lake, half, each.place)
-    return bool(half)
+            raise not_whole(lake, begun, each.place)
+    return bool(begun)
 
 
 def _check_absent(spark: SparkSession, lake: Lake, clusters: Mapping[str, tuple[str, ...]]) -> None:
@@ -139,24 +143,54 @@ def _check_absent(spark: SparkSession, lake: Lake, clusters: Mapping[str, tuple[
 
 def _begun(spark: SparkSession, lake: Lake, manifest: Manifest, place: str) -> tuple[Rounds, Step]:
     """The round of an import, planned now, or by a run before that was killed."""
+    rounds, step = _taken_over(spark, lake, manifest.id)
+    clusters = sorted(manifest.clusters)
+    if step is None:
+        takes = {"export": manifest.id, "place": place, "clusters": clusters}
+        step = rounds.plan({IMPORT: takes}, datetime.now(UTC))
+    # Whoever reads the lake sees these before any other row.
+    begins = Import(manifest.id, place, is_whole=False)
+    append_rows(spark, lake, STATE, [_row(alias, begins) for alias in clusters])
+    return rounds, step
+
+
+def _taken_over(spark: SparkSession, lake: Lake, export: str) -> tuple[Rounds, Step | None]:
+    """The rounds of all histories, of which nobody else makes any from now on, and that of the
+    import of an export if it has not ended. Raises LakeError if another round is not done.
+    """
     made = [history() for history in HISTORIES]
     others = dict(each for history in made for each in history.other_states.items())
     names = [name for history in made for name in history.names]
     rounds = Rounds(spark, lake, [*names, IMPORT], others)
     for step in rounds.to_finish:
-        if step.takes.get(IMPORT, {}).get("export") != manifest.id:
+        if step.takes.get(IMPORT, {}).get("export") != export:
             raise LakeError(
                 f"{lake}: round {step.round} is planned and not done: end the run that makes it, "
                 "or let `kafka-metadata-history run --once` finish it; nothing was written"
             )
-    begun = next(iter(rounds.to_finish), None)
-    clusters, now = sorted(manifest.clusters), datetime.now(UTC)
-    takes = {"export": manifest.id, "place": place, "clusters": clusters}
-    step = begun or rounds.plan({IMPORT: takes}, now)
-    # Whoever reads the lake sees these before any other row.
-    rows = [_row(alias, Import(manifest.id, place, is_whole=False)) for alias in clusters]
-    append_rows(spark, lake, STATE, rows)
-    return rounds, step
+    return rounds, next(iter(rounds.to_finish), None)
+
+
+def undone(spark: SparkSession, lake: Lake) -> Iterator[str]:
+    """Delete the clusters of an import that has not ended, and yield a line. If it is killed, it can
+    be done again. Raises LakeError if there is no such import.
+    """
+    check_tables(spark, lake, TABLES)
+    begun = _half(spark, lake)
+    if not begun:
+        raise LakeError(f"{lake}: each import has ended; nothing was written")
+    rounds, step = _taken_over(spark, lake, next(iter(begun.values())).export)
+    of_them = f"{ALIAS} IN ({', '.join(map(sql_string, begun))})"
+    side_by_side(
+        lambda table: delete_rows(spark, lake, table, of_them),
+        [table for table in TABLES if {ALIAS, ID} <= {*table.column_names} and table != STATE],
+    )
+    if step is not None:
+        none = dict.fromkeys(STATE.column_names) | {"history": IMPORT, "cluster": ""}
+        own = with_rows(states_of(spark, lake), [none | {"round": step.round}])
+        rounds.done(step, own.values())
+    delete_rows(spark, lake, STATE, f"history = '{IMPORT}' AND {of_them}")
+    yield f"{lake}: the import of {', '.join(sorted(begun))} is taken back"
 
 
 def _keep_retention(spark: SparkSession, lake: Lake, own: States, other: States) -> None:

@@ -169,7 +169,9 @@ def close(spark: SparkSession, lake: Lake, now: datetime) -> None:
     """Let go of what an undo needs, once it is too late for one: the tables under their older names,
     and the files and the log of all, which upkeep removes then.
     """
-    note = _Note.of(delta_version(spark, lake.identifier(STATE)).metadata) if has_jvm(spark) else None
+    note = (
+        _Note.of(delta_version(spark, lake.identifier(STATE)).metadata) if has_jvm(spark) else None
+    )
     if note is None or note.done is None or now < _until(note):
         return
     for table in TABLES:
@@ -229,7 +231,9 @@ def _changes(found: Mapping[Table, Found], lake: Lake) -> list[Change]:
             if each.version < LAKE_VERSION or _is_written_since(each)
         ]
     except ValueError as error:
-        raise LakeError(f"{lake}: {error}; it is not as a program of its version makes it") from error
+        raise LakeError(
+            f"{lake}: {error}; it is not as a program of its version makes it"
+        ) from error
 
 
 def _is_written_since(found: Found) -> bool:
@@ -328,12 +332,12 @@ def _change(spark: SparkSession, lake: Lake, each: Change, **properties: str) ->
     )
 
 
-def _configure(spark: SparkSession, lake: Lake, table: Table, metadata: Any, rows: Any = None) -> int:
+def _configure(
+    spark: SparkSession, lake: Lake, table: Table, metadata: Any, rows: Any = None
+) -> int:
     """`change_delta` of a table, again if somebody else committed first."""
     versions: list[int] = []
-    retried(
-        lambda: versions.append(change_delta(spark, lake.identifier(table), metadata, rows))
-    )
+    retried(lambda: versions.append(change_delta(spark, lake.identifier(table), metadata, rows)))
     return versions[-1]
 
 
@@ -347,7 +351,11 @@ def _rows(spark: SparkSession, lake: Lake, each: Change, version: int) -> DataFr
 
 def _selected(spark: SparkSession, rows: DataFrame, selects: Selects) -> DataFrame:
     made = [spark.sql(select, rows=rows) for select in selects]
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), made) if made else rows
+    return (
+        reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), made)
+        if made
+        else rows
+    )
 
 
 def _fitted(rows: DataFrame, types: Mapping[str, str]) -> DataFrame:
@@ -448,7 +456,9 @@ def _go_back(
     spark: SparkSession, lake: Lake, table: Table, before: int, steps: tuple[Step, ...]
 ) -> None:
     """Make a table what it was, with all rows that it has by now."""
-    selects = [step.back[table.full_name] for step in reversed(steps) if table.full_name in step.back]
+    selects = [
+        step.back[table.full_name] for step in reversed(steps) if table.full_name in step.back
+    ]
     was = delta_version(spark, lake.identifier(table), before).metadata
 
     def rows(version: int) -> DataFrame:

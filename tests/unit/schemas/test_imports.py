@@ -21,5 +21,9 @@ def test_an_import_that_has_not_ended_is_one_line() -> None:
         check_imports(LAKE, rows)
     assert str(caught.value) == (
         "lake: the import of dev, test has not ended: run `kafka-metadata-history import --from "
-        "/backup` again"
+        "/backup` again, or `import --undo`"
     )
+
+
+def test_an_import_that_was_taken_back_is_none() -> None:
+    check_imports(LAKE, [("", 9, None)])
