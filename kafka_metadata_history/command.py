@@ -410,7 +410,7 @@ def export(*, config: str, to: str, cluster: str | None, memory: str) -> int:
 @click.option("--undo", is_flag=True, help="Take back an import that has not ended.")
 @memory_option
 def import_history(*, config: str, place: str | None, undo: bool, memory: str) -> int:
-    """Take into the lake what `export` has written, of this version or an older one."""
+    """Take what `export` has written into the lake. It may be of an older version."""
     if undo == (place is not None):
         raise click.UsageError("give --from PLACE, or --undo")
     given = ["--undo"] if place is None else ["--from", place]

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from jobs import export, import_history
 from jobs.configuration.config import Config
 from jobs.copies.exported import exported
-from jobs.copies.imported import imported
+from jobs.copies.imported import imported, undone
 from jobs.rounds.commit import append_rows
 from kafka_metadata_history.opened import without_spark
 from schemas import bronze, gold, silver
@@ -42,6 +42,7 @@ OF_INCIDENT = (
     *gold.LEADER_TABLES,
 )
 """The tables of the known incident that polls alone tell."""
+OF_POLLS = (bronze.METADATA_POLLS, *OF_INCIDENT)
 
 
 def taken(spark: SparkSession, lake: Lake, place: Path) -> list[str]:
@@ -139,6 +140,7 @@ def test_the_known_incident_is_taken_on_in_another_lake(
     incident_lake: Lake,
     with_c1: Lake,
     tmp_path: Path,
+    *,
     version: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -228,18 +230,36 @@ def test_an_export_that_lies_is_refused_before_anything_is_written(
 
 
 def test_what_cannot_be_exported_is_one_line(
-    spark: SparkSession, half: Lake, with_c1: Lake, c0: Path, tmp_path: Path
+    spark: SparkSession, half: Lake, tmp_path: Path
 ) -> None:
     with pytest.raises(LakeError, match=r"--cluster c7: .* has c0, c1; nothing was written"):
         written(spark, half, tmp_path / "none", "c7")
     assert not (tmp_path / "none").exists()
     with pytest.raises(LakeError, match="no lake there"):
         written(spark, Lake(root=str(tmp_path / "no lake")), tmp_path / "none")
-    lake = copied(with_c1, tmp_path / "half")
-    with killed_after(1), pytest.raises(KilledError):
+
+
+def test_an_import_that_has_not_ended_is_in_no_export_and_can_be_taken_back(
+    spark: SparkSession,
+    with_c1: Lake,
+    c0: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake = copied(with_c1, tmp_path / "lake")
+    with killed_after(6), pytest.raises(KilledError):
         taken(spark, lake, c0)
     with pytest.raises(LakeError, match="the import of c0 has not ended"):
         written(spark, lake, tmp_path / "none")
+    assert run(import_history.main, str(lake), tmp_path, "--undo") == 0
+    assert capsys.readouterr().err.splitlines() == [f"{lake}: the import of c0 is taken back"]
+    for table in OF_POLLS:
+        assert rows_of(lake, table) == rows_of(with_c1, table), table.full_name
+    assert {*states(lake)} == {"c1"}
+    assert len(without_spark(lake)("SELECT DISTINCT cluster FROM bronze.metadata_polls")) == 1
+    made(spark, lake)
+    with pytest.raises(LakeError, match="each import has ended; nothing was written"):
+        [*undone(spark, lake)]
 
 
 def test_a_round_that_is_not_done_is_in_no_export(
