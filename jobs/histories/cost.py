@@ -17,7 +17,6 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from jobs.configuration import histories
 from jobs.histories.cost_rows import Row, of_groups, over, rows_around, without_cost
@@ -167,7 +166,7 @@ class RebalanceCost(History[News]):
             yield _state(Memory(since, read))
             return
         ours = loads(Memory, own[JOB, ""]["memory"])
-        later = F.col("updated_at") > F.lit(since)
+        later = f"updated_at > TIMESTAMP'{since.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
         is_left = REBALANCES in rows and not rows[REBALANCES].where(later).isEmpty()
         told = min(ours.told, since) if is_left else ours.told
         yield _state(Memory(told, {**ours.read, **read}, ours.held))

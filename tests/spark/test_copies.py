@@ -177,8 +177,12 @@ def test_the_known_incident_is_taken_on_in_another_lake(
     append_rows(spark, lake, bronze.METADATA_POLLS, [row for row in rows if row["n"] >= POLLS])
     make_history(spark, lake)
     for table in OF_INCIDENT:
-        found = [row for row in rows_of(lake, table) if '"cluster": "prod"' in row]
-        assert found == rows_of(incident_lake, table), table.full_name
+        # Before version 8 an answer beside metadata had the time of its poll.
+        others = ("valid_from",) if version == 7 and table is silver.TOPIC_CONFIGS else ()
+        found, known = (
+            rows_of(each, table, without=("updated_at", *others)) for each in (lake, incident_lake)
+        )
+        assert [row for row in found if '"cluster": "prod"' in row] == known, table.full_name
 
 
 # --- refused ---

@@ -48,8 +48,10 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
         (lambda text: without(text, "clusters"), "manifest.json is not that of an export"),
         (
             lambda text: of_version(text, LAKE_VERSION + 1),
-            f"the lake had version {LAKE_VERSION + 1}, newer than this program's {LAKE_VERSION}: "
-            "upgrade the program",
+            (
+                f"the lake had version {LAKE_VERSION + 1}, newer than this program's "
+                f"{LAKE_VERSION}: upgrade the program"
+            ),
         ),
         (
             lambda text: of_version(text, 6),
