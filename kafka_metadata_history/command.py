@@ -393,6 +393,19 @@ def maintain(*, config: str, memory: str) -> int:
 
 @app.command()
 @config_option
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and how long it takes.")
+@click.option("--undo", is_flag=True, help="Take an upgrade back, for seven days.")
+@memory_option
+def upgrade(*, config: str, dry_run: bool, undo: bool, memory: str) -> int:
+    """Make a lake of an older version one of this version. Broken off, run it again."""
+    if dry_run and undo:
+        raise click.UsageError("--dry-run and --undo exclude each other")
+    given = [*(["--dry-run"] if dry_run else []), *(["--undo"] if undo else [])]
+    return in_spark("upgrade", "--config", config, *given, memory=memory)
+
+
+@app.command()
+@config_option
 @click.option("--to", required=True, metavar="PLACE", help="A folder or URI, without files.")
 @click.option("--cluster", metavar="ALIAS", help="The history of this cluster alone.")
 @memory_option

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from jobs.configuration.config import MIGRATING, Config, Thresholds
-from jobs.configuration.keys import FILE, REQUIRED
+from jobs.configuration.keys import AUTO, FILE, REQUIRED
 from jobs.configuration.limits import Limits
 from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import ENRICHMENTS
@@ -67,6 +67,8 @@ def _section(key: str, given: Any) -> dict[str, Any]:
         case "lake":
             catalog = _object({"catalog": {"type": "string"}}, required=["catalog"])
             return meaning | {"oneOf": [TEXT, catalog]}
+        case "upgrade":
+            return meaning | {"enum": [AUTO, None]}
         case "checkpoints" | "spool":
             return meaning | {"type": [*TEXT["type"], "null"]}
         case "clusters":

@@ -66,6 +66,7 @@ class Config:
     clusters: Mapping[str, Mapping[str, str]]
     poll: Mapping[str, str] = field(default_factory=dict)
     spool: str = ""
+    upgrade: str = ""
     bronze_retention: timedelta = timedelta(days=7)
     silver_retention: timedelta | None = None
     gold_retention: timedelta | None = None

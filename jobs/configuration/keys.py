@@ -89,6 +89,16 @@ def _spool(name: str, value: Any) -> str:
     return "" if value is None else _here_only(name, value, "a spool")
 
 
+AUTO = "auto"
+"""The value of `upgrade`."""
+
+
+def _upgrade(name: str, value: Any) -> str:
+    if value not in (None, AUTO):
+        raise ValueError(f"{name} is neither {AUTO} nor left out")
+    return value or ""
+
+
 def _here_only(name: str, value: Any, what: str) -> str:
     folder = _folder(name, value)
     if URI.match(folder):
@@ -204,6 +214,10 @@ FILE: Mapping[str, Any] = {
             "Folder of the machine that polls, in which polls wait. Default: CHECKPOINTS/spool, "
             "or see below."
         ),
+    ),
+    "upgrade": (
+        _upgrade,
+        "auto: `run` upgrades a lake of an older version before it begins. Default: it refuses it.",
     ),
     "clusters": (
         _each(_each(_option)),

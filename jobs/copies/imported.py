@@ -80,11 +80,15 @@ def imported(spark: SparkSession, config: Config, place: str) -> Iterator[str]:
 def _checked(spark: SparkSession, place: str) -> Manifest:
     """The manifest of an export of which all is there, as it says."""
     folder = folder_of(spark, place)
-    text = folder.text(NAME) if folder.has(NAME) else None
-    if text is None:
+    if not folder.has(NAME):
         raise LakeError(
             f"--from {place}: no {NAME} is there, so it is no export, or not a whole one; nothing "
             "was written"
+        )
+    if (text := folder.text(NAME)) is None:
+        raise LakeError(
+            f"--from {place}: {NAME} has other bytes than were written; nothing was written: "
+            "export the lake again"
         )
     manifest = parsed(text, place)
     files = files_of(spark, place, manifest.tables)

@@ -7,10 +7,11 @@ from functools import reduce
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.copies.manifest import Contents, File
-from jobs.run.driver import Folder
+from jobs.run.driver import JAVA_ERRORS, Folder, java_cause
 from schemas.lake import LakeError
 
 _T = TypeVar("_T")
@@ -56,7 +57,17 @@ def files_of(spark: SparkSession, place: str, names: Iterable[str]) -> dict[str,
         return {}
     files = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(folders)
     found: dict[str, dict[str, File]] = defaultdict(dict)
-    for path, length, sha256 in files.selectExpr("path", "length", "sha2(content, 256)").collect():
+    try:
+        rows = files.selectExpr("path", "length", "sha2(content, 256)").collect()
+    except (PySparkException, *JAVA_ERRORS) as error:
+        # Where Hadoop has written the files, it has kept checksums beside them.
+        if "ChecksumException" not in java_cause(error):
+            raise
+        raise LakeError(
+            f"{place}: a file has other bytes than were written; nothing was written: "
+            f"{java_cause(error).splitlines()[0]}"
+        ) from error
+    for path, length, sha256 in rows:
         name, file = unquote(path).split("/")[-2:]
         found[name][file] = File(length, sha256)
     return found

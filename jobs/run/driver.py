@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Self, cast
 from weakref import WeakKeyDictionary
@@ -152,11 +153,14 @@ def clean_log(spark: SparkSession, table: str) -> None:
 
 @dataclass(frozen=True)
 class DeltaVersion:
-    """A version of a Delta table: its number, the action `metaData`, and the bytes of its files."""
+    """A version of a Delta table: its number, the action `metaData`, the bytes of its files, and
+    when it was committed.
+    """
 
     number: int
     metadata: dict[str, Any]
     bytes: int
+    at: datetime
 
 
 def delta_version(spark: SparkSession, table: str, number: int | None = None) -> DeltaVersion:
@@ -166,7 +170,8 @@ def delta_version(spark: SparkSession, table: str, number: int | None = None) ->
     if number is not None:
         rest = (getattr(log, f"getSnapshotAt$default${each}")() for each in (2, 3, 4))
         found = log.getSnapshotAt(number, *rest)
-    return DeltaVersion(found.version(), _metadata_of(found), found.sizeInBytes())
+    at = datetime.fromtimestamp(found.timestamp() / 1000, UTC)
+    return DeltaVersion(found.version(), _metadata_of(found), found.sizeInBytes(), at)
 
 
 def change_delta(
@@ -179,8 +184,8 @@ def change_delta(
     which SQL cannot: columns, constraints, properties and rows together. Returns the new version.
 
     `metadata`, `rows`: what there is to be, of what there was and the version that it had. The rows
-    lie in a frame of all columns. Raises Delta's errors of conflicts if the table changed meanwhile,
-    also by rows that were appended.
+    lie in a frame of all columns. Raises Delta's errors of conflicts if the table changed
+    meanwhile, also by rows that were appended.
     """
     session = cast("Any", spark)
     jvm = session._jvm  # noqa: SLF001
@@ -216,7 +221,7 @@ def _metadata_of(snapshot: Any) -> dict[str, Any]:
 
 
 def rename_folder(spark: SparkSession, folder: str, to: str) -> bool:
-    """Rename a folder, wherever Spark reaches; return whether it was there."""
+    """Rename a folder, wherever Spark reaches; return whether it was there, and nothing at `to`."""
     files = Folder.of(spark, folder)
     return files is not None and files.rename(to)
 
@@ -297,11 +302,12 @@ class Folder:
         self._files.delete(self._path(name), False)
 
     def rename(self, to: str) -> bool:
-        """Rename the folder; return whether it was there."""
-        place = self._path("")
+        """Rename the folder; return whether it was there, and nothing at `to`."""
+        place, there = self._path(""), self._jvm.org.apache.hadoop.fs.Path(to)
         return bool(
             self._files.exists(place)
-            and self._files.rename(place, self._jvm.org.apache.hadoop.fs.Path(to))
+            and not self._files.exists(there)
+            and self._files.rename(place, there)
         )
 
     def delete_all(self) -> None:

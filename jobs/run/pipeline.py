@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from jobs.configuration.config import Config
+from jobs.configuration.keys import AUTO
 from jobs.configuration.limits import CROSSED
 from jobs.histories import HISTORIES
 from jobs.rounds.engine import Engine
@@ -23,7 +24,9 @@ from jobs.run.logs import logs_of
 from jobs.run.reading import Reading, follow
 from jobs.run.streams import Running
 from jobs.run.work import Lasting
+from jobs.upkeep.checkpoint_of_polls import set_aside
 from jobs.upkeep.due import keep_up_when_due, upkeep
+from jobs.upkeep.upgrade import is_older, upgrade
 from schemas.bronze import METADATA_POLLS
 from schemas.in_spark import ensure_lake
 from schemas.table import Table
@@ -41,6 +44,9 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     """With `once`, one round of each job, one after the other; else all of them, until polling
     fails or another run takes over. Returns the exit status.
     """
+    if config.upgrade == AUTO and is_older(spark, config.lake):
+        for line in (*upgrade(spark, config.lake), *set_aside(spark, config)):
+            log.info("%s", line)
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
     ensure_lake(spark, config.lake)
     if once:

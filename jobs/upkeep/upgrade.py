@@ -1,48 +1,46 @@
-"""A lake of an older version becomes one of this version, and for seven days what it was again.
+"""A lake of an older version becomes one of this version.
 
 Each table changes in one transaction, rows and columns and properties together: whoever reads it
 meanwhile has it as it was, or is refused by its version. internal.states comes last; its version is
 the lake's. A property of it says that the lake is being upgraded, so that nobody reads half of each
-version. Done before, it is passed over: killed anywhere and run again, the upgrade comes to its end.
+version. A table that is done is passed over: killed anywhere and run again, the upgrade comes to
+its end.
 """
 
-import json
-import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
-from pathlib import Path
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.histories import HISTORIES
-from jobs.rounds.commit import delete_rows, newest_version, retried, version_of
-from jobs.rounds.plan import Rounds
-from jobs.run.cli import one_line
-from jobs.run.driver import (
-    change_delta,
-    delete_folder,
-    delta_version,
-    has_jvm,
-    java_causes,
-    java_text,
+from jobs.rounds.commit import delete_rows, version_of
+from jobs.run.driver import delta_version, has_jvm
+from jobs.upkeep.changing import (
+    KEPT,
+    Note,
+    configure,
+    explained,
+    fitted,
+    is_there,
+    restore,
+    selected,
+    take_over,
 )
-from schemas.in_spark import OF_LAKE, check_commits, ensure_tables, table_exists
+from jobs.upkeep.undo import let_go
+from schemas.in_spark import OF_LAKE, check_commits, ensure_tables
 from schemas.internal import ROUNDS, STATE
-from schemas.lake import TABLES, UPGRADE, UPGRADE_PROPERTY, Lake, LakeError, older_todo
+from schemas.lake import TABLES, UPGRADE, Lake, LakeError, older_todo
 from schemas.lake import version_of as version_noted
 from schemas.table import LAKE_VERSION, OLDEST_UPGRADED, Table
 from schemas.upgrades import steps_from
 from schemas.upgrades.changes import (
     Change,
     Found,
-    Metadata,
-    as_made,
     change,
     needed_bytes,
     new_constraints,
@@ -50,44 +48,9 @@ from schemas.upgrades.changes import (
     upgraded,
     with_properties,
 )
-from schemas.upgrades.step import Selects, Step
 
-log = logging.getLogger("kafka_metadata_history.upgrade")
-
-UNDO_WITHIN: Final = timedelta(days=7)
-"""So long after an upgrade it can be taken back."""
-
-_KEPT: Final = (ROUNDS, *(table for table in TABLES if table.schema == "bronze"))
-"""Tables whose rows an undo keeps: what was seen, and the numbers of rounds, which Delta takes
-once.
-"""
-
-
-@dataclass(frozen=True)
-class _Note:
-    """The value of UPGRADE_PROPERTY. `version`: the lake's before. `rounds`: the last round then."""
-
-    version: int
-    began: str
-    rounds: int = 0
-    done: str | None = None
-    undo: bool = False
-
-    @classmethod
-    def of(cls, metadata: Metadata) -> "_Note | None":
-        noted = metadata["configuration"].get(UPGRADE_PROPERTY)
-        if noted is None:
-            return None
-        value = json.loads(noted)
-        return cls(
-            value["from"], value["began"], value["rounds"], value.get("done"), "undo" in value
-        )
-
-    @property
-    def text(self) -> str:
-        value: dict[str, Any] = {"from": self.version, "began": self.began, "rounds": self.rounds}
-        value |= {} if self.done is None else {"done": self.done}
-        return json.dumps(value | ({"undo": True} if self.undo else {}))
+_FRESH: Final = timedelta(hours=1)
+"""A commit that is no older is kept for all of undo.UNDO_WITHIN, from the upgrade on."""
 
 
 def planned(spark: SparkSession, lake: Lake) -> list[str]:
@@ -95,8 +58,8 @@ def planned(spark: SparkSession, lake: Lake) -> list[str]:
     is of this version. Writes nothing. Raises LakeError where it cannot be.
     """
     found = _found(spark, lake)
-    state = found.get(STATE, found.get(next(iter(found))))
-    if state is None or state.version == LAKE_VERSION:
+    state = found[STATE]
+    if state.version == LAKE_VERSION:
         return []
     counted = (replace(each, found=_counted(spark, lake, each)) for each in _changes(found, lake))
     made = list(counted)
@@ -115,7 +78,7 @@ def upgrade(spark: SparkSession, lake: Lake) -> Iterator[str]:
         yield from lines
         yield from _upgraded(spark, lake)
     except Exception as error:
-        raise _explained(lake, error) from error
+        raise explained(lake, error) from error
 
 
 def _upgraded(spark: SparkSession, lake: Lake) -> Iterator[str]:
@@ -130,15 +93,11 @@ def _upgraded(spark: SparkSession, lake: Lake) -> Iterator[str]:
     state = made.pop(STATE)
     written: dict[Table, int] = {}
     # Those that take long come first: until they are done the older program reads all others.
-    for each in sorted(made.values(), key=lambda each: -each.found.bytes):
-        if each.is_rewritten:
-            written[each.found.table] = _change(spark, lake, each)
-            yield f"{each.table.full_name}: done"
-    others = [each for each in made.values() if not each.is_rewritten]
-    with ThreadPoolExecutor(4, "upgrade") as side_by_side:
-        versions = list(side_by_side.map(partial(_change, spark, lake), others))
-    written |= {each.found.table: version for each, version in zip(others, versions, strict=True)}
-    yield f"{len(others)} other tables: done"
+    for group in _by_length(made.values()):
+        with ThreadPoolExecutor(4, "upgrade") as side_by_side:
+            versions = list(side_by_side.map(partial(_change, spark, lake), group))
+        written |= {each.found.table: at for each, at in zip(group, versions, strict=True)}
+        yield f"{', '.join(each.table.full_name for each in group)}: done"
     _check_unwritten(spark, lake, written)
     now = datetime.now(UTC)
     done = replace(note, done=now.isoformat(timespec="seconds"))
@@ -146,41 +105,25 @@ def _upgraded(spark: SparkSession, lake: Lake) -> Iterator[str]:
     yield f"{lake}: version {LAKE_VERSION} now, after {(now - began).total_seconds():.0f} s"
 
 
-def undo(spark: SparkSession, lake: Lake, now: datetime) -> Iterator[str]:
-    """Take an upgrade back, whole or half done: yield a line a step. What was recorded since stays
-    in bronze. Raises LakeError where there is none, or it is over.
-    """
-    try:
-        yield from _undone(spark, lake, now)
-    except Exception as error:
-        raise _explained(lake, error) from error
+def is_older(spark: SparkSession, lake: Lake) -> bool:
+    """Whether a lake is there that an upgrade is for, or that one was broken off in."""
+    if not has_jvm(spark) or not is_there(spark, lake, STATE):
+        return False
+    state = delta_version(spark, lake.identifier(STATE))
+    return version_noted(state.metadata["configuration"], lake, STATE) < LAKE_VERSION
 
 
-def begins_stream(spark: SparkSession, lake: Lake) -> int | None:
-    """The version from which a lake was upgraded, if polls begin a new stream since then; else
-    None.
-    """
-    note = _Note.of(delta_version(spark, lake.identifier(STATE)).metadata)
-    is_anew = note is not None and any(step.begins_stream for step in steps_from(note.version))
-    return note.version if note is not None and is_anew else None
+def _by_length(made: Collection[Change]) -> list[list[Change]]:
+    """Tables that are written again, then all others."""
+    long = [each for each in made if each.is_written]
+    short = [each for each in made if not each.is_written]
+    return [group for group in (long, short) if group]
 
 
-def close(spark: SparkSession, lake: Lake, now: datetime) -> None:
-    """Let go of what an undo needs, once it is too late for one: the tables under their older names,
-    and the files and the log of all, which upkeep removes then.
-    """
-    note = (
-        _Note.of(delta_version(spark, lake.identifier(STATE)).metadata) if has_jvm(spark) else None
-    )
-    if note is None or note.done is None or now < _until(note):
-        return
-    for table in TABLES:
-        if table.older is not None and _is_there(spark, lake, table.older):
-            _drop(spark, lake, table.older)
-        if table != STATE and _is_there(spark, lake, table):
-            _configure(spark, lake, table, lambda old, _, of=table: as_made(of, old))
-    _configure(spark, lake, STATE, lambda old, _: as_made(STATE, old))
-    log.info("%s: the upgrade of %s cannot be taken back any more", lake, note.done)
+def begins_stream(spark: SparkSession, lake: Lake) -> bool:
+    """Whether polls begin a new stream since the lake was upgraded."""
+    note = Note.of(delta_version(spark, lake.identifier(STATE)).metadata)
+    return note is not None and any(step.begins_stream for step in steps_from(note.version))
 
 
 # --- what there is ---
@@ -195,12 +138,12 @@ def _found(spark: SparkSession, lake: Lake) -> dict[Table, Found]:
     check_commits(spark, lake)
 
     def look(table: Table) -> Found | None:
-        if table.older is not None and _is_there(spark, lake, table.older):
+        if table.older is not None and is_there(spark, lake, table.older):
             table = table.older
-        elif not _is_there(spark, lake, table):
+        elif not is_there(spark, lake, table):
             return None
         version = delta_version(spark, lake.identifier(table))
-        found = Found(table, version.metadata, version.number, version.bytes)
+        found = Found(table, version.metadata, version.number, version.bytes, version.at)
         version_noted(version.metadata["configuration"], lake, table)
         if found.version < OLDEST_UPGRADED:
             raise LakeError(
@@ -214,7 +157,7 @@ def _found(spark: SparkSession, lake: Lake) -> dict[Table, Found]:
     found = {table: each for table, each in zip(TABLES, looked, strict=True) if each is not None}
     if STATE not in found:
         raise LakeError(f"{lake}: no lake there; `kafka-metadata-history run` makes one")
-    note = _Note.of(found[STATE].metadata)
+    note = Note.of(found[STATE].metadata)
     if note is not None and note.undo:
         raise LakeError(
             f"{lake} is half taken back to version {note.version}: run "
@@ -243,7 +186,7 @@ def _is_written_since(found: Found) -> bool:
 
 
 def _counted(spark: SparkSession, lake: Lake, each: Change) -> Found:
-    if not each.is_rewritten:
+    if not each.is_written:
         return each.found
     return replace(each.found, rows=lake.read(spark, each.found.table).count())
 
@@ -259,31 +202,22 @@ def _check_space(lake: Lake, made: Iterable[Change]) -> None:
         )
 
 
-def _is_there(spark: SparkSession, lake: Lake, table: Table) -> bool:
-    if lake.is_folder:  # Spark takes a tenth of a second to say so.
-        return Path(lake.path(table), "_delta_log").is_dir()
-    return table_exists(spark, lake, table)
-
-
 # --- what it does ---
 
 
-def _begun(spark: SparkSession, lake: Lake, state: Found, now: datetime) -> _Note:
+def _begun(spark: SparkSession, lake: Lake, state: Found, now: datetime) -> Note:
     """Note that the lake is being upgraded, and let the rounds of older programs end."""
-    note = _Note.of(state.metadata)
+    note = Note.of(state.metadata)
+    if note is not None and note.done is not None:
+        # What the upgrade before left would be taken for a table that is to be copied.
+        let_go(spark, lake)
     if note is None or note.done is not None:
         last = lake.read(spark, ROUNDS).agg(F.max("round")).collect()[0][0] or 0
-        note = _Note(state.version, now.isoformat(timespec="seconds"), last)
-        _configure(spark, lake, STATE, lambda old, _: with_properties(old, UPGRADE=note.text))
+        note = Note(state.version, now.isoformat(timespec="seconds"), last)
+        configure(spark, lake, STATE, lambda old, _: with_properties(old, UPGRADE=note.text))
     # By these rows an older program would take the lake for its own at one look.
     delete_rows(spark, lake, STATE, f"history = '{OF_LAKE}'")
     return note
-
-
-def _rounds(spark: SparkSession, lake: Lake) -> Rounds:
-    """Take over from all programs that make history of the lake: each ends in one line."""
-    names = [name for history in HISTORIES for name in history().names]
-    return Rounds(spark, lake, names)
 
 
 def _take_back_rounds(spark: SparkSession, lake: Lake) -> Iterator[str]:
@@ -291,13 +225,13 @@ def _take_back_rounds(spark: SparkSession, lake: Lake) -> Iterator[str]:
     of another version.
     """
     found = _found(spark, lake)
-    for step in reversed(_rounds(spark, lake).to_finish):
+    for step in reversed(take_over(spark, lake).to_finish):
         for table, each in found.items():
-            if table in _KEPT or table == STATE:
+            if table in KEPT or table == STATE:
                 continue
             version = version_of(spark, lake, each.table, step.round)
             if version is not None:
-                _restore(spark, lake, each.table, version - 1)
+                restore(spark, lake, each.table, version - 1)
         spark.sql(
             f"UPDATE {lake.identifier(ROUNDS)} SET step = 'started', takes = NULL "
             f"WHERE round = {step.round}"
@@ -310,62 +244,35 @@ def _change(spark: SparkSession, lake: Lake, each: Change, **properties: str) ->
     of the table itself.
     """
     source = each.found.table
-    # An undo restores the version of this commit, which is new however old the table is: Delta
-    # forgets by age.
-    held = _configure(spark, lake, source, lambda old, _: old)
+    if datetime.now(UTC) - each.found.at > _FRESH:
+        # An undo restores the version of this commit: Delta forgets by age.
+        configure(spark, lake, source, lambda old, _: old)
     if each.is_moved:
         ensure_tables(spark, lake, [each.table])
-        made = partial(_rows, spark, lake, each)
-        _configure(spark, lake, each.table, lambda old, _: old, lambda _: made(held))
+        if each.is_written:
+            rows = _rows(spark, lake, each, delta_version(spark, lake.identifier(source)).number)
+            configure(spark, lake, each.table, lambda old, _: old, lambda _: rows)
         marked = {"VERSION": str(LAKE_VERSION)}
-        return _configure(
+        return configure(
             spark, lake, source, lambda old, at: with_properties(old, BEFORE=str(at), **marked)
         )
-    if not each.is_rewritten:
+    if not each.is_written:
         _check_constraints(spark, lake, each)
-    return _configure(
+    return configure(
         spark,
         lake,
         source,
         lambda old, at: with_properties(upgraded(each.table, old, at), **properties),
-        partial(_rows, spark, lake, each) if each.is_rewritten else None,
+        partial(_rows, spark, lake, each) if each.is_written else None,
     )
-
-
-def _configure(
-    spark: SparkSession, lake: Lake, table: Table, metadata: Any, rows: Any = None
-) -> int:
-    """`change_delta` of a table, again if somebody else committed first."""
-    versions: list[int] = []
-    retried(lambda: versions.append(change_delta(spark, lake.identifier(table), metadata, rows)))
-    return versions[-1]
 
 
 def _rows(spark: SparkSession, lake: Lake, each: Change, version: int) -> DataFrame:
     """The rows of a table as they will be, of those in one of its versions."""
     rows = lake.read_version(spark, each.found.table, version)
     for step in each.steps:
-        rows = _selected(spark, rows, step.rows.get(each.table.full_name, ()))
-    return _fitted(rows, {column.name: column.type for column in each.table.columns})
-
-
-def _selected(spark: SparkSession, rows: DataFrame, selects: Selects) -> DataFrame:
-    made = [spark.sql(select, rows=rows) for select in selects]
-    return (
-        reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), made)
-        if made
-        else rows
-    )
-
-
-def _fitted(rows: DataFrame, types: Mapping[str, str]) -> DataFrame:
-    """The columns of a table, in its order; null where there is none."""
-    return rows.select(
-        *(
-            (F.col(f"`{name}`") if name in rows.columns else F.lit(None).cast(type_)).alias(name)
-            for name, type_ in types.items()
-        )
-    )
+        rows = selected(spark, lake, rows, step.rows.get(each.table.full_name, ()))
+    return fitted(rows, {column.name: column.type for column in each.table.columns})
 
 
 def _check_constraints(spark: SparkSession, lake: Lake, each: Change) -> None:
@@ -382,111 +289,11 @@ def _check_unwritten(spark: SparkSession, lake: Lake, written: Mapping[Table, in
     others = [
         table.full_name
         for table, version in written.items()
-        if table not in _KEPT and newest_version(spark, lake, table) != version
+        if table not in KEPT and delta_version(spark, lake.identifier(table)).number != version
     ]
-    if others or (open_ := _rounds(spark, lake).to_finish):
+    if others or (open_ := take_over(spark, lake).to_finish):
         what = ", ".join(others) or f"round {open_[-1].round}"
         raise LakeError(
             f"{lake}: another program wrote {what} meanwhile: end that program, then run {UPGRADE} "
             "again; nothing is lost"
         )
-
-
-# --- the way back ---
-
-
-def _until(note: _Note) -> datetime:
-    return datetime.fromisoformat(note.done or note.began) + UNDO_WITHIN
-
-
-def _undone(spark: SparkSession, lake: Lake, now: datetime) -> Iterator[str]:
-    if not has_jvm(spark):
-        raise LakeError(f"{lake}: {UPGRADE} needs a session of its own, not Spark Connect")
-    if not _is_there(spark, lake, STATE):
-        raise LakeError(f"{lake}: no lake there; nothing was written")
-    state = delta_version(spark, lake.identifier(STATE))
-    note = _Note.of(state.metadata)
-    if note is None:
-        raise LakeError(
-            f"{lake}: there is no upgrade to take back: none was made, or seven days have passed "
-            "since; nothing was written"
-        )
-    if note.done is not None and now > _until(note):
-        raise LakeError(
-            f"{lake} was upgraded at {note.done}, more than seven days ago: what it was is not kept "
-            "so long; nothing was written"
-        )
-    going = replace(note, undo=True)
-    _configure(spark, lake, STATE, lambda old, _: with_properties(old, UPGRADE=going.text))
-    _rounds(spark, lake)
-    steps = steps_from(note.version)
-    for table in (each for each in TABLES if each != STATE):
-        if table.older is not None and _is_there(spark, lake, table.older):
-            if (before := _before(spark, lake, table.older)) is not None:
-                _restore(spark, lake, table.older, before)
-            if _is_there(spark, lake, table):
-                _drop(spark, lake, table)
-                yield f"{table.older.full_name}: as it was"
-        elif _is_there(spark, lake, table) and (before := _before(spark, lake, table)) is not None:
-            if table in _KEPT:
-                _go_back(spark, lake, table, before, steps)
-            else:
-                _restore(spark, lake, table, before)
-            yield f"{table.full_name}: as it was{', with what came since' if table in _KEPT else ''}"
-    spark.sql(
-        f"UPDATE {lake.identifier(ROUNDS)} SET step = 'started', takes = NULL "
-        f"WHERE step = 'planned' AND round > {note.rounds}"
-    )
-    if (before := _before(spark, lake, STATE)) is not None:
-        _restore(spark, lake, STATE, before)
-    _configure(spark, lake, STATE, lambda old, _: with_properties(old, UPGRADE=None))
-    yield f"{lake}: version {note.version} again; what was recorded since becomes history again"
-
-
-def _before(spark: SparkSession, lake: Lake, table: Table) -> int | None:
-    version = delta_version(spark, lake.identifier(table))
-    return Found(table, version.metadata, version.number).before
-
-
-def _restore(spark: SparkSession, lake: Lake, table: Table, version: int) -> None:
-    spark.sql(f"RESTORE TABLE {lake.identifier(table)} TO VERSION AS OF {version}")
-
-
-def _go_back(
-    spark: SparkSession, lake: Lake, table: Table, before: int, steps: tuple[Step, ...]
-) -> None:
-    """Make a table what it was, with all rows that it has by now."""
-    selects = [
-        step.back[table.full_name] for step in reversed(steps) if table.full_name in step.back
-    ]
-    was = delta_version(spark, lake.identifier(table), before).metadata
-
-    def rows(version: int) -> DataFrame:
-        found = lake.read_version(spark, table, version)
-        for each in selects:
-            found = _selected(spark, found, each)
-        types = lake.read_version(spark, table, before).schema
-        return _fitted(found, {each.name: each.dataType.simpleString() for each in types})
-
-    _configure(spark, lake, table, lambda *_: was, rows if selects else None)
-
-
-def _drop(spark: SparkSession, lake: Lake, table: Table) -> None:
-    if lake.root is not None:
-        delete_folder(spark, lake.path(table))
-    else:
-        spark.sql(f"DROP TABLE {lake.identifier(table)}")
-
-
-_FULL: Final = ("No space left on device", "Disk quota exceeded")
-
-
-def _explained(lake: Lake, error: Exception) -> Exception:
-    """An error in one line that says what to do."""
-    if isinstance(error, LakeError):
-        return error
-    texts = (str(error), java_text(error), *java_causes(error))
-    todo = "run it again: it comes to its end where it was broken off"
-    if any(each in text for each in _FULL for text in texts):
-        todo = "make room, and run it again: it comes to its end where it was broken off"
-    return LakeError(f"{lake}: the upgrade was broken off: {one_line(error)}: {todo}")

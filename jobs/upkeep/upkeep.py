@@ -14,6 +14,7 @@ from jobs.rounds.commit import delete_rows
 from jobs.run.driver import clean_log
 from jobs.upkeep.expiry import correct_noted, expire_history, note
 from jobs.upkeep.lake_clock import ClockError, last_polls, time_by_polls
+from jobs.upkeep.undo import close_upgrade
 from metadata_source.clock import CLOCK
 from schemas.in_spark import read_view, table_exists
 from schemas.internal import ROUNDS, STATE, STATE_NOW, UPKEEP
@@ -57,6 +58,7 @@ def keep_up(
     last_at, noted = _last(spark, lake) or (now, {})
     if last_at > now:
         last_at = datetime.min.replace(tzinfo=UTC)
+    close_upgrade(spark, lake, now)
     correct_noted(spark, lake, kept, now)
     if (by_polls := time_by_polls(spark, lake, now)) is not None:
         expire_bronze(spark, lake, bronze_retention, by_polls)

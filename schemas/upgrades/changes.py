@@ -1,8 +1,9 @@
-"""The changes that an upgrade makes of a lake: which tables, how, and how long it takes. No Spark."""
+"""The changes that an upgrade makes of a lake: which tables, how, how long. Without Spark."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql.pandas.types import from_arrow_type
@@ -22,9 +23,7 @@ undo is possible.
 """
 
 ROWS_A_SECOND = 20_000
-"""Rows that are written again in a second, at least: two cores write 45,000 of bronze in a second
-(benchmarks/RESULTS.md has no more of it: `upgrade` prints what it took).
-"""
+"""Rows that are taken to be written again in a second. `upgrade` prints what it took."""
 SECONDS_A_TABLE = 2.0
 """For the two commits of a table."""
 
@@ -35,13 +34,14 @@ Metadata = dict[str, Any]
 @dataclass(frozen=True)
 class Found:
     """A table as it lies in the lake. `table`: under the name that it has there. `delta_version`:
-    of Delta's. `bytes`: of its files.
+    of Delta's, committed `at`. `bytes`: of its files.
     """
 
     table: Table
     metadata: Metadata
     delta_version: int
-    bytes: int = 0
+    bytes: int
+    at: datetime
     rows: int = 0
 
     @property
@@ -64,14 +64,19 @@ class Found:
 
 @dataclass(frozen=True)
 class Change:
-    """A table that an upgrade changes. `found`: as it is. `table`: as it will be. `steps`: in order.
-    `is_rewritten`: its rows are written again; else its columns and properties alone change.
+    """A table that an upgrade changes. `found`: as it is. `table`: as it will be. `steps`: in
+    order. `is_rewritten`: its rows are written again; else its columns and properties alone change.
     """
 
     found: Found
     table: Table
     steps: tuple[Step, ...]
     is_rewritten: bool
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there are rows to be written again."""
+        return self.is_rewritten and self.found.bytes > 0
 
     @property
     def is_moved(self) -> bool:
@@ -86,7 +91,7 @@ class Change:
                 f"{self.found.table.full_name}: {counted(self.found.rows, 'row')} copied to "
                 f"{self.table.full_name}"
             )
-        if self.is_rewritten:
+        if self.is_written:
             return f"{self.table.full_name}: {counted(self.found.rows, 'row')} written again"
         return f"{self.table.full_name}: no row changes, its columns and properties do"
 
@@ -140,28 +145,24 @@ def schema_string(table: Table) -> str:
     return json.dumps({"type": "struct", "fields": fields})
 
 
-def as_made(table: Table, old: Metadata) -> Metadata:
-    """The metadata of a table as this program makes it. Other people's properties stay."""
-    kept = {
+def upgraded(table: Table, old: Metadata, before: int) -> Metadata:
+    """The metadata of a table after its upgrade from a version of Delta's: that of this program,
+    and for a while a longer memory. Other people's properties stay.
+    """
+    others = {
         name: value
         for name, value in old["configuration"].items()
-        if not name.startswith(("delta.constraints.", BEFORE_PROPERTY, UPGRADE_PROPERTY))
+        if not name.startswith(("delta.constraints.", UPGRADE_PROPERTY))
     }
-    return old | {
-        "description": table.comment,
-        "schemaString": schema_string(table),
-        "configuration": kept | table.properties,
-    }
-
-
-def upgraded(table: Table, old: Metadata, before: int) -> Metadata:
-    """The metadata of a table after its upgrade from a version of Delta's."""
-    made = as_made(table, old)
     kept = {
         f"delta.{of}RetentionDuration": f"interval {max(KEPT_HOURS, table.log_hours)} hours"
         for of in ("log", "deletedFile")
     }
-    return made | {"configuration": made["configuration"] | kept | {BEFORE_PROPERTY: str(before)}}
+    return old | {
+        "description": table.comment,
+        "schemaString": schema_string(table),
+        "configuration": others | table.properties | kept | {BEFORE_PROPERTY: str(before)},
+    }
 
 
 def with_properties(old: Metadata, **changed: str | None) -> Metadata:
@@ -199,13 +200,15 @@ def seconds(made: Sequence[Change]) -> float:
 
 def says(lake: str, version: int, made: Sequence[Change]) -> list[str]:
     """What an upgrade does, for people: a line each."""
-    rewritten = [each for each in made if each.is_rewritten and (each.found.rows or each.is_moved)]
-    others = len(made) - len(rewritten)
+    written = [each for each in made if each.is_written]
+    others = len(made) - len(written)
     return [
-        *(each.line for each in rewritten),
+        *(each.line for each in written),
         f"{counted(others, 'other table')}: no row changes, the columns and properties do",
         *(line for step in steps_from(version) for line in step.says),
-        f"{lake}: version {version} -> {LAKE_VERSION}, in about {seconds(made):.0f} s; it needs "
-        f"{needed_bytes(made) / 1e6:,.1f} MB more, for seven days: so long `upgrade --undo` takes "
-        "it back",
+        (
+            f"{lake}: version {version} -> {LAKE_VERSION}, in about {seconds(made):.0f} s; it "
+            f"needs {needed_bytes(made) / 1e6:,.1f} MB more, for seven days: so long "
+            "`upgrade --undo` takes it back"
+        ),
     ]

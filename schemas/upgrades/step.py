@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 Selects = tuple[str, ...]
-"""SELECTs from `{rows}`, whose rows are put together by the names of their columns. A column that
+"""SELECTs from `{rows}`, and from other tables (`{schema.name}`, by names of today) as they were,
+whose rows are put together by the names of their columns. A column that
 one of them lacks is null in its rows.
 """
 

@@ -31,11 +31,15 @@ def state(history: str, memory: str | None, done_at: int | None, clusters: list[
     return json.dumps(value, separators=(",", ":"))
 
 
-def group(memory: str | None) -> str | None:
-    """The memory of the rebalances of a group."""
+def group(memory: str | None, live: list[str] | None) -> str | None:
+    """The memory of the rebalances of a group. `live`: the ids of its rows that may change."""
     if memory is None:
         return None
-    return json.dumps(_standings(json.loads(memory)), separators=(",", ":"))
+    value = _standings(json.loads(memory))
+    for of_partition in value.get("log", {}).values():
+        # Of the last batch that was read: version 7 took all live rows for these.
+        of_partition["recent"] = sorted(live or [])
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _standings(value: Any) -> Any:
@@ -125,7 +129,16 @@ STEP = Step(
             """,
         ),
         "internal.group_states": (
-            "SELECT * EXCEPT (memory), v8_group(memory) AS memory FROM {rows}",
+            """
+            SELECT states.* EXCEPT (memory), v8_group(memory, ids) AS memory
+            FROM {rows} AS states LEFT JOIN (
+              SELECT cluster_id, group_id, collect_list(id) AS ids FROM (
+                SELECT cluster_id, group_id, id FROM {internal.rebalances} WHERE part IS NOT NULL
+                UNION ALL
+                SELECT cluster_id, group_id, id FROM {internal.group_events} WHERE part IS NOT NULL
+              ) GROUP BY cluster_id, group_id
+            ) AS live USING (cluster_id, group_id)
+            """,
         ),
         "internal.lag_states": ("SELECT * EXCEPT (memory), v8_lag(memory) AS memory FROM {rows}",),
     },
@@ -150,8 +163,10 @@ STEP = Step(
     functions={"v8_state": state, "v8_group": group, "v8_lag": lag},
     says=(
         "answers beside metadata keep the times of the polls that they came with",
-        "memory of rebalances, of lag and of gold is migrated, nothing is folded again; Burrow's "
-        "window of ten polls begins with the last one before the upgrade, and rows of lag from "
-        "before say 0 in partitions_beyond",
+        (
+            "memory of rebalances, of lag and of gold is migrated, nothing is folded again; "
+            "Burrow's window of ten polls begins with the last one before the upgrade, and rows of "
+            "lag from before say 0 in partitions_beyond"
+        ),
     ),
 )

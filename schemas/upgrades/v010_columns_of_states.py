@@ -32,7 +32,8 @@ STEP = Step(
                 THEN CAST(get_json_object(memory, '$.told') AS TIMESTAMP) ELSE done_at
               END AS done_at,
               CASE WHEN history = 'silver'
-                THEN coalesce(from_json(memory, 'seen MAP<STRING, BIGINT>').seen, map()) END AS taken,
+                THEN coalesce(from_json(memory, 'seen MAP<STRING, BIGINT>').seen, map())
+              END AS taken,
               CASE WHEN history = 'silver'
                 THEN coalesce(from_json(memory, 'waiting ARRAY<STRING>').waiting, array())
               END AS waiting,
@@ -54,8 +55,10 @@ STEP = Step(
     },
     functions={"v10_state": state},
     says=(
-        "polls begin a new stream: nothing was observed between the last poll of the older program "
-        "and the first one of this program",
+        (
+            "polls begin a new stream: nothing was observed between the last poll of the older "
+            "program and the first one of this program"
+        ),
     ),
     begins_stream=True,
 )

@@ -56,7 +56,7 @@ def test_a_lake_without_silver_is_not_validated(spark: SparkSession, tmp_path: P
     [
         (
             LAKE_VERSION - 1,
-            "older than .*: there is no way to upgrade it, take another folder or remove the lake$",
+            "older than .*: `kafka-metadata-history upgrade` makes it one of this version$",
         ),
         (LAKE_VERSION + 1, "newer than .*: upgrade the program$"),
     ],

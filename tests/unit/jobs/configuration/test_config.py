@@ -267,3 +267,21 @@ def test_a_log_that_is_read_must_not_look_silent(tmp_path: Path) -> None:
         match=r"clusterLog.commitInterval: 0:02:31 is more than half of history.handOver",
     ):
         load(str(config(tmp_path, f"{text}151s\n")))
+
+
+@pytest.mark.parametrize(("given", "upgrade"), [("auto", "auto"), ("", ""), (None, "")])
+def test_run_upgrades_a_lake_if_the_configuration_says_so(
+    tmp_path: Path, given: str | None, upgrade: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    lines = ["lake: /data/lake", "clusters: {a: {kafka.bootstrap.servers: 'a:1'}}"]
+    lines += [] if given is None else [f"upgrade: {given}"]
+    file.write_text("\n".join(lines))
+    assert load(str(file)).upgrade == upgrade
+
+
+def test_nothing_else_is_said_of_an_upgrade(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("lake: /l\nclusters: {a: {kafka.bootstrap.servers: 'a:1'}}\nupgrade: always\n")
+    with pytest.raises(ConfigError, match="upgrade is neither auto nor left out"):
+        load(str(file))

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from jobs.configuration.config import Config
 from jobs.histories.polls import Polls
 from jobs.rounds.history import Run
 from jobs.rounds.plan import OvertakenError
@@ -15,6 +16,7 @@ from jobs.run import metadata_stream, pipeline, streams
 from jobs.run.pipeline import STOPS_WITHIN_S, _ended, _watch, join_within, run_once
 from jobs.run.streams import Running
 from jobs.run.work import Lasting
+from schemas.lake import Lake
 from tests.support.spark_queries import (
     CRASHED,
     LOG_IS_AWAY,
@@ -218,6 +220,32 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(once: Once, *, is_a
     once.done.remove("log")  # It is read while polls are made, or history of them.
     histories = ["history", "rebalance_history", "rebalance_cost", "group_lag"]
     assert once.done == ["polls", *histories, "upkeep"]
+
+
+@pytest.mark.parametrize(
+    ("given", "is_older", "done"),
+    [
+        ("auto", True, ["upgrade", "set aside", "ensure"]),
+        ("auto", False, ["ensure"]),
+        ("", True, ["ensure"]),
+    ],
+)
+def test_an_older_lake_is_upgraded_before_it_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, given: str, done: list[str], *, is_older: bool
+) -> None:
+    found: list[str] = []
+
+    def noting(name: str) -> Callable[..., list[str]]:
+        return lambda *_: found.append(name) or []
+
+    monkeypatch.setattr(pipeline, "is_older", lambda *_: is_older)
+    monkeypatch.setattr(pipeline, "upgrade", noting("upgrade"))
+    monkeypatch.setattr(pipeline, "set_aside", noting("set aside"))
+    monkeypatch.setattr(pipeline, "ensure_lake", noting("ensure"))
+    monkeypatch.setattr(pipeline, "run_once", lambda *_: 0)
+    config = Config(Lake(root="lake"), "", {}, upgrade=given)
+    assert pipeline.run(cast("Any", None), config, True) == 0
+    assert found == done
 
 
 def test_all_threads_together_have_so_long_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
