@@ -176,8 +176,8 @@ def _taken_over(spark: SparkSession, lake: Lake, export: str) -> tuple[Rounds, S
 
 
 def undone(spark: SparkSession, lake: Lake) -> Iterator[str]:
-    """Delete the clusters of an import that has not ended, and yield a line. If it is killed, it can
-    be done again. Raises LakeError if there is no such import.
+    """Delete the clusters of an import that has not ended, and yield a line. It can be done again
+    after a kill. Raises LakeError if there is no such import.
     """
     check_tables(spark, lake, TABLES)
     begun = _half(spark, lake)
