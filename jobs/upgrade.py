@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from jobs.configuration.config import Config, load
 from jobs.run.cli import parser_of, reported
 from jobs.run.session import spark_session
-from jobs.upkeep.checkpoint_of_polls import put_back, set_aside
+from jobs.upkeep.checkpoint_of_polls import set_aside, set_aside_once
 from jobs.upkeep.undo import undo
 from jobs.upkeep.upgrade import planned, upgrade
 
@@ -38,8 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _lines(config: Config, *, dry_run: bool, is_undo: bool) -> Iterator[str]:
     spark = spark_session(JOB)
     if is_undo:
-        yield from undo(spark, config.lake, datetime.now(UTC))
-        yield from put_back(spark, config)
+        now = datetime.now(UTC)
+        yield from undo(spark, config.lake, now)
+        yield from set_aside(spark, config, now)
         return
     is_none = True
     for line in planned(spark, config.lake) if dry_run else upgrade(spark, config.lake):
@@ -48,7 +49,7 @@ def _lines(config: Config, *, dry_run: bool, is_undo: bool) -> Iterator[str]:
     if is_none:
         yield f"{config.lake}: of this program's version, nothing to do"
     if not dry_run:
-        yield from set_aside(spark, config)
+        yield from set_aside_once(spark, config)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from jobs.run.logs import logs_of
 from jobs.run.reading import Reading, follow
 from jobs.run.streams import Running
 from jobs.run.work import Lasting
-from jobs.upkeep.checkpoint_of_polls import set_aside
+from jobs.upkeep.checkpoint_of_polls import set_aside_once
 from jobs.upkeep.due import keep_up_when_due, upkeep
 from jobs.upkeep.upgrade import is_older, upgrade
 from schemas.bronze import METADATA_POLLS
@@ -45,7 +45,7 @@ def run(spark: SparkSession, config: Config, once: bool) -> int:
     fails or another run takes over. Returns the exit status.
     """
     if config.upgrade == AUTO and is_older(spark, config.lake):
-        for line in (*upgrade(spark, config.lake), *set_aside(spark, config)):
+        for line in (*upgrade(spark, config.lake), *set_aside_once(spark, config)):
             log.info("%s", line)
     # All of the lake before anything is polled: a table that is not ours must not be found halfway.
     ensure_lake(spark, config.lake)

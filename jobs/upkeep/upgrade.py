@@ -120,10 +120,12 @@ def _by_length(made: Collection[Change]) -> list[list[Change]]:
     return [group for group in (long, short) if group]
 
 
-def begins_stream(spark: SparkSession, lake: Lake) -> bool:
-    """Whether polls begin a new stream since the lake was upgraded."""
+def stream_begins(spark: SparkSession, lake: Lake) -> datetime | None:
+    """When an upgrade began since which polls are in a new stream; None if there was none."""
     note = Note.of(delta_version(spark, lake.identifier(STATE)).metadata)
-    return note is not None and any(step.begins_stream for step in steps_from(note.version))
+    if note is None or not any(step.begins_stream for step in steps_from(note.version)):
+        return None
+    return datetime.fromisoformat(note.began)
 
 
 # --- what there is ---

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_metadata_history import command
 from kafka_metadata_history.answers.questions import names
 from kafka_metadata_history.command import FAILED, NAME, USAGE, exit_status
 from schemas import in_duckdb
@@ -278,3 +279,20 @@ for asked in (["query", "overview", "--limit", "1"], ["report"]):
     assert done.stderr.splitlines()[-1] == (
         f"{NAME}: this user has no home folder, in which Bokeh looks for settings: set HOME"
     )
+
+
+@pytest.mark.parametrize("flags", [[], ["--dry-run"], ["--undo"]])
+def test_an_upgrade_is_a_job(
+    config: str, flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = []
+    monkeypatch.setattr(command, "in_spark", lambda *given, memory: ran.append((*given, memory)))
+    assert exit_status(["upgrade", "--config", config, *flags]) == 0
+    assert ran == [("upgrade", "--config", config, *flags, "1g")]
+
+
+def test_an_upgrade_is_tried_or_taken_back_but_not_both(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_status(["upgrade", "--config", config, "--dry-run", "--undo"]) == USAGE
+    assert "--dry-run and --undo exclude each other" in capsys.readouterr().err

@@ -240,7 +240,7 @@ def test_an_older_lake_is_upgraded_before_it_is_looked_at(
 
     monkeypatch.setattr(pipeline, "is_older", lambda *_: is_older)
     monkeypatch.setattr(pipeline, "upgrade", noting("upgrade"))
-    monkeypatch.setattr(pipeline, "set_aside", noting("set aside"))
+    monkeypatch.setattr(pipeline, "set_aside_once", noting("set aside"))
     monkeypatch.setattr(pipeline, "ensure_lake", noting("ensure"))
     monkeypatch.setattr(pipeline, "run_once", lambda *_: 0)
     config = Config(Lake(root="lake"), "", {}, upgrade=given)
