@@ -133,12 +133,13 @@ def attach(
     not ours, of a newer version, half upgraded or half imported, or that cannot be read.
     """
     names = {**before}
-    if not before:
-        _check_whole(lake)
+    wanted = {*wanted, STATE.full_name} - before.keys()
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    for table in (each for each in TABLES if each.full_name in wanted):
+    for table in (each for each in (STATE, *TABLES) if each.full_name in wanted - names.keys()):
         if (stored := _opened(lake, table)) is not None:
+            if table == STATE:  # the first of all, which says whether the lake is whole
+                _check_whole(lake, stored)
             names[table.full_name] = version_of(stored.metadata().configuration, lake, table)
             registered = table.full_name.replace(".", "__")
             try:
@@ -178,9 +179,10 @@ def files_of(lake: Lake) -> dict[str, list[int]]:
 
 def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
     """Yield the tables of a lake in a folder that are there. Raises LakeError as `attach`."""
-    _check_whole(lake)
-    for table in TABLES:
+    for table in (STATE, *(each for each in TABLES if each != STATE)):
         if (stored := _opened(lake, table)) is not None:
+            if table == STATE:
+                _check_whole(lake, stored)
             yield table, stored
 
 
@@ -195,12 +197,12 @@ def log_bytes_of(lake: Lake, name: str) -> int:
     return found
 
 
-def _check_whole(lake: Lake) -> None:
-    if (stored := _opened(lake, STATE)) is not None:
-        check_whole(stored.metadata().configuration, lake)
-        of_imports = ds.field("history") == IMPORT
-        rows = stored.to_pyarrow_dataset().to_table([*COLUMNS], filter=of_imports).to_pylist()
-        check_imports(lake, (tuple(row.values()) for row in rows))
+def _check_whole(lake: Lake, states: DeltaTable) -> None:
+    """Raise LakeError for a lake that is half upgraded, or half imported."""
+    check_whole(states.metadata().configuration, lake)
+    of_imports = ds.field("history") == IMPORT
+    rows = states.to_pyarrow_dataset().to_table([*COLUMNS], filter=of_imports).to_pylist()
+    check_imports(lake, (tuple(row.values()) for row in rows))
 
 
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:
