@@ -17,6 +17,8 @@ from schemas.lake import LakeError
 _T = TypeVar("_T")
 _U = TypeVar("_U")
 
+_FAILED: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS)
+
 ALIAS, ID = "cluster", "cluster_id"
 
 
@@ -59,7 +61,7 @@ def files_of(spark: SparkSession, place: str, names: Iterable[str]) -> dict[str,
     found: dict[str, dict[str, File]] = defaultdict(dict)
     try:
         rows = files.selectExpr("path", "length", "sha2(content, 256)").collect()
-    except (PySparkException, *JAVA_ERRORS) as error:
+    except _FAILED as error:
         # Where Hadoop has written the files, it has kept checksums beside them.
         if "ChecksumException" not in java_cause(error):
             raise
