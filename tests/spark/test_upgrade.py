@@ -265,7 +265,7 @@ def test_a_lake_in_a_catalog_is_upgraded_and_taken_back(
         ensure_lake(spark, lake)
         append_rest(spark, lake)
         make_history(spark, lake)
-        assert lake.read(spark, gold.BROKER_INCIDENTS).count() == 1
+        assert lake.read(spark, gold.BROKER_INCIDENTS).count() == 2
         list(undo(spark, lake, datetime.now(UTC)))
         assert is_older(spark, lake)
         assert not spark.catalog.tableExists("spark_catalog.internal.rebalances")

@@ -156,6 +156,6 @@ def test_an_upgrade_says_what_it_does_how_long_and_what_it_needs() -> None:
     assert lines[1] == "1 other table: no row changes, the columns and properties do"
     assert lines[2].startswith("polls begin a new stream: ")
     assert lines[-1] == (
-        "LAKE: version 9 -> 10, in about 54 s; it needs 3.0 MB more, for seven days: so long "
+        "LAKE: version 9 -> 10, in about 129 s; it needs 3.0 MB more, for seven days: so long "
         "`upgrade --undo` takes it back"
     )
