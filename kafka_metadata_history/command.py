@@ -406,18 +406,28 @@ def upgrade(*, config: str, dry_run: bool, undo: bool, memory: str) -> int:
 
 @app.command()
 @config_option
-@click.option(
-    "--to",
-    "folder",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="A folder that is not there yet.",
-)
-def export(*, config: str, folder: Path) -> None:
-    """Copy the lake to plain Parquet: a folder a table. Reads lakes of older versions, too."""
-    from kafka_metadata_history.export import exported  # noqa: PLC0415 - takes a second
+@click.option("--to", required=True, metavar="PLACE", help="A folder or URI, without files.")
+@click.option("--cluster", metavar="ALIAS", help="The history of this cluster alone.")
+@memory_option
+def export(*, config: str, to: str, cluster: str | None, memory: str) -> int:
+    """Copy the lake to Parquet, with a manifest: a folder a table. Reads lakes of older versions,
+    too.
+    """
+    given = [] if cluster is None else ["--cluster", cluster]
+    return in_spark("export", "--config", config, "--to", to, *given, memory=memory)
 
-    say(exported(load(config).lake, folder))
+
+@app.command("import")
+@config_option
+@click.option("--from", "place", metavar="PLACE", help="A folder or URI of `export`.")
+@click.option("--undo", is_flag=True, help="Take back an import that has not ended.")
+@memory_option
+def import_history(*, config: str, place: str | None, undo: bool, memory: str) -> int:
+    """Take what `export` has written into the lake. It may be of an older version."""
+    if undo == (place is not None):
+        raise click.UsageError("give --from PLACE, or --undo")
+    given = ["--undo"] if place is None else ["--from", place]
+    return in_spark("import_history", "--config", config, *given, memory=memory)
 
 
 @app.command()

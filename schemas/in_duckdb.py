@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 import sqlglot
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -23,6 +24,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from metadata_source.errors import KafkaMetadataHistoryError
+from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
 from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, check_whole, resolved, version_of
 from schemas.table import LAKE_VERSION, union_all
@@ -128,15 +130,16 @@ def attach(
     `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
     Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
     of an older version views that need columns which it lacks. Raises LakeError for a lake that is
-    not ours, of a newer version, half upgraded, or that cannot be read.
+    not ours, of a newer version, half upgraded or half imported, or that cannot be read.
     """
     names = {**before}
-    if not before:
-        _check_whole(lake)
+    wanted = {*wanted, STATE.full_name} - before.keys()
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    for table in (each for each in TABLES if each.full_name in wanted):
+    for table in (each for each in (STATE, *TABLES) if each.full_name in wanted - names.keys()):
         if (stored := _opened(lake, table)) is not None:
+            if table == STATE:  # the first of all, which says whether the lake is whole
+                _check_whole(lake, stored)
             names[table.full_name] = version_of(stored.metadata().configuration, lake, table)
             registered = table.full_name.replace(".", "__")
             try:
@@ -176,9 +179,10 @@ def files_of(lake: Lake) -> dict[str, list[int]]:
 
 def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
     """Yield the tables of a lake in a folder that are there. Raises LakeError as `attach`."""
-    _check_whole(lake)
-    for table in TABLES:
+    for table in (STATE, *(each for each in TABLES if each != STATE)):
         if (stored := _opened(lake, table)) is not None:
+            if table == STATE:
+                _check_whole(lake, stored)
             yield table, stored
 
 
@@ -193,9 +197,12 @@ def log_bytes_of(lake: Lake, name: str) -> int:
     return found
 
 
-def _check_whole(lake: Lake) -> None:
-    if (stored := _opened(lake, STATE)) is not None:
-        check_whole(stored.metadata().configuration, lake)
+def _check_whole(lake: Lake, states: DeltaTable) -> None:
+    """Raise LakeError for a lake that is half upgraded, or half imported."""
+    check_whole(states.metadata().configuration, lake)
+    of_imports = ds.field("history") == IMPORT
+    rows = states.to_pyarrow_dataset().to_table([*COLUMNS], filter=of_imports).to_pylist()
+    check_imports(lake, (tuple(row.values()) for row in rows))
 
 
 def _opened(lake: Lake, table: Table) -> DeltaTable | None:

@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
+from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
 from schemas.lake import (
     NAMES,
@@ -158,10 +159,10 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     the names, in order; tables that no job has made yet are left out, and views of such tables too.
     A view of several parts goes without those of such tables, all but the first: what has never
     been written holds no rows. A lake of an older version goes without views that need columns
-    which it lacks. Raises LakeError for a lake that is not ours, of a newer version, or half
-    upgraded.
+    which it lacks. Raises LakeError for a lake that is not ours or of a newer version, and as
+    `check_read`.
     """
-    _check_whole(spark, lake)
+    check_read(spark, lake)
     names: list[str] = []
     is_older = False
     wanted = NAMES if sql is None else named_in(sql)
@@ -169,7 +170,7 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     for schema in sorted({name.split(".")[0] for name in wanted if lake.root is not None}):
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in (each for each in TABLES if each.full_name in wanted):
-        stored = _stored(spark, lake, table)
+        stored = stored_table(spark, lake, table)
         if stored is not None and not names:  # one table tells for all of them
             noted = properties(spark, lake.identifier(stored))
             is_older = version_of(noted, lake, stored) < LAKE_VERSION
@@ -197,12 +198,15 @@ def attach(spark: SparkSession, lake: Lake, sql: str | None = None) -> list[str]
     return names
 
 
-def _check_whole(spark: SparkSession, lake: Lake) -> None:
+def check_read(spark: SparkSession, lake: Lake) -> None:
+    """Raise LakeError for a lake that is half upgraded, or half imported."""
     if table_exists(spark, lake, STATE):
         check_whole(properties(spark, lake.identifier(STATE)), lake)
+        rows = lake.read(spark, STATE).where(f"history = '{IMPORT}'")
+        check_imports(lake, rows.select(*COLUMNS).collect())
 
 
-def _stored(spark: SparkSession, lake: Lake, table: Table) -> Table | None:
+def stored_table(spark: SparkSession, lake: Lake, table: Table) -> Table | None:
     """The table, or in a folder the one under its older name; None where neither is there."""
     if table_exists(spark, lake, table):
         return table
@@ -306,7 +310,7 @@ def _is_there(spark: SparkSession, lake: Lake, table: Table) -> bool:
     for column in table.columns:
         if column.name not in present:
             wrong = f"{table.full_name} in {lake} lacks {column.name}"
-        elif present[column.name] != _simple(column.type):
+        elif present[column.name] != simple_type(column.type):
             wrong = (
                 f"{table.full_name}.{column.name} in {lake} is {present[column.name]}, not "
                 f"{column.type}"
@@ -321,7 +325,7 @@ def _check_origin(spark: SparkSession, lake: Lake, table: Table) -> None:
     check_origin(properties(spark, lake.identifier(table)), lake, table)
 
 
-def _simple(ddl: str) -> str:
+def simple_type(ddl: str) -> str:
     """A column's type as DataType.simpleString has it, as Delta keeps no nullability of fields."""
     return DataType.fromDDL(ddl).simpleString()
 

@@ -8,7 +8,7 @@ more than the history of rebalances has had of the log: beyond that nobody knows
 commit or a visit follows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
 from jobs.configuration import histories
 from jobs.histories.cost_rows import Row, of_groups, over, rows_around, without_cost
@@ -24,12 +25,13 @@ from jobs.histories.rebalances import Memory as OfRebalances
 from jobs.rounds.commit import newest_version
 from jobs.rounds.history import Context, History, News, Output, key_of
 from jobs.rounds.live import PARTS
-from jobs.rounds.plan import State, state_of, states_of
+from jobs.rounds.plan import State, States, state_of, states_of
 from jobs.rules.groups.cost import CADENCE_FROM
 from jobs.rules.groups.fold_cost import Times, fold
 from jobs.rules.memory import loads
 from schemas.consumption import REBALANCE_COST
 from schemas.groups import REBALANCES
+from schemas.table import Table
 
 JOB = histories.REBALANCE_COST.name
 
@@ -148,6 +150,26 @@ class RebalanceCost(History[News]):
         memory = context.memory(JOB, "", Memory)
         if memory is not None and memory.held is not None:
             yield _state(Memory(memory.held, memory.read))
+
+    @classmethod
+    def joined(cls, own: States, other: States, rows: Mapping[Table, DataFrame]) -> Iterable[State]:
+        """How far it is with the clusters of both lakes. If the other lake had not taken all of its
+        rebalances, rebalances are looked at again from there on, but not those with a cost.
+        """
+        if (JOB, "") not in other:
+            return
+        theirs = loads(Memory, other[JOB, ""]["memory"])
+        aliases = {cluster for _, cluster in other}
+        read = {alias: at for alias, at in theirs.read.items() if alias in aliases}
+        since = theirs.held or theirs.told
+        if (JOB, "") not in own:
+            yield _state(Memory(since, read))
+            return
+        ours = loads(Memory, own[JOB, ""]["memory"])
+        later = f"updated_at > TIMESTAMP'{since.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
+        is_left = REBALANCES in rows and not rows[REBALANCES].where(later).isEmpty()
+        told = min(ours.told, since) if is_left else ours.told
+        yield _state(Memory(told, {**ours.read, **read}, ours.held))
 
 
 def _state(memory: Memory) -> State:

@@ -25,6 +25,7 @@ from jobs.rounds.stage import FoldError, broken_cluster, frame_of, give_back_mem
 from jobs.rules.memory import from_json, to_json
 from jobs.run.cli import Job, OfCluster, one_line
 from jobs.run.driver import JAVA_ERRORS, java_text
+from schemas.imports import IMPORT, not_whole
 from schemas.in_spark import ensure_lake
 from schemas.lake import LakeError
 
@@ -110,6 +111,9 @@ class Engine:
         if "again" in step.takes:
             self._forget(step)
             return
+        if IMPORT in step.takes:
+            half = step.takes[IMPORT]
+            raise not_whole(self.lake, half["clusters"], half["place"])
         context = self.context(live)
         news = self.history.planned(context, from_json(self.history.plan_type, step.takes))
         self._write(step, context, news, output_of(self.history, context, news))

@@ -228,6 +228,18 @@ class History(ABC, Generic[N]):
         """The tables that some histories of those that are made together write."""
         return self.tables
 
+    @classmethod
+    def joined(
+        cls,
+        own: States,  # noqa: ARG003 - most know each cluster apart
+        other: States,  # noqa: ARG003
+        rows: Mapping[Table, DataFrame],  # noqa: ARG003
+    ) -> Iterable[State]:
+        """The rows of internal.states of no cluster, once a lake has clusters of another one, too.
+        `own`, `other`: the states of both. `rows`: those that are appended.
+        """
+        return ()
+
     def waits(self, spark: SparkSession, config: Config) -> bool:  # noqa: ARG002 - most take nothing then
         """Whether something is to be taken though the configuration does not want the history."""
         return False

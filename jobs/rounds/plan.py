@@ -210,9 +210,9 @@ class Rounds:
         return self._lake.read(self._spark, ROUNDS)
 
 
-def last_done(spark: SparkSession, lake: Lake) -> dict[str, int]:
-    """The last round of each history that is done."""
-    rows = lake.read(spark, STATE).groupBy("history").agg(F.max("round").alias("round"))
+def last_done(spark: SparkSession, lake: Lake, version: int | None = None) -> dict[str, int]:
+    """The last round of each history that is done. `version`: as of `states_of`."""
+    rows = _states(spark, lake, version).groupBy("history").agg(F.max("round").alias("round"))
     return {row.history: row.round for row in rows.collect()}
 
 
@@ -223,8 +223,16 @@ def states_of(
     the run that planned it may be about to end. `version`: of internal.states; None: the newest
     one.
     """
-    rows = lake.read(spark, STATE) if version is None else lake.read_version(spark, STATE, version)
-    rows = rows.where("true" if before is None else f"round < {before}")
+    rows = _states(spark, lake, version)
+    return newest_states(rows.where("true" if before is None else f"round < {before}"))
+
+
+def _states(spark: SparkSession, lake: Lake, version: int | None) -> DataFrame:
+    return lake.read(spark, STATE) if version is None else lake.read_version(spark, STATE, version)
+
+
+def newest_states(rows: DataFrame) -> States:
+    """The state of each history and alias, of rows of internal.states."""
     newest = F.max_by(F.struct(*STATE.column_names), "round").alias("row")
     found = (
         rows.groupBy("history", "cluster").agg(newest).select("row.*").where("memory IS NOT NULL")

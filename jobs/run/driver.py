@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
-from typing import Any, cast
+from typing import Any, Self, cast
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
@@ -222,13 +222,13 @@ def _metadata_of(snapshot: Any) -> dict[str, Any]:
 
 def rename_folder(spark: SparkSession, folder: str, to: str) -> bool:
     """Rename a folder, wherever Spark reaches; return whether it was there, and nothing at `to`."""
-    files = Checkpoint.of(spark, folder)
+    files = Folder.of(spark, folder)
     return files is not None and files.rename(to)
 
 
 def delete_folder(spark: SparkSession, folder: str) -> None:
     """Delete a folder with all that is in it, wherever Spark reaches."""
-    if (files := Checkpoint.of(spark, folder)) is not None:
+    if (files := Folder.of(spark, folder)) is not None:
         files.delete_all()
 
 
@@ -250,12 +250,8 @@ _LOST_BYTES = ("EOFException", "ChecksumException", "Not a checksum file")
 """Hadoop's errors where a file, or that with its checksums, has lost bytes."""
 
 
-class Checkpoint:
-    """The files of a query's checkpoint, by Spark's own way to files: a checkpoint is where that
-    reaches.
-
-    Spark keeps the plan of batch n in `offsets/n`, and writes `commits/n` when the batch is done.
-    """
+class Folder:
+    """The files of a folder, by Spark's own way to files: it may be wherever that reaches."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         """Of a classic session."""
@@ -263,16 +259,17 @@ class Checkpoint:
         self._files = self._path("").getFileSystem(cast("Any", spark)._jsc.hadoopConfiguration())  # noqa: SLF001
 
     @classmethod
-    def of(cls, spark: SparkSession, folder: str) -> "Checkpoint | None":
-        """The files of a checkpoint; None in Spark Connect, which cannot reach them."""
+    def of(cls, spark: SparkSession, folder: str) -> Self | None:
+        """The files of a folder; None in Spark Connect, which cannot reach them."""
         return cls(spark, folder) if has_jvm(spark) else None
 
-    def batches(self, folder: str) -> set[int]:
-        """The numbers of the batches in `offsets` or `commits`."""
+    def names(self, folder: str = "") -> list[str]:
+        """The names of the files and folders in it, or in a folder below; none if it is not
+        there.
+        """
         place = self._path(folder)
         found = self._files.listStatus(place) if self._files.exists(place) else []
-        names = [each.getPath().getName() for each in found]
-        return {int(name) for name in names if name.isdigit()}
+        return [each.getPath().getName() for each in found]
 
     def has(self, name: str) -> bool:
         """Whether there is a file."""
@@ -291,6 +288,14 @@ class Checkpoint:
                 raise
             return None
         return found
+
+    def write(self, name: str, text: str) -> None:
+        """Write a new file."""
+        opened = self._files.create(self._path(name), False)
+        try:
+            opened.write(text.encode())
+        finally:
+            opened.close()
 
     def delete(self, name: str) -> None:
         """Delete a file."""
@@ -311,6 +316,16 @@ class Checkpoint:
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._folder}/{name}".rstrip("/"))
+
+
+class Checkpoint(Folder):
+    """The files of a query's checkpoint. Spark keeps the plan of batch n in `offsets/n`, and writes
+    `commits/n` when the batch is done.
+    """
+
+    def batches(self, folder: str) -> set[int]:
+        """The numbers of the batches in `offsets` or `commits`."""
+        return {int(name) for name in self.names(folder) if name.isdigit()}
 
 
 def forget_planned(spark: SparkSession, checkpoint: str) -> bool:

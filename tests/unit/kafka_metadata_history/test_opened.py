@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow.dataset as ds
 import pytest
 
 from kafka_metadata_history.command import FAILED, exit_status
-from schemas.lake import TABLES, Lake, LakeError
+from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY
 from tests.support.store_lake import FOLDER, stored, unpacked
 
@@ -191,29 +190,3 @@ def test_a_lake_of_a_newer_version_is_refused(
         kept_beside.unlink()
     found, _, (line,) = asked(lake, "query", COUNT, capsys=capsys)
     assert (found, line.rpartition(": ")[2]) == (FAILED, "upgrade the program")
-
-
-@pytest.mark.parametrize("version", [OLDER[-1], LAKE_VERSION])
-def test_a_lake_is_copied_to_plain_parquet(
-    version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    old, to = unpacked(stored(version), tmp_path), tmp_path / "copy"
-    found, _, beside = asked(old, "export", "--to", str(to), capsys=capsys)
-    manifest = json.loads((to / "manifest.json").read_text())
-    tables = manifest["tables"]
-    assert (found, manifest["lakeVersion"]) == (0, version)
-    assert beside[-1].startswith(f"{to}: {len(tables)} tables of a lake of version {version}")
-    new = {table.was: table.full_name for table in TABLES}
-    there = {".".join(log.parent.parts[-2:]) for log in old.glob("*/*/_delta_log")}
-    assert set(tables) == {new.get(name, name) for name in there}
-    for name, told in tables.items():
-        copied = ds.dataset(to / name)
-        assert (copied.count_rows(), copied.schema.names) == (told["rows"], list(told["columns"]))
-    _, answer, _ = asked(old, "query", COUNT, "--format", "json", capsys=capsys)
-    leaders = ds.dataset(to / "silver.partition_snapshots").to_table(["leader"])["leader"]
-    assert len(leaders) - leaders.null_count == json.loads(answer)["n"]
-    found, _, (line,) = asked(old, "export", "--to", str(to), capsys=capsys)
-    assert (found, line) == (
-        FAILED,
-        f"kafka-metadata-history: --to {to}: something is there; nothing was written",
-    )
