@@ -4,7 +4,7 @@ log, which agree, and then are spoilt in one place.
 
 import random
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -15,9 +15,9 @@ from schemas.table import Table
 from tests.support.cluster_logs import RandomLog, in_effect, rows_of
 from tests.support.dumped import printed, times
 from tests.support.log_rounds import LogLake
-from truth.compare_log import Rows, compare_rows
+from truth.compare_log import Rows, _configs, compare_rows
 from truth.log import truth_of
-from truth.model.states import Truth
+from truth.model.states import ConfigChange, Truth
 
 OF_PARTITIONS = {
     "states": silver.PARTITION_SNAPSHOTS,
@@ -86,3 +86,13 @@ def test_a_state_that_is_missing_and_one_that_never_was_are_found(about):
     assert faults(truth, tables)
     rows += [spoilt, spoilt | {"first_poll": spoilt["first_poll"] + "x", "partition": 99}]
     assert len(faults(truth, tables)) == 1
+
+
+def test_history_has_no_value_of_a_setting_that_may_be_a_secret() -> None:
+    at, rows = (
+        datetime(2026, 1, 1, tzinfo=UTC),
+        {"cleanup.policy": "compact", "segment.bytes": None},
+    )
+    made = [ConfigChange(at, 2, "t", name, "compact") for name in rows]
+    expected = [(at, 2, "t", name, value) for name, value in rows.items()]
+    assert list(_configs(made)) == expected
