@@ -12,7 +12,7 @@ from jobs.run.cli import parser_of, reported
 from jobs.run.session import spark_session
 from metadata_source.text import printable
 
-JOB = "import"
+JOB = "import_history"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
