@@ -10,6 +10,7 @@ from typing import Any, Final
 from schemas.upgrades.step import Step
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TO_MICROSECONDS: Final = "map('timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX')"
 
 
 def state(history: str, memory: str | None, done_at: int | None, clusters: list[str]) -> str | None:
@@ -110,14 +111,16 @@ STEP = Step(
             """,
         ),
         "gold.group_lag": ("SELECT *, 0 AS partitions_beyond FROM {rows}",),
+        # The first programs of version 7 did not know when a record was there.
         "gold.rebalance_cost": (
-            """
-            SELECT * EXCEPT (awaits_after), IF(awaits_after IS NULL, NULL, named_struct(
-              'committed', awaits_after.committed, 'at', awaits_after.at,
-              'there_before', CAST(NULL AS TIMESTAMP), 'set_to', CAST(NULL AS BIGINT)
-            )) AS awaits_after
-            FROM {rows}
-            """,
+            f"""
+            SELECT * EXCEPT (awaits_after), from_json(
+              to_json(awaits_after, {_TO_MICROSECONDS}),
+              'committed BIGINT, at TIMESTAMP, there_before TIMESTAMP, set_to BIGINT',
+              {_TO_MICROSECONDS}
+            ) AS awaits_after
+            FROM {{rows}}
+            """,  # noqa: S608 - a constant of this file
         ),
         "internal.states": (
             """
