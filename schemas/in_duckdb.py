@@ -179,10 +179,11 @@ def files_of(lake: Lake) -> dict[str, list[int]]:
 
 def there(lake: Lake) -> Iterator[tuple[Table, DeltaTable]]:
     """Yield the tables of a lake in a folder that are there. Raises LakeError as `attach`."""
-    for table in (STATE, *(each for each in TABLES if each != STATE)):
-        if (stored := _opened(lake, table)) is not None:
-            if table == STATE:
-                _check_whole(lake, stored)
+    if (states := _opened(lake, STATE)) is not None:
+        _check_whole(lake, states)
+    for table in TABLES:
+        stored = states if table == STATE else _opened(lake, table)
+        if stored is not None:
             yield table, stored
 
 

@@ -87,7 +87,9 @@ def test_memory_is_opaque_to_sql() -> None:
         for file in (ROOT / folder).rglob(f"*.{suffix}")
     ]
     assert len(files) > 200
-    assert not [str(file) for file in files if SQL_OF_MEMORY.search(file.read_text())]
+    found = [file for file in files if SQL_OF_MEMORY.search(file.read_text())]
+    # An upgrade changes memory.
+    assert {str(file.parent.relative_to(ROOT)) for file in found} <= {"schemas/upgrades"}
 
 
 def test_each_table_of_a_round_has_one_history() -> None:
