@@ -136,6 +136,7 @@ def run(job: Callable[[list[str]], int], lake: str, folder: Path, *given: str) -
     return job(["--config", str(config), *given])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("version", [7, LAKE_VERSION])
 def test_the_known_incident_is_taken_on_in_another_lake(
     spark: SparkSession,
