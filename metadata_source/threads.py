@@ -71,10 +71,10 @@ def in_threads(
 
 
 def side_by_side(
-    items: Iterable[_Item], call: Callable[[_Item], _Result], what: str
+    items: Iterable[_Item], call: Callable[[_Item], _Result], what: str, at_once: int = _AT_ONCE
 ) -> list[_Result]:
-    """Return what `call` makes of each item, in the order of the items. At most 64 at once are in
-    threads, called after `what` they do.
+    """Return what `call` makes of each item, in the order of the items. At most 64 at once, or
+    `at_once`, are in threads, called after `what` they do.
 
     It waits for all, so each call ends by a deadline of its own. An error is raised when all have
     ended.
@@ -82,5 +82,5 @@ def side_by_side(
     items = list(items)
     if not items:
         return []
-    with ThreadPoolExecutor(min(len(items), _AT_ONCE), f"kafka_metadata {what}") as threads:
+    with ThreadPoolExecutor(min(len(items), at_once), f"kafka_metadata {what}") as threads:
         return list(threads.map(call, items))

@@ -15,11 +15,11 @@ from jobs.copies.parquet import (
     files_of,
     folder_of,
     is_of_clusters,
-    side_by_side,
     types_of,
     write,
 )
 from jobs.copies.snapshot import rounds_after, versions
+from jobs.run.side_by_side import side_by_side
 from metadata_source.text import counted
 from schemas.in_spark import check_read, stored_table
 from schemas.internal import ROUNDS, STATE

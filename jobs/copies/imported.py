@@ -21,7 +21,6 @@ from jobs.copies.parquet import (
     files_of,
     folder_of,
     is_of_clusters,
-    side_by_side,
 )
 from jobs.histories import HISTORIES
 from jobs.rounds.commit import Commit, append_rows, delete_rows
@@ -35,6 +34,7 @@ from jobs.rounds.plan import (
     states_of,
     with_rows,
 )
+from jobs.run.side_by_side import side_by_side
 from jobs.upkeep.expiry import note
 from metadata_source.text import counted
 from schemas.imports import COLUMNS, IMPORT, Import, half, not_whole

@@ -22,8 +22,8 @@ class File:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in the files of a table. `types`: by column, as Spark SQL writes them. `files`: by
-    name.
+    """The content of the files of a table. `types`: by column, as Spark SQL writes them.
+    `files`: by name.
     """
 
     rows: int

@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.configuration.config import Config
 from jobs.copies.manifest import ExportedTable, Manifest
-from jobs.copies.parquet import read, side_by_side
+from jobs.copies.parquet import read
 from jobs.run.driver import delete_folder
+from jobs.run.side_by_side import side_by_side
 from jobs.upkeep.upgrade import upgrade
 from schemas.in_spark import check_commits, table_exists
 from schemas.internal import ROUNDS, STATE

@@ -1,10 +1,9 @@
 """The Parquet of an export, by Spark alone: it lies wherever Spark reads and writes."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
@@ -12,20 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.copies.manifest import Contents, File
 from jobs.run.driver import JAVA_ERRORS, Folder, java_cause
+from jobs.run.side_by_side import side_by_side
 from schemas.lake import LakeError
-
-_T = TypeVar("_T")
-_U = TypeVar("_U")
 
 _FAILED: tuple[type[Exception], ...] = (PySparkException, *JAVA_ERRORS)
 
 ALIAS, ID = "cluster", "cluster_id"
-
-
-def side_by_side(look: Callable[[_T], _U], each: Iterable[_T]) -> list[_U]:
-    """The results in order: small tables wait for files more than they work."""
-    with ThreadPoolExecutor(4, "copies") as pool:
-        return list(pool.map(look, each))
 
 
 def folder_of(spark: SparkSession, place: str) -> Folder:

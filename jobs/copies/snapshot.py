@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
-from jobs.copies.parquet import side_by_side
 from jobs.rounds.commit import newest_version, version_of
 from jobs.rounds.plan import last_done
+from jobs.run.side_by_side import side_by_side
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import Lake
 from schemas.table import Table

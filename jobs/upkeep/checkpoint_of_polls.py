@@ -17,7 +17,7 @@ from jobs.upkeep.upgrade import stream_begins
 
 def set_aside_once(spark: SparkSession, config: Config) -> Iterator[str]:
     """Let polls begin a new stream after an upgrade that takes one. Done again it does nothing:
-    what is there beside the older checkpoint is the new stream's.
+    the checkpoint beside the older one is that of the new stream.
     """
     began = stream_begins(spark, config.lake)
     if began is not None:

@@ -9,7 +9,6 @@ its end.
 
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,6 +19,7 @@ from pyspark.sql import functions as F
 
 from jobs.rounds.commit import delete_rows, version_of
 from jobs.run.driver import delta_version, has_jvm
+from jobs.run.side_by_side import side_by_side
 from jobs.upkeep.changing import (
     KEPT,
     Note,
@@ -94,8 +94,7 @@ def _upgraded(spark: SparkSession, lake: Lake) -> Iterator[str]:
     written: dict[Table, int] = {}
     # Those that take long come first: until they are done the older program reads all others.
     for group in _by_length(made.values()):
-        with ThreadPoolExecutor(4, "upgrade") as side_by_side:
-            versions = list(side_by_side.map(partial(_change, spark, lake), group))
+        versions = side_by_side(partial(_change, spark, lake), group)
         written |= {each.found.table: at for each, at in zip(group, versions, strict=True)}
         yield f"{', '.join(each.table.full_name for each in group)}: done"
     _check_unwritten(spark, lake, written)
@@ -154,8 +153,7 @@ def _found(spark: SparkSession, lake: Lake) -> dict[Table, Found]:
             )
         return found
 
-    with ThreadPoolExecutor(4, "upgrade") as side_by_side:
-        looked = list(side_by_side.map(look, TABLES))
+    looked = side_by_side(look, TABLES)
     found = {table: each for table, each in zip(TABLES, looked, strict=True) if each is not None}
     if STATE not in found:
         raise LakeError(f"{lake}: no lake there; `kafka-metadata-history run` makes one")
@@ -211,7 +209,7 @@ def _begun(spark: SparkSession, lake: Lake, state: Found, now: datetime) -> Note
     """Note that the lake is being upgraded, and let the rounds of older programs end."""
     note = Note.of(state.metadata)
     if note is not None and note.done is not None:
-        # What the upgrade before left would be taken for a table that is to be copied.
+        # Else a table that the upgrade before left is taken for one that is to be copied.
         let_go(spark, lake)
     if note is None or note.done is not None:
         last = lake.read(spark, ROUNDS).agg(F.max("round")).collect()[0][0] or 0
@@ -226,8 +224,9 @@ def _take_back_rounds(spark: SparkSession, lake: Lake) -> Iterator[str]:
     """Take back the rounds that an older program has planned and not done: this one reads no plan
     of another version.
     """
-    found = _found(spark, lake)
-    for step in reversed(take_over(spark, lake).to_finish):
+    to_finish = take_over(spark, lake).to_finish
+    found = _found(spark, lake) if to_finish else {}
+    for step in reversed(to_finish):
         for table, each in found.items():
             if table in KEPT or table == STATE:
                 continue
