@@ -346,7 +346,7 @@ def _committed(
 
 
 def _lines(file: Path) -> list[Any]:
-    """What was written as a whole."""
+    """The lines that were written as a whole."""
     lines = file.read_text().splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 

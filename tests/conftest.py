@@ -95,7 +95,7 @@ def _groups(items: list[pytest.Item]) -> dict[pytest.Item, str]:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """What a case is called that has no name of its own: by its value, in short."""
+    """The name of a case that was given none: its value, in short."""
     if isinstance(val, (str, bytes)):
         return f"{val[:40]!r} and more" if len(val) > LONGEST_NAME else None
     name = repr(val) if isinstance(val, (tuple, list, dict)) and _is_plain(val) else ""

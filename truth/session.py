@@ -1,4 +1,4 @@
-"""What the command lines share: Spark in a folder of its own, and what is printed."""
+"""The parts that the command lines share: Spark in a folder of its own, and lines for people."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Lakes that are exported and imported: history goes on as if it had never moved."""
+"""Lakes that are exported and imported: their history continues as if they had never moved."""
 
 import json
 import shutil

@@ -81,7 +81,7 @@ def rounds(
 def figures(
     before: Owned, after: Owned, *, passed: AbstractSet[Any] = frozenset(), restarted: int = 0
 ) -> dict[str, int]:
-    """What a rebalance came to, counted member by member and partition by partition.
+    """The figures of a rebalance, counted member by member and partition by partition.
 
     `passed` came meanwhile, also if they are gone again. `restarted` members are the same ones.
     """

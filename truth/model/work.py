@@ -1,5 +1,5 @@
-"""What a group's members did and committed while records came: how far they were behind, for how
-long they were silent, and what was done again.
+"""The work and the commits of a group's members while records came: how far they were behind, for
+how long they were silent, and how much was done again.
 """
 
 from bisect import bisect_left, bisect_right
