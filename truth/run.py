@@ -159,17 +159,24 @@ def following(spark: SparkSession, config: Config | None) -> Iterator[list[Strea
 
 def await_batches(queries: Sequence[StreamingQuery], count: int) -> None:
     """Wait until each has committed so many more batches."""
-    done = [_batches(query) for query in queries]
+    wanted = [_batches(query) + count for query in queries]
+    await_polls(
+        queries,
+        lambda: all(_batches(query) >= of for query, of in zip(queries, wanted, strict=True)),
+        f"{count} batches of polls",
+    )
+
+
+def await_polls(
+    queries: Sequence[StreamingQuery], have_come: Callable[[], bool], awaited: str
+) -> None:
+    """Wait for what polls make come. Raises TruthError if it does not, or a query ends."""
     deadline = time.monotonic() + _COMMIT_SECONDS
-    while any(
-        _batches(query) < before + count for query, before in zip(queries, done, strict=True)
-    ):
+    while not have_come():
         for query in queries:
             _check(query)
         if time.monotonic() > deadline:
-            raise TruthError(
-                f"{count} batches of polls have not come within {_COMMIT_SECONDS:.0f} s"
-            )
+            raise TruthError(f"{awaited} have not come within {_COMMIT_SECONDS:.0f} s")
         time.sleep(0.2)
 
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -11,9 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import export, import_history
-from jobs.configuration.config import Config
-from jobs.copies.exported import exported
-from jobs.copies.imported import imported, undone
+from jobs.copies.imported import undone
 from jobs.rounds.commit import append_rows
 from kafka_metadata_history.opened import without_spark
 from schemas import bronze, gold, silver
@@ -23,6 +20,7 @@ from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION
 from tests.support import upgrades
 from tests.support.bronze_rows import bronze_rows
+from tests.support.copies import taken, written
 from tests.support.incident import answers
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.lakes import make_history, new_lake, rows_of
@@ -45,16 +43,6 @@ OF_INCIDENT = (
 )
 """The tables of the known incident that polls alone tell."""
 OF_POLLS = (bronze.METADATA_POLLS, *OF_INCIDENT)
-
-
-def taken(spark: SparkSession, lake: Lake, place: Path) -> list[str]:
-    config = Config(lake, f"{lake.root}/_checkpoints", {}, {}, bronze_retention=timedelta(days=7))
-    return [*imported(spark, config, str(place))]
-
-
-def written(spark: SparkSession, lake: Lake, place: Path, cluster: str | None = None) -> Path:
-    assert [*exported(spark, lake, str(place), cluster)]
-    return place
 
 
 @pytest.fixture(scope="module")

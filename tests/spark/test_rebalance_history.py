@@ -27,6 +27,7 @@ from schemas.lake import Lake
 from schemas.table import Table
 from tests.support import lakes, stored
 from tests.support.broken_folds import broken_for
+from tests.support.copies import moved
 from tests.support.group_records import Log, at, classic, classic_member
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.lakes import new_lake
@@ -258,6 +259,24 @@ def test_runs_cut_and_cut_off_give_what_one_gives(
     rows = stored.rows_of(piecemeal, table)
     assert len(rows) == len({tuple(row[name] for name in table.key) for row in rows})
     assert lakes.rows_of(piecemeal, table) == lakes.rows_of(whole, table)
+
+
+@pytest.mark.soak
+def test_a_lake_that_moves_between_runs_gives_what_one_gives(
+    spark: SparkSession, polled: Lake, whole: Lake, tmp_path: Path
+) -> None:
+    """Each time with rows of bronze that no run has taken."""
+    lake = a_copy(polled, tmp_path / "lake")
+    pieces = in_pieces(alpha(), *(end for _, end, _ in ANYWHERE[:-1]))
+    for number, (piece, (settled, *_)) in enumerate(zip(pieces, ANYWHERE, strict=True)):
+        stored.append(lake, bronze.GROUP_LOG, piece[: len(piece) // 2])
+        settle(spark, lake, settled)
+        run(spark, lake)
+        stored.append(lake, bronze.GROUP_LOG, piece[len(piece) // 2 :])
+        lake = moved(spark, lake, tmp_path / str(number))
+    run(spark, lake)
+    for table in RebalanceHistory.tables:
+        assert lakes.rows_of(lake, table) == lakes.rows_of(whole, table), table.full_name
 
 
 @pytest.mark.soak

@@ -21,6 +21,7 @@ from schemas import bronze
 from schemas.lake import Lake, LakeError
 from tests.support import turns
 from tests.support.cluster_logs import span
+from tests.support.copies import moved
 from tests.support.histories import START
 from tests.support.kills import KilledError, killed_after, killed_at
 from tests.support.lakes import new_lake
@@ -44,7 +45,7 @@ class Bronze:
     """Rows of a life that nobody has put into the lake yet."""
 
     def __init__(self, life: Life, lake: Lake) -> None:
-        self._lake = lake
+        self.lake = lake
         self._polls = turns.Lake(life).bronze
         self._log = life.log
         self._since = START - timedelta(days=1)
@@ -60,7 +61,7 @@ class Bronze:
         ]
         for table, rows in ((bronze.METADATA_POLLS, polls), (bronze.CLUSTER_LOG, log)):
             if rows:
-                append(self._lake, table, rows)
+                append(self.lake, table, rows)
         self._since = until
 
     def _due(self, row: Row) -> datetime:
@@ -149,6 +150,23 @@ def test_rounds_make_what_the_rules_say(spark: SparkSession, tmp_path: Path) -> 
     history.round(LATER + timedelta(minutes=2))
     expire_bronze(spark, lake, timedelta(days=1), LATER + timedelta(days=30))
     assert not rows_of(lake, bronze.CLUSTER_LOG)
+
+
+@pytest.mark.soak
+def test_a_lake_that_moves_between_rounds_gives_what_the_rules_say(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Whoever tells then: the log, or polls."""
+    life = lived(random.Random(SEED), BATCHES, SILENCES)
+    rows, expected = Bronze(life, new_lake(spark, tmp_path)), turns.Lake(life)
+    times = sorted({at for at, _ in life.log} | {answer.scheduled_at for answer in life.answers})
+    for number, at in enumerate((*times[4::9], times[-1])):
+        rows.keep(at)
+        expected.round(at)
+        assert history_of(spark, rows.lake).round(LATER)
+        rows.lake = moved(spark, rows.lake, tmp_path / str(number))
+    assert {"log", "polls"} <= {*expected.turns}
+    check_same(rows.lake, expected)
 
 
 @pytest.mark.soak

@@ -17,6 +17,7 @@ from jobs import upgrade as job
 from jobs.rounds.commit import append_rows
 from jobs.rounds.plan import OvertakenError, Rounds
 from jobs.run.driver import delta_version
+from jobs.upkeep import changing
 from jobs.upkeep import upgrade as upgrades
 from jobs.upkeep.undo import close_upgrade, undo
 from jobs.upkeep.upgrade import is_older, planned, upgrade
@@ -29,6 +30,7 @@ from schemas.table import LAKE_VERSION, OLDEST_UPGRADED
 from schemas.upgrades.changes import BEFORE_PROPERTY
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
+from tests.support.disks import full_after, small_disk
 from tests.support.incident import answers
 from tests.support.lakes import make_history
 from tests.support.large_rounds import tables_of
@@ -298,3 +300,21 @@ def test_each_commit_may_be_the_last(spark: SparkSession, seven: Lake, tmp_path:
     append_rest(spark, lake)
     make_history(spark, lake)
     assert_whole_history(lake)
+
+
+@pytest.mark.soak
+def test_a_disk_that_is_full_in_the_middle_costs_nothing_but_time(
+    spark: SparkSession, seven: Lake, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", 64) as disk:
+        lake = copied(seven, disk)
+        with (
+            full_after(disk, 5, changing, "change_delta"),
+            pytest.raises(LakeError, match=r"No space left on device.*: make room, and run it"),
+        ):
+            list(upgrade(spark, lake))
+        assert is_older(spark, lake)
+        list(upgrade(spark, lake))
+        append_rest(spark, lake)
+        make_history(spark, lake)
+        assert_whole_history(lake)

@@ -52,22 +52,24 @@ def _fill(disk: Path, filler: Path) -> None:
 
 
 @contextmanager
-def full_after(disk: Path, commits: int) -> Iterator[None]:
-    """Let a process make so many more commits of rounds. Then the disk, a mounted one, is full, for
-    a while.
+def full_after(
+    disk: Path, commits: int, owner: object = Commit, name: str = "write"
+) -> Iterator[None]:
+    """Let a process make so many more commits: calls of an attribute of an owner, which are those
+    of rounds by default. Then the disk, a mounted one, is full, for a while.
     """
-    write, lock, left, filler = Commit.write, Lock(), [commits], disk / "filler"
+    commit, lock, left, filler = getattr(owner, name), Lock(), [commits], disk / "filler"
 
-    def writing(commit: Commit, *args: Any, **more: Any) -> None:
+    def committing(*args: Any, **more: Any) -> Any:
         with lock:
             # Commits are made side by side: one may come when the disk is there no more.
             if left[0] == 0 and disk.is_mount():
                 _fill(disk, filler)
             left[0] -= 1
-            write(commit, *args, **more)
+            return commit(*args, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Commit, "write", writing)
+        patch.setattr(owner, name, committing)
         try:
             yield
         finally:

@@ -28,7 +28,7 @@ from truth.groups.polled import Shown, compare_polled
 from truth.groups.score import Score
 from truth.groups.script import Kind, write
 from truth.model.work import Work
-from truth.run import await_batches, configured, polling
+from truth.run import await_batches, await_polls, configured, polling
 
 BROKERS: Final = 3
 NEWEST: Final = KAFKA_VERSION
@@ -59,8 +59,15 @@ def run(
         asked = {"enrich": "offsets=1s"} if any(kind.work for kind in kinds) else {}
         config = configured(folder, servers, _POLL | asked, groupLog={})
         polled = configured(folder / "polled", servers, _POLL | {"enrich": "groups=1s"})
+        answered = [(polled.lake, "groups")] + [(config.lake, "offsets") for _ in asked]
         with polling(spark, [config, polled]) as queries:
             await_batches(queries, 1)
+            # Of a step before their first answer polls tell nothing.
+            await_polls(
+                queries,
+                lambda: all(_polls(spark, lake, kind) for lake, kind in answered),
+                "answers about groups",
+            )
             played = play(cluster, [write(seed, kind) for kind in kinds], say)
             await_batches(queries, 2)  # The first may have begun before the last step.
         say("polled to the end")
@@ -73,7 +80,7 @@ def run(
         job.run(spark, config, True)
     say("silver and gold are made")
     history, of_polls = (read_history(spark, each.lake) for each in (config, polled))
-    polls = _polls(spark, polled.lake)
+    polls = _polls(spark, polled.lake, "groups")
     scores: dict[str, Score] = {}
     for group, steps in played.happened.items():
         scores[group] = compare(steps, history, played.moves)
@@ -98,10 +105,10 @@ def _compare_work(spark: SparkSession, lake: Lake, group: str, work: Work, score
     compare_lag(lags, asked, work, score)
 
 
-def _polls(spark: SparkSession, lake: Lake) -> list[Shown]:
-    """The answers that told all groups."""
+def _polls(spark: SparkSession, lake: Lake, kind: str) -> list[Shown]:
+    """The answers of this kind that told all groups."""
     rows = lake.read(spark, bronze.METADATA_POLLS).where(
-        "record = 'answer' AND kind = 'groups' AND outcome = 'ok'"
+        f"record = 'answer' AND kind = '{kind}' AND outcome = 'ok'"
     )
     told = rows.select("asked_at", "answered_at").toArrow().to_pylist()
     return [Shown(row["asked_at"], row["answered_at"]) for row in told]
