@@ -135,6 +135,8 @@ AIMS: Final = (
     Aim("day_counts_x", "x", "<=", _MOST, "the same of a day of 2,880 commits: counts"),
     Aim("day_seconds_x", "x", "<=", _MOST, "the same of that day: seconds"),
     Aim("demo_s", "s", "<=", 150, "`make demo`, its set-up done before"),
+    Aim("demo_polls_on_time", "", ">=", 0.99, "its polls sent within 0.5 s of their due time"),
+    Aim("demo_missed", "", "<=", 0, "its polls that the recorder did not make, or lost"),
     Aim("test_s", "s", "<=", 720, "`make test`"),
 )  # fmt: skip
 BY_NAME: Final = {aim.name: aim for aim in AIMS}

@@ -71,7 +71,7 @@ MEASURES: Final = {
     "sizing": Measure("sizing.sizes", _beginning("sizing_")),
     "year": Measure("year.year", _beginning("year_")),
     "day": Measure("year.day", _beginning("day_")),
-    "demo": Measure("rounds.whole.demo", ("demo_s",)),
+    "demo": Measure("rounds.whole.demo", ("demo_s", "demo_polls_on_time", "demo_missed")),
     "test": Measure("rounds.whole.tests", ("test_s",)),
 }  # fmt: skip
 LONG: Final = ("fleet_1000", "sizing", "year", "day", "demo", "test")

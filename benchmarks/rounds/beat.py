@@ -240,7 +240,14 @@ def polls_on_time(polls: Sequence[Header]) -> Measured:
     again, or that was not sent since the one before still ran, is late by the cluster's doing, and
     left out.
     """
-    missed = sum(
+    missed = holes_in(polls) + sum(row["error_kind"] in NOT_MADE for row in polls)
+    late = lateness_of(polls)
+    return Measured(_share(late, len(late) + missed), late)
+
+
+def holes_in(polls: Sequence[Header]) -> int:
+    """Return how many beats no poll has."""
+    return sum(
         round(
             (after["scheduled_at"] - before["scheduled_at"])
             / timedelta(milliseconds=before["interval_ms"])
@@ -248,9 +255,6 @@ def polls_on_time(polls: Sequence[Header]) -> Measured:
         - 1
         for before, after in pairwise(polls)
     )
-    missed += sum(row["error_kind"] in NOT_MADE for row in polls)
-    late = lateness_of(polls)
-    return Measured(_share(late, len(late) + missed), late)
 
 
 def lateness_of(polls: Iterable[Header]) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ from benchmarks.processes import cpu_seconds, resident_mb
 from benchmarks.product import ENRICH, await_that, configured, running, table_folder
 from benchmarks.results import Measured, Results
 from local_cluster import LocalCluster
-from metadata_source.recorder.news import FOLLOWED_S
+from metadata_source.recorder.news import followed_s
 from truth.administration import Administration, NewTopic
 
 if TYPE_CHECKING:
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Say
 
+INTERVAL_S: Final = 30
 SECONDS: Final = 180.0
 PARTS: Final = 6
 """Of the time, each as long as the interval of polls."""
-SETTLES_S: Final = FOLLOWED_S + 60
+SETTLES_S: Final = followed_s(INTERVAL_S) + 60
 """Polls soon after news are committed sooner than others."""
 FIRST_S: Final = 300.0
 TOPICS: Final = 10
@@ -43,7 +44,7 @@ def at_rest(folder: Path, say: Say, _runs: int) -> Results:
         )
         administration.await_settled((1, 2, 3))
         _commit(cluster.bootstrap_servers)
-        poll = {"pollInterval": "30s", "enrich": f"{ENRICH}, groups, offsets"}
+        poll = {"pollInterval": f"{INTERVAL_S}s", "enrich": f"{ENRICH}, groups, offsets"}
         config = configured(folder, ["local"], cluster.bootstrap_servers, poll=poll, groupLog={})
         with running(folder) as pipeline:
             snapshots = table_folder(config, "silver.partition_snapshots")

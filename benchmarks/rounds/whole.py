@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.product import ROOT, ProductError
 from benchmarks.results import Measured, Results
+from benchmarks.rounds.beat import NOT_MADE, holes_in, polls_of, polls_on_time
+from jobs.configuration.config import load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +18,16 @@ if TYPE_CHECKING:
 
 
 def demo(folder: Path, say: Say, _runs: int) -> Results:
-    """Measure demo_s."""
-    return {"demo_s": _made("demo", folder, say)}
+    """Measure demo_s and, of the lake that it leaves, demo_polls_on_time and demo_missed."""
+    took = _made("demo", folder, say)
+    polls = polls_of(load(str(ROOT / ".demo" / "demo.yaml")))
+    missed = sum(row["error_kind"] in NOT_MADE for row in polls) + holes_in(polls)
+    say(f"{len(polls)} polls, of which {missed} were not made")
+    return {
+        "demo_s": took,
+        "demo_polls_on_time": polls_on_time(polls),
+        "demo_missed": Measured(missed, (missed,)),
+    }
 
 
 def tests(folder: Path, say: Say, _runs: int) -> Results:

@@ -132,7 +132,7 @@ class Entries:
     def has_news(self) -> bool:
         """Whether the entry that was made is news without any answer beside it."""
         entry = self._entry
-        return entry is not None and news(self._seen, self._now(entry, [])) is News.NEWS
+        return entry is not None and self._news(self._now(entry, [])) is News.NEWS
 
     def await_kinds(self, kinds: Iterable[str]) -> None:
         """Have the entry wait for the answers of these kinds: no longer for any other."""
@@ -184,7 +184,7 @@ class Entries:
                 self._late = []
                 beside = [batch for answer in answers for batch in self._rows_of(answer)]
             now = self._now(entry, beside)
-            found = news(self._seen, now)
+            found = self._news(now)
             if found is News.NEWS:
                 now = replace(now, news_at_s=now.at_s)
             is_key = bool(self._records.header.get("is_key_frame"))
@@ -217,6 +217,9 @@ class Entries:
             )
             outcome = failed(stumbled(error))
             return list(self._records.beside([replace(answer, outcome=outcome, rows=None)]))
+
+    def _news(self, now: Seen) -> News:
+        return news(self._seen, now, self._interval_ms / 1000)
 
     def _now(self, entry: _Entry, beside: Sequence[pa.RecordBatch]) -> Seen:
         digest = self._records.header.get("digest")

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from metadata_source.poll import Poll
 
-FOLLOWED_S: Final = 720.0
-"""For so long after news silver or gold may still wait for a poll: the longest default window, 10
-min, and acceptance, 2 min.
-"""
+_WINDOW_S: Final = 600.0
+"""The longest default window of gold."""
+_BELIEVED_S: Final = 120.0
+_BELIEVED_POLLS: Final = 5
+"""Silver believes an answer that waits after so long, and so many polls, if none better comes."""
 _OTHERWISE_S: Final = 60.0
 """A cluster that fails now in this way, now in that, is news so often at most."""
 _UNSENT: Final = "overlapped"
@@ -79,8 +80,15 @@ def _judged(poll: Poll) -> list[tuple[str | None, bool]]:
     ]
 
 
-def news(before: Seen | None, now: Seen) -> News:
-    """Return whether an entry is news. `before`: of the cluster's entry before, if there is one."""
+def followed_s(interval_s: float) -> float:
+    """Return for how long after news silver or gold may still wait for a poll."""
+    return _WINDOW_S + max(_BELIEVED_S, _BELIEVED_POLLS * interval_s)
+
+
+def news(before: Seen | None, now: Seen, interval_s: float) -> News:
+    """Return whether an entry is news. `before`: of the cluster's entry before, if there is one;
+    `interval_s`: from one poll to the next.
+    """
     since_s = (
         math.inf if before is None or before.news_at_s is None else now.at_s - before.news_at_s
     )
@@ -89,7 +97,7 @@ def news(before: Seen | None, now: Seen) -> News:
         before = replace(before, error_kind=now.error_kind)
     if before is None or _differ(before, now):
         return News.NEWS
-    return News.FOLLOWS if since_s < FOLLOWED_S else News.QUIET
+    return News.FOLLOWS if since_s < followed_s(interval_s) else News.QUIET
 
 
 def _differ(before: Seen, now: Seen) -> bool:

@@ -11,13 +11,16 @@ import psutil
 import pyspark
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
 from jobs.configuration.config import load
 from local_cluster import LocalCluster
 from schemas import bronze, silver
+from schemas.lake import Lake
 from tests.support import stored
+from tests.support.disks import small_disk, unwritable
 from tests.support.lake_checks import check_lake, check_polls
 from tests.support.pipelines import Pipeline, config_file, stopped
 from tests.support.repository import ROOT
@@ -34,6 +37,7 @@ WORKER, PLANNER, RECORDER = (
 )
 """What Python runs in a pipeline: to read and to fold, to plan batches, and to poll."""
 TOPIC = "of-faults"
+AWAY_S = 150.0
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +131,52 @@ def test_an_executor_that_is_lost_costs_a_batch_at_most(
         assert "Lost executor" in pipelined.log()
         pipelined.wait_for_batches(2)
     check_history(config)
+
+
+def test_storage_that_is_away_for_minutes_costs_no_poll(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", 512) as disk:
+        folders = {"lake": str(disk / "lake"), "spool": str(tmp_path / "spool")}
+        config = config_file(tmp_path, cluster, poll=POLLS, **folders)
+        with Pipeline(config) as pipelined:
+            pipelined.wait_for_batches(2)
+            with unwritable(disk), stopped(cluster, 1):
+                time.sleep(AWAY_S)
+            pipelined.wait_for_batches(2)
+            assert "Read-only file system; it is started again" in pipelined.log()
+        check_history(config)
+        check_none_is_lost(load(str(config)).lake)
+
+
+def test_a_commit_that_conflicts_with_another_is_made_again(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """Somebody sets properties of the table, again and again, while polls are appended to it."""
+    config = config_file(tmp_path, cluster, poll={"commitInterval": "1s"})
+    lake = load(str(config)).lake
+    table = lake.identifier(bronze.METADATA_POLLS)
+
+    def conflict(pipelined: Pipeline) -> bool:
+        for number in range(5):
+            # Whoever loses tries again: here it is this one.
+            with suppress(PySparkException):
+                spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('of.test' = '{number}')")
+        return "DELTA_METADATA_CHANGED" in pipelined.log()
+
+    with Pipeline(config) as pipelined:
+        pipelined.wait_for_batches(2)
+        eventually(lambda: conflict(pipelined), "a conflict", within=240)
+        pipelined.wait_for_batches(2)
+        assert "; it is started again" in pipelined.log()
+    check_history(config)
+    check_none_is_lost(lake)
+
+
+def check_none_is_lost(lake: Lake) -> None:
+    headers = stored.rows_of(lake, bronze.METADATA_POLLS)
+    kinds = {row["error_kind"] for row in headers if row["record"] == "poll"}
+    assert not kinds & {"lost", "spool_full"}
 
 
 def test_a_network_that_is_cut_is_a_gap(

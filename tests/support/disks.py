@@ -1,4 +1,4 @@
-"""A disk that is full: a file system of its own in memory, where the machine lets us mount one."""
+"""Disks that are full, or not to be written to: a file system of its own in memory, where the machine lets us mount one."""
 
 import os
 import subprocess
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.rounds.commit import Commit
+from tests.support.waiting import eventually
 
 
 @contextmanager
@@ -43,6 +44,22 @@ def filled(disk: Path) -> Iterator[None]:
         yield
     finally:
         filler.unlink()
+
+
+@contextmanager
+def unwritable(disk: Path) -> Iterator[None]:
+    """Let nobody write to a disk, a mounted one, for a while; what is there can be read."""
+    remount = ["mount", "-o", "remount,{}", str(disk)]
+
+    def is_done(how: str) -> bool:
+        words = [word.format(how) for word in remount]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+    eventually(lambda: is_done("ro"), "no file is open that is written to")
+    try:
+        yield
+    finally:
+        assert is_done("rw")
 
 
 def _fill(disk: Path, filler: Path) -> None:

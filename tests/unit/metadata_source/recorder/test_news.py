@@ -1,9 +1,12 @@
 """Which entries are news, case by case."""
 
+from dataclasses import replace
+
 import pytest
 
+from jobs.rules.silver.acceptance import BELIEVED_AFTER, BELIEVED_AFTER_POLLS
 from metadata_source.poll import OVERLAPPED, Poll, Witness
-from metadata_source.recorder.news import FOLLOWED_S, News, Seen, news, seen
+from metadata_source.recorder.news import News, Seen, followed_s, news, seen
 
 ONE, OTHER = b"one", b"other"
 GOOD, TIMEOUT, TLS = Poll(broker="a:1"), Poll(error_kind="timeout"), Poll(error_kind="tls")
@@ -130,24 +133,36 @@ def test_news(entries, last):
     before: Seen | None = None
     for at_s, poll, digest, beside in entries:
         now = seen(before, at_s, poll, digest, beside)
-        found = news(before, now)
+        found = news(before, now, 1.0)
         before = now
     assert found is News[last]
 
 
 @pytest.mark.parametrize(
-    ("after_s", "found"),
-    [(0.0, "FOLLOWS"), (FOLLOWED_S - 0.1, "FOLLOWS"), (FOLLOWED_S, "QUIET"), (10**6, "QUIET")],
+    ("interval_s", "after_s", "found"),
+    [
+        (1, 0, "FOLLOWS"),
+        (1, 719.9, "FOLLOWS"),  # the longest default window, 10 min, and acceptance
+        (1, 720, "QUIET"),
+        (24, 719.9, "FOLLOWS"),
+        (24, 720, "QUIET"),
+        (300, 5 * 300, "FOLLOWS"),  # the fifth poll after it: it may be believed with that one
+        (300, 5 * 300 + 599, "FOLLOWS"),
+        (300, 5 * 300 + 600, "QUIET"),
+        (1, 10**6, "QUIET"),
+    ],
 )
-def test_what_follows_news_may_be_what_silver_waits_for(after_s, found):
-    before = seen(None, 1_000.0, GOOD, ONE, {})
-    first = Seen(
-        **{name: getattr(before, name) for name in before.__slots__} | {"news_at_s": 1_000.0}
-    )
+def test_what_follows_news_may_be_what_silver_waits_for(interval_s, after_s, found):
+    first = replace(seen(None, 1_000.0, GOOD, ONE, {}), news_at_s=1_000.0)
     now = seen(first, 1_000.0 + after_s, GOOD, ONE, {})
-    assert news(first, now) is News[found]
+    assert news(first, now, interval_s) is News[found]
     assert now.news_at_s == 1_000.0
-    assert FOLLOWED_S >= 600 + 120, "the longest default window, and acceptance"
+
+
+def test_silver_believes_within_the_polls_that_follow_news():
+    for interval_s in (1, 10, 60, 3_600):
+        believed_s = max(BELIEVED_AFTER.total_seconds(), BELIEVED_AFTER_POLLS * interval_s)
+        assert followed_s(interval_s) >= believed_s + 600
 
 
 @pytest.mark.parametrize(
@@ -155,7 +170,11 @@ def test_what_follows_news_may_be_what_silver_waits_for(after_s, found):
 )
 def test_a_cluster_that_fails_now_in_this_way_now_in_that_is_news_once_a_minute(after_s, found):
     before = Seen(1_000.0, error_kind="timeout", digest=ONE, news_at_s=1_000.0)
-    assert news(before, seen(before, 1_000.0 + after_s, TLS, None, {})) is found
-    assert news(before, seen(before, 1_000.0 + after_s, GOOD, ONE, {})) is News.NEWS, "recovers"
+    assert news(before, seen(before, 1_000.0 + after_s, TLS, None, {}), 1.0) is found
+    assert news(before, seen(before, 1_000.0 + after_s, GOOD, ONE, {}), 1.0) is News.NEWS, (
+        "recovers"
+    )
     good = Seen(1_000.0, digest=ONE, news_at_s=1_000.0)
-    assert news(good, seen(good, 1_000.0 + after_s, TIMEOUT, None, {})) is News.NEWS, "begins to"
+    assert news(good, seen(good, 1_000.0 + after_s, TIMEOUT, None, {}), 1.0) is News.NEWS, (
+        "begins to"
+    )
