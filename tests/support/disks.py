@@ -1,4 +1,6 @@
-"""Disks that are full, or not to be written to: a file system of its own in memory, where the machine lets us mount one."""
+"""A disk that is full, or that nobody may write to: a file system of its own in memory, where the
+machine lets us mount one.
+"""
 
 import os
 import subprocess
