@@ -35,6 +35,7 @@ from jobs.rounds.plan import (
     with_rows,
 )
 from jobs.run.side_by_side import side_by_side
+from jobs.upkeep.changing import take_over
 from jobs.upkeep.expiry import note
 from metadata_source.text import counted
 from schemas.imports import COLUMNS, IMPORT, Import, half, not_whole
@@ -162,10 +163,7 @@ def _taken_over(spark: SparkSession, lake: Lake, export: str) -> tuple[Rounds, S
     """The rounds of all histories, of which nobody else makes any from now on, and that of the
     import of an export if it has not ended. Raises LakeError if another round is not done.
     """
-    made = [history() for history in HISTORIES]
-    others = dict(each for history in made for each in history.other_states.items())
-    names = [name for history in made for name in history.names]
-    rounds = Rounds(spark, lake, [*names, IMPORT], others)
+    rounds = take_over(spark, lake, IMPORT)
     for step in rounds.to_finish:
         if step.takes.get(IMPORT, {}).get("export") != export:
             raise LakeError(

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +10,7 @@ from pyspark.sql import functions as F
 
 from jobs.rounds.commit import newest_version, version_of
 from jobs.rounds.stage import arrow_schema, as_stored
+from jobs.run.side_by_side import side_by_side
 from schemas.lake import Lake
 from schemas.table import PART, Table
 
@@ -68,8 +68,7 @@ class LiveRows:
         missing = [
             (table, more) for table in tables if (more := parts - self._parts.get(table, set()))
         ]
-        with ThreadPoolExecutor(4, "live") as side_by_side:
-            list(side_by_side.map(lambda each: self._load(*each), missing))
+        side_by_side(lambda each: self._load(*each), missing)
         return {table: of_parts(self._known(table), parts) for table in tables}
 
     def _load(self, table: Table, parts: set[int]) -> None:

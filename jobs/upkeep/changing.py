@@ -68,10 +68,14 @@ def is_there(spark: SparkSession, lake: Lake, table: Table) -> bool:
     return table_exists(spark, lake, table)
 
 
-def take_over(spark: SparkSession, lake: Lake) -> Rounds:
-    """Take over from all programs that make history of the lake: each ends in one line."""
-    names = [name for history in HISTORIES for name in history().names]
-    return Rounds(spark, lake, names)
+def take_over(spark: SparkSession, lake: Lake, *more: str) -> Rounds:
+    """Take over from all programs that make history of the lake: each ends in one line. `more`:
+    other histories that are made with all of them.
+    """
+    made = [history() for history in HISTORIES]
+    names = [name for history in made for name in history.names]
+    others = dict(each for history in made for each in history.other_states.items())
+    return Rounds(spark, lake, [*names, *more], others)
 
 
 def configure(

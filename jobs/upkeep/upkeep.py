@@ -3,7 +3,6 @@
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time, timedelta
 
 from pyspark.sql import SparkSession
@@ -12,6 +11,7 @@ from pyspark.sql import functions as F
 from jobs.histories import HISTORIES
 from jobs.rounds.commit import delete_rows
 from jobs.run.driver import clean_log
+from jobs.run.side_by_side import side_by_side
 from jobs.upkeep.expiry import correct_noted, expire_history, note
 from jobs.upkeep.lake_clock import ClockError, last_polls, time_by_polls
 from jobs.upkeep.undo import close_upgrade
@@ -91,9 +91,7 @@ def keep_up(
             clean_log(spark, name)
         return table.full_name, change
 
-    # Most tables have little to do, and listing their files waits more than it works.
-    with ThreadPoolExecutor(4, "upkeep") as side_by_side:
-        changes = dict(filter(None, side_by_side.map(tend, TABLES)))
+    changes = dict(filter(None, side_by_side(tend, TABLES)))
     note(spark, lake, UPKEEP, now, json.dumps(changes))
 
 
