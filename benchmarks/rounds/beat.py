@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import time
@@ -90,6 +91,7 @@ def faults(folder: Path, say: Say, _runs: int) -> Results:
     found = _beside_faults(folder, say, FAULTS_S)
     delays = freshness(found.config, found.since)
     say(f"{len(delays)} leader changes, at most {max(delays):.0f} s late")
+    say(where_time_went(found.config, found.since))
     return {
         "freshness_p50_s": Measured(percentile(delays, 0.5), tuple(delays)),
         "freshness_p90_s": Measured(percentile(delays, 0.9), tuple(delays)),
@@ -231,6 +233,45 @@ def freshness(config: Config, since: datetime) -> list[float]:
         for at, row in rows
         if answered[row["poll"]] is not None and answered[row["poll"]] >= since
     ]
+
+
+def where_time_went(config: Config, since: datetime) -> str:
+    """Return how long a leader change was in each step to gold, and how long batches and rounds
+    took: medians.
+    """
+    in_bronze = {
+        row["poll_id"]: (row["received_at"], at)
+        for at, row in _rows(config, "poll_id", where=("record", "poll"))
+        if row["received_at"] and row["received_at"] >= since
+    }
+    planned = sorted(
+        at
+        for at, _ in first_commits(
+            table_folder(config, "internal.rounds"), "round", "step", where=("step", "planned")
+        )
+    )
+    steps = []
+    for at, row in first_commits(table_folder(config, "gold.leader_changes"), "id", "poll"):
+        if (known := in_bronze.get(row["poll"])) is not None:
+            answered, committed = known
+            begun = max(each for each in planned if each <= at)
+            steps.append([answered, committed, begun, at])
+    waited = [
+        statistics.median((end - begin).total_seconds() for begin, end in each)
+        for each in zip(*(pairwise(of) for of in steps), strict=True)
+    ]
+    batches = sorted({at for _, at in in_bronze.values()})
+    return (
+        "answer to bronze {:.1f} s, to its round's plan {:.1f} s, to gold {:.1f} s; ".format(
+            *waited
+        )
+        + f"a batch each {_median_apart(batches):.1f} s, a round each "
+        f"{_median_apart([at for at in planned if at >= since]):.1f} s"
+    )
+
+
+def _median_apart(times: Sequence[datetime]) -> float:
+    return statistics.median((after - before).total_seconds() for before, after in pairwise(times))
 
 
 def polls_on_time(polls: Sequence[Header]) -> Measured:

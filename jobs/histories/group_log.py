@@ -53,7 +53,7 @@ def new_rows(rows: DataFrame, taken: Mapping[str, Positions]) -> DataFrame:
             }
         )
         .where(
-            "done_offset IS NULL OR era > done_era OR (era = done_era AND offset >= done_offset)"
+            "done_offset IS NULL OR era > done_era OR (era = done_era AND place >= done_offset)"
         )
         .drop("found", "done_era", "done_offset")
     )
