@@ -31,7 +31,7 @@ FILTERS = {
     "at_least": "what has lasted for so long, such as '5 minutes'",
 }
 """Parameters of questions that may be null: what each narrows the answer to."""
-THEMES = ("what happened", "brokers", "partitions", "groups", "recording")
+THEMES = ("what happened", "brokers", "partitions", "groups", "maintenance", "recording")
 """What questions are about, in the order in which they are listed."""
 FREE = "SELECT"
 """The name of SQL that is no named question."""
@@ -218,7 +218,7 @@ _GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds, h.since IS 
       AND {_OF_CLUSTER}
     ORDER BY gap_start, cluster"""
 
-_OF_LOG = {"broker_states", "controller_changes"}
+_OF_LOG = {"broker_states", "controller_changes", "throttles"}
 """Questions that only the controllers' log answers."""
 _UNREAD = f"""SELECT cluster FROM internal.clusters WHERE {_OF_CLUSTER}
     AND cluster NOT IN (SELECT cluster FROM silver.broker_registrations) ORDER BY cluster"""
