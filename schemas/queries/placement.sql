@@ -4,7 +4,7 @@
 -- min.insync.replicas: each broker that stops stops writes). move is by which it came to be so: creation (it was listed
 -- for the first time), reassignment, rack_change (of a broker) or min_isr_change; null where it was so before anybody
 -- looked, or where a rack or a min ISR was not known before. partition, replicas and racks are those of the first of
--- the partitions. A reassignment that runs counts as done.
+-- the partitions. A reassignment that runs, and adds replicas, counts as done.
 -- theme: maintenance
 WITH told AS (
   SELECT cluster_id, broker_id, valid_from, prev_sent_at, rack

@@ -20,7 +20,10 @@ def restarts(*downs: Down, causes: Sequence[str] = ("broker_down",)) -> list[lis
         | {"began_before": at(60 * lost), "ended_before": None if back is None else at(60 * back)}
         for broker, lost, back in downs
     ]
-    elsewhere = [row | {"cluster": "other", "cluster_id": "id-other"} for row in rows[:1]]
+    elsewhere = [
+        row | {"cluster": "other", "cluster_id": "id-other", "began_before": at(60)}
+        for row in rows[:1]
+    ]
     with duckdb_lake({gold.BROKER_INCIDENTS: rows + elsewhere}, (views.RESTARTS,)) as lake:
         found = ask(lake, "SELECT * FROM gold.restarts ORDER BY began_before, broker_id")
     of: dict[str, list[tuple[int, int]]] = {}

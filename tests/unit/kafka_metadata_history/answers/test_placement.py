@@ -178,6 +178,23 @@ def test_a_reassignment_that_runs_counts_as_done() -> None:
     assert len(answer(running, reassignments=[moving(5, 15, [4], [3])])) == 1
 
 
+def test_replicas_of_before_a_reassignment_are_as_they_were() -> None:
+    """It was told of before a poll showed what it adds."""
+    racks = {broker: {LONG_AGO: rack} for broker, rack in {1: "a", 2: "b", 3: "c", 4: "c"}.items()}
+    racks[5] = {LONG_AGO: "c"}
+    moved = answer(
+        lists({LONG_AGO: BAD, 30: [1, 3, 4, 5]}), racks, reassignments=[moving(29, None, [5], [4])]
+    )
+    assert (moved[0]["replicas"], told(moved)) == ([1, 3, 5], [("shared_rack", None, -1000, None)])
+    # What is removed alone is there until it is gone.
+    fewer = answer(lists({20: BAD}), racks, reassignments=[moving(50, None, [], [4])])
+    assert told(fewer) == [("shared_rack", 19, 20, "creation")]
+
+
+def test_what_is_not_known_any_more_is_no_finding() -> None:
+    assert answer(lists({20: BAD, 30: [1, 2, 9]})) == [], "nobody was told of broker 9"
+
+
 def test_a_topic_that_nobody_was_shown_for_a_while() -> None:
     hidden = lists({LONG_AGO: BAD, 20: None, 30: BAD})
     hidden[0]["end_reason"] = "unauthorized"

@@ -1,4 +1,6 @@
-"""What became of a reassignment, and of racks: the question `reassignments`, in DuckDB."""
+"""What became of reassignments, of racks and of throttles: `reassignments` and `throttles`, in
+DuckDB.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -130,3 +132,29 @@ def test_of_a_topic_that_is_gone_nobody_knows() -> None:
     (found,) = answer({}, move(20, 40, [4], [3]))
     told = ("outcome", "racks_before", "racks_after", "adding_replicas", "removing_replicas")
     assert tuple(found[name] for name in told) == (None, None, None, [4], [3])
+
+
+@pytest.mark.parametrize(
+    ("moves", "running", "left_since"),
+    [
+        ([], 0, None),
+        ([move(20, 40, [4], [3])], 0, 40.1),
+        ([move(20, 40, [4], [3]), move(50, 60, [3], [4])], 0, 60.1),
+        ([move(20, 40, [4], [3]), move(50, None, [3], [4])], 1, None),
+        # It was set when all of them were over.
+        ([move(0, 10, [4], [3])], 0, None),
+    ],
+)
+def test_a_throttle_is_left_if_no_reassignment_runs_that_it_was_there_for(
+    moves: list[Row], running: int, left_since: float | None
+) -> None:
+    setting = {"resource_type": 2, "name": "leader.replication.throttled.replicas", "value": "*"}
+    named = setting | {"resource_name": "orders"}
+    other = named | {"name": "retention.ms"}
+    removed = named | {"resource_name": "logs"}
+    rows = [interval(30, None) | named, interval(30, None) | other, interval(30, 40) | removed]
+    with duckdb_lake({silver.CONFIGS: rows, silver.REASSIGNMENTS: moves}, ()) as lake:
+        (found,) = ask(lake, with_values(text_of("throttles"), PARAMETERS))
+    assert (found["of"], found["resource_name"]) == ("topic", "orders")
+    at_last = None if left_since is None else at(left_since)
+    assert (found["reassignments"], found["left_since"]) == (running, at_last)
