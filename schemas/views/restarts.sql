@@ -2,17 +2,21 @@
 -- when that one was back.
 WITH stops AS (
   SELECT *,
-    coalesce(began_before <= lag(began_before) OVER in_order + INTERVAL '15' MINUTE
-      OR began_before BETWEEN lag(ended_before) OVER in_order - INTERVAL '15' MINUTE
-        AND lag(ended_before) OVER in_order + INTERVAL '15' MINUTE, false) AS follows
+    lag(began_before) OVER (PARTITION BY cluster_id ORDER BY began_before, broker_id) AS lost_before,
+    lag(ended_before) OVER (PARTITION BY cluster_id ORDER BY began_before, broker_id) AS back_before
   FROM {gold.broker_incidents}
   WHERE array_contains(causes, 'broker_down')
-  WINDOW in_order AS (PARTITION BY cluster_id ORDER BY began_before, broker_id)
 ),
 
 numbered AS (
   SELECT *, count_if(NOT follows) OVER (PARTITION BY cluster_id ORDER BY began_before, broker_id) AS number
-  FROM stops
+  FROM (
+    SELECT *,
+      coalesce(began_before <= lost_before + INTERVAL '15' MINUTE
+        OR began_before BETWEEN back_before - INTERVAL '15' MINUTE AND back_before + INTERVAL '15' MINUTE, false)
+        AS follows
+    FROM stops
+  )
 ),
 
 steps AS (
