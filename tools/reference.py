@@ -12,7 +12,7 @@ import duckdb
 import sqlglot
 
 from jobs.configuration.keys import FILE, REQUIRED
-from kafka_metadata_history.answers.questions import about, filters_of, names, option
+from kafka_metadata_history.answers.questions import about, by_theme, filters_of, option
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
 from schemas.in_duckdb import in_duckdb
 from schemas.known_sql import ELAPSED, EXTRACTED, FUNCTIONS, PATTERNS, TRIED, TRUNCATED, TYPES
@@ -28,11 +28,11 @@ Row = tuple[str, str, str]
 
 
 def queries() -> str:
-    """Return the table of the named queries: name, question, filters."""
-    rows = ["| name | question | filters |", "|---|---|---|"]
-    for name in names():
-        narrowed = [f"`{option(each)}`" for each in filters_of(name)]
-        rows.append(f"| `{name}` | {_cell(' '.join(about(name)))} | {', '.join(narrowed)} |")
+    """Return the table of the named queries: theme, name, question, filters."""
+    rows = ["| theme | name | question | filters |", "|---|---|---|---|"]
+    for theme, name in ((theme, name) for theme, of in by_theme().items() for name in of):
+        narrowed = ", ".join(f"`{option(each)}`" for each in filters_of(name))
+        rows.append(f"| {theme} | `{name}` | {_cell(' '.join(about(name)))} | {narrowed} |")
     return "\n".join(rows)
 
 

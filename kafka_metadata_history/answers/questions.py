@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
 
@@ -30,8 +31,11 @@ FILTERS = {
     "at_least": "what has lasted for so long, such as '5 minutes'",
 }
 """Parameters of questions that may be null: what each narrows the answer to."""
+THEMES = ("what happened", "brokers", "partitions", "groups", "maintenance", "recording")
+"""What questions are about, in the order in which they are listed."""
 FREE = "SELECT"
 """The name of SQL that is no named question."""
+_THEME = "theme: "
 LINES = 5
 """So many clusters, or gaps of a report, have a line of their own beside an answer."""
 
@@ -96,12 +100,23 @@ def names() -> list[str]:
     return sorted(file.stem for file in QUERIES.glob("*.sql"))
 
 
+def by_theme() -> dict[str, list[str]]:
+    """Theme -> the names of its questions, sorted. Each question has one of THEMES."""
+    of = {name: _head(name)[-1].removeprefix(_THEME) for name in names()}
+    return {theme: [name for name in names() if of[name] == theme] for theme in THEMES}
+
+
 def about(name: str) -> tuple[str, str]:
-    """The comment at the head of a named question: its first line, and the rest as one line."""
-    lines = text_of(name).splitlines()
-    head = lines[: next(number for number, line in enumerate(lines) if not line.startswith("--"))]
-    short, *more = (line.removeprefix("--").strip() for line in head)
+    """The comment at the head of a named question: its first line, and the rest as one line. Its
+    last line is the theme, and left out.
+    """
+    short, *more, _ = _head(name)
     return short, " ".join(more)
+
+
+def _head(name: str) -> list[str]:
+    lines = takewhile(lambda line: line.startswith("--"), text_of(name).splitlines())
+    return [line.removeprefix("--").strip() for line in lines]
 
 
 def filters_of(query: str) -> list[str]:
@@ -111,13 +126,18 @@ def filters_of(query: str) -> list[str]:
 
 
 def listed() -> list[str]:
-    """A line for each named question: its name, what it answers, and the options that narrow it."""
-    rows = [(name, about(name)[0], " ".join(map(option, filters_of(name)))) for name in names()]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return [
-        f"{name:{widths[0]}}  {short:{widths[1]}}  {narrowed}".rstrip()
-        for name, short, narrowed in rows
-    ]
+    """A line for each named question, below a line for its theme: its name, what it answers, and
+    the options that narrow it.
+    """
+    short = {name: about(name)[0] for name in names()}
+    widths = max(map(len, short)), max(map(len, short.values()))
+    lines = []
+    for theme, of in by_theme().items():
+        lines += [f"{theme}:"]
+        for name in of:
+            narrowed = " ".join(map(option, filters_of(name)))
+            lines += [f"{name:{widths[0]}}  {short[name]:{widths[1]}}  {narrowed}".rstrip()]
+    return lines
 
 
 def described(name: str) -> list[str]:
@@ -198,7 +218,7 @@ _GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds, h.since IS 
       AND {_OF_CLUSTER}
     ORDER BY gap_start, cluster"""
 
-_OF_LOG = {"broker_states", "controller_changes"}
+_OF_LOG = {"broker_states", "controller_changes", "throttles"}
 """Questions that only the controllers' log answers."""
 _UNREAD = f"""SELECT cluster FROM internal.clusters WHERE {_OF_CLUSTER}
     AND cluster NOT IN (SELECT cluster FROM silver.broker_registrations) ORDER BY cluster"""

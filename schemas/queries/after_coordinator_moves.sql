@@ -1,6 +1,7 @@
 -- Which groups got another coordinator, and what then?
 -- Why it moved (the leader's reason), and the rebalances after it. A move alone makes no group rebalance: what followed
 -- one need not be its doing.
+-- theme: groups
 SELECT e.cluster, e.group_id, e.began_after, e.began_before, e.log_partition, e.prev_broker_id, e.broker_id,
   max(l.reason) AS move_reason,
   count(DISTINCT r.id) AS rebalances,

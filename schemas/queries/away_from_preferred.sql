@@ -1,6 +1,7 @@
 -- How long did others lead what a broker should lead?
 -- Stretches in which others led a partition that prefers the broker. not_observed_s is for how many seconds of it,
 -- up to the window's end, nobody observed that.
+-- theme: partitions
 WITH turns AS (
   SELECT *, led_elsewhere > 0 AND NOT coalesce(lag(led_elsewhere > 0) OVER by_broker, false) AS begins
   FROM gold.leader_balance

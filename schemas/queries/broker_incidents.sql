@@ -4,6 +4,7 @@
 -- not_controlled: it was fenced and had not asked (killed, hung or cut off). both: one after the other. Null: it was
 -- not fenced, or nobody read that log. not_observed_s is how much of the longest duration nobody observed: none of it
 -- is in the shortest. An incident that lasts can have lasted up to the window's end.
+-- theme: brokers
 WITH chosen AS (
   SELECT *, began_before AS surely_from, coalesce(ended_after, CAST(:until AS TIMESTAMP)) AS surely_until,
     coalesce(began_after, began_before) AS maybe_from, coalesce(ended_before, CAST(:until AS TIMESTAMP)) AS maybe_until

@@ -2,6 +2,7 @@
 -- From when to when; the controllers' log alone tells. Clients are not shown a broker that is fenced. A stretch
 -- that lasts can have lasted up to the window's end. not_observed_s is how much of the most nobody observed: none of it
 -- is in the least.
+-- theme: brokers
 WITH states AS (
   SELECT *, CASE WHEN is_fenced THEN 'fenced' WHEN in_controlled_shutdown THEN 'controlled_shutdown' END AS state
   FROM silver.broker_registrations

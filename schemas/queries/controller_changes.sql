@@ -1,6 +1,7 @@
 -- Who was the active controller, from when to when?
 -- The controllers' log alone tells. By ended_before another one had been elected; the one before may have failed
 -- earlier.
+-- theme: brokers
 WITH terms AS (
   SELECT *, lead(began_before) OVER (PARTITION BY cluster_id ORDER BY poll) AS ended_before
   FROM gold.controller_changes

@@ -1,6 +1,7 @@
 -- Which clients joined, left or restarted repeatedly?
 -- And from which hosts. in_crash_loop: by the limits of thresholds, also where a part of the loop lies outside of the
 -- window.
+-- theme: groups
 WITH came_and_went AS (
   SELECT cluster_id, cluster, group_id, client_id, client_host, instance_id, member_id, began_before, change
   FROM gold.rebalance_members

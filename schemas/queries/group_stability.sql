@@ -3,6 +3,7 @@
 -- which the group was there, somebody observed it and all of its records are known: after a gap in the log that part
 -- begins again. A share has a least and a greatest value. A rebalance that lasts can have lasted up to the window's
 -- end. not_observed_s is how much of the most seconds nobody observed: none of it is in the least.
+-- theme: groups
 WITH lives AS (
   SELECT cluster_id, group_id,
     max(cluster) AS cluster,

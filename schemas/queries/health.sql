@@ -1,6 +1,7 @@
 -- Is each cluster still polled?
 -- The age of its last good poll at the window's end, and its polls within the window. History of before history_from is
 -- not there, or not all of it: nobody polled yet, or retention has dropped it.
+-- theme: recording
 WITH
 -- Polls of an older stream than history has: it takes none of them.
 judged AS (

@@ -2,6 +2,7 @@
 -- At the window's end, the largest lag first; also groups with a commit beyond the end of a log (partitions_beyond),
 -- whose lag is negative. By what polls asked of offsets (enrich: offsets). --at-least leaves out those that were behind
 -- for less. not_observed_s is for how many of the most seconds nobody asked: none of them is in the least.
+-- theme: groups
 WITH told AS (
   SELECT *,
     coalesce(valid_to <= CAST(:until AS TIMESTAMP) AND end_reason IS NOT NULL, false) AS is_over,

@@ -1,6 +1,7 @@
 -- How far behind was a group around its rebalances?
 -- From five minutes before a rebalance until it was over for ten, or the next one began: each change of the group's
 -- lag, at least and at most. Lag takes the enrichment `offsets`.
+-- theme: groups
 WITH rebalances AS (
   SELECT cluster_id, cluster, group_id, generation, reasons, coordinator, began_before, ended_before, pause_ms_min,
     pause_ms_max,

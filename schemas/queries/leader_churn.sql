@@ -3,6 +3,7 @@
 -- shrank (inferred) or by one step, are no changes of it. leaderless_s is of changes that ended a time without a
 -- leader; time_at_level has what lasts, too. not_observed_s is how much of the most nobody observed: none of it is in
 -- the least.
+-- theme: partitions
 WITH spans AS (
   SELECT *,
     -- Both bounds of a time without a leader have a begin and an end of their own.

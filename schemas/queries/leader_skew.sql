@@ -1,5 +1,6 @@
 -- How was leadership spread, before and after?
 -- At both ends of the window: what each broker led, should lead, and how much of that others led.
+-- theme: partitions
 WITH balance AS (
   SELECT *,
     valid_from <= CAST(:since AS TIMESTAMP) AND (valid_to IS NULL OR valid_to > CAST(:since AS TIMESTAMP)) AS is_before,

@@ -1,6 +1,7 @@
 -- Which partitions had a single in-sync replica left?
 -- Which one, for how long, and whom they lacked. A stretch that lasts can have lasted up to the window's end.
 -- not_observed_s is how much of the most nobody observed: none of it is in the least.
+-- theme: partitions
 WITH states AS (
   SELECT e.id, s.cluster_id, s.cluster, s.topic, s.partition, s.first_poll, s.prev_sent_at, s.valid_from,
     s.last_seen_sent_at, s.valid_to, s.isr, s.replicas,

@@ -1,6 +1,7 @@
 -- What happened, in short? Like events are one row.
 -- A row has all events of one kind, time, broker and inference, and one of them as an example: of a topic that is not
 -- Kafka's own, if there is one. If a topic or a group is given, events of brokers and controllers stay.
+-- theme: what happened
 WITH events AS (
   SELECT began_after, began_before, cluster, what, broker_id, inferred, before, after,
     coalesce(group_id, concat_ws('-', topic, CAST(partition AS STRING))) AS name,

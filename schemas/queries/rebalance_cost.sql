@@ -2,6 +2,7 @@
 -- The longest pause of a partition, and of all partitions together lag and offsets that were consumed again, or given
 -- back by who set them. Of partitions with offset commits that the coordinators' log has; lag takes the enrichment
 -- `offsets`, too.
+-- theme: groups
 SELECT cluster, group_id, coalesce(narrowed_after, began_after) AS began_after,
   coalesce(narrowed_before, began_before) AS began_before,
   pause_ms_min, pause_ms_max, lag_before, lag_peak, reprocessed_min, reprocessed_max, reasons,

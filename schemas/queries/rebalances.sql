@@ -2,6 +2,7 @@
 -- --broker is the coordinator. Of classic groups the log tells a rebalance at its end: where polls saw it begin, that
 -- is when it began. not_observed_s is how much of the longest duration nobody observed: none of it is in the shortest.
 -- A rebalance that lasts can have lasted up to the window's end.
+-- theme: groups
 WITH chosen AS (
   SELECT *, coalesce(narrowed_before, began_before) AS surely_from,
     CASE WHEN ended_before IS NULL THEN CAST(:until AS TIMESTAMP) ELSE coalesce(ended_after, began_before) END

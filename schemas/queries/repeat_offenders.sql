@@ -2,6 +2,7 @@
 -- And how long were they missing from ISRs: the sum over incidents, in seconds, the least and the most that it can have
 -- been. An incident that lasts can have lasted up to the window's end. not_observed_s is how much of the most nobody
 -- observed: none of it is in the least.
+-- theme: brokers
 WITH spans AS (
   SELECT *, began_before AS surely_from, coalesce(ended_after, CAST(:until AS TIMESTAMP)) AS surely_until,
     coalesce(began_after, began_before) AS maybe_from, coalesce(ended_before, CAST(:until AS TIMESTAMP)) AS maybe_until

@@ -2,6 +2,7 @@
 -- From the begin of a rebalance until the lag was what it was before, or more while it is not; where nobody asks for
 -- lag, until the partition was committed again. not_observed_s is for how many of the seconds nobody
 -- observed that: none of them is in the least.
+-- theme: groups
 WITH costs AS (
   SELECT *, CAST(:until AS TIMESTAMP) AS at,
     -- A gap may end within the rebalance, and nobody has committed since.

@@ -2,6 +2,7 @@
 -- From when to when, and how far behind. A broker that is cut off from the controllers answers from its image, the
 -- metadata that it had last. not_observed_s is how much of the longest duration nobody observed: none of it is in the
 -- shortest. A stretch that lasts can have lasted up to the window's end.
+-- theme: brokers
 WITH spans AS (
   SELECT *, began_before AS surely_from, coalesce(ended_after, CAST(:until AS TIMESTAMP)) AS surely_until,
     coalesce(began_after, began_before) AS maybe_from, coalesce(ended_before, CAST(:until AS TIMESTAMP)) AS maybe_until

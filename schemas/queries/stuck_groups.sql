@@ -2,6 +2,7 @@
 -- The longest first, and since when. --at-least leaves out those of less. By the log, and by polled states: a classic
 -- group's rebalance is written only when it is over. not_observed_s is how much of the most nobody observed: none of it
 -- is in the least.
+-- theme: groups
 WITH states AS (
   SELECT *, state NOT IN ('Stable', 'Empty', 'Dead') AS is_unstable,
     coalesce(end_reason IS NOT NULL AND valid_to <= CAST(:until AS TIMESTAMP), false) AS is_gone

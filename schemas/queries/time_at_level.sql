@@ -3,6 +3,7 @@
 -- the most that it can have been; an episode that lasts can have lasted up to the window's end. not_observed_s is how
 -- much of the most nobody observed: none of it is in the least. A partition whose replicas are as few as it needs in
 -- sync is at min ISR as long as nothing happens.
+-- theme: partitions
 WITH spans AS (
   SELECT cluster_id, cluster, topic, partition, level, smallest_isr, ended_before IS NULL AS goes_on,
     greatest(began_before, CAST(:since AS TIMESTAMP)) AS surely_from,

@@ -1,5 +1,6 @@
 -- Which elections were unclean, or may have been?
 -- Column unclean: proven or suspected.
+-- theme: partitions
 SELECT cluster, topic, partition, began_after, began_before, prev_leader, leader, prev_isr, unclean,
   is_last_known_leader, reason
 FROM gold.leader_changes

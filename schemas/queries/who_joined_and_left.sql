@@ -2,6 +2,7 @@
 -- Static or dynamic, and with how many partitions. A dynamic member that rejoins gets a new member id: it is a row
 -- `left` and a row `joined` of one client. So is each member after a coordinator was lost. A static member
 -- (group.instance.id) that restarted is a row `restarted` of the rebalance, or `static_restart` if there was none.
+-- theme: groups
 WITH came_and_went AS (
   SELECT coalesce(r.narrowed_before, m.began_before) AS began_before,
     coalesce(r.narrowed_after, r.began_after) AS began_after, m.cluster, m.group_id, r.generation, m.change,

@@ -1,6 +1,7 @@
 -- Which brokers left in-sync replicas, in which order?
 -- And of how many partitions at a time. not_observed_s: for how long at most nobody observed whether it was still out
 -- of one of them; none of that is in the shortest. Who is still out can have been out up to the window's end.
+-- theme: partitions
 WITH spans AS (
   SELECT *, began_before AS surely_from, coalesce(ended_after, CAST(:until AS TIMESTAMP)) AS surely_until,
     coalesce(began_after, began_before) AS maybe_from, coalesce(ended_before, CAST(:until AS TIMESTAMP)) AS maybe_until

@@ -184,6 +184,18 @@ OF_GROUPS = (
     REMOVED_COMMITS,
 )
 
+RESTARTS = _view(
+    "gold.restarts",
+    "Brokers that were down one after the other, as in a rolling restart: a row for each broker, "
+    "of two brokers or more. The next one was lost within 15 minutes of when the one before it was "
+    "lost, or was back. Brokers that were lost at one moment alone are no restart.",
+    meanings("""
+        restart_id -- The restart: the id of its first row.
+        step -- Its place in the order in which brokers were lost, from 1 on.
+        id -- The broker's row of gold.broker_incidents.
+    """),
+)
+
 INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
@@ -215,5 +227,5 @@ INCIDENT_TIMELINE = View(
     """),
 )
 
-VIEWS = (*OF_SILVER, *OF_GROUPS, INCIDENT_TIMELINE)
+VIEWS = (*OF_SILVER, *OF_GROUPS, RESTARTS, INCIDENT_TIMELINE)
 """In an order in which each refers to views before it."""

@@ -55,6 +55,11 @@ class TestLeaders(incident_questions.Leaders):
 
 
 @pytest.mark.soak
+class TestReviews(incident_questions.Reviews):
+    pass
+
+
+@pytest.mark.soak
 class TestGroups(incident_groups_questions.Groups):
     pass
 

@@ -10,7 +10,7 @@ from typing import Any
 from jobs.rules.ids import log_id
 from schemas import gold, silver
 from schemas.table import Table
-from tests.support.incident import CLUSTER, STREAM, at
+from tests.support.incident import CLUSTER, RACKS, STREAM, at
 
 Row = dict[str, Any]
 
@@ -18,10 +18,14 @@ _LONG_AGO = -3600.0
 _ACTIVE = {"is_fenced": False, "in_controlled_shutdown": False}
 _FENCED = {"is_fenced": True}
 BROKERS: Mapping[int, Mapping[float, Row | None]] = {
-    1: {_LONG_AGO: {"broker_epoch": 11, **_ACTIVE}},
-    2: {_LONG_AGO: {"broker_epoch": 12, **_ACTIVE}, 9: _FENCED, 38: {"is_fenced": False}},
+    1: {_LONG_AGO: {"broker_epoch": 11, "rack": RACKS[1], **_ACTIVE}},
+    2: {
+        _LONG_AGO: {"broker_epoch": 12, "rack": RACKS[2], **_ACTIVE},
+        9: _FENCED,
+        38: {"is_fenced": False},
+    },
     3: {
-        _LONG_AGO: {"broker_epoch": 13, **_ACTIVE},
+        _LONG_AGO: {"broker_epoch": 13, "rack": RACKS[3], **_ACTIVE},
         16: {"in_controlled_shutdown": True},
         17.5: _FENCED,
         35: {"broker_epoch": 40, "in_controlled_shutdown": False},
@@ -40,6 +44,10 @@ CONFIGS: Mapping[tuple[int, str, str], Mapping[float, Row | None]] = {
     (16, "apps", "interval.ms"): {66: {"value": None}},
     (32, "fresh", "consumer.session.timeout.ms"): {56: {"value": "45000"}},
 }
+REASSIGNMENTS: Mapping[tuple[str, int], Mapping[float, Row | None]] = {
+    ("logs", 0): {63: {"adding_replicas": [1], "removing_replicas": [3]}, 71: None},
+}
+"""Of a partition whose replicas stay as they are: it was cancelled."""
 FEATURES: Mapping[str, Mapping[float, Row | None]] = {
     "metadata.version": {_LONG_AGO: {"level": 25}, 75: {"level": 27}},
     "group.version": {_LONG_AGO: {"level": 1}, 76: None},
@@ -115,6 +123,7 @@ def log_rows() -> dict[Table, list[Row]]:
             {(broker,): of for broker, of in BROKERS.items()},
         ),
         (silver.CONFIGS, ("resource_type", "resource_name", "name"), CONFIGS),
+        (silver.REASSIGNMENTS, ("topic", "partition"), REASSIGNMENTS),
         (silver.FEATURES, ("name",), {(name,): of for name, of in FEATURES.items()}),
     )
     for table, names, things in of_tables:

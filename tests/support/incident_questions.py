@@ -361,3 +361,77 @@ class Leaders:
             (40.1, "broker_stale_no_more", 2, None, "caught_up"),
             (91.0, "broker_unregistered", 4, "broker epoch 3", None),
         ]
+
+
+class Reviews:
+    def test_restarts(self, ask: Ask) -> None:
+        (restart,) = rows = ask("restarts")
+        bounds = ("began_after", "began_before", "ended_after", "ended_before")
+        assert columns(rows, *bounds) == [(0.0, 10.1, 50.0, 60.1)]
+        assert (restart["brokers"], restart["seconds_min"], restart["seconds_max"]) == (
+            [2, 3],
+            39.9,
+            60.1,
+        )
+        assert restart["preferred_before"] == 50.1, "broker 2 led again what it should lead"
+        assert ask("restarts", broker=3) == rows
+        assert ask("restarts", broker=1) == ask("restarts", cluster="other") == []
+        assert ask("restarts", since="2026-11-01T12:01:10Z") == []
+
+    def test_restart_steps(self, ask: Ask) -> None:
+        rows = ask("restart_steps")
+        told = ("broker_id", "stop", "began_before", "seconds_min", "seconds_max")
+        assert columns(rows, *told) == [
+            (2, "not_controlled", 10.1, 19.9, 40.1),
+            (3, "controlled", 20.1, 29.9, 50.1),
+        ]
+        assert columns(rows, "overlap_s_min", "overlap_s_max") == [(9.9, 30.1), (9.9, 30.1)]
+        # Two partitions of orders. Nobody was told the min ISR of __consumer_offsets.
+        under = ("under_min_isr_s_min", "under_min_isr_s_max")
+        assert columns(rows, *under) == [(19.8, None), (19.8, 60.2)]
+        assert ask("restart_steps", broker=3) == rows[1:]
+
+    def test_restart_rebalances(self, ask: Ask) -> None:
+        rows = ask("restart_rebalances")
+        told = ("brokers", "group_id", "rebalances", "reasons", "pause_ms_min", "pause_ms_max")
+        assert columns(rows, *told) == [([2, 3], "billing", 1, ["member_left"], 14_000, 24_000)]
+        assert ask("restart_rebalances", group="search") == []
+
+    def test_placement(self, ask: Ask) -> None:
+        rows = ask("placement")
+        told = ("topic", "partition", "finding", "partitions", "replicas", "racks")
+        assert columns(rows, *told) == [
+            ("clicks", 0, "shared_rack", 1, [2, 3], ["b", "b"]),
+            ("logs", 0, "rf_1", 1, [3], ["b"]),
+            # There are no more racks.
+            ("orders", 0, "too_few_racks", 2, [1, 2, 3], ["a", "b", "b"]),
+        ]
+        assert {*columns(rows, "began_after", "began_before", "move")} == {(None, 0.1, None)}
+        assert columns(ask("placement", broker=1), "topic") == [("orders",)]
+        assert columns(ask("placement", topic="logs"), "finding") == [("rf_1",)]
+
+    def test_leaders_by_rack(self, ask: Ask) -> None:
+        told = ("rack", "brokers_after", "leads_before", "leads_after", "preferred_for_after")
+        assert columns(ask("leaders_by_rack"), *told) == [("a", 1, 1, 1, 1), ("b", 2, 4, 4, 4)]
+        meanwhile = ask("leaders_by_rack", until="2026-11-01T12:00:30Z")
+        assert columns(meanwhile, "rack", "leads_before", "leads_after", "percent_after") == [
+            ("a", 1, 3, 100),
+            ("b", 4, 0, 0),
+        ]
+
+    def test_reassignments(self, ask: Ask) -> None:
+        rows = ask("reassignments")
+        bounds = ("began_after", "began_before", "ended_after", "ended_before")
+        assert columns(rows, "topic", "partition", *bounds) == [("logs", 0, 63, 63, 71, 71)]
+        told = ("adding_replicas", "removing_replicas", "outcome", "racks_before", "racks_after")
+        assert columns(rows, *told) == [([1], [3], "cancelled", 1, 1)]
+        assert ask("reassignments", broker=1) == rows
+        assert ask("reassignments", broker=2) == ask("reassignments", topic="orders") == []
+
+    def test_throttles(self, ask: Ask) -> None:
+        told = ("of", "resource_name", "name", "value", "began_before", "reassignments")
+        throttle = ("broker", "3", "follower.replication.throttled.rate", "1000", 64.0)
+        assert columns(ask("throttles"), *told, "left_since") == [(*throttle, 0, 71.0)]
+        running = ask("throttles", until="2026-11-01T12:01:05Z")
+        assert columns(running, *told, "left_since") == [(*throttle, 1, None)]
+        assert ask("throttles", broker=2) == ask("throttles", topic="orders") == []

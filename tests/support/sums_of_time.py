@@ -214,13 +214,14 @@ def happened() -> dict[Table, list[Row]]:
             for thing in THINGS
         ],
         silver.PARTITION_SNAPSHOTS: [state_of(thing, topic=thing, **replicas) for thing in THINGS],
+        silver.TOPIC_CONFIGS: [],
         gold.BROKER_INCIDENTS: [
             lasted(thing)
             | {
                 "broker_id": number,
                 "partitions": 1,
                 "worst_level": "under_replicated",
-                "causes": [],
+                "causes": ["broker_down"],
             }
             for thing, number in NUMBER.items()
         ],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_metadata_history import command
-from kafka_metadata_history.answers.questions import names
+from kafka_metadata_history.answers.questions import THEMES, by_theme, names
 from kafka_metadata_history.command import FAILED, NAME, USAGE, exit_status
 from schemas import in_duckdb
 from schemas.lake import Lake
@@ -86,6 +86,18 @@ def test_a_table_shows_first_the_columns_that_matter_most(
     assert column in answer.partition("(not shown")[0]
 
 
+@for_each("name", by_theme()["maintenance"])
+def test_a_table_about_maintenance_has_at_most_eight_columns(
+    config: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without rows none is left out for want of a value."""
+    _, answer, beside = asked(
+        config, name, "--since", "2020-01-01", "--until", "2020-01-02", capsys=capsys
+    )
+    assert beside[0] == "0 rows, by DuckDB"
+    assert "not shown" not in answer
+
+
 def test_programs_get_all_rows_and_columns(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     sql = (
         "SELECT cluster, topic, isr FROM silver.partitions_now WHERE topic = 'orders' ORDER BY "
@@ -102,12 +114,16 @@ def test_programs_get_all_rows_and_columns(config: str, capsys: pytest.CaptureFi
         assert beside[0] == f"{len(rows)} rows, by DuckDB; 1 shown, --limit 0 shows all"
 
 
-def test_the_list_has_a_line_for_each_question_with_its_options(
+def test_the_list_has_a_line_for_each_question_with_its_options_by_theme(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert exit_status(["query"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == names()
+    themes = [line for line in lines if line.endswith(":")]
+    assert themes == [f"{theme}:" for theme in THEMES]
+    assert sorted(line.split()[0] for line in lines if line not in themes) == names()
+    of_groups = lines[lines.index("groups:") : lines.index("maintenance:")]
+    assert {"lag", "rebalances"} <= {line.split()[0] for line in of_groups}
     assert max(map(len, lines)) <= 120
     (stuck,) = (line for line in lines if line.startswith("stuck_groups "))
     assert " ".join(stuck.split()).endswith("end? --cluster --broker --group --at-least")

@@ -59,10 +59,24 @@ def test_one_failure_from_offline(ask: Ask) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["broker_incidents", "repeat_offenders", "stale_brokers"])
+@pytest.mark.parametrize(
+    "name", ["broker_incidents", "repeat_offenders", "restart_steps", "stale_brokers"]
+)
 def test_brokers(ask: Ask, name: str) -> None:
     assert by(ask, name, "broker_id") == OF_BROKERS
     assert by(ask, name, "broker_id", until=str(at(150)))[NUMBER["lasts"]] == (50, 110, 50)
+
+
+def test_restarts(ask: Ask) -> None:
+    """One was still out: it lasts. Of an overlap no least has what nobody observed."""
+    assert by(ask, "restarts", "cluster") == {"prod": (195, 809, 609)}
+    overlaps = {
+        row["broker_id"]: (row["overlap_s_min"], row["overlap_s_max"])
+        for row in ask("restart_steps")
+    }
+    # With the one that lasts, and with the one that ended in the gap.
+    assert overlaps[NUMBER["over the gap"]] == (20 + 10, 140 + 120)
+    assert overlaps[NUMBER["closed"]] == (0, 0)
 
 
 def test_who_left_first(ask: Ask) -> None:
@@ -157,6 +171,7 @@ COUNT_NO_SECONDS = {
     "health": "the age of a poll",
     "lag_around": "when a change of lag was seen, counted from a rebalance",
     "rebalance_cost": "a pause lies between two commits of the coordinators' log",
+    "restart_rebalances": "a pause, as in rebalance_cost",
 }
 
 

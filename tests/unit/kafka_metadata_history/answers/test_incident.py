@@ -38,6 +38,10 @@ class TestLeaders(incident_questions.Leaders):
     pass
 
 
+class TestReviews(incident_questions.Reviews):
+    pass
+
+
 class TestGroups(incident_groups_questions.Groups):
     pass
 

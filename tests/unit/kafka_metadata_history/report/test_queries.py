@@ -57,7 +57,10 @@ def test_each_event_of_the_incident_is_in_the_page(lake: Lake, page: str) -> Non
         "coordinator_moved": ("coordinators", 2),
     }
     happened = {row[0] for row in timeline}
-    assert happened - subjects.keys() == {"group_static_restart", "group_created"}
+    assert happened - subjects.keys() == {
+        *("group_static_restart", "group_created"),
+        *("reassignment_began", "reassignment_ended"),
+    }
     lost = [
         row
         for row in timeline

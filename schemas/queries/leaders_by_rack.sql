@@ -1,0 +1,55 @@
+-- How were leaders spread over racks, before and after?
+-- At both ends of the window: the brokers of a rack that led or should lead, how many partitions they led, and of how
+-- many they were the preferred leaders. percent_after is the rack's share of all that were led. Each broker counts in
+-- the rack that it had last; rack is null where a broker had none, or nobody was told of it yet.
+-- theme: maintenance
+WITH racks AS (
+  SELECT cluster_id, broker_id,
+    max_by(rack, valid_from) FILTER (WHERE valid_from <= CAST(:since AS TIMESTAMP)) AS rack_before,
+    max_by(rack, valid_from) AS rack_after
+  FROM (
+    SELECT cluster_id, broker_id, valid_from, max(rack) AS rack
+    FROM (
+      SELECT cluster_id, broker_id, valid_from, rack FROM silver.broker_snapshots
+      UNION ALL
+      SELECT cluster_id, broker_id, valid_from, rack FROM silver.broker_registrations
+    )
+    WHERE valid_from <= CAST(:until AS TIMESTAMP)
+    GROUP BY cluster_id, broker_id, valid_from
+  )
+  GROUP BY cluster_id, broker_id
+),
+
+balance AS (
+  SELECT b.cluster, b.leads, b.preferred_for, r.rack_before, r.rack_after,
+    b.valid_from <= CAST(:since AS TIMESTAMP) AND (b.valid_to IS NULL OR b.valid_to > CAST(:since AS TIMESTAMP))
+      AS is_before,
+    b.valid_from <= CAST(:until AS TIMESTAMP) AND (b.valid_to IS NULL OR b.valid_to > CAST(:until AS TIMESTAMP))
+      AS is_after
+  FROM gold.leader_balance b
+  LEFT JOIN racks r ON r.cluster_id = b.cluster_id AND r.broker_id = b.broker_id
+  WHERE b.leads + b.preferred_for > 0
+    AND (CAST(:cluster AS STRING) IS NULL OR b.cluster = :cluster)
+),
+
+in_racks AS (
+  SELECT cluster, rack,
+    count_if(is_before) AS brokers_before,
+    count_if(NOT is_before) AS brokers_after,
+    coalesce(sum(leads) FILTER (WHERE is_before), 0) AS leads_before,
+    coalesce(sum(leads) FILTER (WHERE NOT is_before), 0) AS leads_after,
+    coalesce(sum(preferred_for) FILTER (WHERE is_before), 0) AS preferred_for_before,
+    coalesce(sum(preferred_for) FILTER (WHERE NOT is_before), 0) AS preferred_for_after
+  FROM (
+    SELECT cluster, rack_before AS rack, leads, preferred_for, true AS is_before FROM balance WHERE is_before
+    UNION ALL
+    SELECT cluster, rack_after, leads, preferred_for, false FROM balance WHERE is_after
+  )
+  GROUP BY cluster, rack
+)
+
+SELECT cluster, rack, brokers_before, brokers_after, leads_before, leads_after, preferred_for_before,
+  preferred_for_after,
+  100 * leads_after / nullif(sum(leads_after) OVER (PARTITION BY cluster), 0) AS percent_after
+FROM in_racks
+ORDER BY cluster, rack
