@@ -135,7 +135,8 @@ class Group:
             kind=self.kind,
             step=step,
             began_at=began_at,
-            settled_at=settled_at,
+            # A generation that changes nothing is called back after an answer that shows it all.
+            settled_at=max([settled_at, *(call.told.at for call in calls)]),
             before=before,
             after={holder.member_id: holder for holder in description.holders},
             calls=tuple(sorted(calls, key=lambda call: call.told.at)),
