@@ -34,7 +34,8 @@ def _racks(context: click.Context, option: click.Parameter, given: Sequence[str]
     type=(click.Choice(LOST), str),
     multiple=True,
     required=True,
-    help="broker ID,..., controller ID,... or rack NAME; may be given again.",
+    metavar="KIND NAME",
+    help="broker ID,... or controller ID,... or rack NAME. More of them add up.",
 )
 @click.option("--at", help="A time in ISO form, or how long ago. Default: the newest state.")
 @click.option("--cluster", help="This cluster. Default: the only one.")
@@ -58,8 +59,8 @@ def whatif(
     racks: dict[int, str],
     form: str,
 ) -> None:
-    """Say what the loss of brokers or controllers would do, stopped or killed: which partitions it
-    takes offline or under min ISR, who leads, whether the quorum holds.
+    """Say what the loss of brokers or controllers would do. By the record, at a time: which
+    partitions it takes offline or under min ISR, who leads then, whether the quorum holds.
     """
     now = datetime.now(UTC)
     read = load(config)

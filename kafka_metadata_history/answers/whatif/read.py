@@ -94,6 +94,11 @@ def read_record(
         has_elr,
         controller_racks,
     )
+    if state.quorum and (odd := sorted(controller_racks.keys() - state.quorum.voters)):
+        voters = ", ".join(map(str, sorted(state.quorum.voters)))
+        raise QueryError(
+            printable(f"--controller-rack {odd[0]}: controllers of {name} are {voters}")
+        )
     gap = None if by_log or fact["gap_start"] is None else (fact["gap_start"], fact["gap_end"])
     return Record(state, then, until, gap, tuple(_lacks(state, knows)))
 

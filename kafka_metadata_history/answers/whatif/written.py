@@ -38,8 +38,9 @@ def as_text(found: WhatIf, record: Record, now: datetime) -> str:
         for what, ids in (("broker", found.loss.brokers), ("controller", found.loss.controllers))
         if ids
     ]
+    racks = "".join(f"rack {each}: " for each in sorted(found.loss.racks))
     head = [
-        f"{record.cluster.name} at {shown(record.at)} without {' and '.join(lost)}",
+        f"{record.cluster.name} at {shown(record.at)} without {racks}{' and '.join(lost)}",
         f"The record reaches to {shown(record.until)}, {span(now - record.until)} ago.",
     ]
     if record.gap is not None:
@@ -139,7 +140,7 @@ def _others(found: WhatIf) -> Iterator[str]:
         yield from _kinds("reassignments", [(stalled, "cannot end")])
     out = Counter(broker for each in found.effects for broker in each.out)
     said = [
-        f"broker {broker}, which is {'catching up' if is_live(broker) else 'down'}: {count:,}"
+        f"{count:,} on broker {broker} ({'catching up' if is_live(broker) else 'down'})"
         for broker, count in out.most_common()
     ]
     if said:
@@ -159,14 +160,11 @@ def _quorum(found: WhatIf) -> Iterator[str]:
 
 
 def _said(of: QuorumEffect) -> str:
-    left = f"{len(of.left)} of {len(of.of.voters)} voters are left, {of.of.majority} are needed"
-    ending = {
-        True: "lost already" if of.was_lost else "lost",
-        False: "kept",
-        None: "kept if enough of those left are caught up",
-    }[of.is_lost]
-    elects = "; another controller becomes active" if of.elects and not of.is_lost else ""
-    return f"{ending}: {left}{elects}"
+    needed, left = of.of.majority, f"{len(of.left)} of {len(of.of.voters)} voters are left"
+    if of.is_lost:
+        return f"lost{' already' if of.was_lost else ''}: {left}, {needed} are needed"
+    kept = "kept" if of.is_lost is False else f"kept if {needed} are caught up"
+    return f"{kept}: {left}{'; another one becomes active' if of.elects else ''}"
 
 
 def _stop_and_kill(found: WhatIf) -> Iterator[str]:
