@@ -140,20 +140,16 @@ def _partition(row: Row, knows: Mapping[str, bool]) -> Partition:
 
 
 def _brokers(rows: Iterable[Row], *, by_log: bool) -> dict[int, Broker]:
-    """The brokers, as the controllers have them registered if their log tells: else that log may
-    be old.
+    """The brokers. `rows`: the last of a broker counts, which is that of the controllers' log, if
+    the log tells: else it may be old.
     """
     found: dict[int, Broker] = {}
     for row in rows:
-        before = found.get(row["broker_id"], Broker(is_live=False))
-        rack = before.rack if row["rack"] is None else row["rack"]
-        if row["source"] != LOG:
-            of = Broker(rack, before.is_live or row["is_live"], before.is_stopping)
-        elif by_log:
-            of = Broker(rack, row["is_live"], row["is_stopping"])
-        else:
+        if row["source"] == LOG and not by_log:
             continue
-        found[row["broker_id"]] = of
+        before = found.get(row["broker_id"])
+        rack = before.rack if row["rack"] is None and before else row["rack"]
+        found[row["broker_id"]] = Broker(rack, row["is_live"], row["is_stopping"])
     return found
 
 

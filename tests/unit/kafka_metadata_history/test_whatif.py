@@ -126,7 +126,9 @@ def test_the_lines_of_the_documents(
 
 
 def test_the_documented_example(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```text\n(.*?)```", section("queries.md", "## The loss of a broker"), re.DOTALL)
+    (example,) = re.findall(
+        r"```text\n(.*?)```", section("queries.md", "## The loss of a broker"), re.DOTALL
+    )
     (line,) = (each for each in LINES if "--at" in each)
     found, answer, _ = asked(config, *shlex.split(line)[2:], capsys=capsys)
 

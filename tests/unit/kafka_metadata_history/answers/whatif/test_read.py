@@ -169,6 +169,9 @@ def test_a_gap_is_said_unless_the_log_told() -> None:
     with asking({silver.POLL_GAPS: [gap]}) as of:
         assert record(of, 15).gap == (at(11), at(19))
         assert record(of, 25).gap is None
+    by_log = {silver.HISTORY_SOURCES: [lasting(-10, source="log")]}
+    with asking({silver.POLL_GAPS: [gap]}, by_log) as of:
+        assert record(of, 15).gap is None
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,39 @@ def test_how_a_partition_stands(case: str) -> None:
     assert (found.before, found.after) == (before, after)
 
 
+OTHERS = {
+    "another one in the ISR is down: it does not count": (
+        cluster(partition("123", "123", min_isr=2), down="2"),
+        "1",
+        (True, UNDER),
+    ),
+    "... which is not due to a loss out of the ISR": (
+        cluster(partition("123", "12", min_isr=2), down="2"),
+        "3",
+        (False, FINE),
+    ),
+    "another one in the ISR stops": (
+        cluster(partition("123", "123", min_isr=2), stopping="2"),
+        "1",
+        (True, UNDER),
+    ),
+    "an unclean leader is enough for a min ISR of 1": (
+        cluster(partition("12", "1", unclean=True)),
+        "1",
+        (True, FINE),
+    ),
+}
+"""A cluster, who is lost, whether it is in the ISR, and how the partition stands after it."""
+
+
+@for_each("case", OTHERS)
+def test_another_broker_is_down_or_catching_up(case: str) -> None:
+    of, lost, expected = OTHERS[case]
+    found = effect(of, lost)
+    assert found is not None
+    assert (found.is_in_isr, found.after) == expected
+
+
 @pytest.mark.parametrize(
     ("levels", "min_isr", "before", "after"),
     [
