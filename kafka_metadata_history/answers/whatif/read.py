@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jobs.rules.gold.news import Levels
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import QueryError, moment, shown
-from kafka_metadata_history.answers.whatif.rules import loss_of_nodes, loss_of_rack
+from kafka_metadata_history.answers.whatif.losses import loss_of_nodes, loss_of_rack
 from kafka_metadata_history.answers.whatif.state import Broker, Cluster, Loss, Partition, Quorum
 from metadata_source.kinds import ISR, LEADER, REPLICAS
 from metadata_source.text import did_you_mean, printable

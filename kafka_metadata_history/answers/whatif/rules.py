@@ -1,4 +1,4 @@
-"""What a loss does to each partition and to the quorum, by the rules of KRaft's controllers.
+"""What a loss does to each partition, by the rules of KRaft's controllers.
 
 A stop (controlled shutdown) and a kill end in the same state: the controllers take the broker out
 of each ISR and elect in the same way. They differ in the time before, and in the time after:
@@ -16,12 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafka_metadata_history.answers.whatif.state import Loss
+from kafka_metadata_history.answers.whatif.losses import quorum_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from kafka_metadata_history.answers.whatif.state import Cluster, Partition, Quorum
+    from kafka_metadata_history.answers.whatif.losses import QuorumEffect
+    from kafka_metadata_history.answers.whatif.state import Cluster, Loss, Partition
 
 NO_LEADER: Final = -1
 STAYS, ISR, ELR, UNCLEAN, NOBODY, UNKNOWN = (
@@ -80,20 +81,6 @@ class Effect:
     out: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumEffect:
-    """`left`: voters that are not lost, and not known to be behind. `is_lost`: None: it depends on
-    whether those left are caught up, which is not known. `was_lost`: it was so before.
-    `elects`: the active controller is lost.
-    """
-
-    of: Quorum
-    left: frozenset[int]
-    is_lost: bool | None
-    was_lost: bool | None
-    elects: bool
-
-
 @dataclass(frozen=True)
 class WhatIf:
     """All that a loss does. `quorum`: None: not known."""
@@ -113,36 +100,6 @@ def what_if(cluster: Cluster, loss: Loss) -> WhatIf:
         list(_effects(cluster, loss.brokers, able)),
         None if cluster.quorum is None else quorum_effect(cluster.quorum, loss.controllers),
     )
-
-
-def loss_of_nodes(cluster: Cluster, nodes: Iterable[int], *, controllers: bool = False) -> Loss:
-    """Return the loss of brokers, or of controllers; of combined nodes both."""
-    lost = frozenset(nodes)
-    voters = cluster.quorum.voters if cluster.quorum else frozenset[int]()
-    if controllers:
-        return Loss(lost & cluster.brokers.keys(), lost)
-    return Loss(lost, lost & voters)
-
-
-def loss_of_rack(cluster: Cluster, rack: str) -> Loss:
-    """Return the loss of all brokers of a rack, and of the controllers that are known to be in it:
-    combined nodes, and those of `controller_racks`.
-    """
-    brokers = (each for each, of in cluster.brokers.items() if of.rack == rack)
-    told = (each for each, of in cluster.controller_racks.items() if of == rack)
-    return (
-        Loss(racks=frozenset({rack}))
-        | loss_of_nodes(cluster, brokers)
-        | loss_of_nodes(cluster, told, controllers=True)
-    )
-
-
-def controllers_of_no_rack(cluster: Cluster) -> list[int]:
-    """Return the voters whose rack is not known, sorted."""
-    if cluster.quorum is None:
-        return []
-    racks = {each for each, of in cluster.brokers.items() if of.rack is not None}
-    return sorted(cluster.quorum.voters - racks - cluster.controller_racks.keys())
 
 
 def _effects(cluster: Cluster, lost: frozenset[int], able: frozenset[int]) -> Iterator[Effect]:
@@ -245,23 +202,3 @@ def _loses_after_kill(
         return None
     # Somebody else who comes back is eligible.
     return all(each in lost for each in (*(of.isr or ()), *of.elr))
-
-
-def quorum_effect(of: Quorum, lost: frozenset[int]) -> QuorumEffect:
-    """Return what the loss of controllers does to the quorum: a majority of its voters has to be
-    there and caught up.
-    """
-    left = of.voters - lost - (of.behind or frozenset())
-    return QuorumEffect(
-        of,
-        left,
-        _is_lost(of, left),
-        _is_lost(of, of.voters - (of.behind or frozenset())),
-        elects=of.leader in lost,
-    )
-
-
-def _is_lost(of: Quorum, left: Collection[int]) -> bool | None:
-    if len(left) < of.majority:
-        return True
-    return None if of.behind is None else False

@@ -10,21 +10,17 @@ import pyarrow as pa
 from kafka_metadata_history.answers.questions import shown
 from kafka_metadata_history.answers.text import as_json as json_lines
 from kafka_metadata_history.answers.thresholds import span
-from kafka_metadata_history.answers.whatif.rules import (
-    COORDINATING,
-    ELR,
-    STAYS,
-    UNCLEAN,
-    controllers_of_no_rack,
-)
+from kafka_metadata_history.answers.whatif.losses import controllers_of_no_rack
+from kafka_metadata_history.answers.whatif.rules import COORDINATING, ELR, STAYS, UNCLEAN
 from metadata_source.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from kafka_metadata_history.answers.whatif.losses import QuorumEffect
     from kafka_metadata_history.answers.whatif.read import Record
-    from kafka_metadata_history.answers.whatif.rules import Effect, QuorumEffect, WhatIf
+    from kafka_metadata_history.answers.whatif.rules import Effect, WhatIf
 
 NAMED: Final = 3
 """So many of a list are named."""

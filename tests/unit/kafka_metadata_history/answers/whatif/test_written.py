@@ -5,8 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from jobs.rules.gold.news import Levels
+from kafka_metadata_history.answers.whatif.losses import loss_of_nodes, loss_of_rack
 from kafka_metadata_history.answers.whatif.read import Record
-from kafka_metadata_history.answers.whatif.rules import loss_of_nodes, loss_of_rack, what_if
+from kafka_metadata_history.answers.whatif.rules import what_if
 from kafka_metadata_history.answers.whatif.state import Broker, Cluster, Loss, Partition, Quorum
 from kafka_metadata_history.answers.whatif.written import as_json, as_text
 
