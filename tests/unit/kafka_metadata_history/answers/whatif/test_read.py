@@ -112,7 +112,7 @@ def test_the_controllers_log_says_more_of_brokers_if_it_tells() -> None:
         found = record(of, 17)
     assert found.cluster.brokers == {
         1: Broker("a"),
-        2: Broker(None, is_live=False),
+        2: Broker("b", is_live=False),
         3: Broker("b", is_stopping=True),
         4: Broker(None, is_live=False),
     }
