@@ -32,7 +32,9 @@ from kafka_metadata_history.answers.text import FORMS, WIDTH
 from kafka_metadata_history.answers.text import written as answered
 from kafka_metadata_history.answers.thresholds import judge
 from kafka_metadata_history.client_option import client_file, client_option, servers_of_client
+from kafka_metadata_history.config_option import config_option
 from kafka_metadata_history.opened import MEMORY, Opened, has_folder, opened, status_without_spark
+from kafka_metadata_history.whatif import whatif
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import parse, parse_cluster_log
 from metadata_source.text import counted, let_write_all, printable
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from metadata_source.client_file import ClientFile
 
 Command = Callable[..., object]
-CONFIG = f"{NAME}.yaml"
 LIMIT = 100
 """Rows of a table, unless the user says otherwise."""
 USAGE = QueryError.exit_status
@@ -77,17 +78,6 @@ def window_options(command: Command) -> Command:
         command
     )
     return click.option("--since", default="1 day", show_default=True, help=since)(command)
-
-
-config_option = click.option(
-    "--config",
-    default=CONFIG,
-    show_default=True,
-    envvar="KAFKA_METADATA_HISTORY_CONFIG",
-    show_envvar=True,
-    metavar="FILE",
-    help="YAML: the lake, the clusters.",
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
@@ -239,6 +229,9 @@ def status(*, config: str, form: str) -> int:
     crossed = judge(found, read.limits)
     click.echo(STATUS_FORMS[form](found, crossed), nl=False)
     return CROSSED if crossed else 0
+
+
+app.add_command(whatif)
 
 
 @app.command()

@@ -52,8 +52,6 @@ def new_rows(rows: DataFrame, taken: Mapping[str, Positions]) -> DataFrame:
                 "goes_on_at": F.expr("coalesce(next_offset, offset + 1)"),
             }
         )
-        .where(
-            "done_offset IS NULL OR era > done_era OR (era = done_era AND place >= done_offset)"
-        )
+        .where("done_offset IS NULL OR era > done_era OR (era = done_era AND place >= done_offset)")
         .drop("found", "done_era", "done_offset")
     )

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from jobs import query
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import names, text_of
+from kafka_metadata_history.answers.whatif.read import read_record
 from kafka_metadata_history.command import exit_status
 from kafka_metadata_history.opened import asking, without_spark
 from kafka_metadata_history.report.report_data import read_report_data
@@ -121,6 +122,18 @@ def test_spark_gives_the_report_what_duckdb_does(spark: SparkSession, lake: Lake
     )
     assert found.rows > 50
     assert [section.missing for section in found.sections] == [None] * len(found.sections)
+    assert found == other
+
+
+@pytest.mark.parametrize("at", [None, "2026-11-01T12:00:15Z"])
+def test_spark_reads_the_state_of_a_cluster_as_duckdb_does(
+    spark: SparkSession, lake: Lake, at: str | None
+) -> None:
+    found, other = (
+        read_record(ask, "prod", at, datetime.now(UTC), {})
+        for ask in (asking(spark, lake), without_spark(lake))
+    )
+    assert len(found.cluster.partitions) == 5
     assert found == other
 
 

@@ -1,0 +1,74 @@
+"""The command whatif: what the loss of brokers or controllers would do."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
+
+import click
+
+from jobs.configuration.config import load
+from kafka_metadata_history.answers.whatif.read import LOST, loss_of, read_record
+from kafka_metadata_history.answers.whatif.rules import what_if
+from kafka_metadata_history.answers.whatif.written import FORMS
+from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.opened import opened
+
+
+def _racks(context: click.Context, option: click.Parameter, given: Sequence[str]) -> dict[int, str]:
+    """Read ID=RACK, each."""
+    found = {}
+    for node, is_there, rack in (each.partition("=") for each in given):
+        if not node.isdecimal() or not is_there:
+            raise click.BadParameter(f"{node}{is_there}{rack}: not ID=RACK", context, option)
+        found[int(node)] = rack
+    return found
+
+
+@click.command()
+@config_option
+@click.option(
+    "--lose",
+    "lost",
+    type=(click.Choice(LOST), str),
+    multiple=True,
+    required=True,
+    metavar="KIND NAME",
+    help="broker ID,... or controller ID,... or rack NAME. More of them add up.",
+)
+@click.option("--at", help="A time in ISO form, or how long ago. Default: the newest state.")
+@click.option("--cluster", help="This cluster. Default: the only one.")
+@click.option(
+    "--controller-rack",
+    "racks",
+    metavar="ID=RACK",
+    multiple=True,
+    callback=_racks,
+    help="The rack of a controller, which no answer of Kafka has.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(tuple(FORMS)), default="text", show_default=True
+)
+def whatif(
+    *,
+    config: str,
+    lost: Sequence[tuple[str, str]],
+    at: str | None,
+    cluster: str | None,
+    racks: dict[int, str],
+    form: str,
+) -> None:
+    """Say what the loss of brokers or controllers would do. By the record, at a time: which
+    partitions it takes offline or under min ISR, who leads then, whether the quorum holds.
+    """
+    now = datetime.now(UTC)
+    read = load(config)
+    lake = opened(read.lake)
+    record = read_record(lake.ask, cluster, at, now, racks)
+    lacks = [] if read.topic_filter is None else ["topics that the configuration leaves out"]
+    if (version := lake.older()) is not None:
+        lacks.append(f"all that a lake of version {version} lacks")
+    record = replace(record, lacks=(*record.lacks, *lacks))
+    loss = reduce(or_, (loss_of(record, what, named) for what, named in lost))
+    click.echo(FORMS[form](what_if(record.cluster, loss), record, now), nl=False)
