@@ -45,7 +45,7 @@ CONFIGS: Mapping[tuple[int, str, str], Mapping[float, Row | None]] = {
     (32, "fresh", "consumer.session.timeout.ms"): {56: {"value": "45000"}},
 }
 REASSIGNMENTS: Mapping[tuple[str, int], Mapping[float, Row | None]] = {
-    ("logs", 0): {63: {"adding_replicas": [1], "removing_replicas": [3]}, 71: None},
+    ("logs", 0): {63: {"adding_replicas": [1], "removing_replicas": [3]}, 72: None},
 }
 """Of a partition whose replicas stay as they are: it was cancelled."""
 FEATURES: Mapping[str, Mapping[float, Row | None]] = {
