@@ -78,8 +78,8 @@ def may_stop(
     wait: float,
     form: str,
 ) -> int:
-    """Say whether a broker may stop now: exit 0 yes, 3 no, 4 not known. Asks the cluster; writes
-    nothing.
+    """Say whether a broker may stop now. Asks the cluster, and writes nothing. Exits 0 if it is
+    safe, 3 if it is not, 4 if that is not known.
     """
     options = options_of_one(bootstrap, client)
     if options is None:
