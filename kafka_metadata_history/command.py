@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
@@ -31,8 +30,14 @@ from kafka_metadata_history.answers.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.answers.text import FORMS, WIDTH
 from kafka_metadata_history.answers.text import written as answered
 from kafka_metadata_history.answers.thresholds import judge
-from kafka_metadata_history.client_option import client_file, client_option, servers_of_client
+from kafka_metadata_history.client_option import (
+    client_option,
+    options_of_one,
+    read_client,
+    servers_of_client,
+)
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.may_stop import may_stop
 from kafka_metadata_history.opened import MEMORY, Opened, has_folder, opened, status_without_spark
 from kafka_metadata_history.whatif import whatif
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
@@ -40,9 +45,6 @@ from metadata_source.options import parse, parse_cluster_log
 from metadata_source.text import counted, let_write_all, printable
 from schemas.lake import LakeError
 from schemas.table import LAKE_VERSION
-
-if TYPE_CHECKING:
-    from metadata_source.client_file import ClientFile
 
 Command = Callable[..., object]
 LIMIT = 100
@@ -62,13 +64,6 @@ def filter_options(command: Command) -> Command:
             option(name), name, type=kind, help=f"{narrows[0].upper()}{narrows[1:]}."
         )(command)
     return command
-
-
-def _read_client(path: Path | None) -> "ClientFile | None":
-    """Read what --client names, and say what of it is passed over. Raises OptionsError."""
-    file = client_file(path)
-    say([file.warning] if file is not None and file.warning else [])
-    return file
 
 
 def window_options(command: Command) -> Command:
@@ -232,6 +227,7 @@ def status(*, config: str, form: str) -> int:
 
 
 app.add_command(whatif)
+app.add_command(may_stop)
 
 
 @app.command()
@@ -267,7 +263,7 @@ def init(
 
     if Path(config).exists():
         raise ConfigError(f"{config} is there already; nothing was written")
-    file = _read_client(client)
+    file = read_client(client)
     own = (file.at(bootstrap) if file else {"kafka.bootstrap.servers": bootstrap}) | _pairs(given)
     (found,) = checked(tried_options(alias, own), reads_log=True)
     say(lines(found, whole=False))
@@ -309,17 +305,11 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     anything is amiss.
     """
     from kafka_metadata_history.check import checked, elsewhere, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
-    from metadata_source.check import read_options  # noqa: PLC0415
 
     logs = no_place = None
-    file = _read_client(client)
-    if file is not None and (bootstrap := bootstrap or file.servers) is None:
-        raise QueryError(
-            "--client: the file has no bootstrap.servers: give --bootstrap HOST:PORT, too"
-        )
-    if bootstrap is not None:
-        options, reads_log = read_options(bootstrap, file), False
-        options = replace(options, clusters=(replace(options.clusters[0], alias=bootstrap),))
+    alone = options_of_one(bootstrap, client)
+    if alone is not None:
+        options, reads_log = alone, False
     else:
         read = load(config)
         options, reads_log = parse(read.source_options({}), "stream"), read.group_log is not None
@@ -340,7 +330,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     for each in found:
         click.echo(
             "\n".join(
-                map(printable, lines(each, whole=len(found) == 1, is_configured=bootstrap is None))
+                map(printable, lines(each, whole=len(found) == 1, is_configured=alone is None))
             )
         )
     if no_place is not None:

@@ -246,11 +246,7 @@ def _reassignments(asker: Asker, about: Subject) -> Rows:
 
 
 def _quorum(asker: Asker, _: Subject) -> Rows:
-    response = asker.ask(questions.quorum())
-    questions.check(response.error_code)
-    topic = questions.the_one(response.topics, "topic")
-    partition = questions.the_one(topic.partitions, "partition")
-    questions.check(partition.error_code)
+    partition = described_quorum(asker.ask(questions.quorum()))
     return Rows(
         [
             {
@@ -265,6 +261,15 @@ def _quorum(asker: Asker, _: Subject) -> Rows:
             }
         ]
     )
+
+
+def described_quorum(response: Any) -> Any:
+    """Return the one partition that the answer to `questions.quorum` is about. Raises PollError."""
+    questions.check(response.error_code)
+    topic = questions.the_one(response.topics, "topic")
+    partition = questions.the_one(topic.partitions, "partition")
+    questions.check(partition.error_code)
+    return partition
 
 
 def _elr(asker: Asker, about: Subject) -> Rows:

@@ -20,6 +20,8 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
     ListGroupsRequest,
     ListGroupsResponse,
     ListPartitionReassignmentsRequest,
@@ -50,6 +52,7 @@ _LIBRARYS = {
         (ListOffsetsRequest, ListOffsetsResponse),
         (ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
         (DescribeConfigsRequest, DescribeConfigsResponse),
+        (DescribeQuorumRequest, DescribeQuorumResponse),
     )
 }
 _VERSIONS = {
@@ -95,6 +98,8 @@ class ByteBroker:
     """With each answer."""
     error_code: int = 0
     """Of its answers to groups and to reassignments."""
+    voters: dict[int, int] | None = None
+    """Controller -> how many ms it is behind, the active one first; None: no such request."""
     odd: bytes | None = None
     """The body of its answers to Metadata, whatever is asked."""
     connections: int = 0
@@ -299,7 +304,12 @@ def _fields(broker: ByteBroker, name: str, asked: Any) -> dict[str, Any]:
                 {"api_key": each, "min_version": low, "max_version": high}
                 for each, (low, high) in versions.items()
             ]
+            if broker.voters is not None:
+                quorum = DescribeQuorumRequest.API_KEY
+                keys.append({"api_key": quorum, "min_version": 0, "max_version": 1})
             return {"api_keys": keys, "throttle_time_ms": 0}
+        case "DescribeQuorumRequest":
+            return _quorum(broker.voters or {}, broker.error_code)
         case "ListGroupsRequest":
             listed = [
                 {
@@ -380,6 +390,29 @@ def _fields(broker: ByteBroker, name: str, asked: Any) -> dict[str, Any]:
             return {"results": results}
         case _:
             return {"topics": [], "error_code": broker.error_code}
+
+
+def _quorum(voters: dict[int, int], error_code: int) -> dict[str, Any]:
+    replicas = [
+        {
+            "replica_id": each,
+            "log_end_offset": 9,
+            "last_fetch_timestamp": -1,
+            "last_caught_up_timestamp": 1_700_000_000_000 - behind_ms,
+        }
+        for each, behind_ms in voters.items()
+    ]
+    partition = {
+        "partition_index": 0,
+        "error_code": 0,
+        "leader_id": next(iter(voters)),
+        "leader_epoch": 4,
+        "high_watermark": 9,
+        "current_voters": replicas,
+        "observers": [],
+    }
+    topic = {"topic_name": "__cluster_metadata", "partitions": [partition]}
+    return {"topics": [topic], "error_code": error_code}
 
 
 def made(

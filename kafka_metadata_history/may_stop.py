@@ -1,0 +1,123 @@
+"""The command may-stop: whether a broker may stop now. It asks the cluster, not the record."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.configuration.config import load
+from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.answers.whatif.losses import loss_of_nodes
+from kafka_metadata_history.answers.whatif.rules import what_if
+from kafka_metadata_history.answers.whatif.verdict import (
+    ACCEPTABLE,
+    FORMS,
+    SAFE,
+    STATUSES,
+    Verdict,
+    judged,
+)
+from kafka_metadata_history.client_option import client_option, options_of_one
+from kafka_metadata_history.config_option import config_option
+from metadata_source.errors import PollError
+from metadata_source.options import parse
+from metadata_source.options.readers import duration_ms
+from metadata_source.text import did_you_mean, printable
+
+if TYPE_CHECKING:
+    from metadata_source.options import Cluster, Options
+
+PAUSE_S = 3.0
+"""Between two askings of --wait."""
+
+
+def _wait(context: click.Context, option: click.Parameter, given: str | None) -> float:
+    """Read a duration, in seconds."""
+    try:
+        return 0.0 if given is None else duration_ms(given) / 1000
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, option) from error
+
+
+def _accepted(context: click.Context, option: click.Parameter, given: str | None) -> Sequence[str]:
+    accepted = [each.strip() for each in given.split(",")] if given else []
+    if unknown := [each for each in accepted if each not in ACCEPTABLE]:
+        hint = did_you_mean(unknown[0], ACCEPTABLE, f"one of {', '.join(ACCEPTABLE)}")
+        raise click.BadParameter(printable(f"{unknown[0]}: {hint}"), context, option)
+    return accepted
+
+
+@click.command("may-stop")
+@click.argument("broker", type=click.IntRange(0))
+@config_option
+@click.option("--bootstrap", metavar="HOST:PORT", help="Ask this cluster, without a configuration.")
+@client_option
+@click.option("--cluster", help="This cluster of the configuration. Default: the only one.")
+@click.option(
+    "--accept",
+    metavar="REASON,...",
+    callback=_accepted,
+    help=f"Pass over what was so before: {', '.join(ACCEPTABLE)}.",
+)
+@click.option(
+    "--wait", metavar="TIME", callback=_wait, help="Ask again until it is safe, so long at most."
+)
+@click.option(
+    "--format", "form", type=click.Choice(tuple(FORMS)), default="text", show_default=True
+)
+def may_stop(
+    *,
+    broker: int,
+    config: str,
+    bootstrap: str | None,
+    client: Path | None,
+    cluster: str | None,
+    accept: Sequence[str],
+    wait: float,
+    form: str,
+) -> int:
+    """Say whether a broker may stop now. Asks the cluster, and writes nothing. Exits 0 if it is
+    safe, 3 if it is not, 4 if that is not known.
+    """
+    options = options_of_one(bootstrap, client)
+    if options is None:
+        options = parse(load(config).source_options({}), "stream")
+    asked = _chosen(options, cluster)
+    until = time.monotonic() + wait
+    found = _asked(asked, options.request_timeout_ms, broker, accept)
+    while found.verdict != SAFE and (left := until - time.monotonic()) > 0:
+        time.sleep(min(PAUSE_S, left))
+        found = _asked(asked, options.request_timeout_ms, broker, accept)
+    click.echo(FORMS[form](found), nl=False)
+    return STATUSES[found.verdict]
+
+
+def _chosen(options: "Options", cluster: str | None) -> "Cluster":
+    aliases = [each.alias for each in options.clusters]
+    if cluster is None and len(aliases) > 1:
+        raise QueryError(f"the configuration has {', '.join(aliases)}: name one with --cluster")
+    for each in options.clusters:
+        if cluster in {None, each.alias}:
+            return each
+    raise QueryError(printable(f"--cluster {cluster}: the configuration has {', '.join(aliases)}"))
+
+
+def _asked(cluster: "Cluster", timeout_ms: int, broker: int, accepted: Sequence[str]) -> Verdict:
+    """Ask once. Raises QueryError for a broker that the cluster does not have."""
+    from kafka_metadata_history.answers.whatif.asked import state_of  # noqa: PLC0415 - Kafka's client takes a second
+    from metadata_source.now import ask_now  # noqa: PLC0415
+
+    try:
+        now = ask_now(cluster, timeout_ms)
+    except PollError as error:
+        return Verdict(cluster.alias, broker, lacks=[f"{error.kind}: {error.problem}"])
+    state, lacks = state_of(cluster.alias, cluster.kind, now)
+    known = {*state.brokers, *(each for of in state.partitions for each in of.replicas or ())}
+    if broker not in known:
+        brokers = ", ".join(map(str, sorted(known)))
+        raise QueryError(
+            printable(f"there is no broker {broker} in {cluster.alias}; brokers are {brokers}")
+        )
+    return judged(what_if(state, loss_of_nodes(state, [broker])), broker, lacks, accepted)
