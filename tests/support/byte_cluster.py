@@ -1,7 +1,6 @@
-"""Brokers of one cluster that speak Kafka's protocol over sockets of this machine, each with an
-image of its own.
+"""Brokers of one cluster that speak Kafka's protocol over sockets, each with an image of its own.
 
-All listeners run in one thread. What a broker says, and how it behaves, may be set at any time.
+All listeners run in one thread. What a broker says and does may be set at any time.
 """
 
 import asyncio
@@ -38,6 +37,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from metadata_source.protocol.spec import METADATA_REQUEST, METADATA_RESPONSE
 from metadata_source.protocol.writing import write_message
+from tests.support.described_quorum import described_quorum
 
 HOST = "127.0.0.1"
 OFFSETS = "__consumer_offsets"
@@ -99,7 +99,7 @@ class ByteBroker:
     error_code: int = 0
     """Of its answers to groups and to reassignments."""
     voters: dict[int, int] | None = None
-    """Controller -> how many ms it is behind, the active one first; None: no such request."""
+    """As `described_quorum` takes them; None: it knows no such request."""
     odd: bytes | None = None
     """The body of its answers to Metadata, whatever is asked."""
     connections: int = 0
@@ -300,16 +300,15 @@ def _fields(broker: ByteBroker, name: str, asked: Any) -> dict[str, Any]:
             versions = {each: (0, most) for each, most in _VERSIONS.items()}
             if broker.versions is not None:
                 versions[METADATA_REQUEST.api_key] = broker.versions
+            if broker.voters is not None:
+                versions[DescribeQuorumRequest.API_KEY] = 0, 1
             keys = [
                 {"api_key": each, "min_version": low, "max_version": high}
                 for each, (low, high) in versions.items()
             ]
-            if broker.voters is not None:
-                quorum = DescribeQuorumRequest.API_KEY
-                keys.append({"api_key": quorum, "min_version": 0, "max_version": 1})
             return {"api_keys": keys, "throttle_time_ms": 0}
         case "DescribeQuorumRequest":
-            return _quorum(broker.voters or {}, broker.error_code)
+            return described_quorum(broker.voters or {}, broker.error_code)
         case "ListGroupsRequest":
             listed = [
                 {
@@ -390,29 +389,6 @@ def _fields(broker: ByteBroker, name: str, asked: Any) -> dict[str, Any]:
             return {"results": results}
         case _:
             return {"topics": [], "error_code": broker.error_code}
-
-
-def _quorum(voters: dict[int, int], error_code: int) -> dict[str, Any]:
-    replicas = [
-        {
-            "replica_id": each,
-            "log_end_offset": 9,
-            "last_fetch_timestamp": -1,
-            "last_caught_up_timestamp": 1_700_000_000_000 - behind_ms,
-        }
-        for each, behind_ms in voters.items()
-    ]
-    partition = {
-        "partition_index": 0,
-        "error_code": 0,
-        "leader_id": next(iter(voters)),
-        "leader_epoch": 4,
-        "high_watermark": 9,
-        "current_voters": replicas,
-        "observers": [],
-    }
-    topic = {"topic_name": "__cluster_metadata", "partitions": [partition]}
-    return {"topics": [topic], "error_code": error_code}
 
 
 def made(
