@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 CAUGHT_UP_MS: Final = 2_000
 """A voter that was caught up so long ago at most counts as caught up: the default of
-controller.quorum.fetch.timeout.ms. Strimzi's operator judges so before it rolls a controller."""
+controller.quorum.fetch.timeout.ms.
+"""
 
 
 def state_of(name: str, kind: str, now: Now) -> tuple[Cluster, list[str]]:
