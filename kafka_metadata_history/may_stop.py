@@ -86,10 +86,12 @@ def may_stop(
         options = parse(load(config).source_options({}), "stream")
     asked = _chosen(options, cluster)
     until = time.monotonic() + wait
-    found = _asked(asked, options.request_timeout_ms, broker, accept)
-    while found.verdict != SAFE and (left := until - time.monotonic()) > 0:
-        time.sleep(min(PAUSE_S, left))
+    while True:
         found = _asked(asked, options.request_timeout_ms, broker, accept)
+        left = until - time.monotonic()
+        if found.verdict == SAFE or left <= 0:
+            break
+        time.sleep(min(PAUSE_S, left))
     click.echo(FORMS[form](found), nl=False)
     return STATUSES[found.verdict]
 
@@ -114,9 +116,8 @@ def _asked(cluster: "Cluster", timeout_ms: int, broker: int, accepted: Sequence[
     except PollError as error:
         return Verdict(cluster.alias, broker, lacks=[f"{error.kind}: {error.problem}"])
     state, lacks = state_of(cluster.alias, cluster.kind, now)
-    known = {*state.brokers, *(each for of in state.partitions for each in of.replicas or ())}
-    if broker not in known:
-        brokers = ", ".join(map(str, sorted(known)))
+    if broker not in state.broker_ids:
+        brokers = ", ".join(map(str, sorted(state.broker_ids)))
         raise QueryError(
             printable(f"there is no broker {broker} in {cluster.alias}; brokers are {brokers}")
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metadata_source.protocol.metadata import ClusterMetadata
 
 ASKED: Final = ("configs", "reassignments", "elr", "fenced")
-"""What is asked beside Metadata, and beside the quorum."""
+"""The questions beside Metadata and the quorum."""
 _POLLS: Final = 2
 """One broker may lag, and tell an older state. The second poll asks the next broker, and if the two
 differ, the poller asks others which is newer."""

@@ -32,8 +32,8 @@ moves AS (
       OR array_contains(removing_replicas, CAST(:broker AS INT)))
 ),
 
--- What a partition's replicas were when a move began, and what each later list of them says of it. While it runs, they
--- are those of before and of afterwards. A poll may be answered just before a reassignment ends.
+-- The replicas of a partition when a move began, and the outcome that each later list of them shows. While a move runs,
+-- a partition has the replicas of before and of afterwards. A poll may be answered just before a reassignment ends.
 lists AS (
   SELECT m.cluster_id, m.topic, m.partition, m.first_poll, s.first_poll AS list_poll, s.replicas,
     s.valid_from <= m.began_before AND (s.valid_to IS NULL OR s.valid_to > m.began_before) AS is_begin,

@@ -1,4 +1,4 @@
-"""What a stop and a kill of a broker would do, said beforehand, and then done to real brokers."""
+"""The rules of a loss foretell the effects of a stop, and of a kill, of a real broker."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,1 +1,1 @@
-"""What the loss of brokers or controllers would do to a cluster, by one recorded state of it."""
+"""The effects of a loss of brokers or controllers on a cluster, by one state of it."""

@@ -32,14 +32,14 @@ def state_of(name: str, kind: str, now: Now) -> tuple[Cluster, list[str]]:
     metadata = now.metadata
     level = now.poll.elr_version_level
     has_elr = None if level is None else level > 0
-    told = {each: _by_topic(now, each) for each in ("configs", "reassignments", "elr")}
+    answered = {each: _by_topic(now, each) for each in ("configs", "reassignments", "elr")}
     if has_elr is False:
-        told["elr"] = {}
+        answered["elr"] = {}
     brokers = {row["broker_id"]: Broker(row["rack"]) for row in metadata.brokers.to_pylist()}
     fenced = now.answers["fenced"].rows
     for row in fenced.values[0] if fenced else ():
         brokers.setdefault(row["broker_id"], Broker(row["rack"], is_live=False))
-    partitions = [_partition(row, told) for row in metadata.partitions.to_pylist()]
+    partitions = [_partition(row, answered) for row in metadata.partitions.to_pylist()]
     levels = Levels(now.poll.metadata_version_level, highest=now.poll.metadata_version_highest)
     quorum = None if now.quorum is None else _quorum(now.quorum)
     state = Cluster(name, brokers, partitions, quorum, levels, has_elr)
@@ -47,22 +47,22 @@ def state_of(name: str, kind: str, now: Now) -> tuple[Cluster, list[str]]:
 
 
 def _by_topic(now: Now, kind: str) -> dict[str, Any] | None:
-    """What one question's answer tells, by topic; None: nothing is known."""
+    """The rows of one question's answer, by topic; None: nothing is known."""
     rows = now.answers[kind].rows
     return None if rows is None else dict(zip(rows.topics or (), rows.values, strict=True))
 
 
-def _partition(row: Mapping[str, Any], told: Mapping[str, dict[str, Any] | None]) -> Partition:
+def _partition(row: Mapping[str, Any], answered: Mapping[str, dict[str, Any] | None]) -> Partition:
     topic, number = row["topic"], row["partition"]
 
     def of(question: str, name: str) -> Sequence[int] | None:
-        by_topic = told[question]
+        by_topic = answered[question]
         if by_topic is None:
             return None
         entries = by_topic.get(topic, ())
         return next((each[name] for each in entries if each["partition"] == number), ())
 
-    settings = dict((told["configs"] or {}).get(topic) or ())
+    settings = dict((answered["configs"] or {}).get(topic) or ())
     min_isr = settings.get(MIN_ISR, {}).get("value") or ""
     unclean = settings.get(UNCLEAN, {}).get("value")
     return Partition(
@@ -85,12 +85,12 @@ def _meant(brokers: Sequence[int]) -> Sequence[int] | None:
     return None if is_odd else brokers
 
 
-def _quorum(told: CaughtUp) -> Quorum:
+def _quorum(of: CaughtUp) -> Quorum:
     behind = None
-    if told.lags_ms is not None:
-        lags = told.lags_ms.items()
+    if of.lags_ms is not None:
+        lags = of.lags_ms.items()
         behind = frozenset(each for each, lag in lags if lag is None or lag > CAUGHT_UP_MS)
-    return Quorum(told.leader, told.voters, behind)
+    return Quorum(of.leader, of.voters, behind)
 
 
 def _lacks(of: Cluster, kind: str, now: Now) -> Iterator[str]:

@@ -41,11 +41,11 @@ def loss_of_rack(cluster: Cluster, rack: str) -> Loss:
     combined nodes, and those of `controller_racks`.
     """
     brokers = (each for each, of in cluster.brokers.items() if of.rack == rack)
-    told = (each for each, of in cluster.controller_racks.items() if of == rack)
+    controllers = (each for each, of in cluster.controller_racks.items() if of == rack)
     return (
         Loss(racks=frozenset({rack}))
         | loss_of_nodes(cluster, brokers)
-        | loss_of_nodes(cluster, told, controllers=True)
+        | loss_of_nodes(cluster, controllers, controllers=True)
     )
 
 

@@ -188,11 +188,7 @@ def loss_of(record: Record, what: str, named: str) -> Loss:
         raise QueryError(
             printable(f"{option}: the quorum of {of.name} is not known; `enrich: quorum` tells it")
         )
-    known = (
-        of.quorum.voters
-        if what == CONTROLLER and of.quorum
-        else {*of.brokers, *(each for p in of.partitions for each in p.replicas or ())}
-    )
+    known = of.quorum.voters if what == CONTROLLER and of.quorum else of.broker_ids
     if unknown := [each for each in ids if each not in known]:
         no_such = f"there was no {what} {unknown[0]}"
         raise QueryError(_nobody(option, record, no_such, f"{what}s are", known))

@@ -1,4 +1,4 @@
-"""What a loss does to each partition, by the rules of KRaft's controllers.
+"""The effects of a loss on each partition, by the rules of KRaft's controllers.
 
 A stop (controlled shutdown) and a kill end in the same state: the controllers take the broker out
 of each ISR and elect in the same way. They differ in the time before, and in the time after:
@@ -58,7 +58,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a loss does to a partition that has, or may have, a replica on who is lost.
+    """The effect of a loss on a partition with a replica on a broker that is lost, or may be.
 
     `min_isr`: the effective one. `stalls`: its reassignment cannot end. `is_rf1`, `is_at_rf`: any
     loss of its one replica takes it offline; any loss in its ISR takes it under min ISR, as RF <=

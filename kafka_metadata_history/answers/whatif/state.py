@@ -80,6 +80,11 @@ class Cluster:
     has_elr: bool | None = False
     controller_racks: Mapping[int, str] = field(default_factory=dict)
 
+    @property
+    def broker_ids(self) -> set[int]:
+        """The brokers, and those that only a list of replicas names."""
+        return {*self.brokers, *(each for of in self.partitions for each in of.replicas or ())}
+
     def min_isr(self, of: Partition) -> int | None:
         """How many in-sync replicas acks=all asks for (KAFKA-15583), as history counts it."""
         if of.replicas is None:

@@ -178,7 +178,7 @@ def as_json(of: Verdict) -> str:
         }
         for each in of.reasons
     ]
-    said = {
+    fields = {
         "cluster": of.cluster,
         "broker": of.broker,
         "verdict": of.verdict,
@@ -186,7 +186,7 @@ def as_json(of: Verdict) -> str:
         "not_known": [*of.lacks],
         "notes": [*of.notes],
     }
-    return json_lines(pa.Table.from_pylist([said]))
+    return json_lines(pa.Table.from_pylist([fields]))
 
 
 FORMS: Final = {"text": as_text, "json": as_json}

@@ -1,4 +1,4 @@
-"""What a loss would do, as text for people and as JSON for programs."""
+"""The effects of a loss, as text for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _stop_and_kill(found: WhatIf) -> Iterator[str]:
 def as_json(found: WhatIf, record: Record, _: datetime) -> str:
     """Return one object on one line: the loss, and each partition that is not as before."""
     quorum = found.quorum if found.loss.controllers else None
-    said = {
+    fields = {
         "cluster": record.cluster.name,
         "at": record.at,
         "until": record.until,
@@ -195,7 +195,7 @@ def as_json(found: WhatIf, record: Record, _: datetime) -> str:
         "partitions": [*_changed(found.effects)],
         "not_known": [*record.lacks],
     }
-    return json_lines(pa.Table.from_pylist([said]))
+    return json_lines(pa.Table.from_pylist([fields]))
 
 
 def _changed(effects: Iterable[Effect]) -> Iterator[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""What a loss would do, as people and programs read it."""
+"""The effects of a loss, as people and programs read them."""
 
 import json
 from dataclasses import replace
