@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kafka_metadata_history.answers.whatif.asked import CAUGHT_UP_MS
 from kafka_metadata_history.command import FAILED, USAGE, exit_status
 from tests.support.byte_cluster import ByteCluster
 from tests.support.documents import commands
+from tests.support.printed import printed_by
 
 ORDERS = (5, (0, 1, 2))
 """Leader epoch and ISR, of which min.insync.replicas asks for two."""
@@ -33,12 +35,7 @@ def config(cluster: ByteCluster, tmp_path: Path) -> str:
     return str(file)
 
 
-def asked(
-    config: str, *arguments: str, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str, list[str]]:
-    found = exit_status(["may-stop", "--config", config, *arguments])
-    printed = capsys.readouterr()
-    return found, printed.out, printed.err.splitlines()
+asked = partial(printed_by, "may-stop")
 
 
 def test_it_is_safe(config: str, capsys: pytest.CaptureFixture[str]) -> None:

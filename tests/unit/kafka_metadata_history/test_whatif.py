@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from schemas.table import LAKE_VERSION
 from tests.support import stored as stored_lakes
 from tests.support.documents import commands, section
 from tests.support.incident import CLUSTER, STREAM, at
+from tests.support.printed import printed_by
 from tests.support.store_lake import stored, unpacked
 
 
@@ -36,12 +38,7 @@ def written(place: Path, lake: Path, more: str = "") -> str:
     return str(file)
 
 
-def asked(
-    config: str, *arguments: str, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str, list[str]]:
-    found = exit_status(["whatif", "--config", config, *arguments])
-    printed = capsys.readouterr()
-    return found, printed.out, printed.err.splitlines()
+asked = partial(printed_by, "whatif")
 
 
 def test_the_last_live_broker(config: str, capsys: pytest.CaptureFixture[str]) -> None:
