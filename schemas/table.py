@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-LAKE_VERSION = 10
+LAKE_VERSION = 11
 """The version of the lake. It rises with any change of columns, or of what they mean."""
 
 OLDEST_UPGRADED = 7

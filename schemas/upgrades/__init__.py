@@ -6,6 +6,7 @@ from schemas.upgrades import (
     v008_answers_of_their_own,
     v009_no_contradictions,
     v010_columns_of_states,
+    v011_incidents,
 )
 from schemas.upgrades.step import Step
 
@@ -13,6 +14,7 @@ STEPS: Final[tuple[Step, ...]] = (
     v008_answers_of_their_own.STEP,
     v009_no_contradictions.STEP,
     v010_columns_of_states.STEP,
+    v011_incidents.STEP,
 )
 """In order. Each leads from the version before to its own; the last one to LAKE_VERSION."""
 
