@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.errors import KafkaMetadataHistoryError
-from schemas import bronze, consumption, gold, groups, internal, quality, silver, views
+from schemas import bronze, consumption, gold, groups, incidents, internal, quality, silver, views
 from schemas.table import (
     LAKE_VERSION,
     OLDEST_UPGRADED,
@@ -33,6 +33,7 @@ TABLES: tuple[Table, ...] = (
     *groups.TABLES,
     *consumption.TABLES,
     *consumption.LAG_TABLES,
+    *incidents.TABLES,
     *quality.TABLES,
     *internal.TABLES,
 )
