@@ -66,7 +66,7 @@ INCIDENTS = Table(
                 showed that it was none); null while it lasts.
             cause string NOT NULL -- The first cause: broker_down | broker_hung (its ISRs lost it
                 before it was missing) | controlled_shutdown | rack | reassignment | log_dir_failed
-                | leader_stalled | lagging | quorum | stale | group | unknown.
+                | leader_stalled | lagging | config_changed | quorum | stale | group | unknown.
             cause_of string -- Who that is: a broker id, a rack, a group; null where there is none.
             cause_sureness string -- exact | bounded | inferred; null if the cause is unknown.
             alternatives array<string> NOT NULL -- Other causes that the rules allow, the likeliest
@@ -90,7 +90,7 @@ INCIDENTS = Table(
             out_of_sync_most bigint NOT NULL -- The most that lacked a replica in the ISR at a time.
             reopened int NOT NULL -- How often it came back within 15 minutes.
             merged_into string -- The incident that it is part of; else null.
-            overlaps array<string> NOT NULL -- Incidents of the same cluster at the same time, sorted.
+            overlaps array<string> NOT NULL -- Incidents of the cluster at the same time, sorted.
         """),
         UPDATED_AT,
         Column(
@@ -181,8 +181,8 @@ EVENTS = Table(
         ID,
         *CLUSTER_COLUMNS,
         *columns(f"""
-            event string NOT NULL -- {" | ".join(EVENT_NAMES)}. baseline: what lasted when incidents of
-                the cluster were first made, as one row.
+            event string NOT NULL -- {" | ".join(EVENT_NAMES)}. baseline: what lasted when
+                incidents of the cluster were first made, as one row.
             incident_id string -- gold.incidents.id; of a finding beside incidents, and of a
                 baseline: null.
             kind string NOT NULL -- As of its incident, or of the finding.

@@ -12,6 +12,7 @@ from typing import Any
 from jobs.configuration.histories import DECLARED
 from jobs.configuration.keys import FILE, REQUIRED, URI, read
 from jobs.configuration.limits import Limits
+from jobs.configuration.severities import SEVERITIES, Severity
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import Cluster, parse, parse_cluster_log, parse_group_log
 from metadata_source.options.reading import topic_filter
@@ -80,6 +81,7 @@ class Config:
     migrating: frozenset[str] = frozenset()
     kinds: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    severities: Mapping[str, Severity] = field(default_factory=lambda: SEVERITIES)
 
     def __post_init__(self) -> None:
         """Say where the spool is where nothing does."""
@@ -281,7 +283,11 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
         Thresholds(**given.pop("thresholds", {})),
         Limits(**given.pop("status", {})),
     )
-    return Config(**given, thresholds=thresholds, limits=limits)
+    own_severities = given.pop("severities", {})
+    severities = {
+        kind: replace(each, **own_severities.get(kind, {})) for kind, each in SEVERITIES.items()
+    }
+    return Config(**given, thresholds=thresholds, limits=limits, severities=severities)
 
 
 def _checked_clusters(config: Config) -> tuple[Cluster, ...]:

@@ -218,6 +218,8 @@ GROUP BY cluster
     kept_apart=LAG_TABLES,
 )
 
+INCIDENTS = Declared("incidents", _all, _of_gold("incidents"))
+
 DECLARED = (
     SILVER,
     CLUSTER_LOG,
@@ -226,5 +228,6 @@ DECLARED = (
     REBALANCE_HISTORY,
     REBALANCE_COST,
     GROUP_LAG,
+    INCIDENTS,
 )
 """All of them, in the order in which `status` shows them."""

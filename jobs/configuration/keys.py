@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from jobs.configuration.histories import DECLARED
+from jobs.configuration.severities import SEVERITIES
 from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import duration_ms, whole_number
 from metadata_source.options.table import OF_ONE_CLUSTER
@@ -87,6 +88,15 @@ def _docs(name: str, value: Any) -> str:
 
 def _spool(name: str, value: Any) -> str:
     return "" if value is None else _here_only(name, value, "a spool")
+
+
+NEVER = "never"
+"""The value of a severity that a finding never has."""
+
+
+def _after(name: str, value: Any) -> timedelta | None:
+    found: timedelta | None = None if value == NEVER else _duration(name, value)
+    return found
 
 
 AUTO = "auto"
@@ -267,6 +277,13 @@ FILE: Mapping[str, Any] = {
         "flapWindow": (_duration, "See flaps."),
         "stormWindow": (_duration, "See storm."),
         "crashLoopWindow": (_duration, "See crashLoop."),
+    },
+    "severities": {
+        kind: {
+            "ticket": (_after, f"After how long {kind} is worth a ticket; `never`."),
+            "page": (_after, f"After how long {kind} is worth a page; `never`."),
+        }
+        for kind in SEVERITIES
     },
     "history": {
         "pollsPerRound": (

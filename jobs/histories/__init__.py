@@ -3,10 +3,17 @@
 from typing import Any
 
 from jobs.histories.cost import RebalanceCost
+from jobs.histories.incidents import Incidents
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
 from jobs.histories.rebalances import RebalanceHistory
 from jobs.rounds.history import History
 
-HISTORIES: tuple[type[History[Any]], ...] = (Polls, RebalanceHistory, RebalanceCost, GroupLag)
+HISTORIES: tuple[type[History[Any]], ...] = (
+    Polls,
+    RebalanceHistory,
+    RebalanceCost,
+    GroupLag,
+    Incidents,
+)
 """All of them, in the order in which a run with --once makes them."""

@@ -1,0 +1,50 @@
+"""How bad a finding of an incident is, by its kind and for how long it lasts: docs/incidents.md.
+
+The key `severities` of the configuration overrides what is here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+INFO, TICKET, PAGE = "info", "ticket", "page"
+
+
+@dataclass(frozen=True)
+class Severity:
+    """After how long a finding is worth a ticket, or a page; None: never."""
+
+    ticket: timedelta | None = None
+    page: timedelta | None = None
+
+    def at(self, lasted: timedelta) -> str:
+        """The severity of a finding that has lasted for so long."""
+        if self.page is not None and lasted >= self.page:
+            return PAGE
+        return TICKET if self.ticket is not None and lasted >= self.ticket else INFO
+
+    def next_after(self, lasted: timedelta) -> timedelta | None:
+        """After how long it is worse; None if it never is."""
+        later = [each for each in (self.ticket, self.page) if each is not None and each > lasted]
+        return min(later, default=None)
+
+
+_AT_ONCE, _MINUTE = timedelta(0), timedelta(minutes=1)
+
+NOTHING_RECORDED: Final = "nothing_recorded"
+"""That the record of a cluster is old. It is no finding, since nobody looks: `explain` says it."""
+
+SEVERITIES: Final[Mapping[str, Severity]] = {
+    "partition_offline": Severity(page=_AT_ONCE),
+    "under_min_isr": Severity(ticket=_AT_ONCE, page=_MINUTE),
+    "unclean_election": Severity(page=_AT_ONCE),
+    "quorum_lost": Severity(page=_AT_ONCE),
+    "quorum_flapping": Severity(ticket=_AT_ONCE),
+    "broker_missing": Severity(ticket=_MINUTE),
+    "stale_broker": Severity(ticket=_MINUTE),
+    "group_stuck": Severity(ticket=_AT_ONCE),
+    "group_stopped": Severity(ticket=_AT_ONCE),
+    NOTHING_RECORDED: Severity(page=timedelta(minutes=5)),
+}
+"""Kind of a finding that opens an incident -> its severity. All others are info."""

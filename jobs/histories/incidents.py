@@ -1,0 +1,232 @@
+"""Gold of all sources -> incidents: which rows belong together, their first cause, events.
+
+A round folds all that is recent of each cluster of which gold has something new, or a deadline has
+passed (jobs/rules/incidents/fold.py). It reads the tables in the versions that its plan names, so
+that a round that is made again has the same events.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.configuration import histories
+from jobs.configuration.severities import Severity
+from jobs.rounds.commit import newest_version
+from jobs.rounds.history import Context, History, Inputs, News, Output
+from jobs.rounds.live import part_of
+from jobs.rounds.plan import NewestStates, State, States, state_of
+from jobs.rules.incidents.fold import TABLES, ClusterTake, Made, fold
+from jobs.rules.incidents.incident import REVISED_WITHIN
+from jobs.run.side_by_side import side_by_side
+from schemas import consumption, gold, groups, silver
+from schemas.incidents import EVENTS, INCIDENT_LINKS, INCIDENTS
+from schemas.internal import STATE
+from schemas.lake import resolved
+from schemas.table import Table, sql_string
+
+JOB = histories.INCIDENTS.name
+
+SOURCES: Final = (
+    *(silver.BROKER_SNAPSHOTS, silver.BROKER_REGISTRATIONS, silver.QUORUM, silver.COORDINATORS),
+    *(silver.REASSIGNMENTS, silver.TOPIC_CONFIGS, silver.CONFIGS),
+    *(gold.ISR_CHANGES, gold.ISR_EPISODES, gold.LEADER_CHANGES),
+    *(gold.STALE_BROKERS, gold.CONTROLLER_CHANGES),
+    *(groups.REBALANCES, groups.REBALANCE_BEGINS),
+    *(consumption.REBALANCE_COST, consumption.GROUP_LAG),
+)
+"""The tables whose rows may belong to an incident."""
+
+_SQL: Final = (Path(__file__).parent / "findings.sql").read_text(encoding="utf-8")
+_OF_ALL: Final = ""
+"""In place of an alias: of a history that has one row for all clusters."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`until`: of the observations that the last round of a cluster had. `seen`: how far each
+    history was that it took rows of.
+    """
+
+    until: datetime | None = None
+    seen: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """What a round takes of a cluster. `seen`: as of Memory. `poll`: the last one of silver."""
+
+    cluster_id: str
+    until: datetime
+    after: datetime | None
+    poll: str
+    seen: dict[str, str]
+
+
+@dataclass(frozen=True)
+class IncidentPlan:
+    """`versions`: in which the round reads each table. `severities`: of the configuration."""
+
+    at: datetime
+    versions: dict[str, int]
+    clusters: dict[str, ClusterPlan]
+    severities: dict[str, Severity]
+
+
+class Incidents(History[News]):
+    """The history of incidents."""
+
+    declared = (histories.INCIDENTS,)
+    job = JOB
+    key = "cluster"
+    by = "cluster_id"
+    names = (JOB,)
+    after: ClassVar[Collection[str]] = tuple(
+        each.name for each in histories.DECLARED if each is not histories.INCIDENTS
+    )
+    tables = (*TABLES, STATE)
+    live = (INCIDENTS, INCIDENT_LINKS)
+    plan_type = IncidentPlan
+
+    def __init__(self) -> None:
+        self._newest = NewestStates()
+
+    def due(self, context: Context, now: datetime) -> News | None:
+        """The clusters of which a history has something new, or whose deadline has passed."""
+        states = self._newest.read(context.spark, context.lake)
+        found = {}
+        for (history, cluster), row in states.items():
+            if history != histories.SILVER.name or row["done_at"] is None:
+                continue
+            if cluster in context.left_out or row["cluster_id"] is None:
+                continue
+            memory = context.memory(JOB, cluster, Memory) or Memory()
+            deadline = context.states.get((JOB, cluster), {}).get("deadline")
+            seen = _seen(states, cluster)
+            is_due = deadline is not None and deadline <= row["done_at"]
+            if is_due or seen != memory.seen:
+                found[cluster] = ClusterPlan(
+                    row["cluster_id"], row["done_at"], memory.until, row["done_poll"], seen
+                )
+        if not found:
+            return None
+        versions = _versions(context)
+        return _news(context, IncidentPlan(now, versions, found, {**context.config.severities}))
+
+    def planned(self, context: Context, plan: IncidentPlan) -> News:
+        """The rows that a planned round takes."""
+        return _news(context, plan)
+
+    def read(self, context: Context, news: News) -> Inputs:
+        """New rows, and the incidents of these clusters that may still change."""
+        plan: IncidentPlan = news.plan
+        aliases = pa.array(sorted(plan.clusters))
+        parts = {part_of(each.cluster_id) for each in plan.clusters.values()}
+        live = {
+            table: rows.filter(pc.is_in(rows["cluster"], aliases))
+            for table, rows in context.live.of(self.live, parts).items()
+        }
+        assert news.fold is not None  # noqa: S101 - for mypy
+        return Inputs(news.fold, self.tables, news.rows, live)
+
+    def note(self, context: Context, news: News, output: Output | None) -> Iterable[State]:  # noqa: ARG002
+        """Of clusters without any finding no fold was called."""
+        plan: IncidentPlan = news.plan
+        told = {row["cluster"] for row in (() if output is None else output.states)}
+        for cluster, each in plan.clusters.items():
+            if cluster not in told:
+                yield _state(cluster, each, None)
+
+    @staticmethod
+    def keys_of(rows: pa.Table) -> pa.ChunkedArray:
+        """The keys of live rows."""
+        return rows["cluster"]
+
+
+def _seen(states: States, cluster: str) -> dict[str, str]:
+    """How far each history of a cluster is: by the last poll that changed it, or its last round."""
+    found = {}
+    for history in Incidents.after:
+        row = states.get((history, cluster)) or states.get((history, _OF_ALL))
+        if row is not None:
+            found[history] = row["changed_poll"] or f"round {row['round']}"
+    return found
+
+
+def _versions(context: Context) -> dict[str, int]:
+    def version(table: Table) -> tuple[str, int]:
+        return table.full_name, newest_version(context.spark, context.lake, table)
+
+    return dict(side_by_side(version, SOURCES))
+
+
+def _news(context: Context, plan: IncidentPlan) -> News:
+    rows = _findings(context, plan)
+    takes = {
+        cluster: ClusterTake(each.cluster_id, each.until, each.after)
+        for cluster, each in plan.clusters.items()
+    }
+    return News(
+        plan=plan,
+        rows=[(INCIDENT_LINKS, rows)],
+        keys=plan.clusters.keys(),
+        fold=partial(_fold, takes=takes, plan=plan),
+        clusters=plan.clusters.keys(),
+        is_due=True,
+        says=f"incidents of {len(plan.clusters)} cluster(s)",
+    )
+
+
+def _fold(
+    cluster: str,
+    news: Mapping[str, pa.Table],
+    live: Mapping[str, pa.Table],
+    *,
+    takes: Mapping[str, ClusterTake],
+    plan: IncidentPlan,
+) -> dict[str, list[dict[str, object]]]:
+    if cluster not in takes:
+        return {}
+    take, table = takes[cluster], plan.severities
+    made: Made = fold(cluster, news, live, take=take, severities=table, at=plan.at)
+    state = _state(cluster, plan.clusters[cluster], made.due_at)
+    return {
+        INCIDENTS.full_name: made.incidents,
+        INCIDENT_LINKS.full_name: made.links,
+        EVENTS.full_name: made.events,
+        STATE.full_name: [state | {"round": 0}],
+    }
+
+
+def _state(cluster: str, plan: ClusterPlan, due_at: datetime | None) -> State:
+    return state_of(
+        JOB,
+        cluster,
+        Memory(plan.until, plan.seen),
+        cluster_id=plan.cluster_id,
+        done_poll=plan.poll,
+        done_at=plan.until,
+        deadline=due_at,
+    )
+
+
+def _findings(context: Context, plan: IncidentPlan) -> DataFrame:
+    """The rows of all sources that may belong to an incident of these clusters."""
+    spark, names = context.spark, {}
+    for table in SOURCES:
+        version = plan.versions[table.full_name]
+        names[table.full_name] = f"findings_{table.schema}_{table.name}"
+        frame = context.lake.read_version(spark, table, version)
+        frame.createOrReplaceTempView(names[table.full_name])
+    since = min(each.until for each in plan.clusters.values()) - REVISED_WITHIN
+    text = resolved(_SQL, names.__getitem__)
+    text = text.replace(":clusters", ", ".join(map(sql_string, sorted(plan.clusters))))
+    text = text.replace(":since", f"TIMESTAMP'{since.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'")
+    return spark.sql(text).where(F.col("cluster").isNotNull())

@@ -1,0 +1,260 @@
+"""Findings: rows of gold that are alike, as one stretch of time."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+BROKER_MISSING: Final = "broker_missing"
+PARTITION_OFFLINE: Final = "partition_offline"
+UNDER_MIN_ISR: Final = "under_min_isr"
+QUORUM_LOST: Final = "quorum_lost"
+QUORUM_FLAPPING: Final = "quorum_flapping"
+STALE_BROKER: Final = "stale_broker"
+UNCLEAN_ELECTION: Final = "unclean_election"
+GROUP_STUCK: Final = "group_stuck"
+GROUP_STOPPED: Final = "group_stopped"
+ISR_LEFT: Final = "isr_left"
+UNDER_REPLICATED: Final = "under_replicated"
+LEADER_CHANGED: Final = "leader_changed"
+COORDINATOR_MOVED: Final = "coordinator_moved"
+CONTROLLER_ELECTED: Final = "controller_elected"
+REBALANCE: Final = "rebalance"
+PAUSE: Final = "pause"
+LAG: Final = "lag"
+REASSIGNMENT: Final = "reassignment"
+CONFIG_CHANGED: Final = "config_changed"
+
+OPENERS: Final = (
+    BROKER_MISSING,
+    PARTITION_OFFLINE,
+    UNDER_MIN_ISR,
+    QUORUM_LOST,
+    QUORUM_FLAPPING,
+    STALE_BROKER,
+    UNCLEAN_ELECTION,
+    GROUP_STUCK,
+    GROUP_STOPPED,
+)
+"""The findings that open an incident; all others only belong to one."""
+LEVELS: Final = {
+    UNDER_REPLICATED: "under_replicated",
+    UNDER_MIN_ISR: "under_min_isr",
+    PARTITION_OFFLINE: "offline",
+}
+"""Findings about levels of partitions, from the mildest to the worst -> gold.isr_episodes.level."""
+
+GAP: Final = timedelta(minutes=2)
+"""Rows of one kind and subject with no more time between them are one finding."""
+REOPENED_WITHIN: Final = timedelta(minutes=15)
+"""... of findings that open an incident."""
+STUCK_AFTER: Final = timedelta(minutes=5)
+"""A group whose rebalance lasts for so long is stuck."""
+ELECTIONS, ELECTIONS_WITHIN = 3, timedelta(minutes=10)
+"""A quorum that elects so often within this flaps."""
+
+
+class Subject(NamedTuple):
+    """Who a finding is about."""
+
+    broker_id: int | None = None
+    leader: int | None = None
+    group_id: str | None = None
+    topic: str | None = None
+    brokers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A finding, or a row of gold that becomes part of one; columns as in gold.incident_links.
+
+    `id`: empty until it is known whether it is an older one.
+    """
+
+    kind: str
+    began_before: datetime
+    began_after: datetime | None = None
+    ended_after: datetime | None = None
+    ended_before: datetime | None = None
+    source: str = "polls"
+    broker_id: int | None = None
+    leader: int | None = None
+    group_id: str | None = None
+    rack: str | None = None
+    brokers: tuple[int, ...] = ()
+    topic: str | None = None
+    partitions: int = 0
+    partitions_now: int = 0
+    number: int | None = None
+    cause: str | None = None
+    is_controlled: bool | None = None
+    id: str = ""
+
+    @property
+    def opens(self) -> bool:
+        """Whether it opens an incident."""
+        return self.kind in OPENERS
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its begin is the time of one record."""
+        return self.began_after == self.began_before
+
+    @property
+    def subject(self) -> Subject:
+        """Findings of one kind and subject are one, if they are close in time."""
+        if self.kind in LEVELS:
+            brokers = self.brokers or (() if self.broker_id is None else (self.broker_id,))
+            return Subject(brokers=brokers, topic=None if brokers else self.topic)
+        if self.group_id is not None:
+            return Subject(group_id=self.group_id)
+        if self.kind == CONFIG_CHANGED:
+            return Subject(topic=self.topic)
+        if self.kind in {REASSIGNMENT, QUORUM_LOST, QUORUM_FLAPPING}:
+            return Subject()
+        return Subject(self.broker_id, self.leader)
+
+    def lasted(self, until: datetime) -> timedelta:
+        """For how long it has lasted at least, as of an observation."""
+        end = until if self.ended_before is None else self.ended_after or self.began_before
+        return max(end - self.began_before, timedelta())
+
+    def lasts_at(self, at: datetime) -> bool:
+        """Whether it may have lasted at a time."""
+        return self.ended_before is None or at <= self.ended_before
+
+
+def finding_of(row: Mapping[str, Any]) -> Finding:
+    """A row of gold.incident_links, or one that is to become part of a finding."""
+    names = (name for name in Finding.__slots__ if row.get(name) is not None)
+    found = {name: row[name] for name in names}
+    return Finding(**found | {"brokers": tuple(row["brokers"] or ())})
+
+
+def joined(parts: Sequence[Finding]) -> Finding:
+    """Findings of one kind and subject as one, in order of their begins. Of both sources the log's
+    begin counts if it is exact: it lies within the bounds of polls.
+    """
+    first = min(parts, key=_by_begin)
+    same = [each for each in parts if _may_be_same_begin(each, first)]
+    begin = min(same, key=lambda each: (not each.is_exact, each.began_before))
+    is_open = any(each.ended_before is None for each in parts)
+    last = None if is_open else max(parts, key=lambda each: each.ended_before or each.began_before)
+    topics = sorted({each.topic for each in parts if each.topic is not None}, key=_by_name)
+    numbers = [each.number for each in parts if each.number is not None]
+    controlled = [each.is_controlled for each in parts if each.is_controlled is not None]
+    causes = [each.cause for each in sorted(parts, key=_by_begin) if each.cause is not None]
+    return replace(
+        first,
+        began_after=begin.began_after,
+        began_before=begin.began_before,
+        ended_after=None if last is None else last.ended_after,
+        ended_before=None if last is None else last.ended_before,
+        source=begin.source,
+        rack=next((each.rack for each in parts if each.rack is not None), None),
+        brokers=tuple(sorted({broker for each in parts for broker in each.brokers})),
+        topic=topics[0] if topics else None,
+        partitions=most_at_once(parts),
+        partitions_now=sum(each.partitions for each in parts if each.ended_before is None),
+        number=max(numbers, default=None),
+        cause=causes[0] if causes else None,
+        is_controlled=controlled[0] if controlled else None,
+        id=next((each.id for each in parts if each.id), ""),
+    )
+
+
+def continued(known: Finding, parts: Sequence[Finding]) -> Finding:
+    """A finding of an earlier round, by rows of which it may have had some, or all, already."""
+    found = joined([known, *parts]) if parts else known
+    again = joined(parts) if parts else known
+    return replace(
+        found,
+        id=known.id,
+        ended_after=again.ended_after,
+        ended_before=again.ended_before,
+        partitions=max(known.partitions, again.partitions),
+        partitions_now=again.partitions_now,
+    )
+
+
+def _may_be_same_begin(one: Finding, first: Finding) -> bool:
+    """Whether the begin of one lies within the bounds of the first."""
+    after = first.began_after or first.began_before
+    return after <= one.began_before <= first.began_before
+
+
+def _by_begin(of: Finding) -> tuple[datetime, str]:
+    return of.began_before, of.source
+
+
+def _by_name(topic: str) -> tuple[bool, str]:
+    return topic.startswith("__"), topic
+
+
+def most_at_once(parts: Iterable[Finding]) -> int:
+    """The most partitions that findings were about at a time; of those without a duration all."""
+    points, steps = 0, []
+    for each in parts:
+        if each.ended_before is not None and each.ended_before <= each.began_before:
+            points += each.partitions
+            continue
+        steps.append((each.began_before, each.partitions))
+        if each.ended_before is not None:
+            steps.append((each.ended_before, -each.partitions))
+    most = now = 0
+    # Of what ends and begins at one time, the end comes first.
+    for _, change in sorted(steps):
+        now += change
+        most = max(most, now)
+    return most + points
+
+
+def stretches(findings: Iterable[Finding], gap: timedelta) -> Iterable[list[Finding]]:
+    """Findings of one kind and subject, cut where nothing lasted for longer than `gap`."""
+    found: list[Finding] = []
+    until: datetime | None = None
+    for each in sorted(findings, key=_by_begin):
+        if found and until is not None and (each.began_after or each.began_before) > until + gap:
+            yield found
+            found = []
+        ends = [until] if found else []
+        ends.append(each.ended_before)
+        until = None if None in ends else max(end for end in ends if end is not None)
+        found.append(each)
+    if found:
+        yield found
+
+
+def by_subject(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
+    """Findings of one kind, by subject."""
+
+    def key(of: Finding) -> tuple[str, ...]:
+        return tuple(map(str, of.subject))
+
+    for _, found in groupby(sorted(findings, key=key), key):
+        yield list(found)
+
+
+def flapping(elections: Sequence[Finding]) -> Iterable[Finding]:
+    """Elections of controllers that come too close together, as findings that open an incident."""
+    ordered = sorted(elections, key=_by_begin)
+    for place in range(len(ordered) - ELECTIONS + 1):
+        some = ordered[place : place + ELECTIONS]
+        first, last = some[0], some[-1]
+        if last.began_before - first.began_before <= ELECTIONS_WITHIN:
+            yield replace(
+                first,
+                kind=QUORUM_FLAPPING,
+                broker_id=None,
+                ended_after=last.began_after or last.began_before,
+                ended_before=last.began_before,
+                number=ELECTIONS,
+            )
+
+
+def stuck(rebalances: Iterable[Finding], until: datetime) -> Iterable[Finding]:
+    """Rebalances that last for too long, as findings that open an incident."""
+    for each in rebalances:
+        if each.lasted(until) >= STUCK_AFTER:
+            yield replace(each, kind=GROUP_STUCK, id="")
