@@ -69,7 +69,8 @@ class Subject(NamedTuple):
 class Finding:
     """A finding, or a row of gold that becomes part of one; columns as in gold.incident_links.
 
-    `id`: empty until it is known whether it is an older one.
+    `id`: empty until it is known whether it is an older one. `parts`: if it came again, when each
+    unbroken part surely began, and until when it surely lasted (None: it still does); not stored.
     """
 
     kind: str
@@ -90,6 +91,7 @@ class Finding:
     cause: str | None = None
     is_controlled: bool | None = None
     id: str = ""
+    parts: tuple[tuple[datetime, datetime | None], ...] = ()
 
     @property
     def opens(self) -> bool:
@@ -115,10 +117,15 @@ class Finding:
             return Subject()
         return Subject(self.broker_id, self.leader)
 
+    @property
+    def spans(self) -> tuple[tuple[datetime, datetime | None], ...]:
+        """Its unbroken parts; only one if nobody knows of more."""
+        end = None if self.ended_before is None else self.ended_after or self.began_before
+        return self.parts or ((self.began_before, end),)
+
     def lasted(self, until: datetime) -> timedelta:
-        """For how long it has lasted at least, as of an observation."""
-        end = until if self.ended_before is None else self.ended_after or self.began_before
-        return max(end - self.began_before, timedelta())
+        """For how long it has lasted without a break, at least, as of an observation."""
+        return max((end or until) - begin for begin, end in self.spans)
 
     def lasts_at(self, at: datetime) -> bool:
         """Whether it may have lasted at a time."""
@@ -161,7 +168,29 @@ def joined(parts: Sequence[Finding]) -> Finding:
         cause=causes[0] if causes else None,
         is_controlled=controlled[0] if controlled else None,
         id=next((each.id for each in parts if each.id), ""),
+        parts=unbroken(parts),
     )
+
+
+def unbroken(parts: Iterable[Finding]) -> tuple[tuple[datetime, datetime | None], ...]:
+    """When parts surely lasted, those that touch as one."""
+    found: list[tuple[datetime, datetime | None]] = []
+    until: datetime | None = None
+    for each in sorted(parts, key=_by_begin):
+        ((begin, end),) = replace(each, parts=()).spans
+        touches = until is None or (each.began_after or each.began_before) <= until
+        if found and touches:
+            first, last = found.pop()
+            begin, end = first, None if last is None or end is None else max(last, end)
+            until = _later(until, each.ended_before)
+        else:
+            until = each.ended_before
+        found.append((begin, end))
+    return tuple((begin, None if end is None else max(begin, end)) for begin, end in found)
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return None if one is None or other is None else max(one, other)
 
 
 def continued(known: Finding, parts: Sequence[Finding]) -> Finding:
@@ -175,6 +204,7 @@ def continued(known: Finding, parts: Sequence[Finding]) -> Finding:
         ended_before=again.ended_before,
         partitions=max(known.partitions, again.partitions),
         partitions_now=again.partitions_now,
+        parts=again.parts,
     )
 
 
@@ -257,4 +287,4 @@ def stuck(rebalances: Iterable[Finding], until: datetime) -> Iterable[Finding]:
     """Rebalances that last for too long, as findings that open an incident."""
     for each in rebalances:
         if each.lasted(until) >= STUCK_AFTER:
-            yield replace(each, kind=GROUP_STUCK, id="")
+            yield replace(each, kind=GROUP_STUCK, id="", parts=())

@@ -201,7 +201,7 @@ def due_at(
         yield max(each for each in ends if each is not None) + QUIET
     for each in members:
         if each.kind == BROKER_MISSING and each.ended_before is None:
-            yield each.began_before + CONTROLLED_WITHIN
+            yield each.spans[-1][0] + CONTROLLED_WITHIN
             yield each.began_before + REMOVED_AFTER
 
 
@@ -209,7 +209,7 @@ def link_row(row: Row, of: Finding, tie: Link | None) -> Row:
     """The row of gold.incident_links of a finding. `row`: of its incident."""
     names = ("cluster_id", "cluster", "is_live")
     return {
-        **{name: getattr(of, name) for name in Finding.__slots__},
+        **{name: getattr(of, name) for name in Finding.__slots__ if name != "parts"},
         **{name: row[name] for name in names},
         "brokers": list(of.brokers),
         "incident_id": row["id"],

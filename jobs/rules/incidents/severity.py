@@ -20,6 +20,6 @@ def next_severity(
     """When findings that last are worse, if nothing changes."""
     for each in findings:
         if each.kind in table and each.ended_before is None:
-            after = table[each.kind].next_after(each.lasted(until))
+            after = table[each.kind].next_after(until - each.spans[-1][0])
             if after is not None:
-                yield each.began_before + after
+                yield each.spans[-1][0] + after
