@@ -7,44 +7,27 @@ that a round that is made again has the same events.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from jobs.configuration import histories
 from jobs.configuration.severities import Severity
-from jobs.rounds.commit import newest_version
+from jobs.histories.findings import Findings
 from jobs.rounds.history import Context, History, Inputs, News, Output
 from jobs.rounds.live import part_of
 from jobs.rounds.plan import NewestStates, State, States, state_of
+from jobs.rounds.stage import frame_of
 from jobs.rules.incidents.fold import TABLES, ClusterTake, Made, fold
 from jobs.rules.incidents.incident import REVISED_WITHIN
-from jobs.run.side_by_side import side_by_side
-from schemas import consumption, gold, groups, silver
 from schemas.incidents import EVENTS, INCIDENT_LINKS, INCIDENTS
 from schemas.internal import STATE
-from schemas.lake import resolved
-from schemas.table import Table, sql_string
 
 JOB = histories.INCIDENTS.name
 
-SOURCES: Final = (
-    *(silver.BROKER_SNAPSHOTS, silver.BROKER_REGISTRATIONS, silver.QUORUM, silver.COORDINATORS),
-    *(silver.REASSIGNMENTS, silver.TOPIC_CONFIGS, silver.CONFIGS),
-    *(gold.ISR_CHANGES, gold.ISR_EPISODES, gold.LEADER_CHANGES),
-    *(gold.STALE_BROKERS, gold.CONTROLLER_CHANGES),
-    *(groups.REBALANCES, groups.REBALANCE_BEGINS),
-    *(consumption.REBALANCE_COST, consumption.GROUP_LAG),
-)
-"""The tables whose rows may belong to an incident."""
-
-_SQL: Final = (Path(__file__).parent / "findings.sql").read_text(encoding="utf-8")
 _OF_ALL: Final = ""
 """In place of an alias: of a history that has one row for all clusters."""
 
@@ -96,7 +79,7 @@ class Incidents(History[News]):
     plan_type = IncidentPlan
 
     def __init__(self) -> None:
-        self._newest = NewestStates()
+        self._newest, self._findings = NewestStates(), Findings()
 
     def due(self, context: Context, now: datetime) -> News | None:
         """The clusters of which a history has something new, or whose deadline has passed."""
@@ -117,12 +100,13 @@ class Incidents(History[News]):
                 )
         if not found:
             return None
-        versions = _versions(context)
-        return _news(context, IncidentPlan(now, versions, found, {**context.config.severities}))
+        versions = self._findings.versions(context, now)
+        plan = IncidentPlan(now, versions, found, {**context.config.severities})
+        return _news(context, plan, self._findings)
 
     def planned(self, context: Context, plan: IncidentPlan) -> News:
         """The rows that a planned round takes."""
-        return _news(context, plan)
+        return _news(context, plan, Findings())
 
     def read(self, context: Context, news: News) -> Inputs:
         """New rows, and the incidents of these clusters that may still change."""
@@ -160,22 +144,17 @@ def _seen(states: States, cluster: str) -> dict[str, str]:
     return found
 
 
-def _versions(context: Context) -> dict[str, int]:
-    def version(table: Table) -> tuple[str, int]:
-        return table.full_name, newest_version(context.spark, context.lake, table)
-
-    return dict(side_by_side(version, SOURCES))
-
-
-def _news(context: Context, plan: IncidentPlan) -> News:
-    rows = _findings(context, plan)
+def _news(context: Context, plan: IncidentPlan, findings: Findings) -> News:
+    since = min(each.until for each in plan.clusters.values()) - REVISED_WITHIN
+    rows = findings.rows(context, plan.versions, since)
+    rows = rows.filter(pc.is_in(rows["cluster"], pa.array(sorted(plan.clusters))))
     takes = {
         cluster: ClusterTake(each.cluster_id, each.until, each.after)
         for cluster, each in plan.clusters.items()
     }
     return News(
         plan=plan,
-        rows=[(INCIDENT_LINKS, rows)],
+        rows=[(INCIDENT_LINKS, frame_of(context.spark, rows))],
         keys=plan.clusters.keys(),
         fold=partial(_fold, takes=takes, plan=plan),
         clusters=plan.clusters.keys(),
@@ -215,18 +194,3 @@ def _state(cluster: str, plan: ClusterPlan, due_at: datetime | None) -> State:
         done_at=plan.until,
         deadline=due_at,
     )
-
-
-def _findings(context: Context, plan: IncidentPlan) -> DataFrame:
-    """The rows of all sources that may belong to an incident of these clusters."""
-    spark, names = context.spark, {}
-    for table in SOURCES:
-        version = plan.versions[table.full_name]
-        names[table.full_name] = f"findings_{table.schema}_{table.name}"
-        frame = context.lake.read_version(spark, table, version)
-        frame.createOrReplaceTempView(names[table.full_name])
-    since = min(each.until for each in plan.clusters.values()) - REVISED_WITHIN
-    text = resolved(_SQL, names.__getitem__)
-    text = text.replace(":clusters", ", ".join(map(sql_string, sorted(plan.clusters))))
-    text = text.replace(":since", f"TIMESTAMP'{since.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'")
-    return spark.sql(text).where(F.col("cluster").isNotNull())

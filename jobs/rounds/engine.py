@@ -259,6 +259,7 @@ class Engine:
         wait(written)  # If one fails, the round is made again: its commits must not meet these.
         for each in written:
             each.result()  # Raises what the first of them raised that failed.
+        context.run.writes.update(each.table for each in commits)
         states = with_rows(
             self._states, (*output.states, *self.history.note(context, news, output))
         )

@@ -6,6 +6,7 @@ the registry there.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -53,11 +54,13 @@ _T = TypeVar("_T")
 @dataclass(frozen=True)
 class Run:
     """The run that makes histories. `outages`: is shown each poll's header. `since`: when it
-    began, if it reads the controllers' log all the time.
+    began, if it reads the controllers' log all the time. `writes`: how often its rounds have
+    written each table.
     """
 
     outages: Outages = field(default_factory=Outages)
     since: datetime | None = None
+    writes: Counter[Table] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,6 @@
+SELECT 'coordinator_moved' AS kind, cluster_id, cluster, prev_leader AS broker_id, array(prev_leader) AS brokers,
+  count(*) AS partitions, source,
+  began_after, began_before, began_after AS ended_after, began_before AS ended_before
+FROM {silver.coordinators}
+WHERE is_move AND prev_leader >= 0 AND began_before >= :since
+GROUP BY cluster_id, cluster, prev_leader, source, began_after, began_before
