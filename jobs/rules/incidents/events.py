@@ -7,7 +7,7 @@ from typing import Any
 
 from jobs.rules.ids import row_id
 from jobs.rules.incidents.finding import LEVELS
-from jobs.rules.incidents.incident import MERGED, WITHDRAWN
+from jobs.rules.incidents.incident import MERGED, WITHDRAWN, came_again
 from schemas.incidents import SEVERITIES
 
 Row = dict[str, Any]
@@ -30,9 +30,10 @@ def events(before: Row | None, row: Row, of: Observed) -> Iterable[Row]:
     began = row["began_after"], row["began_before"]
     ended = row["ended_after"], row["ended_before"]
     now = of.after, of.until
+    is_back = before is not None and came_again(before, row)
     if before is None:
         yield _event("opened", row, began, of)
-    elif before["ended_before"] is not None and row["ended_before"] is None:
+    elif is_back:
         yield _event("reopened", row, now, of)
     if row["end_reason"] in {MERGED, WITHDRAWN}:
         if before is None or before["end_reason"] != row["end_reason"]:
@@ -45,7 +46,8 @@ def events(before: Row | None, row: Row, of: Observed) -> Iterable[Row]:
             yield _event("eased", row, now, of)
         if _cause(row) != _cause(before):
             yield _event("revised", row, now, of, f"cause was {_cause(before)}")
-    if row["ended_before"] is not None and (before is None or before["ended_before"] is None):
+    was_open = before is None or before["ended_before"] is None or is_back
+    if row["ended_before"] is not None and was_open:
         yield _event("ended", row, ended, of)
 
 

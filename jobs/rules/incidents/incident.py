@@ -76,7 +76,7 @@ def incident(key: Key, tree: Tree, all_of: Linked, seen: Seen) -> Row:
         worst = INFO
     begin = next(each for each in members if each.kind not in _CONTEXT)
     levels = [each.kind for each in members if each.kind in LEVELS]
-    return {
+    row: Row = {
         **asdict(key),
         "kind": openers[0].kind if before is None else before["kind"],
         "class": MAINTENANCE if is_maintenance else INCIDENT,
@@ -102,11 +102,14 @@ def incident(key: Key, tree: Tree, all_of: Linked, seen: Seen) -> Row:
         "offline_most": _most(members, PARTITION_OFFLINE),
         "under_min_isr_most": _most(members, UNDER_MIN_ISR),
         "out_of_sync_most": _most(members, ISR_LEFT),
-        "reopened": _reopened(before, is_open=ended is None),
+        "reopened": 0 if before is None else before["reopened"],
         "merged_into": None,
         "overlaps": [],
         "is_live": ended is None or ended[1] + REVISED_WITHIN > until,
     }
+    if before is not None and came_again(before, row):
+        row["reopened"] += 1
+    return row
 
 
 def began_controlled(tree: Tree) -> bool | None:
@@ -181,11 +184,13 @@ def _at(at: datetime, findings: Sequence[Finding]) -> int:
     )
 
 
-def _reopened(before: Row | None, *, is_open: bool) -> int:
-    if before is None:
-        return 0
-    count: int = before["reopened"]
-    return count + (is_open and before["ended_before"] is not None)
+def came_again(before: Row, row: Row) -> bool:
+    """Whether an incident that was over is open, or was open again since. Less than QUIET is a
+    revision of its end.
+    """
+    if before["ended_before"] is None:
+        return False
+    return row["ended_before"] is None or row["ended_before"] > before["ended_before"] + QUIET
 
 
 def due_at(
