@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 from jobs.configuration.config import MIGRATING, Config, Thresholds
 from jobs.configuration.keys import AUTO, FILE, REQUIRED
 from jobs.configuration.limits import Limits
+from jobs.configuration.severities import SEVERITIES, Severity
 from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.options.table import (
@@ -41,6 +42,7 @@ AGE = {
 TEXT = {"type": ["string", "number", "boolean"]}
 """What YAML takes for a number or a truth is a text as well, as it is written."""
 COUNT = {"type": "integer", "minimum": 0}
+_OF_TYPES = {int: COUNT, timedelta: DURATION, str: TEXT, Severity: TEXT}
 OF_SOURCES = {"poll": OPTIONS, "groupLog": GROUP_LOG_OPTIONS, "clusterLog": CLUSTER_LOG_OPTIONS}
 """Key -> the options of the data source that it holds."""
 
@@ -90,13 +92,15 @@ def _section(key: str, given: Any) -> dict[str, Any]:
 def _value(section: str, name: str, reader: Callable[[str, Any], Any]) -> dict[str, Any]:
     """The type of a key of a section, by what its reader makes of it, and its default."""
     made = get_type_hints(reader)["return"]
-    of = AGE if section == "retention" else {int: COUNT, timedelta: DURATION, str: TEXT}[made]
+    of = AGE if section == "retention" else _OF_TYPES[made]
     default = default_of(section, name)
     return of if default is None else of | {"default": default}
 
 
 def default_of(section: str, name: str) -> str | int | None:
     """Return the default of a key of a section as a file has it; None for one that is no value."""
+    if section == "severities":
+        return str(SEVERITIES[name])
     field = field_of(name) + ("_retention" if section == "retention" else "")
     value = (vars(Config(Lake(root=""), "", {})) | vars(Thresholds()) | vars(Limits())).get(field)
     if isinstance(value, timedelta):

@@ -283,10 +283,7 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
         Thresholds(**given.pop("thresholds", {})),
         Limits(**given.pop("status", {})),
     )
-    own_severities = given.pop("severities", {})
-    severities = {
-        kind: replace(each, **own_severities.get(kind, {})) for kind, each in SEVERITIES.items()
-    }
+    severities = {**SEVERITIES, **given.pop("severities", {})}
     return Config(**given, thresholds=thresholds, limits=limits, severities=severities)
 
 

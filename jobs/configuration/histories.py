@@ -98,7 +98,7 @@ def _asked_for_offsets(config: Configured) -> Collection[str]:
     return config.asked_for_offsets
 
 
-def _of_gold(name: str) -> Waits:
+def _of_silver(name: str, history: str, says: str) -> Waits:
     """Up to when the history has had silver, where silver has changes that it has not had.
 
     One that was never made waits since polling began, as the name of the stream says; if no poll
@@ -110,8 +110,8 @@ def _of_gold(name: str) -> Waits:
         f"substring({began}, {at}, {length}) || '{end}'" for at, length, end in parts
     )
     return Waits(
-        "gold",
-        "Since when gold has not had changes of silver.",
+        history,
+        says,
         f"""
 SELECT c.cluster, coalesce(
   CASE WHEN g.done_poll IS NOT NULL THEN g.done_at END, CAST({time} AS TIMESTAMP), c.done_at
@@ -151,9 +151,11 @@ GROUP BY cluster
 CLUSTER_LOG = Declared("cluster_log", _with_controllers, seen_at="last_seen_at")
 """How far the controllers' log became silver."""
 
-ISR_SHRINK = Declared("isr_shrink", _all, _of_gold("isr_shrink"))
+_GOLD = "gold", "Since when gold has not had changes of silver."
 
-LEADER_CHURN = Declared("leader_churn", _all, _of_gold("leader_churn"))
+ISR_SHRINK = Declared("isr_shrink", _all, _of_silver("isr_shrink", *_GOLD))
+
+LEADER_CHURN = Declared("leader_churn", _all, _of_silver("leader_churn", *_GOLD))
 
 REBALANCE_HISTORY = Declared(
     "rebalance_history",
@@ -218,7 +220,11 @@ GROUP BY cluster
     kept_apart=LAG_TABLES,
 )
 
-INCIDENTS = Declared("incidents", _all, _of_gold("incidents"))
+INCIDENTS = Declared(
+    "incidents",
+    _all,
+    _of_silver("incidents", "incidents", "Since when incidents have not had changes of silver."),
+)
 
 DECLARED = (
     SILVER,

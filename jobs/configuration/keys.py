@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from jobs.configuration.histories import DECLARED
-from jobs.configuration.severities import SEVERITIES
+from jobs.configuration.severities import INFO, PAGE, SEVERITIES, TICKET, Severity
 from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import duration_ms, whole_number
 from metadata_source.options.table import OF_ONE_CLUSTER
@@ -90,13 +90,16 @@ def _spool(name: str, value: Any) -> str:
     return "" if value is None else _here_only(name, value, "a spool")
 
 
-NEVER = "never"
-"""The value of a severity that a finding never has."""
-
-
-def _after(name: str, value: Any) -> timedelta | None:
-    found: timedelta | None = None if value == NEVER else _duration(name, value)
-    return found
+def _severity(name: str, value: Any) -> Severity:
+    """Written as `ticket=1m, page=5m`, one of them, or `info`."""
+    text = _text(name, value)
+    found: dict[str, timedelta] = {}
+    for each in () if text.strip() == INFO else text.split(","):
+        word, _, after = (part.strip() for part in each.partition("="))
+        if word not in {TICKET, PAGE} or word in found:
+            raise ValueError(f"{name}: {text!r} is neither like 'ticket=1m, page=5m' nor {INFO!r}")
+        found[word] = _duration(name, after)
+    return Severity(**found)
 
 
 AUTO = "auto"
@@ -279,10 +282,7 @@ FILE: Mapping[str, Any] = {
         "crashLoopWindow": (_duration, "See crashLoop."),
     },
     "severities": {
-        kind: {
-            "ticket": (_after, f"After how long {kind} is worth a ticket; `never`."),
-            "page": (_after, f"After how long {kind} is worth a page; `never`."),
-        }
+        kind: (_severity, f"After how long {kind} is worth a ticket, or a page; `info`: never.")
         for kind in SEVERITIES
     },
     "history": {

@@ -18,6 +18,18 @@ class Severity:
     ticket: timedelta | None = None
     page: timedelta | None = None
 
+    def __str__(self) -> str:
+        """As the configuration has it."""
+        told = {TICKET: self.ticket, PAGE: self.page}
+        return (
+            ", ".join(
+                f"{name}={after.total_seconds():.0f}s"
+                for name, after in told.items()
+                if after is not None
+            )
+            or INFO
+        )
+
     def at(self, lasted: timedelta) -> str:
         """The severity of a finding that has lasted for so long."""
         if self.page is not None and lasted >= self.page:

@@ -72,7 +72,9 @@ class Incidents(History[News]):
     by = "cluster_id"
     names = (JOB,)
     after: ClassVar[Collection[str]] = tuple(
-        each.name for each in histories.DECLARED if each is not histories.INCIDENTS
+        each.name
+        for each in histories.DECLARED
+        if each not in {histories.INCIDENTS, histories.CLUSTER_LOG}
     )
     tables = (*TABLES, STATE)
     live = (INCIDENTS, INCIDENT_LINKS)

@@ -190,8 +190,15 @@ def test_facts_are_what_the_tables_have(facts: LakeStatus) -> None:
             "group log": at(21),
             "rebalance cost": at(5),
             "lag": at(20),
+            "incidents": None,
         },
-        {"silver": None, "gold": None, "group log": None, "rebalance cost": None},
+        {
+            "silver": None,
+            "gold": None,
+            "group log": None,
+            "rebalance cost": None,
+            "incidents": None,
+        },
     ]
     assert [replace(each, waiting=()) for each in facts.clusters] == [
         Cluster(

@@ -69,7 +69,7 @@ def silver(done: int, **more: Any) -> dict[str, Any]:
     )
 
 
-HISTORIES = ("silver", "gold", "group log", "rebalance cost", "lag")
+HISTORIES = ("silver", "gold", "group log", "rebalance cost", "lag", "incidents")
 
 
 def waiting(*histories: str, **since: datetime) -> tuple[Waiting, ...]:

@@ -68,7 +68,7 @@ def waits(states: Sequence[Row], rows: Mapping[Table, Sequence[Row]] | None = No
 
 
 def test_each_history_that_is_made_has_something_that_waits() -> None:
-    assert list(waits([])) == ["silver", "gold", "group log", "rebalance cost", "lag"]
+    assert list(waits([])) == ["silver", "gold", "group log", "rebalance cost", "lag", "incidents"]
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,16 @@ def test_data_docs_are_a_folder_of_this_machine(
         ),
         ("  flapWindow: 1h", "  flapWindow: long", "thresholds.flapWindow: "),
         (
+            "  flapWindow: 1h",
+            "  flapWindow: 1h\nseverities: {under_min_isr: soon}",
+            "severities.under_min_isr: 'soon' is neither like 'ticket=1m, page=5m' nor 'info'",
+        ),
+        (
+            "  flapWindow: 1h",
+            "  flapWindow: 1h\nseverities: {under_min_isr: page=1m, page=2m}",
+            "severities.under_min_isr: ",
+        ),
+        (
             "  storm: 7",
             "  storms: 7",
             "unknown key thresholds.storms; did you mean thresholds.storm?",

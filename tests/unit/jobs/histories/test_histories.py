@@ -10,6 +10,7 @@ from tests.support.repository import ROOT
 HOLD_NAMES = {
     "jobs/configuration/histories.py": "it is where the histories have their names",
     "jobs/group_lag.py": "an entry point of spark-submit that makes one history",
+    "jobs/incidents.py": "an entry point of spark-submit that makes one history",
     "jobs/isr_shrink.py": "an entry point of spark-submit that makes one history",
     "jobs/leader_churn.py": "an entry point of spark-submit that makes one history",
     "jobs/rebalance_cost.py": "an entry point of spark-submit that makes one history",
