@@ -120,14 +120,19 @@ def test_data_docs_are_a_folder_of_this_machine(
         ),
         ("  flapWindow: 1h", "  flapWindow: long", "thresholds.flapWindow: "),
         (
-            "  flapWindow: 1h",
-            "  flapWindow: 1h\nseverities: {under_min_isr: soon}",
+            "thresholds:",
+            "severities: {under_min_isr: soon}\nthresholds:",
             "severities.under_min_isr: 'soon' is neither like 'ticket=1m, page=5m' nor 'info'",
         ),
         (
-            "  flapWindow: 1h",
-            "  flapWindow: 1h\nseverities: {under_min_isr: page=1m, page=2m}",
+            "thresholds:",
+            "severities: {under_min_isr: 'page=1m, page=2m'}\nthresholds:",
             "severities.under_min_isr: ",
+        ),
+        (
+            "thresholds:",
+            "severities: {broker_mising: info}\nthresholds:",
+            "did you mean severities.broker_missing?",
         ),
         (
             "  storm: 7",
