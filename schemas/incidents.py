@@ -53,9 +53,13 @@ INCIDENTS = Table(
         *columns("""
             kind string NOT NULL -- The finding that opened it: broker_missing | partition_offline |
                 under_min_isr | quorum_lost | quorum_flapping | stale_broker | unclean_election |
-                group_stuck | group_stopped.
+                group_stuck | group_stopped. Of findings beside incidents: one_in_sync (a single
+                replica in the ISR for ten minutes) | crash_loop | group_behind (for ten minutes, by
+                Burrow's rules) | lone_setting (a broker is set otherwise than all others) |
+                throttle_left (of a reassignment that is over) | shared_rack (two replicas in one
+                rack, though there are as many racks).
             class string NOT NULL -- incident | maintenance (a controlled stop, or brokers that were
-                down one after the other as in a rolling restart).
+                down one after the other as in a rolling restart) | finding (one beside incidents).
         """),
         _SEVERITY,
         *BEGAN,
@@ -105,7 +109,7 @@ INCIDENTS = Table(
     key=("id",),
     constraints={
         "severity_known": f"severity IN {_IN}",
-        "class_known": "class IN ('incident', 'maintenance')",
+        "class_known": "class IN ('incident', 'maintenance', 'finding')",
         "bounds_in_order": "began_after IS NULL OR began_after <= began_before",
         "end_is_whole": "(end_reason IS NULL) = (ended_before IS NULL)",
     },
@@ -183,9 +187,8 @@ EVENTS = Table(
         *columns(f"""
             event string NOT NULL -- {" | ".join(EVENT_NAMES)}. baseline: what lasted when
                 incidents of the cluster were first made, as one row.
-            incident_id string -- gold.incidents.id; of a finding beside incidents, and of a
-                baseline: null.
-            kind string NOT NULL -- As of its incident, or of the finding.
+            incident_id string -- gold.incidents.id; null of a baseline.
+            kind string NOT NULL -- As of its incident.
         """),
         _SEVERITY,
         *columns("""

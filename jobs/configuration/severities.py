@@ -57,6 +57,14 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     "stale_broker": Severity(ticket=_MINUTE),
     "group_stuck": Severity(ticket=_AT_ONCE),
     "group_stopped": Severity(ticket=_AT_ONCE),
+    "one_in_sync": Severity(ticket=_AT_ONCE),
+    "crash_loop": Severity(ticket=_AT_ONCE),
+    "group_behind": Severity(),
+    "lone_setting": Severity(),
+    "throttle_left": Severity(ticket=_AT_ONCE),
+    "shared_rack": Severity(),
     NOTHING_RECORDED: Severity(page=timedelta(minutes=5)),
 }
-"""Kind of a finding that opens an incident -> its severity. All others are info."""
+"""Kind of a finding that opens an incident, or is one beside them -> its severity. All others are
+info.
+"""

@@ -38,6 +38,22 @@ OPENERS: Final = (
     GROUP_STOPPED,
 )
 """The findings that open an incident; all others only belong to one."""
+ONE_IN_SYNC: Final = "one_in_sync"
+CRASH_LOOP: Final = "crash_loop"
+GROUP_BEHIND: Final = "group_behind"
+LONE_SETTING: Final = "lone_setting"
+THROTTLE_LEFT: Final = "throttle_left"
+SHARED_RACK: Final = "shared_rack"
+
+BESIDE: Final = (
+    ONE_IN_SYNC,
+    CRASH_LOOP,
+    GROUP_BEHIND,
+    LONE_SETTING,
+    THROTTLE_LEFT,
+    SHARED_RACK,
+)
+"""Findings beside incidents: each is worth an event, and belongs to no incident."""
 LEVELS: Final = {
     UNDER_REPLICATED: "under_replicated",
     UNDER_MIN_ISR: "under_min_isr",
@@ -51,6 +67,10 @@ REOPENED_WITHIN: Final = timedelta(minutes=15)
 """... of findings that open an incident."""
 STUCK_AFTER: Final = timedelta(minutes=5)
 """A group whose rebalance lasts for so long is stuck."""
+WORTH_AFTER: Final = dict.fromkeys(
+    (ONE_IN_SYNC, GROUP_BEHIND, THROTTLE_LEFT), timedelta(minutes=10)
+)
+"""Findings that are some once they have lasted for so long."""
 ELECTIONS, ELECTIONS_WITHIN = 3, timedelta(minutes=10)
 """A quorum that elects so often within this flaps."""
 
@@ -95,8 +115,8 @@ class Finding:
 
     @property
     def opens(self) -> bool:
-        """Whether it opens an incident."""
-        return self.kind in OPENERS
+        """Whether it opens an incident, or is a finding beside them."""
+        return self.kind in OPENERS or self.kind in BESIDE
 
     @property
     def is_exact(self) -> bool:
@@ -111,9 +131,11 @@ class Finding:
             return Subject(brokers=brokers, topic=None if brokers else self.topic)
         if self.group_id is not None:
             return Subject(group_id=self.group_id)
-        if self.kind == CONFIG_CHANGED:
+        if self.kind in {CONFIG_CHANGED, THROTTLE_LEFT}:
             return Subject(topic=self.topic)
-        if self.kind in {REASSIGNMENT, QUORUM_LOST, QUORUM_FLAPPING}:
+        if self.kind == LONE_SETTING:
+            return Subject(self.broker_id, topic=self.topic)
+        if self.kind in {REASSIGNMENT, QUORUM_LOST, QUORUM_FLAPPING, SHARED_RACK}:
             return Subject()
         return Subject(self.broker_id, self.leader)
 

@@ -14,7 +14,9 @@ from jobs.rules.ids import row_id
 from jobs.rules.incidents.events import Observed, baseline, events
 from jobs.rules.incidents.finding import finding_of
 from jobs.rules.incidents.incident import (
+    FINDING,
     MERGED,
+    RECOVERED,
     REVISED_WITHIN,
     WITHDRAWN,
     Key,
@@ -72,7 +74,7 @@ def fold(
     all_of = linked(take.cluster_id, rows, known, take.until)
     found = _incidents(cluster, take, all_of, _Before(before, known), severities)
     made = Made()
-    due: list[datetime] = []
+    due = all_of.due
     for row, tree in found:
         made.incidents.append(row)
         due += due_at(row, tree.members, take.until, severities)
@@ -188,7 +190,8 @@ def _overlap(rows: Sequence[Row]) -> None:
         row["overlaps"] = sorted(
             other["id"]
             for other in rows
-            if other is not row and _lasts(row, other) and _lasts(other, row)
+            if other is not row and FINDING not in {row["class"], other["class"]}
+            if _lasts(row, other) and _lasts(other, row)
         )
 
 
@@ -203,6 +206,8 @@ def _gone(row: Row, into: str | None, until: datetime) -> Row:
         reason = MERGED
     elif is_over and row["ended_before"] + REVISED_WITHIN <= until:
         reason = row["end_reason"]
+    elif row["class"] == FINDING:
+        reason = RECOVERED  # Nobody says when: it is not there any more.
     else:
         reason = row["end_reason"] if row["end_reason"] in {MERGED, WITHDRAWN} else WITHDRAWN
     return row | {

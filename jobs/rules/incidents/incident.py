@@ -8,6 +8,7 @@ from typing import Any, Final
 from jobs.configuration.severities import INFO, Severity
 from jobs.rules.incidents.causes import alternatives, first_cause
 from jobs.rules.incidents.finding import (
+    BESIDE,
     BROKER_MISSING,
     CONFIG_CHANGED,
     ISR_LEFT,
@@ -37,7 +38,7 @@ MOST_NAMES: Final = 100
 _CONTEXT: Final = {REASSIGNMENT, CONFIG_CHANGED}
 """Findings that may be a cause, and neither begin an incident nor keep it open."""
 
-INCIDENT, MAINTENANCE = "incident", "maintenance"
+INCIDENT, MAINTENANCE, FINDING = "incident", "maintenance", "finding"
 RECOVERED, REMOVED, MERGED, WITHDRAWN = "recovered", "removed", "merged", "withdrawn"
 
 
@@ -67,6 +68,7 @@ def incident(key: Key, tree: Tree, all_of: Linked, seen: Seen) -> Row:
     steps = len({each.broker_id for each in members if each.kind == BROKER_MISSING})
     ties = [all_of.links[each.id] for each in members if each.id in all_of.links]
     is_maintenance = controlled is True or any(each.rule.name == "rolling" for each in ties)
+    is_beside = tree.root.kind in BESIDE
     escalated = is_maintenance and is_bad(members, until)
     ended = over(members, until)
     worst = severity(members, until, seen.severities)
@@ -79,7 +81,7 @@ def incident(key: Key, tree: Tree, all_of: Linked, seen: Seen) -> Row:
     row: Row = {
         **asdict(key),
         "kind": openers[0].kind if before is None else before["kind"],
-        "class": MAINTENANCE if is_maintenance else INCIDENT,
+        "class": FINDING if is_beside else MAINTENANCE if is_maintenance else INCIDENT,
         "severity": worst,
         "began_after": begin.began_after,
         "began_before": begin.began_before,

@@ -1,18 +1,20 @@
 """Findings, tied by rules, as trees: what follows from one first cause is one incident."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from jobs.rules.ids import row_id
+from jobs.rules.ids import POLLS, row_id
 from jobs.rules.incidents.finding import (
+    BESIDE,
     BROKER_MISSING,
     CONFIG_CHANGED,
     CONTROLLER_ELECTED,
     COORDINATOR_MOVED,
     GAP,
+    GROUP_BEHIND,
     GROUP_STOPPED,
     GROUP_STUCK,
     ISR_LEFT,
@@ -28,9 +30,11 @@ from jobs.rules.incidents.finding import (
     REBALANCE,
     REOPENED_WITHIN,
     STALE_BROKER,
+    STUCK_AFTER,
     UNCLEAN_ELECTION,
     UNDER_MIN_ISR,
     UNDER_REPLICATED,
+    WORTH_AFTER,
     Finding,
     by_subject,
     continued,
@@ -61,6 +65,7 @@ ORDER: Final = (
     PAUSE,
     LAG,
     GROUP_STOPPED,
+    *BESIDE,
 )
 """Kinds of findings: each follows from itself, or from kinds before it."""
 
@@ -96,10 +101,13 @@ NONE: Final = Tree(Finding("", datetime.max.replace(tzinfo=UTC)))
 
 @dataclass
 class Linked:
-    """All findings of a cluster, and by id the link of each that follows from another one."""
+    """All findings of a cluster, and by id the link of each that follows from another one.
+    `due`: when something that lasts is a finding, if nothing changes.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     links: dict[str, Link] = field(default_factory=dict)
+    due: list[datetime] = field(default_factory=list)
 
     def trees(self) -> list[Tree]:
         """The trees that hold a finding which opens an incident, in order of their begins."""
@@ -131,14 +139,19 @@ def linked(
         of_kind[row.kind].append(row)
     of_kind[QUORUM_FLAPPING] = [*flapping(of_kind[CONTROLLER_ELECTED])]
     of_kind[GROUP_STUCK] = [*stuck(of_kind[REBALANCE], until)]
+    of_kind[GROUP_BEHIND] = [
+        replace(row, kind=GROUP_BEHIND, id="") for row in of_kind[LAG] if row.source == POLLS
+    ]
     # Whether it is missed: a broker that no ISR lacks for a day was taken away.
     missed = {each.broker_id for each in of_kind[ISR_LEFT] if each.ended_before is None}
-    found = Linked()
+    open_rebalances = (row for row in of_kind[REBALANCE] if row.ended_before is None)
+    found = Linked(due=[row.began_before + STUCK_AFTER for row in open_rebalances])
     before: dict[str, list[Known]] = defaultdict(list)
     for older in known:
         before[older.finding.kind].append(older)
     for kind in ORDER:
         made = [*_findings(cluster_id, kind, of_kind[kind], before[kind], found)]
+        made = _worth(made, {each.finding.id for each in before[kind]}, until, found.due)
         if kind == BROKER_MISSING:
             made = [_unless_removed(each, missed, until) for each in made]
         for each in sorted(made, key=_in_time):
@@ -165,6 +178,20 @@ def _findings(
                     made = continued(first.finding, stretch)
                 yield made if made.id else replace(made, id=_id(cluster_id, made))
     yield from (each.finding for each in left if each.finding.ended_before is not None)
+
+
+def _worth(
+    made: Iterable[Finding], known: Container[str], until: datetime, due: list[datetime]
+) -> list[Finding]:
+    """Those that have lasted for long enough, or had before; and when others will have."""
+    found = []
+    for each in made:
+        after = WORTH_AFTER.get(each.kind)
+        if after is None or each.id in known or each.lasted(until) >= after:
+            found.append(each)
+        elif each.ended_before is None:
+            due.append(each.spans[-1][0] + after)
+    return found
 
 
 def _by_parent(

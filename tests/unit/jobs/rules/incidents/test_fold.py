@@ -226,3 +226,39 @@ def test_a_quorum_that_elects_three_times_in_ten_minutes_flaps() -> None:
     rounds = Rounds().begun().rounds(found, 250)
     assert not rounds.incidents
     assert rounds.rounds(found, 510).incident["kind"] == "quorum_flapping"
+
+
+def test_a_finding_beside_incidents_has_events_and_overlaps_none() -> None:
+    beside = finding("one_in_sync", 10, broker_id=2, topic="orders", partitions=4)
+    rounds = Rounds().begun()
+    assert rounds.round([beside, missing(3, 20)], 30).due_at == at(20 + 60)
+    first = rounds.round([beside, missing(3, 20)], 611)
+    assert [row["kind"] for row in first.incidents] == ["one_in_sync", "broker_missing"]
+    row, other = rounds.incidents
+    assert (row["class"], row["severity"], row["topics"]) == ("finding", "ticket", ["orders"])
+    assert (row["overlaps"], other["overlaps"]) == ([], [])
+    # The setting, or the placement, is another one: nobody says since when.
+    rounds.round([missing(3, 20)], 620)
+    assert (rounds.incidents[0]["end_reason"], rounds.incidents[0]["ended_before"]) == (
+        "recovered",
+        at(620),
+    )
+    assert rounds.told() == ["opened", "opened", "worse", "ended"]
+
+
+def test_a_group_that_is_behind_is_a_finding_after_ten_minutes() -> None:
+    states = [
+        finding("lag", second, second + 60, within=0, group_id="billing", cause="WARNING")
+        for second in range(10, 1_200, 60)
+    ]
+    rounds = Rounds().begun()
+    made = rounds.round(states, 500)
+    assert not rounds.incidents
+    assert made.due_at == at(10 + 600)
+    row = rounds.rounds(states, 620).incident
+    assert (row["kind"], row["class"], row["began_before"]) == ("group_behind", "finding", at(10))
+
+
+def test_a_rebalance_is_looked_at_again_once_it_may_be_stuck() -> None:
+    found = [finding("rebalance", 10, group_id="billing")]
+    assert Rounds().begun().round(found, 20).due_at == at(310)
