@@ -29,6 +29,7 @@ FILTERS = {
         "controllers"
     ),
     "at_least": "what has lasted for so long, such as '5 minutes'",
+    "incident": "this incident alone, by its id",
 }
 """Parameters of questions that may be null: what each narrows the answer to."""
 THEMES = ("what happened", "brokers", "partitions", "groups", "maintenance", "recording")
@@ -201,6 +202,7 @@ _KNOWN = {
         UNION SELECT broker_id FROM gold.broker_incidents WHERE {_OF_CLUSTER}""",
     "group": f"""SELECT group_id AS known FROM silver.group_snapshots WHERE {_OF_CLUSTER}
         UNION SELECT group_id FROM gold.rebalances WHERE {_OF_CLUSTER}""",
+    "incident": f"SELECT id AS known FROM gold.incidents WHERE {_OF_CLUSTER}",
 }
 """Filter -> the values that history knows."""
 _REACH = (

@@ -61,6 +61,11 @@ class TestReviews(incident_questions.Reviews):
 
 
 @pytest.mark.soak
+class TestIncidents(incident_questions.Incidents):
+    pass
+
+
+@pytest.mark.soak
 class TestGroups(incident_groups_questions.Groups):
     pass
 
