@@ -130,15 +130,24 @@ def read_report_data(
 
 
 def _incidents(ask: Ask, asked: Question) -> list[str]:
-    """The incidents of the window, the worst first; that there are none, or that none are made."""
-    cluster = str(asked.filters["cluster"])
+    """The incidents of the window, the worst first; that there are none, or that none are made.
+    Those that have the broker and the group, if the report is about one.
+    """
+    cluster, broker, group = (asked.filters.get(name) for name in ("cluster", "broker", "group"))
     try:
-        (recorded,) = read_recorded(ask, cluster)
-        found = read_window(ask, cluster, asked.since, asked.until)
+        (recorded,) = read_recorded(ask, str(cluster))
+        found = [
+            each
+            for each in read_window(ask, str(cluster), asked.since, asked.until)
+            if (broker is None or broker in each.brokers)
+            and (group is None or group in each.group_ids)
+        ]
     except (QueryError, LakeError) as error:  # a lake of an older version has no such table
         return [f"Incidents are not known: {shown(error)}."]
     if not found:
-        return ["No incident."] if recorded.is_made else ["Incidents are not made yet."]
+        return (
+            ["No incident in this window."] if recorded.is_made else ["Incidents are not made yet."]
+        )
     sentences = [shown(sentence(each)) for each in found[:INCIDENTS]]
     if (left := len(found) - INCIDENTS) > 0:
         sentences.append(f"And {counted(left, 'more incident')}: query incidents lists them.")

@@ -264,13 +264,12 @@ def _said(kind: str, of: _Subject, *, lasts: bool) -> str:
     }.get(first, False)
     plural = many and not text.startswith("a ")
     be = ("have been" if plural else "has been") if lasts else ("were" if plural else "was")
-    some = f" of {name(of.topic)}" if of.partitions == 1 else f", some of {name(of.topic or '')},"
     ms = "a while" if of.number is None else span(timedelta(milliseconds=of.number))
     return text.format(
         be=be,
         brokers=listed(of.brokers, "broker") if of.brokers else "a broker",
         groups=listed(of.groups, "group") if of.groups else "groups",
-        partitions=_partitions(of, some),
+        partitions=_partitions(of),
         ms=ms,
         records="some records" if of.number is None else counted(of.number, "record"),
         times="" if of.number in {None, 1} else f"{of.number:,} times",
@@ -278,10 +277,12 @@ def _said(kind: str, of: _Subject, *, lasts: bool) -> str:
     ).rstrip(" ,")
 
 
-def _partitions(of: _Subject, some: str) -> str:
-    if not of.partitions:
-        return "partitions" if of.topic is None else f"partitions of {name(of.topic)}"
-    return counted(of.partitions, "partition") + (some if of.topic is not None else "")
+def _partitions(of: _Subject) -> str:
+    count = counted(of.partitions, "partition") if of.partitions else "partitions"
+    if of.topic is None:
+        return count
+    topic = name(of.topic)
+    return f"{count}, some of {topic}," if of.partitions > 1 else f"{count} of {topic}"
 
 
 def _about(of: _Subject) -> str:
