@@ -43,7 +43,7 @@ def explain(
     named = config if is_given else None
     recorded = read_recorded(ask, cluster)
     if incident is not None:
-        found = read_account(ask, incident, recorded)
+        found = read_account(ask, incident, cluster, recorded)
         click.echo(written.FORMS[form](found, now, named), nl=False)
         return
     all_of_them = listing.Listing(

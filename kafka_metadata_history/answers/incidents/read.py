@@ -88,15 +88,18 @@ def worst_first(incidents: Collection[Incident]) -> list[Incident]:
     )
 
 
-def read_account(ask: Ask, prefix: str, recorded: Sequence[Recorded]) -> Account:
-    """Return all that is known of the incident whose id begins so. `recorded`: of the clusters that
-    may be meant.
+def read_account(
+    ask: Ask, prefix: str, cluster: str | None, recorded: Sequence[Recorded]
+) -> Account:
+    """Return all that is known of the incident whose id begins so. `cluster`: None: of any one.
+    `recorded`: as `read_recorded` returned it.
 
     Raises QueryError if there is none, or if there are several.
     """
-    cluster = recorded[0].cluster if len(recorded) == 1 else None
     of = _found(ask, prefix, cluster, is_made=any(each.is_made for each in recorded))
-    known = next(each for each in recorded if each.cluster == of.cluster)
+    # A cluster that was taken out of the configuration may have none.
+    nothing = Recorded(of.cluster, None, True, False, False, False)
+    known = next((each for each in recorded if each.cluster == of.cluster), nothing)
     since = of.began_after or of.began_before
     until = of.ended_before or known.until or of.began_before
     values = {

@@ -120,7 +120,11 @@ def beside(of: Incident) -> Iterator[tuple[str, str]]:
 def record_age(of: Account, now: datetime) -> str:
     """Return up to when the cluster is recorded, and when nobody looked meanwhile."""
     until = of.recorded.until
-    known = "nothing yet" if until is None else f"to {shown(until)}, {span(now - until)} ago"
+    known = (
+        "nobody records the cluster"
+        if until is None
+        else f"to {shown(until)}, {span(now - until)} ago"
+    )
     if not of.gaps:
         return f"{known}; no gap inside"
     seconds = sum((end - begin).total_seconds() for begin, end in of.gaps)

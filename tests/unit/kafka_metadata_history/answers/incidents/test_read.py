@@ -12,6 +12,7 @@ from kafka_metadata_history.answers.incidents.read import (
     read_recorded,
     read_window,
 )
+from kafka_metadata_history.answers.incidents.written import as_text
 from kafka_metadata_history.answers.questions import Ask, QueryError
 from schemas import gold, incidents, silver
 from schemas.in_duckdb import in_duckdb
@@ -86,15 +87,27 @@ def test_open_and_over(ask: Ask) -> None:
 
 
 def test_an_account_is_as_of_then(ask: Ask) -> None:
-    of = read_account(ask, OPEN[:5], read_recorded(ask, None))
+    of = read_account(ask, OPEN[:5], None, read_recorded(ask, None))
     assert (of.incident.id, len(of.findings)) == (OPEN, 9)
     assert of.hosts == {1: "kafka1:9092", 2: "kafka2:9092", 3: "kafka3:9092"}
     assert of.controllers == [3002, 3003]
     assert of.gaps == [(at(60), at(90))]
-    before = read_account(ask, RESTART, read_recorded(ask, None))
+    before = read_account(ask, RESTART, None, read_recorded(ask, None))
     assert (before.controllers, before.gaps) == ([3001, 3002], []), "the log told meanwhile"
 
 
 def test_an_incident_that_became_another_is_found(ask: Ask) -> None:
-    of = read_account(ask, "merged", read_recorded(ask, "prod"))
+    of = read_account(ask, "merged", "prod", read_recorded(ask, "prod"))
     assert advice.commands(of, None)[0] == f"kafka-metadata-history explain {OPEN}"
+
+
+def test_an_incident_of_a_cluster_that_nobody_records_any_more() -> None:
+    with duckdb_lake(incident_rows("gone") | recorded_rows(), VIEWS) as lake:
+        of = read_account(
+            lambda sql: lake.sql(in_duckdb(sql)).to_arrow_table(),
+            OPEN,
+            None,
+            read_recorded(lambda sql: lake.sql(in_duckdb(sql)).to_arrow_table(), None),
+        )
+    assert (of.incident.cluster, len(of.findings), of.recorded.until) == ("gone", 9, None)
+    assert "\nrecord      nobody records the cluster; no gap inside\n" in as_text(of, at(NOW), None)

@@ -52,7 +52,7 @@ def ask() -> Iterator[Ask]:
 
 
 def account(ask: Ask, id_: str) -> Account:
-    return read_account(ask, id_, read_recorded(ask, None))
+    return read_account(ask, id_, None, read_recorded(ask, None))
 
 
 def made(row: dict[str, Any], findings: list[dict[str, Any]], **more: Any) -> Account:
