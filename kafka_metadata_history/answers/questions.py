@@ -37,6 +37,8 @@ THEMES = ("what happened", "brokers", "partitions", "groups", "maintenance", "re
 FREE = "SELECT"
 """The name of SQL that is no named question."""
 _THEME = "theme: "
+LIST_WIDTH = 120
+"""Of the list of questions, in characters."""
 LINES = 5
 """So many clusters, or gaps of a report, have a line of their own beside an answer."""
 
@@ -137,7 +139,10 @@ def listed() -> list[str]:
         lines += [f"{theme}:"]
         for name in of:
             narrowed = " ".join(map(option, filters_of(name)))
-            lines += [f"{name:{widths[0]}}  {short[name]:{widths[1]}}  {narrowed}".rstrip()]
+            begin = f"{name:{widths[0]}}  {short[name]}"
+            # Many options begin further to the left.
+            width = min(sum(widths) + 2, LIST_WIDTH - 2 - len(narrowed))
+            lines += [f"{begin:{width}}  {narrowed}".rstrip()]
     return lines
 
 

@@ -1,7 +1,8 @@
--- What happened to incidents, in the order in which it was known?
--- The window is about known_at, when a round found it; happened_after and happened_before say when it was so. event is
--- baseline (what lasted when incidents were first made), opened, worse, eased, ended, reopened, merged, revised or
--- withdrawn. incident_id is null of findings beside incidents. offline and under_min_isr: partitions of it, then.
+-- What happened to incidents, as it was known?
+-- In the order of known_at, when a round found it: the window is about that. happened_after and happened_before say
+-- when it was so. event is baseline (what lasted when incidents were first made), opened, worse, eased, ended,
+-- reopened, merged, revised or withdrawn. incident_id is null of findings beside incidents. offline and under_min_isr:
+-- partitions of it, then.
 -- theme: what happened
 SELECT known_at, cluster, event, severity, kind, what, incident_id, happened_after, happened_before, offline,
   under_min_isr, detail, id

@@ -1,4 +1,4 @@
--- What belongs to an incident, and by which rule?
+-- What belongs to an incident, by which rule?
 -- Findings in order of time. --incident names one by its id: then the findings of all times are shown, else those that
 -- began in the window. rule ties a finding to another one of the incident, from_id, which it follows by delay. The first
 -- cause has no rule. sureness is exact, bounded or inferred. docs/incidents.md has the kinds and the rules.
