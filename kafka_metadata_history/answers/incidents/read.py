@@ -30,7 +30,7 @@ LAST: Final = 5
 """So many incidents that are over are listed below the open ones."""
 _NAMED: Final = 3
 _ONE: Final = "startswith(id, :id) ORDER BY id"
-_OPEN: Final = "end_reason IS NULL ORDER BY began_before, id"
+_OPEN: Final = "is_live AND end_reason IS NULL ORDER BY began_before, id"
 _TRUE: Final = "(end_reason IS NULL OR end_reason NOT IN ('merged', 'withdrawn'))"
 _OVER: Final = (
     f"end_reason IS NOT NULL AND {_TRUE} ORDER BY ended_before DESC, began_before DESC, id "
