@@ -37,6 +37,8 @@ from kafka_metadata_history.client_option import (
     servers_of_client,
 )
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.events import events
+from kafka_metadata_history.explain import explain
 from kafka_metadata_history.may_stop import may_stop
 from kafka_metadata_history.opened import MEMORY, Opened, has_folder, opened, status_without_spark
 from kafka_metadata_history.whatif import whatif
@@ -226,6 +228,8 @@ def status(*, config: str, form: str) -> int:
     return CROSSED if crossed else 0
 
 
+app.add_command(explain)
+app.add_command(events)
 app.add_command(whatif)
 app.add_command(may_stop)
 

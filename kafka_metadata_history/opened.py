@@ -27,7 +27,7 @@ from schemas.in_duckdb import (
     tables_of,
     unreadable,
 )
-from schemas.lake import NAMES, LakeError, named_in, resolved
+from schemas.lake import NAMES, UPGRADE, LakeError, named_in, resolved
 from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
 from schemas.table import LAKE_VERSION
 
@@ -181,7 +181,8 @@ def not_complete(lake: Lake, missing: Sequence[str]) -> LakeError:
     version = older_version(lake) if lake.is_folder else None
     if version is not None:
         return LakeError(
-            f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it"
+            f"{lake}: version {version} had no {', '.join(missing)}, or no such columns for it; "
+            f"{UPGRADE} makes the lake one of version {LAKE_VERSION}"
         )
     return LakeError(
         f"{lake}: not complete: {', '.join(missing)} is not there; `kafka-metadata-history run` "

@@ -12,6 +12,7 @@ import duckdb
 import sqlglot
 
 from jobs.configuration.keys import FILE, REQUIRED
+from kafka_metadata_history.answers.incidents import words
 from kafka_metadata_history.answers.questions import about, by_theme, filters_of, option
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
 from schemas.in_duckdb import in_duckdb
@@ -99,8 +100,28 @@ def known_functions() -> str:
     return "\n".join(("| | known |", "|---|---|", *lines))
 
 
+def kinds() -> str:
+    """Return the kinds of findings: whether they open an incident, and what they mean."""
+    rows = ["| kind | | meaning |", "|---|---|---|"]
+    for kind in words.SENTENCES:
+        opens = "opens" if kind in words.OPENERS else "attached"
+        rows.append(f"| `{kind}` | {opens} | {_cell(words.meaning(kind))} |")
+    return "\n".join(rows)
+
+
+def causes() -> str:
+    """Return the causes of incidents: what each means, and what metadata does not show of it."""
+    rows = ["| cause | meaning | not in metadata |", "|---|---|---|"]
+    for name, of in words.CAUSES.items():
+        said = of.said.replace("{of}", "N")
+        rows.append(f"| `{name}` | {_cell(said)} | {_cell(of.hidden)} |")
+    return "\n".join(rows)
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("configuration.md", "keys"): keys,
+    ("incidents.md", "kinds"): kinds,
+    ("incidents.md", "causes"): causes,
     ("queries.md", "queries"): queries,
     ("queries.md", "known SQL"): known_functions,
     ("tables.md", "tables"): tables,

@@ -29,6 +29,7 @@ FILTERS = {
         "controllers"
     ),
     "at_least": "what has lasted for so long, such as '5 minutes'",
+    "incident": "this incident alone, by its id",
 }
 """Parameters of questions that may be null: what each narrows the answer to."""
 THEMES = ("what happened", "brokers", "partitions", "groups", "maintenance", "recording")
@@ -36,6 +37,8 @@ THEMES = ("what happened", "brokers", "partitions", "groups", "maintenance", "re
 FREE = "SELECT"
 """The name of SQL that is no named question."""
 _THEME = "theme: "
+LIST_WIDTH = 120
+"""Of the list of questions, in characters."""
 LINES = 5
 """So many clusters, or gaps of a report, have a line of their own beside an answer."""
 
@@ -136,7 +139,10 @@ def listed() -> list[str]:
         lines += [f"{theme}:"]
         for name in of:
             narrowed = " ".join(map(option, filters_of(name)))
-            lines += [f"{name:{widths[0]}}  {short[name]:{widths[1]}}  {narrowed}".rstrip()]
+            begin = f"{name:{widths[0]}}  {short[name]}"
+            # Many options begin further to the left.
+            width = min(sum(widths) + 2, LIST_WIDTH - 2 - len(narrowed))
+            lines += [f"{begin:{width}}  {narrowed}".rstrip()]
     return lines
 
 
@@ -201,6 +207,7 @@ _KNOWN = {
         UNION SELECT broker_id FROM gold.broker_incidents WHERE {_OF_CLUSTER}""",
     "group": f"""SELECT group_id AS known FROM silver.group_snapshots WHERE {_OF_CLUSTER}
         UNION SELECT group_id FROM gold.rebalances WHERE {_OF_CLUSTER}""",
+    "incident": f"SELECT id AS known FROM gold.incidents WHERE {_OF_CLUSTER}",
 }
 """Filter -> the values that history knows."""
 _REACH = (

@@ -179,7 +179,13 @@ def _header(data: ReportData) -> str:
         )
     listed = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in terms)
     title = escape(_title(data))
-    return f"<header><h1>{title}</h1>{chosen}{_counts(data)}<dl>{listed}</dl></header>"
+    lines = f"{_incidents(data)}{chosen}{_counts(data)}<dl>{listed}</dl>"
+    return f"<header><h1>{title}</h1>{lines}</header>"
+
+
+def _incidents(data: ReportData) -> str:
+    said = " ".join(map(escape, data.incidents))
+    return f'<p class="incidents">{said}</p>' if said else ""
 
 
 def _chosen(data: ReportData) -> str:

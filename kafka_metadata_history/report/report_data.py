@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from kafka_metadata_history.answers.incidents.read import read_recorded, read_window
+from kafka_metadata_history.answers.incidents.story import sentence
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import (
     FILTERS,
@@ -16,6 +18,8 @@ from kafka_metadata_history.answers.questions import (
 from kafka_metadata_history.report import queries
 from kafka_metadata_history.report.marks import DrawnSection, Window, drawn_section, shown
 from kafka_metadata_history.report.moments import ms
+from metadata_source.text import counted
+from schemas.lake import LakeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from kafka_metadata_history.answers.questions import Ask, Question
 
 LARGEST: Final = 10
+INCIDENTS: Final = 3
+"""So many incidents have a sentence."""
 
 Row = dict[str, Any]
 
@@ -60,6 +66,8 @@ class ReportData:
     levels: Sequence[Row]
     """As `queries.LEVELS` answers."""
     largest: Sequence[Row]
+    incidents: Sequence[str] = ()
+    """Sentences that say which incidents the window has, the worst first."""
 
     @property
     def rows(self) -> int:
@@ -117,7 +125,33 @@ def read_report_data(
         [_drawn(ask, asked, section, window) for section in sections],
         _ask_if_there(ask, asked, queries.LEVELS) if queries.PARTITIONS in sections else (),
         _largest(ask, asked),
+        _incidents(ask, asked),
     )
+
+
+def _incidents(ask: Ask, asked: Question) -> list[str]:
+    """The incidents of the window, the worst first; that there are none, or that none are made.
+    Those that have the broker and the group, if the report is about one.
+    """
+    cluster, broker, group = (asked.filters.get(name) for name in ("cluster", "broker", "group"))
+    try:
+        (recorded,) = read_recorded(ask, str(cluster))
+        found = [
+            each
+            for each in read_window(ask, str(cluster), asked.since, asked.until)
+            if (broker is None or broker in each.brokers)
+            and (group is None or group in each.group_ids)
+        ]
+    except (QueryError, LakeError) as error:  # a lake of an older version has no such table
+        return [f"Incidents are not known: {shown(error)}."]
+    if not found:
+        return (
+            ["No incident in this window."] if recorded.is_made else ["Incidents are not made yet."]
+        )
+    sentences = [shown(sentence(each)) for each in found[:INCIDENTS]]
+    if (left := len(found) - INCIDENTS) > 0:
+        sentences.append(f"And {counted(left, 'more incident')}: query incidents lists them.")
+    return sentences
 
 
 def _clusters(asked: Question, ask: Ask) -> list[Row]:

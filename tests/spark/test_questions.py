@@ -3,7 +3,7 @@ are right is in tests/unit/kafka_metadata_history/answers/test_incident.py.
 """
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,6 +12,14 @@ import yaml
 from pyspark.sql import SparkSession
 
 from jobs import query
+from kafka_metadata_history.answers.incidents.following import Following
+from kafka_metadata_history.answers.incidents.read import (
+    read_account,
+    read_open,
+    read_over,
+    read_recorded,
+    read_window,
+)
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import names, text_of
 from kafka_metadata_history.answers.whatif.read import read_record
@@ -22,7 +30,9 @@ from schemas import views
 from schemas.in_spark import attach, read_view
 from schemas.lake import Lake
 from tests.support import incident_groups_questions, incident_questions
+from tests.support.incident import NOON
 from tests.support.incident_questions import PARAMETERS, Ask, in_seconds
+from tests.support.incident_rows import OPEN, RESTART, UNKNOWN
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +67,11 @@ class TestLeaders(incident_questions.Leaders):
 
 @pytest.mark.soak
 class TestReviews(incident_questions.Reviews):
+    pass
+
+
+@pytest.mark.soak
+class TestIncidents(incident_questions.Incidents):
     pass
 
 
@@ -134,6 +149,26 @@ def test_spark_reads_the_state_of_a_cluster_as_duckdb_does(
         for ask in (asking(spark, lake), without_spark(lake))
     )
     assert len(found.cluster.partitions) == 5
+    assert found == other
+
+
+def test_spark_reads_incidents_as_duckdb_does(spark: SparkSession, lake: Lake) -> None:
+    """What explain, events and the report read."""
+    found, other = (
+        (
+            read_recorded(ask, None),
+            read_open(ask, "east"),
+            read_over(ask, None),
+            read_window(ask, "east", NOON - timedelta(hours=1), NOON),
+            [
+                read_account(ask, id_, None, read_recorded(ask, None))
+                for id_ in (OPEN, RESTART, UNKNOWN)
+            ],
+            Following(NOON - timedelta(hours=1), None).new(ask),
+        )
+        for ask in (asking(spark, lake), without_spark(lake))
+    )
+    assert [len(each) for each in found] == [1, 1, 2, 2, 3, 3]
     assert found == other
 
 

@@ -24,6 +24,7 @@ from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import CLUSTER, NOON, STREAM, answers, at
 from tests.support.incident_log import log_rows
+from tests.support.incident_rows import incident_rows
 from tests.support.large_rounds import tables_of
 
 TYPES = {
@@ -478,10 +479,15 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
 
 def known_rows() -> dict[Table, list[dict[str, Any]]]:
     """All that is known: the rows that the rules make of polls, and these."""
-    return tables_of(bronze_rows("prod", answers())) | group_rows() | log_rows()
+    return (
+        tables_of(bronze_rows("prod", answers()))
+        | group_rows()
+        | log_rows()
+        | incident_rows("east")
+    )
 
 
 def write_rows(lake: Lake) -> None:
     """Append those that no rules make here to the lake's tables."""
-    for table, rows in (group_rows() | log_rows()).items():
+    for table, rows in (group_rows() | log_rows() | incident_rows("east")).items():
         stored.append(lake, table, rows)

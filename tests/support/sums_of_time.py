@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kafka_metadata_history.answers.markers import with_values
-from schemas import consumption, gold, groups, internal, silver, views
+from schemas import consumption, gold, groups, incidents, internal, silver, views
 from schemas.table import Table
 from tests.support import duckdb_lake
 from tests.support.incident import CLUSTER, NOON
@@ -230,6 +230,11 @@ def happened() -> dict[Table, list[Row]]:
             | {"broker_id": number, "change": "left", "topic": thing, "replicas": [number]}
             for thing, number in NUMBER.items()
         ],
+        incidents.INCIDENT_LINKS: [],
+        incidents.INCIDENTS: [
+            lasted(thing) | {"kind": "broker_missing", "cause": "broker_down", "cause_of": thing}
+            for thing in THINGS
+        ],
         gold.STALE_BROKERS: [
             lasted(thing) | {"broker_id": number} for thing, number in NUMBER.items()
         ],
@@ -285,7 +290,7 @@ def happened() -> dict[Table, list[Row]]:
 
 
 def window(until: int) -> Row:
-    nothing = dict.fromkeys(("cluster", "topic", "broker", "group", "at_least"))
+    nothing = dict.fromkeys(("cluster", "topic", "broker", "group", "at_least", "incident"))
     return nothing | {"since": str(at(0)), "until": str(at(until))}
 
 

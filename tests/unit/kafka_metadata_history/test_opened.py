@@ -171,7 +171,8 @@ def test_an_older_lake_says_what_it_has_not(
         FAILED,
         (
             f"kafka-metadata-history: {old}: version {OLDER[0]} had no gold.group_lag, or no such "
-            "columns for it"
+            "columns for it; `kafka-metadata-history upgrade` makes the lake one of version "
+            f"{LAKE_VERSION}"
         ),
     )
 

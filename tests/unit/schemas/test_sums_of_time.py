@@ -67,6 +67,11 @@ def test_brokers(ask: Ask, name: str) -> None:
     assert by(ask, name, "broker_id", until=str(at(150)))[NUMBER["lasts"]] == (50, 110, 50)
 
 
+def test_incidents(ask: Ask) -> None:
+    assert by(ask, "incidents", "id") == BY_POLLS
+    assert {row["id"] for row in ask("incidents", at_least=40)} == {"lasts", "ended in the gap"}
+
+
 def test_restarts(ask: Ask) -> None:
     """One was still out: it lasts. Of an overlap no least has what nobody observed."""
     assert by(ask, "restarts", "cluster") == {"prod": (195, 809, 609)}
@@ -169,6 +174,7 @@ def test_slowest_to_recover(ask: Ask) -> None:
 
 COUNT_NO_SECONDS = {
     "health": "the age of a poll",
+    "incident_links": "how long a finding began after another one",
     "lag_around": "when a change of lag was seen, counted from a rebalance",
     "rebalance_cost": "a pause lies between two commits of the coordinators' log",
     "restart_rebalances": "a pause, as in rebalance_cost",

@@ -42,6 +42,10 @@ class TestReviews(incident_questions.Reviews):
     pass
 
 
+class TestIncidents(incident_questions.Incidents):
+    pass
+
+
 class TestGroups(incident_groups_questions.Groups):
     pass
 

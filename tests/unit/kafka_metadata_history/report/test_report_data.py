@@ -3,15 +3,17 @@
 from datetime import timedelta
 
 import pytest
+from bs4 import BeautifulSoup
 
 from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.report.queries import MOST_GAPS
 from kafka_metadata_history.report.report_data import read_report_data
-from schemas import gold, internal, silver
+from schemas import gold, incidents, internal, silver
 from schemas.lake import VIEWS
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident import NOON
 from tests.support.incident_groups import known_rows
+from tests.support.incident_rows import bounds, incident, incident_rows
 from tests.support.report_pages import columns_of
 from tests.support.reports import NOW, WINDOW, Lake, asking, page_of, text_of
 
@@ -128,3 +130,49 @@ def test_of_very_many_gaps_the_shorter_ones_are_counted() -> None:
     with duckdb_lake(known_rows() | {silver.POLL_GAPS: gaps}, VIEWS) as made_of:
         page = page_of(made_of)
     assert "5 more gaps, the shorter ones, are not hatched below" in text_of(page)
+
+
+def test_the_first_paragraph_has_the_incidents_of_the_window() -> None:
+    """The worst first, three at most; made by hand beside what is known."""
+    name = "<b>\x1b"
+    made = incident_rows()
+    made[incidents.INCIDENTS] += [
+        incident(f"{number}", "stale_broker", bounds((9, 10), (12, 12)), brokers=[2], topics=[name])
+        for number in range(3)
+    ]
+    with duckdb_lake(known_rows() | made, VIEWS) as lake:
+        page, broker, group, before = (
+            page_of(lake),
+            page_of(lake, broker=2),
+            page_of(lake, cluster="prod", group="shop"),
+            page_of(lake, "2026-11-01T11:58:00Z", "2026-11-01T11:59:00Z"),
+        )
+    first = BeautifulSoup(page, "html.parser").find("header").find("p")
+    assert first["class"] == ["incidents"]
+    text = first.get_text()
+    assert text.startswith("Broker 3 has been missing since 2026-11-01 12:00:10Z (page; cause: ")
+    assert text.count("Broker 2 was answering from old metadata from ") == 2
+    assert text.endswith("And 1 more incident: query incidents lists them.")
+    assert "Broker 3 has been missing" not in text_of(broker)
+    assert "Broker 2 was answering" not in text_of(group)
+    assert "Broker 3 has been missing" in text_of(group)
+    assert "1 partition of clicks was under min ISR from " in text_of(before)
+
+
+def test_names_in_the_first_paragraph_are_no_markup() -> None:
+    made = incident_rows()
+    times = bounds((9, 10))
+    made[incidents.INCIDENTS] = [incident("a", "group_stuck", times, group_ids=["<b>\x1b"])]
+    with duckdb_lake(known_rows() | made, VIEWS) as lake:
+        assert "Group &lt;b&gt;\\x1b has been stuck in a rebalance since " in page_of(lake)
+
+
+def test_a_window_without_incidents_says_so(lake: Lake) -> None:
+    assert "Incidents are not made yet." in text_of(page_of(lake))
+    state = {"history": "incidents", "cluster": "prod", "round": 1, "memory": "{}"}
+    rows = known_rows()
+    rows[internal.STATE] = [*rows[internal.STATE], state]
+    with duckdb_lake(rows, VIEWS) as of:
+        assert "No incident in this window." in text_of(page_of(of))
+        of.execute("DROP TABLE gold.incidents")
+        assert "Incidents are not known: Catalog Error" in text_of(page_of(of))

@@ -1,0 +1,1 @@
+"""Incidents, explained: rows of the lake become records (`read.py`), records become lines."""
