@@ -57,6 +57,7 @@ ABOUT: Final = {
     ),
     "coordinators": "From which broker to which the coordinators of groups moved.",
     "settings": "Told by the controllers' log alone.",
+    "marked": "What people marked with the command mark. A window is a bar, a change a shape.",
 }
 QUESTIONS: Final = {
     "brokers": "broker_incidents",
@@ -65,6 +66,7 @@ QUESTIONS: Final = {
     "groups": "rebalances",
     "coordinators": "timeline",
     "settings": "timeline",
+    "marked": "timeline",
 }
 """Section -> the named question that lists all of its rows."""
 
@@ -213,6 +215,7 @@ def _counts(data: ReportData) -> str:
         "groups": ("rebalance", "rebalances"),
         "coordinators": ("coordinator move", "coordinator moves"),
         "settings": ("election or setting", "elections and settings"),
+        "marked": ("mark", "marks"),
     }
     cells = []
     for drawn in _sections(data):

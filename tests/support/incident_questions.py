@@ -20,6 +20,7 @@ PARAMETERS: Mapping[str, object] = {
     "broker": None,
     "group": None,
     "at_least": None,
+    "slo": None,
 }
 
 
