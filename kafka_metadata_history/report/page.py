@@ -71,10 +71,10 @@ QUESTIONS: Final = {
 """Section -> the named question that lists all of its rows."""
 
 
-def page(data: ReportData) -> str:
-    """Return the page as HTML."""
+def page(data: ReportData, week: str = "") -> str:
+    """Return the page as HTML. `week`: a table of text, for people."""
     is_empty = data.rows == 0
-    body = [_header(data)]
+    body = [_header(data), *([_week(week)] if week else [])]
     if is_empty:
         body.append(_nothing(data))
         return _html(_title(data), body, ())
@@ -257,6 +257,13 @@ def _nothing(data: ReportData) -> str:
         if each.missing
     )
     return f"<p class='nothing'>{says}</p>{listed}{missing}"
+
+
+def _week(table: str) -> str:
+    return (
+        '<section id="week"><h2>Seven days against the seven before</h2><div class="wide">'
+        f"<pre>{escape(table)}</pre></div></section>"
+    )
 
 
 def _largest(data: ReportData) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from schemas import gold, silver
-from schemas.lake import TABLES
+from schemas import silver
 from schemas.table import Table
 from tests.support import sums_of_time
 from tests.support.incident import CLUSTER, NOON
@@ -28,7 +27,13 @@ def _maybe(seconds: float | None) -> datetime | None:
 
 def answered() -> Row:
     """The cluster."""
-    return {**CLUSTER, "first_poll": "p", "valid_from": at(0), "kind": "kafka", "not_meaningful": []}
+    return {
+        **CLUSTER,
+        "first_poll": "p",
+        "valid_from": at(0),
+        "kind": "kafka",
+        "not_meaningful": [],
+    }
 
 
 def topic(
@@ -116,11 +121,8 @@ def marked(since: float, until: float | None, cluster: str | None = None) -> Row
 
 
 def lake_of(rows: Mapping[Table, list[Row]]) -> dict[Table, list[Row]]:
-    """These rows in a lake that was observed; unless given, of one topic whose min ISR is known.
-    All tables are there.
-    """
+    """These rows in a lake that was observed; unless given, of one topic whose min ISR is known."""
     return {
-        **dict.fromkeys(TABLES, []),
         **sums_of_time.observed([], OBSERVED_S),
         silver.TOPIC_SNAPSHOTS: [topic()],
         silver.TOPIC_CONFIGS: [setting()],

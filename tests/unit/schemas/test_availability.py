@@ -47,9 +47,9 @@ def test_a_day_without_events_has_nothing_bad() -> None:
     assert sorted(found) == [0, 1]
     assert bounds(found[0], "partition") == (3 * DAY / 2, 3 * DAY / 2)
     assert bounds(found[1], "partition") == (3 * DAY, 3 * DAY)
-    assert {bounds(row, f"bad_for_{of}") for row in found.values() for of in ("reads", "writes")} == {
-        (0, 0)
-    }
+    assert {
+        bounds(row, f"bad_for_{of}") for row in found.values() for of in ("reads", "writes")
+    } == {(0, 0)}
     assert [row["not_observed_s"] for row in found.values()] == [0, 0]
 
 
@@ -93,7 +93,9 @@ def test_each_second_counts_once() -> None:
 
 
 def test_an_episode_is_cut_at_midnight_and_one_that_lasts_at_the_last_observation() -> None:
-    found = days({gold.ISR_EPISODES: [episode("offline", (DAY / 2 - 60, DAY / 2 - 50, None, None))]})
+    found = days(
+        {gold.ISR_EPISODES: [episode("offline", (DAY / 2 - 60, DAY / 2 - 50, None, None))]}
+    )
     assert {day: bounds(row, "bad_for_reads") for day, row in found.items()} == {
         0: (50, 60),
         1: (DAY, DAY),
@@ -113,9 +115,7 @@ def test_what_nobody_observed_is_neither_good_nor_bad() -> None:
     assert bounds(row, "bad_for_reads") == (20, 40)
 
 
-@pytest.mark.parametrize(
-    ("changes_max", "hidden"), [(0, 0), (1, 0), (2, 10), (None, 10)], ids=str
-)
+@pytest.mark.parametrize(("changes_max", "hidden"), [(0, 0), (1, 0), (2, 10), (None, 10)], ids=str)
 def test_a_hidden_change_may_have_been_to_no_leader(changes_max: int | None, hidden: int) -> None:
     rows: Rows = {gold.LEADER_CHANGES: [changed(50, 60, changes_max=changes_max)]}
     assert bounds(days(rows)[0], "bad_for_reads") == (0, hidden)
@@ -208,9 +208,7 @@ def test_a_budget_is_of_what_somebody_observed() -> None:
     whole, _, orders, _ = found
     assert whole["budget_s"] == pytest.approx(0.0005 * 4 * 1.5 * DAY)
     assert bounds(whole, "spent") == bounds(orders, "spent") == (90, 120)
-    assert bounds(whole, "left") == pytest.approx(
-        (whole["budget_s"] - 120, whole["budget_s"] - 90)
-    )
+    assert bounds(whole, "left") == pytest.approx((whole["budget_s"] - 120, whole["budget_s"] - 90))
     assert bounds(orders, "left")[1] == pytest.approx(0.0005 * 1.5 * DAY - 90)
     assert bounds(whole, "marked") == (40, 50)
 
