@@ -23,9 +23,9 @@ from metadata_source.text import counted
 def availability(
     *, config: str, since: str, until: str | None, form: str, **filters: object
 ) -> None:
-    """Say what is left of a budget of seconds in which partitions could not be read or written. Of
-    each cluster, then of the worst topics. This is metadata availability: a leader that hangs looks
-    well until it is fenced.
+    """Say what is left of a budget of bad seconds. Of each cluster, then of the worst topics:
+    seconds in which partitions could not be read or written, as metadata tells. A leader that hangs
+    looks well until it is fenced.
     """
     of = question("availability", since, until, filters, datetime.now(UTC))
     lake = opened(load(config).lake)

@@ -164,9 +164,7 @@ def _clusters_of(rows: pa.Table) -> set[object]:
     "--format", "form", type=click.Choice(tuple(STATUS_FORMS)), default="table", show_default=True
 )
 def status(*, config: str, form: str) -> int:
-    """Say how recording fares: polls, failures, gaps, delays, sizes. Exits 3 if a threshold is
-    crossed.
-    """
+    """Say how recording fares: polls, failures, gaps, sizes. Exits 3 if a threshold is crossed."""
     read = load(config)
     if not has_folder(read.lake):
         return in_spark("status", "--config", config, "--format", form)
@@ -209,7 +207,7 @@ app.add_command(may_stop)
 def init(
     *, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None
 ) -> int:
-    """Write a configuration for a first cluster, once it was polled. Asks for what is not given."""
+    """Write a configuration for a cluster, once it was polled. Asks for what is not given."""
     from kafka_metadata_history.check import checked, elsewhere, lines  # noqa: PLC0415 - Kafka's client takes a second
     from kafka_metadata_history.first_config import tried_options, written  # noqa: PLC0415
 
@@ -253,7 +251,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
     "--cluster", help="Check this cluster of the configuration alone, and show its state."
 )
 def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
-    """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if
+    """Poll each cluster once; say which permissions are missing. Writes nothing. Exits 3 if
     anything is amiss.
     """
     from kafka_metadata_history.check import checked, elsewhere, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
@@ -300,7 +298,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
 )
 @memory_option
 def run(*, config: str, once: bool, believe: str | None, memory: str) -> int:
-    """Poll the clusters and keep their history until a signal comes."""
+    """Poll the clusters, keep their history, until a signal comes."""
     given = [
         *(["--once"] if once else []),
         *(["--believe", believe] if believe is not None else []),

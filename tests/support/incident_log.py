@@ -138,7 +138,7 @@ def log_rows() -> dict[Table, list[Row]]:
             "id": "20261101T130000Z-1",
             "text": "new disks",
             "since": at(-60),
-            "until": at(600),
+            "until": at(105),
             "made_at": at(3600),
             "made_by": "operator",
         }

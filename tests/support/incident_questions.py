@@ -451,9 +451,9 @@ class Reviews:
 
     def test_marks(self, ask: Ask) -> None:
         told = ("cluster", "since", "until", "text", "made_by")
-        assert columns(ask("marks"), *told) == [(None, -60, 600, "new disks", "operator")]
+        assert columns(ask("marks"), *told) == [(None, -60, 105, "new disks", "operator")]
         assert ask("marks", cluster="prod") == ask("marks")
-        assert ask("marks", since="2026-11-01T12:10:01Z", until="2026-11-02") == []
+        assert ask("marks", since="2026-11-01T12:01:46Z", until="2026-11-02") == []
 
     def test_throttles(self, ask: Ask) -> None:
         told = ("of", "resource_name", "name", "value", "began_before", "reassignments")
