@@ -40,7 +40,7 @@ from kafka_metadata_history.config_option import config_option
 from kafka_metadata_history.may_stop import may_stop
 from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
 from kafka_metadata_history.printed import beside, say, width
-from kafka_metadata_history.report.command import report
+from kafka_metadata_history.report_command import report
 from kafka_metadata_history.whatif import whatif
 from kafka_metadata_history.window_options import window_options
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError

@@ -57,7 +57,7 @@ ABOUT: Final = {
     ),
     "coordinators": "From which broker to which the coordinators of groups moved.",
     "settings": "Told by the controllers' log alone.",
-    "marked": "What people marked with the command mark. A window is a bar, a change a shape.",
+    "marked": "Changes and maintenance, marked with `mark`. A window is a bar, a change a shape.",
 }
 QUESTIONS: Final = {
     "brokers": "broker_incidents",
