@@ -1,8 +1,7 @@
 """The command line. Each command is a few lines: what it does is elsewhere."""
 
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +29,7 @@ from kafka_metadata_history.answers.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.answers.text import FORMS, WIDTH
 from kafka_metadata_history.answers.text import written as answered
 from kafka_metadata_history.answers.thresholds import judge
+from kafka_metadata_history.availability import availability
 from kafka_metadata_history.client_option import (
     client_option,
     options_of_one,
@@ -40,13 +40,14 @@ from kafka_metadata_history.config_option import config_option
 from kafka_metadata_history.events import events
 from kafka_metadata_history.explain import explain
 from kafka_metadata_history.may_stop import may_stop
-from kafka_metadata_history.opened import MEMORY, Opened, has_folder, opened, status_without_spark
+from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
+from kafka_metadata_history.printed import beside, say, width
+from kafka_metadata_history.report_command import report
 from kafka_metadata_history.whatif import whatif
+from kafka_metadata_history.window_options import window_options
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import parse, parse_cluster_log
 from metadata_source.text import counted, let_write_all, printable
-from schemas.lake import LakeError
-from schemas.table import LAKE_VERSION
 
 Command = Callable[..., object]
 LIMIT = 100
@@ -66,15 +67,6 @@ def filter_options(command: Command) -> Command:
             option(name), name, type=kind, help=f"{narrows[0].upper()}{narrows[1:]}."
         )(command)
     return command
-
-
-def window_options(command: Command) -> Command:
-    """Give a command the options of the window that it is about."""
-    since = "A time in ISO form, or how long before --until."
-    command = click.option("--until", help="A time in ISO form, or how long ago. Default: now.")(
-        command
-    )
-    return click.option("--since", default="1 day", show_default=True, help=since)(command)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
@@ -100,7 +92,7 @@ class _Query(click.Command):
 @app.command(cls=_Query)
 @click.argument("asked", metavar="[NAME|SELECT]", required=False)
 @config_option
-@window_options
+@window_options()
 @filter_options
 @click.option(
     "--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people."
@@ -154,31 +146,14 @@ def query(
         and _clusters_of(shown) == chosen
     ):
         shown = shown.drop_columns(["cluster"])
-    click.echo(answered(shown, form, wide=wide, width=_width()), nl=False)
+    click.echo(answered(shown, form, wide=wide, width=width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
     say(
         [
             f"{counted(len(rows), 'row')}, by {lake.engine}{left}",
-            *_beside(lake, lambda: reach(of, lake.ask, None if wide else 1)),
+            *beside(lake, lambda: reach(of, lake.ask, None if wide else 1)),
         ]
     )
-
-
-def _beside(lake: Opened, known: Callable[[], list[str]]) -> list[str]:
-    """The lines of `known`, as far as the lake has them, and one that says its version if that is
-    an older one.
-    """
-    version = lake.older()
-    if version is None:
-        return known()
-    note = (
-        f"the lake is of version {version}, older than this program's {LAKE_VERSION}: columns may "
-        "mean other things"
-    )
-    try:
-        return [note, *known()]
-    except LakeError:
-        return [note]
 
 
 def _clusters_of(rows: pa.Table) -> set[object]:
@@ -187,38 +162,11 @@ def _clusters_of(rows: pa.Table) -> set[object]:
 
 @app.command()
 @config_option
-@window_options
-@click.option("--cluster", help="This cluster. Default: the one to which most happened.")
-@click.option("--topic", help="ISRs, leaders and groups of this topic alone.")
-@click.option("--broker", type=int, help="This broker alone.")
-@click.option("--group", help="This consumer, share or streams group alone.")
-@click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The page.")
-def report(*, config: str, since: str, until: str | None, out: str, **filters: object) -> None:
-    """Make one page about a window of a cluster's history. The file loads nothing from
-    elsewhere.
-    """
-    read = load(config)
-    try:
-        from kafka_metadata_history.report import make  # noqa: PLC0415 - takes a second
-    except RuntimeError as error:  # of Bokeh, which looks for settings of the user
-        raise ConfigError(
-            "this user has no home folder, in which Bokeh looks for settings: set HOME"
-        ) from error
-
-    lake = opened(read.lake)
-    page = make.make_report(lake.ask, since, until, filters, datetime.now(UTC))
-    say(_beside(lake, lambda: [make.write_report(page, out)]))
-
-
-@app.command()
-@config_option
 @click.option(
     "--format", "form", type=click.Choice(tuple(STATUS_FORMS)), default="table", show_default=True
 )
 def status(*, config: str, form: str) -> int:
-    """Say how recording fares: polls, failures, gaps, delays, sizes. Exits 3 if a threshold is
-    crossed.
-    """
+    """Say how recording fares: polls, failures, gaps, sizes. Exits 3 if a threshold is crossed."""
     read = load(config)
     if not has_folder(read.lake):
         return in_spark("status", "--config", config, "--format", form)
@@ -230,6 +178,8 @@ def status(*, config: str, form: str) -> int:
 
 app.add_command(explain)
 app.add_command(events)
+app.add_command(report)
+app.add_command(availability)
 app.add_command(whatif)
 app.add_command(may_stop)
 
@@ -261,7 +211,7 @@ app.add_command(may_stop)
 def init(
     *, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None
 ) -> int:
-    """Write a configuration for a first cluster, once it was polled. Asks for what is not given."""
+    """Write a configuration for a cluster, once it was polled. Asks for what is not given."""
     from kafka_metadata_history.check import checked, elsewhere, lines  # noqa: PLC0415 - Kafka's client takes a second
     from kafka_metadata_history.first_config import tried_options, written  # noqa: PLC0415
 
@@ -305,7 +255,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
     "--cluster", help="Check this cluster of the configuration alone, and show its state."
 )
 def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: str | None) -> int:
-    """Poll each cluster once, and say which permissions are missing. Writes nothing. Exits 3 if
+    """Poll each cluster once; say which permissions are missing. Writes nothing. Exits 3 if
     anything is amiss.
     """
     from kafka_metadata_history.check import checked, elsewhere, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
@@ -352,7 +302,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
 )
 @memory_option
 def run(*, config: str, once: bool, believe: str | None, memory: str) -> int:
-    """Poll the clusters and keep their history until a signal comes."""
+    """Poll the clusters, keep their history, until a signal comes."""
     given = [
         *(["--once"] if once else []),
         *(["--believe", believe] if believe is not None else []),
@@ -418,6 +368,23 @@ def import_history(*, config: str, place: str | None, undo: bool, memory: str) -
 
 
 @app.command()
+@click.argument("text")
+@config_option
+@click.option("--since", help="A time in ISO form, or how long ago. Default: now.")
+@click.option("--until", help="The end of a window, in the same forms. Default: none, a moment.")
+@click.option("--cluster", help="Of this cluster alone, by its alias. Default: of all.")
+@memory_option
+def mark(*, text: str, config: str, memory: str, **given: str | None) -> int:
+    """Mark a change, or a window of maintenance. Timelines, reports and `availability` show it
+    beside what happened.
+    """
+    options = [
+        word for name, value in given.items() if value is not None for word in (option(name), value)
+    ]
+    return in_spark("mark", "--config", config, *options, "--", text, memory=memory)
+
+
+@app.command()
 @click.option(
     "--folder",
     default=".demo",
@@ -447,17 +414,6 @@ def in_spark(job: str, *arguments: str, memory: str = MEMORY) -> int:
     except SessionError as error:
         say([f"{NAME}: {error}"])
         return FAILED
-
-
-def _width() -> int:
-    """The width of the terminal; of a file it is that of the documents."""
-    return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
-
-
-def say(lines: Iterable[str]) -> None:
-    """Print lines beside an answer."""
-    for line in lines:
-        click.echo(printable(line), err=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

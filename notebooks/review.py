@@ -146,6 +146,7 @@ def open_review(
         "group": group,
         "at_least": None,
         "incident": None,
+        "slo": None,
     }
     print(f"Lake {opened.name}, from {_z(_naive(begin))} to {_z(_naive(end))}.")
     if missing := [table.full_name for table in _NEEDED if table.full_name not in opened.tables]:

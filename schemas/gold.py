@@ -356,6 +356,27 @@ CONTROLLER_CHANGES = Table(
     over=("began_before",),
 )
 
+MARKS = Table(
+    schema="gold",
+    name="marks",
+    comment=(
+        "Changes and windows of maintenance that people have marked (`kafka-metadata-history "
+        "mark`). Nothing that polls saw is changed by a mark."
+    ),
+    columns=columns("""
+        id string NOT NULL -- <made at, UTC>-<random>. Sorts as text in the order of making.
+        cluster string -- Alias of the cluster; null: of all.
+        text string NOT NULL -- The text of the mark.
+        since timestamp NOT NULL -- The time that is marked, or when the window begins.
+        until timestamp -- When the window ends; null of a mark that has no length.
+        made_at timestamp NOT NULL -- When the mark was made.
+        made_by string NOT NULL -- The user of the machine who made it.
+    """),
+    key=("id",),
+    constraints={"bounds_in_order": "until IS NULL OR since <= until"},
+)
+
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
 TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS, CONTROLLER_CHANGES)
+"""The tables that the rules make: all but MARKS."""

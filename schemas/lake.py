@@ -30,6 +30,7 @@ TABLES: tuple[Table, ...] = (
     *bronze.TABLES,
     *silver.TABLES,
     *gold.TABLES,
+    gold.MARKS,
     *groups.TABLES,
     *consumption.TABLES,
     *consumption.LAG_TABLES,

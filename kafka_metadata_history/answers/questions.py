@@ -30,8 +30,9 @@ FILTERS = {
     ),
     "at_least": "what has lasted for so long, such as '5 minutes'",
     "incident": "this incident alone, by its id",
+    "slo": "the service level objective that a budget follows from, in percent, such as 99.95",
 }
-"""Parameters of questions that may be null: what each narrows the answer to."""
+"""Parameters of questions that may be null: what each narrows the answer to, or measures it by."""
 THEMES = ("what happened", "brokers", "partitions", "groups", "maintenance", "recording")
 """What questions are about, in the order in which they are listed."""
 FREE = "SELECT"
@@ -90,7 +91,16 @@ def question(
     values = dict.fromkeys(FILTERS) | given | {"since": begin.isoformat(), "until": end.isoformat()}
     if "at_least" in given:
         values["at_least"] = math.ceil((end - moment(str(given["at_least"]), end)).total_seconds())
+    if "slo" in given:
+        values["slo"] = str(_objective(str(given["slo"])))
     return Question(query, begin, end, given, with_values(text, values))
+
+
+def _objective(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (percent := float(text)) < 100:
+            return percent
+    raise QueryError(f"--slo {text}: not a percentage above 0 and below 100, such as 99.95")
 
 
 def option(name: str) -> str:

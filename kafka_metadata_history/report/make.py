@@ -10,11 +10,14 @@ from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.report.page import page
 from kafka_metadata_history.report.queries import SECTIONS
 from kafka_metadata_history.report.report_data import read_report_data
+from kafka_metadata_history.report.week import of_cluster
 from metadata_source.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+
+    import pyarrow as pa
 
     from kafka_metadata_history.answers.questions import Ask
     from kafka_metadata_history.report.queries import Section
@@ -36,10 +39,13 @@ def make_report(
     now: datetime,
     *,
     sections: Sequence[Section] = SECTIONS,
+    week: pa.Table | None = None,
 ) -> Report:
-    """Make a report. Times, filters and errors are those of `question` in answers/questions.py."""
+    """Make a report. Times, filters and errors are those of `question` in answers/questions.py.
+    `week`: as `read_week` answers; the page has the rows of its cluster.
+    """
     found = read_report_data(ask, since, until, filters, now, sections=sections)
-    return Report(page(found), found.rows)
+    return Report(page(found, "" if week is None else of_cluster(week, found.cluster)), found.rows)
 
 
 def write_report(report: Report, file: str) -> str:

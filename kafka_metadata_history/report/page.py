@@ -57,6 +57,7 @@ ABOUT: Final = {
     ),
     "coordinators": "From which broker to which the coordinators of groups moved.",
     "settings": "Told by the controllers' log alone.",
+    "marked": "Changes and maintenance, marked with `mark`. A window is a bar, a change a shape.",
 }
 QUESTIONS: Final = {
     "brokers": "broker_incidents",
@@ -65,14 +66,15 @@ QUESTIONS: Final = {
     "groups": "rebalances",
     "coordinators": "timeline",
     "settings": "timeline",
+    "marked": "timeline",
 }
 """Section -> the named question that lists all of its rows."""
 
 
-def page(data: ReportData) -> str:
-    """Return the page as HTML."""
+def page(data: ReportData, week: str = "") -> str:
+    """Return the page as HTML. `week`: a table of text, for people."""
     is_empty = data.rows == 0
-    body = [_header(data)]
+    body = [_header(data), *([_week(week)] if week else [])]
     if is_empty:
         body.append(_nothing(data))
         return _html(_title(data), body, ())
@@ -219,6 +221,7 @@ def _counts(data: ReportData) -> str:
         "groups": ("rebalance", "rebalances"),
         "coordinators": ("coordinator move", "coordinator moves"),
         "settings": ("election or setting", "elections and settings"),
+        "marked": ("mark", "marks"),
     }
     cells = []
     for drawn in _sections(data):
@@ -260,6 +263,13 @@ def _nothing(data: ReportData) -> str:
         if each.missing
     )
     return f"<p class='nothing'>{says}</p>{listed}{missing}"
+
+
+def _week(table: str) -> str:
+    return (
+        '<section id="week"><h2>Seven days against the seven before</h2><div class="wide">'
+        f"<pre>{escape(table)}</pre></div></section>"
+    )
 
 
 def _largest(data: ReportData) -> str:

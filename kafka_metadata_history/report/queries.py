@@ -113,7 +113,16 @@ SETTINGS: Final = Section(
     is_optional=True,
 )
 
-SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, COORDINATORS, SETTINGS)
+MARKED: Final = Section(
+    name="marked",
+    title="Marked: changes and maintenance",
+    table="gold.marks",
+    lane="mark",
+    narrowed=(),
+    is_optional=True,
+)
+
+SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, COORDINATORS, SETTINGS, MARKED)
 
 
 def query_of(section: Section) -> str:

@@ -90,6 +90,11 @@ SETTINGS: Final = {
     "config_removed": _point("#a9b6f0", "inverted_triangle"),
 }
 
+MARKED: Final = {
+    "change": _point("#333333", "inverted_triangle"),
+    "window": Style("#b8d8f0", hatch="right_diagonal_line"),
+}
+
 STYLES: Final = {
     "brokers": OF_BROKERS,
     "isrs": LEVELS,
@@ -97,6 +102,7 @@ STYLES: Final = {
     "groups": REBALANCES,
     "coordinators": MOVES,
     "settings": SETTINGS,
+    "marked": MARKED,
 }
 """Section -> kind -> style. Kinds are drawn in this order."""
 

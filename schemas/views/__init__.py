@@ -196,6 +196,31 @@ RESTARTS = _view(
     """),
 )
 
+AVAILABILITY = _view(
+    "gold.availability",
+    "Metadata availability: of each topic and day (UTC), for how many seconds its partitions were "
+    "there, and could not be read or written, added up over partitions. A leader that hangs looks "
+    "well until it is fenced.",
+    meanings("""
+        day -- The day, in UTC.
+        partition_s_min -- Seconds in which its partitions were there and observed, at least.
+        partition_s_max -- Seconds in which they were there, observed or not, at most.
+        not_observed_s -- How much of partition_s_max nobody observed: none of it is in any other
+            column.
+        bad_for_reads_s_min -- Without a leader: at least.
+        bad_for_reads_s_max -- At most: between two polls a partition is known to have had its
+            leader only if the leader epoch is equal or tells of no hidden change. Null where
+            leaders mean nothing.
+        bad_for_writes_s_min -- Without a leader, or under the effective min ISR: at least.
+        bad_for_writes_s_max -- At most. If the min ISR is not known, this has all time in which a
+            replica was out of the ISR. Null where leaders or ISRs mean nothing.
+        marked_bad_for_reads_s_min -- How much of bad_for_reads_s_min lies in windows of gold.marks.
+        marked_bad_for_reads_s_max -- How much of bad_for_reads_s_max does.
+        marked_bad_for_writes_s_min -- How much of bad_for_writes_s_min does.
+        marked_bad_for_writes_s_max -- How much of bad_for_writes_s_max does.
+    """),
+)
+
 INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
@@ -227,5 +252,5 @@ INCIDENT_TIMELINE = View(
     """),
 )
 
-VIEWS = (*OF_SILVER, *OF_GROUPS, RESTARTS, INCIDENT_TIMELINE)
+VIEWS = (*OF_SILVER, *OF_GROUPS, RESTARTS, AVAILABILITY, INCIDENT_TIMELINE)
 """In an order in which each refers to views before it."""

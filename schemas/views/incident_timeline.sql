@@ -123,3 +123,10 @@ UNION ALL
 SELECT kind, cluster_id, cluster, NULL, NULL, group_id, NULL, NULL,
   concat_ws(', ', concat(rebalances, ' rebalances'), client_id, client_host), NULL, NULL, began_before
 FROM {gold.rebalance_storms}
+UNION ALL
+SELECT 'mark_began', c.cluster_id, c.cluster, NULL, NULL, NULL, NULL, NULL, m.text, NULL, m.since, m.since
+FROM {gold.marks} m JOIN {internal.clusters} c ON m.cluster IS NULL OR m.cluster = c.cluster
+UNION ALL
+SELECT 'mark_ended', c.cluster_id, c.cluster, NULL, NULL, NULL, NULL, m.text, NULL, NULL, m.until, m.until
+FROM {gold.marks} m JOIN {internal.clusters} c ON m.cluster IS NULL OR m.cluster = c.cluster
+WHERE m.until IS NOT NULL

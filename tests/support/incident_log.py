@@ -132,4 +132,15 @@ def log_rows() -> dict[Table, list[Row]]:
             for key, states in things.items()
             for row in _states(table, dict(zip(names, key, strict=True)), states)
         ]
+    # Around all that happens: what begins or ends in between are others' events.
+    found[gold.MARKS] = [
+        {
+            "id": "20261101T130000Z-1",
+            "text": "new disks",
+            "since": at(-60),
+            "until": at(105),
+            "made_at": at(3600),
+            "made_by": "operator",
+        }
+    ]
     return found

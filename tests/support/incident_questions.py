@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from tests.support.incident import NOON
 from tests.support.incident_rows import OPEN, RESTART, UNKNOWN
 
@@ -22,6 +24,7 @@ PARAMETERS: Mapping[str, object] = {
     "group": None,
     "at_least": None,
     "incident": None,
+    "slo": None,
 }
 
 
@@ -364,6 +367,24 @@ class Leaders:
             (91.0, "broker_unregistered", 4, "broker epoch 3", None),
         ]
 
+    def test_availability(self, ask: Ask) -> None:
+        """All of it lies in a marked window."""
+        told = ("topic", "bad_for", "spent_s_min", "spent_s_max", "not_observed_s")
+        rows = ask("availability", slo="99.95")
+        assert columns(rows, *told) == [
+            (None, "writes", 39.6, 160.4, 0),
+            (None, "reads", 19.8, 60.2, 0),
+            # Nobody was told the min ISR of __consumer_offsets.
+            ("__consumer_offsets", "writes", 0, 40, 0),
+            ("clicks", "reads", 9.9, 30.1, 0),
+            ("clicks", "writes", 9.9, 30.1, 0),
+            ("logs", "reads", 9.9, 30.1, 0),
+            ("logs", "writes", 9.9, 30.1, 0),
+            ("orders", "writes", 19.8, 60.2, 0),
+        ]
+        assert columns(rows, "marked_s_min", "marked_s_max") == columns(rows, *told[2:4])
+        assert rows[0]["budget_s"] == pytest.approx(0.0005 * 5 * 120)
+
 
 class Reviews:
     def test_restarts(self, ask: Ask) -> None:
@@ -429,6 +450,12 @@ class Reviews:
         assert columns(rows, *told) == [([1], [3], "cancelled", 1, 1)]
         assert ask("reassignments", broker=1) == rows
         assert ask("reassignments", broker=2) == ask("reassignments", topic="orders") == []
+
+    def test_marks(self, ask: Ask) -> None:
+        told = ("cluster", "since", "until", "text", "made_by")
+        assert columns(ask("marks"), *told) == [(None, -60, 105, "new disks", "operator")]
+        assert ask("marks", cluster="prod") == ask("marks")
+        assert ask("marks", since="2026-11-01T12:01:46Z", until="2026-11-02") == []
 
     def test_throttles(self, ask: Ask) -> None:
         told = ("of", "resource_name", "name", "value", "began_before", "reassignments")

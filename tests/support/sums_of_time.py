@@ -213,8 +213,15 @@ def happened() -> dict[Table, list[Row]]:
             }
             for thing in THINGS
         ],
-        silver.PARTITION_SNAPSHOTS: [state_of(thing, topic=thing, **replicas) for thing in THINGS],
+        silver.PARTITION_SNAPSHOTS: [
+            state_of(thing, topic=thing, leader_epoch=1, **replicas) for thing in THINGS
+        ],
         silver.TOPIC_CONFIGS: [],
+        silver.TOPIC_SNAPSHOTS: [
+            CLUSTER
+            | {"topic": thing, "partition_count": 1, "first_poll": poll(0), "valid_from": at(0)}
+            for thing in THINGS
+        ],
         gold.BROKER_INCIDENTS: [
             lasted(thing)
             | {
@@ -290,7 +297,8 @@ def happened() -> dict[Table, list[Row]]:
 
 
 def window(until: int) -> Row:
-    nothing = dict.fromkeys(("cluster", "topic", "broker", "group", "at_least", "incident"))
+    filters = ("cluster", "topic", "broker", "group", "at_least", "incident", "slo")
+    nothing = dict.fromkeys(filters)
     return nothing | {"since": str(at(0)), "until": str(at(until))}
 
 

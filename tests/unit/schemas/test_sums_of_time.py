@@ -15,6 +15,7 @@ from tests.support.sums_of_time import (
     BY_POLLS,
     LAST,
     NUMBER,
+    THINGS,
     Ask,
     at,
     by,
@@ -104,6 +105,20 @@ def test_leader_churn(ask: Ask) -> None:
     assert by(ask, "leader_churn", "topic") == {
         thing: own for thing, own in BY_POLLS.items() if thing != "lasts"
     }
+
+
+def test_availability(ask: Ask) -> None:
+    """Nothing else counts what nobody observed: it is not in the most, either."""
+    of_writes = {row["topic"]: row for row in ask("availability") if row["bad_for"] == "writes"}
+    # Of each partition the gap, and what came after the last poll. min.insync.replicas is not
+    # known, so the time in which a replica was out is in the most.
+    assert {thing: row["not_observed_s"] for thing, row in of_writes.items() if thing} == (
+        dict.fromkeys(THINGS, 100 + ASKED - LAST)
+    )
+    assert {
+        thing: (row["spent_s_min"], row["spent_s_max"]) for thing, row in of_writes.items() if thing
+    } == {thing: (0, most - unseen) for thing, (_, most, unseen) in BY_POLLS.items()}
+    assert of_writes[None]["not_observed_s"] == len(THINGS) * (100 + ASKED - LAST)
 
 
 def test_away_from_preferred(ask: Ask) -> None:
