@@ -22,6 +22,7 @@ from kafka_metadata_history.answers.questions import (
     listed,
     name_of,
     names,
+    one_of,
     option,
     question,
     reach,
@@ -139,7 +140,7 @@ def query(
     read = load(config)
     lake = opened(read.lake, by_spark=by_spark)
     is_free = name_of(asked) == FREE
-    check_filters(of, lake.ask)
+    check_filters(of.filters, lake.ask)
     rows = (lake.own if is_free else lake.ask)(of.sql)
     most = (LIMIT if form == "table" else 0) if limit is None else limit
     shown = rows.slice(0, most) if most else rows
@@ -317,9 +318,8 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
         say(filter(None, [elsewhere(read.lake)]))
         if read.cluster_log is not None:
             logs = parse_cluster_log(read.cluster_log_options({}), "stream")
-    aliases = [each.alias for each in options.clusters]
-    if cluster is not None and cluster not in aliases:
-        raise QueryError(f"--cluster {cluster}: the configuration has {', '.join(aliases)}")
+    if cluster is not None:
+        one_of([each.alias for each in options.clusters], cluster, "the configuration")
     chosen = tuple(each for each in options.clusters if cluster in {None, each.alias})
     say(
         f"cluster {each.alias}: warning: {each.exposed}"

@@ -30,6 +30,12 @@ LISTED = 4
 Row = Mapping[str, object]
 
 
+def few(items: Sequence[object], most: int = 3) -> str:
+    """The first items of a list, and how many there are if these are not all."""
+    more = f", ... ({len(items):,})" if len(items) > most else ""
+    return ", ".join(map(str, items[:most])) + more
+
+
 # --- for programs ---
 
 
@@ -323,8 +329,7 @@ def _text(value: object) -> str:
     if isinstance(value, float | Decimal):
         return _number(value)
     if isinstance(value, list):
-        more = f", ... ({len(value)})" if len(value) > LISTED else ""
-        return ", ".join(_text(each) for each in value[:LISTED]) + more
+        return few([_text(each) for each in value], LISTED)
     if isinstance(value, Mapping):
         return _json(_plain(value))
     return str(value)

@@ -209,7 +209,7 @@ WRONG: dict[str, tuple[str | None, str | None, tuple[str, str], str]] = {
         "prot",
         None,
         ("broker", "1"),
-        "--cluster prot: history knows no such cluster; did you mean prod?",
+        "--cluster prot: history has prod; did you mean prod?",
     ),
     "a broker that never was": (
         None,
