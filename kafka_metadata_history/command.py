@@ -1,14 +1,12 @@
 """The command line. Each command is a few lines: what it does is elsewhere."""
 
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import pyarrow as pa
 
 from jobs.configuration.config import ConfigError, load, parsed
 from jobs.configuration.limits import CROSSED
@@ -28,8 +26,7 @@ from kafka_metadata_history.answers.questions import (
     reach,
 )
 from kafka_metadata_history.answers.status_text import FORMS as STATUS_FORMS
-from kafka_metadata_history.answers.text import FORMS, WIDTH
-from kafka_metadata_history.answers.text import written as answered
+from kafka_metadata_history.answers.text import WIDTH
 from kafka_metadata_history.answers.thresholds import judge
 from kafka_metadata_history.client_option import (
     client_option,
@@ -38,18 +35,23 @@ from kafka_metadata_history.client_option import (
     servers_of_client,
 )
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.diff import diff
 from kafka_metadata_history.may_stop import may_stop
-from kafka_metadata_history.opened import MEMORY, Opened, has_folder, opened, status_without_spark
+from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
+from kafka_metadata_history.rows_options import (
+    Command,
+    beside,
+    print_rows,
+    rows_options,
+    say,
+    without_cluster,
+)
+from kafka_metadata_history.show import show
 from kafka_metadata_history.whatif import whatif
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import parse, parse_cluster_log
-from metadata_source.text import counted, let_write_all, printable
-from schemas.lake import LakeError
-from schemas.table import LAKE_VERSION
+from metadata_source.text import let_write_all, printable
 
-Command = Callable[..., object]
-LIMIT = 100
-"""Rows of a table, unless the user says otherwise."""
 USAGE = QueryError.exit_status
 
 memory_option = click.option(
@@ -101,17 +103,7 @@ class _Query(click.Command):
 @config_option
 @window_options
 @filter_options
-@click.option(
-    "--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people."
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    help="Rows at most; 0: all. Default: 100 of a table, else all.",
-)
-@click.option(
-    "--wide", is_flag=True, help="A table of all columns, each by itself, and a line for each gap."
-)
+@rows_options
 @click.option(
     "--spark",
     "by_spark",
@@ -142,46 +134,16 @@ def query(
     is_free = name_of(asked) == FREE
     check_filters(of.filters, lake.ask)
     rows = (lake.own if is_free else lake.ask)(of.sql)
-    most = (LIMIT if form == "table" else 0) if limit is None else limit
-    shown = rows.slice(0, most) if most else rows
-    chosen = {of.filters["cluster"]} if "cluster" in of.filters else {*read.clusters}
-    if (
-        form == "table"
-        and not wide
-        and not is_free
-        and len(chosen) == 1
-        and _clusters_of(shown) == chosen
-    ):
-        shown = shown.drop_columns(["cluster"])
-    click.echo(answered(shown, form, wide=wide, width=_width()), nl=False)
-    left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
-    say(
-        [
-            f"{counted(len(rows), 'row')}, by {lake.engine}{left}",
-            *_beside(lake, lambda: reach(of, lake.ask, None if wide else 1)),
-        ]
+    chosen = {str(of.filters["cluster"])} if "cluster" in of.filters else {*read.clusters}
+    print_rows(
+        lake,
+        rows,
+        lambda: reach(of, lake.ask, None if wide else 1),
+        form,
+        limit,
+        wide=wide,
+        whole=lambda shown: shown if is_free else without_cluster(shown, chosen),
     )
-
-
-def _beside(lake: Opened, known: Callable[[], list[str]]) -> list[str]:
-    """The lines of `known`, as far as the lake has them, and one that says its version if that is
-    an older one.
-    """
-    version = lake.older()
-    if version is None:
-        return known()
-    note = (
-        f"the lake is of version {version}, older than this program's {LAKE_VERSION}: columns may "
-        "mean other things"
-    )
-    try:
-        return [note, *known()]
-    except LakeError:
-        return [note]
-
-
-def _clusters_of(rows: pa.Table) -> set[object]:
-    return {*rows["cluster"].to_pylist()} if "cluster" in rows.column_names else set()
 
 
 @app.command()
@@ -206,7 +168,7 @@ def report(*, config: str, since: str, until: str | None, out: str, **filters: o
 
     lake = opened(read.lake)
     page = make.make_report(lake.ask, since, until, filters, datetime.now(UTC))
-    say(_beside(lake, lambda: [make.write_report(page, out)]))
+    say(beside(lake, lambda: [make.write_report(page, out)]))
 
 
 @app.command()
@@ -228,6 +190,8 @@ def status(*, config: str, form: str) -> int:
 
 
 app.add_command(whatif)
+app.add_command(show)
+app.add_command(diff)
 app.add_command(may_stop)
 
 
@@ -443,17 +407,6 @@ def in_spark(job: str, *arguments: str, memory: str = MEMORY) -> int:
     except SessionError as error:
         say([f"{NAME}: {error}"])
         return FAILED
-
-
-def _width() -> int:
-    """The width of the terminal; of a file it is that of the documents."""
-    return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
-
-
-def say(lines: Iterable[str]) -> None:
-    """Print lines beside an answer."""
-    for line in lines:
-        click.echo(printable(line), err=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -214,6 +214,7 @@ _KNOWN = {
         UNION SELECT broker_id FROM silver.broker_registrations WHERE {_OF_CLUSTER}
         UNION SELECT broker_id FROM gold.broker_incidents WHERE {_OF_CLUSTER}""",
     "group": f"""SELECT group_id AS known FROM silver.group_snapshots WHERE {_OF_CLUSTER}
+        UNION SELECT group_id FROM gold.group_lives WHERE {_OF_CLUSTER}
         UNION SELECT group_id FROM gold.rebalances WHERE {_OF_CLUSTER}""",
 }
 """Filter -> the values that history knows."""

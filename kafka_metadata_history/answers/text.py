@@ -288,7 +288,18 @@ def _states(stem: str, before: str, after: str) -> _Shown:
     return _Shown(f"{_spaced(stem)}before → after", cell)
 
 
+def _fenced(stem: str, brokers: str, fenced: str) -> _Shown:
+    """Brokers that are listed, and those that are fenced beside them."""
+
+    def cell(row: Row) -> str:
+        more = f" + {row[fenced]} fenced" if row[fenced] else ""
+        return f"{_number(row[brokers])}{more}"
+
+    return _Shown(f"{_spaced(stem)}brokers", cell)
+
+
 _PAIRS: Sequence[_Bounds] = (
+    ("brokers", "fenced", _fenced),
     ("topic", "partition", _partitions),
     ("before", "after", _states),
     ("_ms_min", "_ms_max", _milliseconds),

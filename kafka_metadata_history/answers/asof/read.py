@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypedDict
 
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import LINES, QueryError, moment, one_of, shown
@@ -14,7 +15,6 @@ from metadata_source.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     import pyarrow as pa
 
@@ -28,6 +28,7 @@ _THEN: Final = (
     "(valid_from <= CAST(:at AS TIMESTAMP) AND (valid_to > CAST(:at AS TIMESTAMP) OR valid_to IS "
     "NULL))"
 )
+_NEWEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 _OF_CLUSTER: Final = "(CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)"
 
 
@@ -73,6 +74,24 @@ class Facts:
         if self.by_log or self.gap_start is None or self.gap_end is None:
             return None
         return self.gap_start, self.gap_end
+
+
+class PartitionRow(TypedDict):
+    """A partition at a time. `leader`: null if none is shown."""
+
+    cluster: str
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int | None
+    replicas: list[int] | None
+    isr: list[int] | None
+    since: datetime
+    elr: list[int] | None
+    adding_replicas: list[int] | None
+    removing_replicas: list[int] | None
+    min_insync_replicas: int | None
+    unclean_leader_election_enable: bool | None
 
 
 def nobody_looked(gap: tuple[datetime, datetime]) -> str:
@@ -128,13 +147,17 @@ class AsOf:
         return next(iter(self.reach)) if len(self.reach) == 1 else None
 
     def sql(self, text: str, **values: object) -> str:
-        """Return SQL whose `{then}` chooses states of the time, `{of_cluster}` the cluster."""
-        at = self.at or max(filter(None, (each.until for each in self.reach.values())))
+        """Return SQL whose `{then}` chooses states of the time, `{of_cluster}` the cluster. `:at`
+        of the newest state is later than all that is known, `:until` its end.
+        """
+        until = self.at or max(filter(None, (each.until for each in self.reach.values())))
+        given = {
+            "cluster": self.cluster,
+            "at": (self.at or _NEWEST).isoformat(),
+            "until": until.isoformat(),
+        }
         chosen = text.replace("{then}", _NOW if self.at is None else _THEN)
-        return with_values(
-            chosen.replace("{of_cluster}", _OF_CLUSTER),
-            {"cluster": self.cluster, "at": at.isoformat(), **values},
-        )
+        return with_values(chosen.replace("{of_cluster}", _OF_CLUSTER), given | values)
 
     def table(self, text: str, **values: object) -> pa.Table:
         """Return the rows of SQL as `sql` takes it, of these clusters alone."""
@@ -145,10 +168,23 @@ class AsOf:
         found: list[dict[str, Any]] = self.table(sql_of(name), **values).to_pylist()
         return [row for row in found if row["cluster"] in self.reach]
 
+    def partitions(self, topic: str | None = None) -> list[PartitionRow]:
+        """Return the partitions of a topic; None: all."""
+        found: list[PartitionRow] = self.table(sql_of("partitions"), topic=topic).to_pylist()
+        return [row for row in found if row["cluster"] in self.reach]
+
     @cached_property
     def facts(self) -> dict[str, Facts]:
         """The facts of each cluster that has a state then."""
         return {row["cluster"]: Facts(**row) for row in self.rows("facts")}
+
+    @cached_property
+    def answered(self) -> dict[str, set[str]]:
+        """The questions beside polls that were answered lately, by cluster."""
+        found: dict[str, set[str]] = {each: set() for each in self.reach}
+        for row in self.rows("answered"):
+            found[row["cluster"]].add(row["kind"])
+        return found
 
     def lines(self, now: datetime) -> list[str]:
         """Return lines for people: of when the state is, and when nobody looked."""
@@ -161,12 +197,15 @@ class AsOf:
             of = f"at {shown(self.at)}" if self.at else "as they are known"
             reach = f"the first record reaches to {shown(ends[0])}, the last to {shown(ends[-1])}"
             found = [f"{len(found)} clusters {of}; {reach}"]
-        gaps = [(name, each.gap) for name, each in self.facts.items() if each.gap is not None]
-        found += [f"{name}: {nobody_looked(gap)}" for name, gap in gaps[:LINES]]
         out = [f"left out: {each.text}" for each in self.left_out[:LINES]]
         if len(self.left_out) > LINES:
             out.append(f"left out: {len(self.left_out) - LINES} more clusters")
-        return found + out
+        return [*found, *self.gaps(), *out]
+
+    def gaps(self) -> list[str]:
+        """Return lines that say when nobody looked."""
+        gaps = [(name, each.gap) for name, each in self.facts.items() if each.gap is not None]
+        return [f"{name}: {nobody_looked(gap)}" for name, gap in gaps[:LINES]]
 
 
 def record_reaches(of: Reach, now: datetime) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 from jobs.rules.gold.news import Levels
 from kafka_metadata_history.answers.asof.read import FENCED, STOPPING, AsOf, reaches, time_of
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from kafka_metadata_history.answers.asof.read import PartitionRow
     from kafka_metadata_history.answers.questions import Ask
 
 LOST = BROKER, CONTROLLER, RACK = ("broker", "controller", "rack")
@@ -37,20 +37,6 @@ class Record:
     until: datetime
     gap: tuple[datetime, datetime] | None = None
     lacks: tuple[str, ...] = ()
-
-
-class _PartitionRow(TypedDict):
-    cluster: str
-    topic: str
-    partition: int
-    leader: int | None
-    replicas: list[int] | None
-    isr: list[int] | None
-    elr: list[int] | None
-    adding_replicas: list[int] | None
-    removing_replicas: list[int] | None
-    min_insync_replicas: int | None
-    unclean_leader_election_enable: bool | None
 
 
 def read_record(
@@ -74,18 +60,16 @@ def read_record(
         raise QueryError(printable(f"--at {shown(then)}: history of {name} has no state then"))
     if odd := [each for each in fact.not_meaningful or () if each.partition(":")[0] in _MEANS]:
         raise QueryError(printable(f"{name}: nobody knows what a loss does there: {odd[0]}"))
-    answered = {row["kind"] for row in state.table(_sql("answered")).to_pylist()}
     has_elr = None if fact.elr_version_level is None else fact.elr_version_level > 0
-    knows = {each: fact.by_log or each in answered for each in ("reassignments", "elr")}
+    knows = {each: fact.by_log or each in state.answered[name] for each in ("reassignments", "elr")}
     knows["elr"] = knows["elr"] or has_elr is False
-    rows: list[_PartitionRow] = state.table(_sql("partitions")).to_pylist()
     found = Cluster(
         name,
         {
             row["broker_id"]: Broker(row["rack"], row["state"] != FENCED, row["state"] == STOPPING)
             for row in state.rows("brokers")
         },
-        [_partition(row, knows) for row in rows],
+        [_partition(row, knows) for row in state.partitions()],
         None if fact.voters is None else Quorum(fact.controller_id, frozenset(fact.voters)),
         Levels(fact.metadata_version_level, highest=fact.metadata_version_highest),
         has_elr,
@@ -101,11 +85,7 @@ def read_record(
     return Record(found, then, until, fact.gap, tuple(_lacks(found, knows)))
 
 
-def _sql(name: str) -> str:
-    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-
-
-def _partition(row: _PartitionRow, knows: Mapping[str, bool]) -> Partition:
+def _partition(row: PartitionRow, knows: Mapping[str, bool]) -> Partition:
     def of(question: str, brokers: list[int] | None) -> list[int] | None:
         return brokers or ([] if knows[question] else None)
 
