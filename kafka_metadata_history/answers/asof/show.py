@@ -251,7 +251,7 @@ def broker(state: AsOf, broker_id: int) -> tuple[pa.Table, list[str]]:
     counts = ("leads", "preferred_for", "replicates", "isrs_lacking_it")
     none: Row = {"state": NOT_LISTED, **dict.fromkeys(counts, 0)}
     rows = [
-        {"cluster": name, **none, **listed.get(name, {}), **roles.get(name, {})}
+        {"cluster": name, **none, **roles.get(name, {}), **listed.get(name, {})}
         for name in sorted({*roles, *listed})
     ]
     rows.sort(key=lambda row: (-row["isrs_lacking_it"], row["cluster"]))

@@ -149,7 +149,7 @@ def test_a_broker(ask: Ask) -> None:
         0,
     ]
     (row,) = show.broker(state(ask, 15), 2)[0].to_pylist()
-    assert (row["state"], row["rack"], row["isrs_lacking_it"]) == ("not_listed", None, 4)
+    assert (row["state"], row["rack"], row["isrs_lacking_it"]) == ("not_listed", "b", 4)
     assert row["lacking_in"] == ["__consumer_offsets-0", "clicks-0", "orders-0", "orders-1"]
 
 
