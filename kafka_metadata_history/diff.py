@@ -75,7 +75,7 @@ def diff(
         check_filters({"cluster": after.cluster, **named} if after.cluster else named, lake.ask)
         rows, lines = between_times(before, after)
         found = differences(narrowed(rows, named), hidden(before), hidden(after))
-        lines = [*before.gaps(), *after.lines(now), *lines]
+        lines = [*before.notes(), *after.lines(now), *lines]
         clusters = {*after.reach}
     shown_rows = as_rows(folded(found) if form == "table" else found)
     print_rows(
@@ -119,4 +119,4 @@ def _of_clusters(
         f"{side}: {name} at {shown(state.at_of(name))}; {record_reaches(state.reach[name], now)}"
         for side, name, state in zip(("before", "after"), pair, (first, second), strict=True)
     ]
-    return narrowed(rows, named), [*heads, *first.gaps(), *second.gaps(), *lines]
+    return narrowed(rows, named), [*heads, *first.notes(), *second.notes(), *lines]

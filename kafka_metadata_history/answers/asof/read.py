@@ -101,7 +101,7 @@ def nobody_looked(gap: tuple[datetime, datetime]) -> str:
 
 def reaches(ask: Ask, cluster: str | None) -> list[Reach]:
     """Return how far that cluster is known, or all are. Raises QueryError if there is none."""
-    found = [Reach(**row) for row in ask((SQL / "clusters.sql").read_text()).to_pylist()]
+    found = [Reach(**row) for row in ask(sql_of("clusters")).to_pylist()]
     if not found:
         raise QueryError("history is empty: no cluster had a good poll that became history")
     if cluster is None:
@@ -197,15 +197,16 @@ class AsOf:
             of = f"at {shown(self.at)}" if self.at else "as they are known"
             reach = f"the first record reaches to {shown(ends[0])}, the last to {shown(ends[-1])}"
             found = [f"{len(found)} clusters {of}; {reach}"]
-        out = [f"left out: {each.text}" for each in self.left_out[:LINES]]
-        if len(self.left_out) > LINES:
-            out.append(f"left out: {len(self.left_out) - LINES} more clusters")
-        return [*found, *self.gaps(), *out]
+        return [*found, *self.notes()]
 
-    def gaps(self) -> list[str]:
-        """Return lines that say when nobody looked."""
+    def notes(self) -> list[str]:
+        """Return lines that say when nobody looked, and whose history lacks the time."""
         gaps = [(name, each.gap) for name, each in self.facts.items() if each.gap is not None]
-        return [f"{name}: {nobody_looked(gap)}" for name, gap in gaps[:LINES]]
+        found = [f"{name}: {nobody_looked(gap)}" for name, gap in gaps[:LINES]]
+        found += [f"left out: {each.text}" for each in self.left_out[:LINES]]
+        if len(self.left_out) > LINES:
+            found.append(f"left out: {len(self.left_out) - LINES} more clusters")
+        return found
 
 
 def record_reaches(of: Reach, now: datetime) -> str:

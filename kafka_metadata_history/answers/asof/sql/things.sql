@@ -101,6 +101,14 @@ FROM (
 )
 WHERE value IS NOT NULL
 UNION ALL
-SELECT cluster, 'topic', topic, CAST(partition AS STRING), 'replicas', CAST(replicas AS STRING), NULL
-FROM silver.partition_snapshots
-WHERE {of_cluster} AND {then} AND ({changes}) AND replicas IS NOT NULL
+-- A reassignment that runs, and adds replicas, counts as done.
+SELECT p.cluster, 'topic', p.topic, CAST(p.partition AS STRING), 'replicas',
+  CAST(CASE WHEN size(r.adding_replicas) > 0
+    THEN filter(p.replicas, each -> NOT array_contains(r.removing_replicas, each)) ELSE p.replicas END AS STRING),
+  NULL
+FROM (
+  SELECT * FROM silver.partition_snapshots
+  WHERE {of_cluster} AND {then} AND ({changes}) AND replicas IS NOT NULL
+) p
+LEFT JOIN (SELECT * FROM silver.reassignments WHERE {of_cluster} AND {then}) r
+  ON r.cluster_id = p.cluster_id AND r.topic = p.topic AND r.partition = p.partition

@@ -68,7 +68,8 @@ def changed(table: Table, before: dict[str, Any], after: dict[str, Any]) -> dict
 
 
 TWO = {"replicas": [1, 2]}
-PARTITION = {"topic": "new", "partition": 0, "error_code": 0, "leader": 1, "isr": [1]}
+OF_NEW = {"topic": "new", "partition": 0}
+PARTITION = {**OF_NEW, "error_code": 0, "leader": 1, "isr": [1]}
 GROUP = {"group_id": "g", "group_type": "classic", "state": "Stable", "assignor": "range"}
 CASES: dict[str, tuple[dict[Table, Any], Told]] = {
     "rack": (
@@ -104,6 +105,15 @@ CASES: dict[str, tuple[dict[Table, Any], Told]] = {
     "factor": (
         changed(silver.PARTITION_SNAPSHOTS, PARTITION | TWO, {"replicas": [1]}),
         [("replication factor", "new-0", "[1, 2]", "[1]")],
+    ),
+    "moves still": (
+        {
+            **changed(silver.PARTITION_SNAPSHOTS, PARTITION | TWO, {"replicas": [1, 2, 3]}),
+            silver.REASSIGNMENTS: [
+                lasting(10, **OF_NEW, adding_replicas=[3], removing_replicas=[2])
+            ],
+        },
+        [("replicas moved", "new-0", "[1, 2]", "[1, 3]")],
     ),
     "leader alone": (
         changed(silver.PARTITION_SNAPSHOTS, PARTITION | TWO, {"leader_epoch": 2}),

@@ -77,4 +77,4 @@ def test_a_gap_in_which_the_log_told_is_none() -> None:
     gap = {**CLUSTER, "gap_start": at(11), "gap_end": at(19), "until_poll": "u", "after_poll": "a"}
     by_log = {silver.HISTORY_SOURCES: [lasting(-10, source="log")]}
     with asking({silver.POLL_GAPS: [gap]}, by_log) as ask:
-        assert AsOf.of(ask, reaches(ask, None), time(15)).gaps() == []
+        assert AsOf.of(ask, reaches(ask, None), time(15)).notes() == []
