@@ -29,6 +29,8 @@ _OWNERS: Final = {"2": TOPIC, "4": BROKER, "16": "client metrics", "32": GROUP}
 """Type of a resource that has settings -> its name."""
 _ORDER: Final = (BROKER, RACK, "feature", "quorum", SETTING, TOPIC, "replica", "leads", GROUP)
 """How differences begin, in the order of the answer."""
+_NOT_KEPT: Final = "(not kept"
+"""How a value begins that may be a password: nobody knows whether two clusters have the same."""
 _LATE: Final = timedelta(minutes=1)
 _TELLS: Final = {
     "configs": "min.insync.replicas, unclean.leader.election.enable (`enrich: configs`)",
@@ -129,6 +131,7 @@ def between_clusters(first: AsOf, second: AsOf) -> tuple[list[Row], list[str]]:
         for row in found
         if row.kind == SETTING
         and row.source not in unknown
+        and not all((each or "").startswith(_NOT_KEPT) for each in (row.before, row.after))
         and row.owner not in others
         and (row.owner[1] == TOPIC or (row.owner[1] == BROKER and not row.name))
     ], lines

@@ -179,11 +179,11 @@ class AsOf:
         return {row["cluster"]: Facts(**row) for row in self.rows("facts")}
 
     @cached_property
-    def answered(self) -> dict[str, set[str]]:
-        """The questions beside polls that were answered lately, by cluster."""
-        found: dict[str, set[str]] = {each: set() for each in self.reach}
+    def answered(self) -> dict[str, dict[str, datetime]]:
+        """By cluster, the questions beside polls that were answered lately, and when last."""
+        found: dict[str, dict[str, datetime]] = {each: {} for each in self.reach}
         for row in self.rows("answered"):
-            found[row["cluster"]].add(row["kind"])
+            found[row["cluster"]][row["kind"]] = row["answered_at"]
         return found
 
     def lines(self, now: datetime) -> list[str]:

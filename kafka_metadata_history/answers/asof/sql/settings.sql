@@ -10,7 +10,8 @@ FROM (
   FROM silver.topic_configs
   WHERE {of_cluster} AND {then} AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
   UNION ALL
-  SELECT 1, 'log', cluster, resource_type, resource_name, name, coalesce(value, '(not kept)')
+  SELECT 1, 'log', cluster, resource_type, resource_name, name,
+    coalesce(value, concat('(not kept, set ', date_format(valid_from, 'yyyy-MM-dd HH:mm:ss'), ')'))
   FROM silver.configs
   WHERE {of_cluster} AND {then}
     AND (CAST(:topic AS STRING) IS NULL OR (resource_type = 2 AND resource_name = :topic))

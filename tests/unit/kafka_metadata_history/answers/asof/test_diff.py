@@ -56,7 +56,7 @@ def test_the_incident_at_its_worst_and_afterwards() -> None:
         ("feature", "group.version", "1", None),
         ("feature", "metadata.version", "25", "27"),
         ("setting follower.replication.throttled.rate", "broker 3", None, "1000"),
-        ("setting interval.ms", "client metrics apps", None, "(not kept)"),
+        ("setting interval.ms", "client metrics apps", None, "(not kept, set 2026-11-01 12:01:06)"),
         ("setting retention.ms", "orders", "604800000", "86400000"),
         ("group made", "fresh", None, None),
     ]
@@ -206,6 +206,8 @@ def test_the_settings_of_two_clusters() -> None:
         lasting(0, resource_type=4, resource_name="", name="log.retention.ms", value="1") | OTHER,
         lasting(0, resource_type=4, resource_name="1", name="log.retention.ms", value="2") | OTHER,
     ]
+    secret = {"resource_type": 4, "resource_name": "", "name": "ssl.key.password"}
+    more += [lasting(1, **secret), lasting(2, **secret) | OTHER]
     alone = lasting(0, topic="alone", min_insync_replicas=7) | OTHER
     rows = {**other, silver.TOPIC_CONFIGS: [*configs, alone]}
     rows[silver.CONFIGS] = [*other[silver.CONFIGS], *more]
