@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         asked = questions.question(given.query, given.since, given.until, filters, now)
         lake = load(given.config).lake
         ask = partial(answer, spark_session("query"), lake)
-        questions.check_filters(asked, ask)
+        questions.check_filters(asked.filters, ask)
         rows = ask(asked.sql)
         print(written(rows, given.format, wide=given.wide), end="")
         if given.format == "table":

@@ -29,7 +29,7 @@ def availability(
     """
     of = question("availability", since, until, filters, datetime.now(UTC))
     lake = opened(load(config).lake)
-    check_filters(of, lake.ask)
+    check_filters(of.filters, lake.ask)
     rows = lake.ask(of.sql)
     click.echo(written(rows, form, width=width()), nl=False)
     found = f"{counted(len(rows), 'row')}, by {lake.engine}; objective {filters['slo']} %"

@@ -1,13 +1,12 @@
 """The command line. Each command is a few lines: what it does is elsewhere."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import pyarrow as pa
 
 from jobs.configuration.config import ConfigError, load, parsed
 from jobs.configuration.limits import CROSSED
@@ -21,13 +20,13 @@ from kafka_metadata_history.answers.questions import (
     listed,
     name_of,
     names,
+    one_of,
     option,
     question,
     reach,
 )
 from kafka_metadata_history.answers.status_text import FORMS as STATUS_FORMS
-from kafka_metadata_history.answers.text import FORMS, WIDTH
-from kafka_metadata_history.answers.text import written as answered
+from kafka_metadata_history.answers.text import WIDTH
 from kafka_metadata_history.answers.thresholds import judge
 from kafka_metadata_history.availability import availability
 from kafka_metadata_history.client_option import (
@@ -37,21 +36,21 @@ from kafka_metadata_history.client_option import (
     servers_of_client,
 )
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.diff import diff
 from kafka_metadata_history.events import events
 from kafka_metadata_history.explain import explain
 from kafka_metadata_history.may_stop import may_stop
 from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
-from kafka_metadata_history.printed import beside, say, width
+from kafka_metadata_history.printed import say
 from kafka_metadata_history.report_command import report
+from kafka_metadata_history.rows_options import print_rows, rows_options, without_cluster
+from kafka_metadata_history.show import show
 from kafka_metadata_history.whatif import whatif
-from kafka_metadata_history.window_options import window_options
+from kafka_metadata_history.window_options import Command, window_options
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import parse, parse_cluster_log
-from metadata_source.text import counted, let_write_all, printable
+from metadata_source.text import let_write_all, printable
 
-Command = Callable[..., object]
-LIMIT = 100
-"""Rows of a table, unless the user says otherwise."""
 USAGE = QueryError.exit_status
 
 memory_option = click.option(
@@ -94,17 +93,7 @@ class _Query(click.Command):
 @config_option
 @window_options()
 @filter_options
-@click.option(
-    "--format", "form", type=click.Choice(FORMS), default="table", help="Tables are for people."
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    help="Rows at most; 0: all. Default: 100 of a table, else all.",
-)
-@click.option(
-    "--wide", is_flag=True, help="A table of all columns, each by itself, and a line for each gap."
-)
+@rows_options
 @click.option(
     "--spark",
     "by_spark",
@@ -133,31 +122,18 @@ def query(
     read = load(config)
     lake = opened(read.lake, by_spark=by_spark)
     is_free = name_of(asked) == FREE
-    check_filters(of, lake.ask)
+    check_filters(of.filters, lake.ask)
     rows = (lake.own if is_free else lake.ask)(of.sql)
-    most = (LIMIT if form == "table" else 0) if limit is None else limit
-    shown = rows.slice(0, most) if most else rows
-    chosen = {of.filters["cluster"]} if "cluster" in of.filters else {*read.clusters}
-    if (
-        form == "table"
-        and not wide
-        and not is_free
-        and len(chosen) == 1
-        and _clusters_of(shown) == chosen
-    ):
-        shown = shown.drop_columns(["cluster"])
-    click.echo(answered(shown, form, wide=wide, width=width()), nl=False)
-    left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
-    say(
-        [
-            f"{counted(len(rows), 'row')}, by {lake.engine}{left}",
-            *beside(lake, lambda: reach(of, lake.ask, None if wide else 1)),
-        ]
+    chosen = {str(of.filters["cluster"])} if "cluster" in of.filters else {*read.clusters}
+    print_rows(
+        lake,
+        rows,
+        lambda: reach(of, lake.ask, None if wide else 1),
+        form,
+        limit,
+        wide=wide,
+        whole=lambda shown: shown if is_free else without_cluster(shown, chosen),
     )
-
-
-def _clusters_of(rows: pa.Table) -> set[object]:
-    return {*rows["cluster"].to_pylist()} if "cluster" in rows.column_names else set()
 
 
 @app.command()
@@ -181,6 +157,8 @@ app.add_command(events)
 app.add_command(report)
 app.add_command(availability)
 app.add_command(whatif)
+app.add_command(show)
+app.add_command(diff)
 app.add_command(may_stop)
 
 
@@ -271,9 +249,8 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
         say(filter(None, [elsewhere(read.lake)]))
         if read.cluster_log is not None:
             logs = parse_cluster_log(read.cluster_log_options({}), "stream")
-    aliases = [each.alias for each in options.clusters]
-    if cluster is not None and cluster not in aliases:
-        raise QueryError(f"--cluster {cluster}: the configuration has {', '.join(aliases)}")
+    if cluster is not None:
+        one_of([each.alias for each in options.clusters], cluster, "the configuration")
     chosen = tuple(each for each in options.clusters if cluster in {None, each.alias})
     say(
         f"cluster {each.alias}: warning: {each.exposed}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.configuration.config import load
-from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.answers.questions import QueryError, one_of
 from kafka_metadata_history.answers.whatif.losses import loss_of_nodes
 from kafka_metadata_history.answers.whatif.rules import what_if
 from kafka_metadata_history.answers.whatif.verdict import (
@@ -27,7 +27,7 @@ from metadata_source.options.readers import duration_ms
 from metadata_source.text import did_you_mean, printable
 
 if TYPE_CHECKING:
-    from metadata_source.options import Cluster, Options
+    from metadata_source.options import Cluster
 
 PAUSE_S = 3.0
 """Between two askings of --wait."""
@@ -84,7 +84,8 @@ def may_stop(
     options = options_of_one(bootstrap, client)
     if options is None:
         options = parse(load(config).source_options({}), "stream")
-    asked = _chosen(options, cluster)
+    clusters = {each.alias: each for each in options.clusters}
+    asked = clusters[one_of([*clusters], cluster, "the configuration")]
     until = time.monotonic() + wait
     while True:
         found = _asked(asked, options.request_timeout_ms, broker, accept)
@@ -94,16 +95,6 @@ def may_stop(
         time.sleep(min(PAUSE_S, left))
     click.echo(FORMS[form](found), nl=False)
     return STATUSES[found.verdict]
-
-
-def _chosen(options: "Options", cluster: str | None) -> "Cluster":
-    aliases = [each.alias for each in options.clusters]
-    if cluster is None and len(aliases) > 1:
-        raise QueryError(f"the configuration has {', '.join(aliases)}: name one with --cluster")
-    for each in options.clusters:
-        if cluster in {None, each.alias}:
-            return each
-    raise QueryError(printable(f"--cluster {cluster}: the configuration has {', '.join(aliases)}"))
 
 
 def _asked(cluster: "Cluster", timeout_ms: int, broker: int, accepted: Sequence[str]) -> Verdict:

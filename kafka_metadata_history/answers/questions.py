@@ -3,7 +3,7 @@ not; and the lines beside an answer. Knows no engine: `Ask` is whoever has the l
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -185,6 +185,20 @@ def name_of(query: str) -> str:
     return FREE if " " in query.strip() else query
 
 
+def one_of(names: Sequence[str], given: str | None, whose: str) -> str:
+    """The cluster that --cluster gives, or the only one. `whose`: who has those of `names`. Raises
+    QueryError for another one, and for none if there are several.
+    """
+    if given is None and len(names) > 1:
+        raise QueryError(printable(f"{whose} has {', '.join(names)}: name one with --cluster"))
+    for name in names:
+        if given in {None, name}:
+            return name
+    close = did_you_mean(str(given), names)
+    hint = f"; {close}" if close else ""
+    raise QueryError(printable(f"--cluster {given}: {whose} has {', '.join(names)}{hint}"))
+
+
 def moment(text: str, before: datetime) -> datetime:
     """A time: an ISO one (UTC unless it says otherwise), or a duration before `before`."""
     with suppress(ValueError):
@@ -216,6 +230,7 @@ _KNOWN = {
         UNION SELECT broker_id FROM silver.broker_registrations WHERE {_OF_CLUSTER}
         UNION SELECT broker_id FROM gold.broker_incidents WHERE {_OF_CLUSTER}""",
     "group": f"""SELECT group_id AS known FROM silver.group_snapshots WHERE {_OF_CLUSTER}
+        UNION SELECT group_id FROM gold.group_lives WHERE {_OF_CLUSTER}
         UNION SELECT group_id FROM gold.rebalances WHERE {_OF_CLUSTER}""",
     "incident": f"SELECT id AS known FROM gold.incidents WHERE {_OF_CLUSTER}",
 }
@@ -241,12 +256,12 @@ _UNREAD = f"""SELECT cluster FROM internal.clusters WHERE {_OF_CLUSTER}
     AND cluster NOT IN (SELECT cluster FROM silver.broker_registrations) ORDER BY cluster"""
 
 
-def check_filters(asked: Question, ask: Ask) -> None:
+def check_filters(filters: Mapping[str, object], ask: Ask) -> None:
     """Raise QueryError for a filter whose value history does not know: an empty answer would say
-    that all is well.
+    that all is well. `filters`: without those that are not given.
     """
-    cluster = asked.filters.get("cluster")
-    for name, value in asked.filters.items():
+    cluster = filters.get("cluster")
+    for name, value in filters.items():
         if name not in _KNOWN:
             continue
         known = ask(with_values(_KNOWN[name], {"cluster": cluster}))["known"].to_pylist()

@@ -30,6 +30,12 @@ LISTED = 4
 Row = Mapping[str, object]
 
 
+def few(items: Sequence[object], most: int = 3) -> str:
+    """The first items of a list, and how many there are if these are not all."""
+    more = f", ... ({len(items):,})" if len(items) > most else ""
+    return ", ".join(map(str, items[:most])) + more
+
+
 # --- for programs ---
 
 
@@ -282,7 +288,18 @@ def _states(stem: str, before: str, after: str) -> _Shown:
     return _Shown(f"{_spaced(stem)}before → after", cell)
 
 
+def _fenced(stem: str, brokers: str, fenced: str) -> _Shown:
+    """Brokers that are listed, and those that are fenced beside them."""
+
+    def cell(row: Row) -> str:
+        more = f" + {row[fenced]} fenced" if row[fenced] else ""
+        return f"{_number(row[brokers])}{more}"
+
+    return _Shown(f"{_spaced(stem)}brokers", cell)
+
+
 _PAIRS: Sequence[_Bounds] = (
+    ("brokers", "fenced", _fenced),
     ("topic", "partition", _partitions),
     ("before", "after", _states),
     ("_ms_min", "_ms_max", _milliseconds),
@@ -323,8 +340,7 @@ def _text(value: object) -> str:
     if isinstance(value, float | Decimal):
         return _number(value)
     if isinstance(value, list):
-        more = f", ... ({len(value)})" if len(value) > LISTED else ""
-        return ", ".join(_text(each) for each in value[:LISTED]) + more
+        return few([_text(each) for each in value], LISTED)
     if isinstance(value, Mapping):
         return _json(_plain(value))
     return str(value)

@@ -92,7 +92,7 @@ def read_report_data(
     asked = question("timeline", since, until, filters, now)
     if asked.since == asked.until:
         raise QueryError("the window is empty: --since is --until")
-    check_filters(asked, ask)
+    check_filters(asked.filters, ask)
     clusters = _clusters(asked, ask)
     if not clusters:
         end = ms(asked.until)

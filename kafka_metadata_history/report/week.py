@@ -173,7 +173,7 @@ def _asked(ask: Ask, until: datetime, cluster: str | None) -> Iterator[tuple[str
     for name, parts in PARTS.items():
         since, ended = (until - WEEK).isoformat(), until.isoformat()
         asked = question(name, since, ended, {"cluster": cluster}, until)
-        check_filters(asked, ask)
+        check_filters(asked.filters, ask)
         for row in ask(asked.sql).to_pylist():
             yield from ((str(row["cluster"]), part) for part in parts(_plain(row)))
 

@@ -3,31 +3,19 @@
 -- many they were the preferred leaders. percent_after is the rack's share of all that were led. Each broker counts in
 -- the rack that it had last; rack is null where a broker had none, or nobody was told of it yet.
 -- theme: maintenance
-WITH racks AS (
-  SELECT cluster_id, broker_id,
-    max_by(rack, valid_from) FILTER (WHERE valid_from <= CAST(:since AS TIMESTAMP)) AS rack_before,
-    max_by(rack, valid_from) AS rack_after
-  FROM (
-    SELECT cluster_id, broker_id, valid_from, max(rack) AS rack
-    FROM (
-      SELECT cluster_id, broker_id, valid_from, rack FROM silver.broker_snapshots
-      UNION ALL
-      SELECT cluster_id, broker_id, valid_from, rack FROM silver.broker_registrations
-    )
-    WHERE valid_from <= CAST(:until AS TIMESTAMP)
-    GROUP BY cluster_id, broker_id, valid_from
-  )
-  GROUP BY cluster_id, broker_id
-),
-
-balance AS (
-  SELECT b.cluster, b.leads, b.preferred_for, r.rack_before, r.rack_after,
+WITH balance AS (
+  SELECT b.cluster, b.leads, b.preferred_for, r.rack AS rack_before, a.rack AS rack_after,
     b.valid_from <= CAST(:since AS TIMESTAMP) AND (b.valid_to IS NULL OR b.valid_to > CAST(:since AS TIMESTAMP))
       AS is_before,
     b.valid_from <= CAST(:until AS TIMESTAMP) AND (b.valid_to IS NULL OR b.valid_to > CAST(:until AS TIMESTAMP))
       AS is_after
   FROM gold.leader_balance b
-  LEFT JOIN racks r ON r.cluster_id = b.cluster_id AND r.broker_id = b.broker_id
+  LEFT JOIN silver.broker_racks r
+    ON r.cluster_id = b.cluster_id AND r.broker_id = b.broker_id AND r.valid_from <= CAST(:since AS TIMESTAMP)
+      AND (r.valid_to IS NULL OR r.valid_to > CAST(:since AS TIMESTAMP))
+  LEFT JOIN silver.broker_racks a
+    ON a.cluster_id = b.cluster_id AND a.broker_id = b.broker_id AND a.valid_from <= CAST(:until AS TIMESTAMP)
+      AND (a.valid_to IS NULL OR a.valid_to > CAST(:until AS TIMESTAMP))
   WHERE b.leads + b.preferred_for > 0
     AND (CAST(:cluster AS STRING) IS NULL OR b.cluster = :cluster)
 ),

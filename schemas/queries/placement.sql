@@ -6,33 +6,7 @@
 -- looked, or where a rack or a min ISR was not known before. partition, replicas and racks are those of the first of
 -- the partitions. A reassignment that runs, and adds replicas, counts as done.
 -- theme: maintenance
-WITH told AS (
-  SELECT cluster_id, broker_id, valid_from, prev_sent_at, rack
-  FROM silver.broker_snapshots
-  WHERE valid_from <= CAST(:until AS TIMESTAMP)
-  UNION ALL
-  SELECT cluster_id, broker_id, valid_from, prev_sent_at, rack
-  FROM silver.broker_registrations
-  WHERE valid_from <= CAST(:until AS TIMESTAMP)
-),
-
--- A broker that is down keeps the rack that it had last.
-racks AS (
-  SELECT cluster_id, broker_id, valid_from, began_after, rack,
-    lead(valid_from) OVER (PARTITION BY cluster_id, broker_id ORDER BY valid_from) AS valid_to
-  FROM (
-    SELECT *, lag(valid_from) OVER by_broker IS NULL OR lag(rack) OVER by_broker IS DISTINCT FROM rack AS is_new
-    FROM (
-      SELECT cluster_id, broker_id, valid_from, min(prev_sent_at) AS began_after, max(rack) AS rack
-      FROM told
-      GROUP BY cluster_id, broker_id, valid_from
-    )
-    WINDOW by_broker AS (PARTITION BY cluster_id, broker_id ORDER BY valid_from)
-  )
-  WHERE is_new
-),
-
-states AS (
+WITH states AS (
   SELECT *, valid_to IS NULL OR valid_to > CAST(:until AS TIMESTAMP) AS is_there,
     prev_error_code IS NULL AS is_listed_anew, replicas IS DISTINCT FROM prev_replicas AS is_moved
   FROM silver.partition_snapshots
@@ -89,8 +63,8 @@ moves AS (
   UNION ALL
   SELECT p.cluster_id, p.cluster, p.topic, p.partition, p.replicas, r.valid_from, r.began_after, 'rack_change'
   FROM (SELECT *, explode(replicas) AS broker_id FROM placed) p
-  JOIN racks r
-    ON r.cluster_id = p.cluster_id AND r.broker_id = p.broker_id
+  JOIN silver.broker_racks r
+    ON r.cluster_id = p.cluster_id AND r.broker_id = p.broker_id AND r.valid_from <= CAST(:until AS TIMESTAMP)
       AND r.valid_from > p.valid_from AND (p.valid_to IS NULL OR r.valid_from < p.valid_to)
   UNION ALL
   SELECT p.cluster_id, p.cluster, p.topic, p.partition, p.replicas, c.valid_from, c.prev_sent_at, 'min_isr_change'
@@ -113,7 +87,7 @@ in_racks AS (
     transform(array_sort(collect_list(struct(array_position(p.replicas, p.broker_id) AS place, r.rack AS rack))),
       each -> each.rack) AS racks
   FROM (SELECT *, explode(replicas) AS broker_id FROM points) p
-  LEFT JOIN racks r
+  LEFT JOIN silver.broker_racks r
     ON r.cluster_id = p.cluster_id AND r.broker_id = p.broker_id
       AND r.valid_from <= p.told_at AND (r.valid_to IS NULL OR r.valid_to > p.told_at)
   GROUP BY p.cluster_id, p.cluster, p.topic, p.partition, p.replicas, p.told_at, p.began_after, p.move

@@ -4,23 +4,7 @@
 -- racks_before and racks_after count the distinct racks of its replicas without and with the move; null where one of
 -- them has none.
 -- theme: maintenance
-WITH told AS (
-  SELECT cluster_id, broker_id, valid_from, max(rack) AS rack
-  FROM (
-    SELECT cluster_id, broker_id, valid_from, rack FROM silver.broker_snapshots
-    UNION ALL
-    SELECT cluster_id, broker_id, valid_from, rack FROM silver.broker_registrations
-  )
-  GROUP BY cluster_id, broker_id, valid_from
-),
-
-racks AS (
-  SELECT cluster_id, broker_id, valid_from, rack,
-    lead(valid_from) OVER (PARTITION BY cluster_id, broker_id ORDER BY valid_from) AS valid_to
-  FROM told
-),
-
-moves AS (
+WITH moves AS (
   SELECT cluster_id, cluster, topic, partition, first_poll, superseded_poll, prev_sent_at AS began_after,
     valid_from AS began_before, CASE WHEN valid_to IS NOT NULL THEN last_seen_sent_at END AS ended_after,
     valid_to AS ended_before, end_reason, adding_replicas, removing_replicas
@@ -79,7 +63,7 @@ in_racks AS (
   SELECT b.cluster_id, b.topic, b.partition, b.first_poll, b.of,
     CASE WHEN count(r.rack) = count(*) THEN count(DISTINCT r.rack) END AS racks
   FROM (SELECT *, explode(brokers) AS broker_id FROM replicas) b
-  LEFT JOIN racks r
+  LEFT JOIN silver.broker_racks r
     ON r.cluster_id = b.cluster_id AND r.broker_id = b.broker_id
       AND r.valid_from <= b.began_before AND (r.valid_to IS NULL OR r.valid_to > b.began_before)
   GROUP BY b.cluster_id, b.topic, b.partition, b.first_poll, b.of

@@ -81,9 +81,22 @@ OBSERVED = _view(
             none is known.
     """),
 )
+BROKER_RACKS = _view(
+    "silver.broker_racks",
+    "Racks of brokers over time, by whoever told them. A broker that is down keeps the rack that "
+    "it had last.",
+    meanings("""
+        rack -- broker.rack; null where none is set, or the answer could not say.
+        began_after -- It had another one, or was not known, until after this; null where nothing is
+            known from before.
+        valid_from -- It had this one by then.
+        valid_to -- It had another one by then; null: it has this one still.
+    """),
+)
 OF_SILVER = (
     REACH,
     OBSERVED,
+    BROKER_RACKS,
     _now(BROKER_SNAPSHOTS, "Brokers"),
     _now(TOPIC_SNAPSHOTS, "Topics", _AS_TOLD),
     _now(PARTITION_SNAPSHOTS, "Partitions", _AS_TOLD),

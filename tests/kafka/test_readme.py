@@ -2,6 +2,7 @@
 the lake are.
 """
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.configuration.limits import CROSSED
+from kafka_metadata_history.answers.asof.read import reaches
 from kafka_metadata_history.command import exit_status
 from kafka_metadata_history.opened import asking, without_spark
 from local_cluster import LocalCluster
@@ -96,6 +98,30 @@ def test_the_kept_query_says_that_all_is_well(spark, recorded: Lake, monkeypatch
 def test_a_question_of_an_incident_review(recorded: Lake, config: Path) -> None:
     printed = in_new_shell(r"spark-submit .* jobs/query.py timeline .*", config.parent)
     assert re.search(r"\d +orders +broker_listed ", printed)
+
+
+@pytest.mark.soak
+def test_the_recorded_state_is_shown(
+    recorded: Lake,
+    config: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", str(config))
+    (line,) = set(commands("kafka-metadata-history show"))
+
+    def told(*arguments: str) -> list[dict[str, object]]:
+        assert exit_status([*arguments, "--format", "json"]) == 0
+        return [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+
+    (of,) = told(*shlex.split(line)[1:])
+    assert (of["cluster"], of["offline"], of["brokers"]) == ("orders", 0, 3)
+    ask = without_spark(recorded)
+    for broker in ask("SELECT broker_id FROM silver.brokers_now")["broker_id"].to_pylist():
+        (found,) = told("show", "--broker", str(broker))
+        assert found["state"] == "listed"
+    (reach,) = reaches(ask, None)
+    assert told("diff", f"{reach.until}") == []
 
 
 @pytest.mark.soak

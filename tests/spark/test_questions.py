@@ -5,6 +5,7 @@ are right is in tests/unit/kafka_metadata_history/answers/test_incident.py.
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ import yaml
 from pyspark.sql import SparkSession
 
 from jobs import query
+from kafka_metadata_history.answers.asof import show
+from kafka_metadata_history.answers.asof.diff import (
+    Difference,
+    between_times,
+    differences,
+    hidden,
+)
+from kafka_metadata_history.answers.asof.read import AsOf, reaches, time_of
 from kafka_metadata_history.answers.incidents.following import Following
 from kafka_metadata_history.answers.incidents.read import (
     read_account,
@@ -21,6 +30,7 @@ from kafka_metadata_history.answers.incidents.read import (
     read_window,
 )
 from kafka_metadata_history.answers.markers import with_values
+from kafka_metadata_history.answers.questions import Ask as AskArrow
 from kafka_metadata_history.answers.questions import names, text_of
 from kafka_metadata_history.answers.whatif.read import read_record
 from kafka_metadata_history.command import exit_status
@@ -169,6 +179,42 @@ def test_spark_reads_incidents_as_duckdb_does(spark: SparkSession, lake: Lake) -
         for ask in (asking(spark, lake), without_spark(lake))
     )
     assert [len(each) for each in found] == [1, 1, 2, 2, 3, 3]
+    assert found == other
+
+
+@pytest.mark.parametrize("at", [None, "2026-11-01T12:00:25Z"])
+def test_spark_shows_the_state_as_duckdb_does(
+    spark: SparkSession, lake: Lake, at: str | None
+) -> None:
+    now = datetime.now(UTC)
+    found, other = (
+        [
+            of(AsOf.of(ask, reaches(ask, None), time_of(at, now)))
+            for of in (
+                partial(show.clusters, now=now),
+                partial(show.topic, name="orders"),
+                partial(show.broker, broker_id=2),
+                partial(show.group, group_id="billing"),
+            )
+        ]
+        for ask in (asking(spark, lake), without_spark(lake))
+    )
+    assert all(len(rows) for rows, _ in found)
+    assert found == other
+
+
+@pytest.mark.parametrize("until", [None, "2026-11-01T12:00:25Z"])
+def test_spark_tells_two_states_apart_as_duckdb_does(
+    spark: SparkSession, lake: Lake, until: str | None
+) -> None:
+    def told(ask: AskArrow) -> tuple[list[Difference], list[str]]:
+        times = (time_of(at, datetime.now(UTC)) for at in ("2026-11-01T12:00:05Z", until))
+        before, after = (AsOf.of(ask, reaches(ask, None), each) for each in times)
+        rows, lines = between_times(before, after)
+        return differences(rows, hidden(before), hidden(after)), lines
+
+    found, other = map(told, (asking(spark, lake), without_spark(lake)))
+    assert len(found[0]) >= 6
     assert found == other
 
 

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from jobs.rules.gold.news import Levels
-from kafka_metadata_history.answers.markers import with_values
-from kafka_metadata_history.answers.questions import QueryError, moment, shown
+from kafka_metadata_history.answers.asof.read import FENCED, STOPPING, AsOf, reaches, time_of
+from kafka_metadata_history.answers.questions import QueryError, one_of, shown
 from kafka_metadata_history.answers.whatif.losses import loss_of_nodes, loss_of_rack
 from kafka_metadata_history.answers.whatif.state import Broker, Cluster, Loss, Partition, Quorum
 from metadata_source.kinds import ISR, LEADER, REPLICAS
-from metadata_source.text import did_you_mean, printable
+from metadata_source.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from kafka_metadata_history.answers.asof.read import PartitionRow
     from kafka_metadata_history.answers.questions import Ask
 
-Row = dict[str, Any]
-
-LOG: Final = "log"
 LOST = BROKER, CONTROLLER, RACK = ("broker", "controller", "rack")
 """What may be lost."""
-_AT: Final = (
-    "valid_from <= CAST(:at AS TIMESTAMP) AND (valid_to > CAST(:at AS TIMESTAMP) OR valid_to IS "
-    "NULL)"
-)
 _MEANS: Final = (LEADER, REPLICAS, ISR)
 """The facts without which nothing can be said."""
 
@@ -59,71 +52,42 @@ def read_record(
     Raises QueryError for a cluster or a time that history does not have, and for a kind of cluster
     whose leaders, replicas or ISRs mean nothing.
     """
-    reach = _chosen(ask(_sql("clusters", is_current=True)).to_pylist(), cluster)
-    name, since, until = reach["cluster"], reach["since"], reach["until"]
-    then = until if at is None else moment(at, now)
-    if until is None or not (since is None or since <= then) or then > until:
-        known = f"{shown(since) if since else '?'} to {shown(until) if until else '?'}"
-        raise QueryError(printable(f"--at {shown(then)}: history of {name} is {known}"))
-
-    def rows(of: str) -> list[Row]:
-        values = {"cluster": name, "at": then.isoformat()}
-        found: list[Row] = ask(with_values(_sql(of, is_current=at is None), values)).to_pylist()
-        return found
-
-    facts = rows("facts")
-    if not facts:
+    known = reaches(ask, cluster)
+    name = one_of([each.cluster for each in known], cluster, "history")
+    state = AsOf.of(ask, known, time_of(at, now))
+    then, fact = state.at_of(name), state.facts.get(name)
+    if fact is None:
         raise QueryError(printable(f"--at {shown(then)}: history of {name} has no state then"))
-    fact = facts[0]
-    if odd := [each for each in fact["not_meaningful"] or () if each.partition(":")[0] in _MEANS]:
+    if odd := [each for each in fact.not_meaningful or () if each.partition(":")[0] in _MEANS]:
         raise QueryError(printable(f"{name}: nobody knows what a loss does there: {odd[0]}"))
-    by_log = fact["source"] == LOG
-    answered = {row["kind"] for row in rows("answered")}
-    has_elr = None if fact["elr_version_level"] is None else fact["elr_version_level"] > 0
-    knows = {each: by_log or each in answered for each in ("reassignments", "elr")}
+    has_elr = None if fact.elr_version_level is None else fact.elr_version_level > 0
+    knows = {each: fact.by_log or each in state.answered[name] for each in ("reassignments", "elr")}
     knows["elr"] = knows["elr"] or has_elr is False
-    partitions = [_partition(row, knows) for row in rows("partitions")]
-    state = Cluster(
+    found = Cluster(
         name,
-        _brokers(rows("brokers"), by_log=by_log),
-        partitions,
-        None
-        if fact["voters"] is None
-        else Quorum(fact["controller_id"], frozenset(fact["voters"])),
-        Levels(fact["metadata_version_level"], highest=fact["metadata_version_highest"]),
+        {
+            row["broker_id"]: Broker(row["rack"], row["state"] != FENCED, row["state"] == STOPPING)
+            for row in state.rows("brokers")
+        },
+        [_partition(row, knows) for row in state.partitions()],
+        None if fact.voters is None else Quorum(fact.controller_id, frozenset(fact.voters)),
+        Levels(fact.metadata_version_level, highest=fact.metadata_version_highest),
         has_elr,
         controller_racks,
     )
-    if state.quorum and (odd := sorted(controller_racks.keys() - state.quorum.voters)):
-        voters = ", ".join(map(str, sorted(state.quorum.voters)))
+    if found.quorum and (no_voters := sorted(controller_racks.keys() - found.quorum.voters)):
+        voters = ", ".join(map(str, sorted(found.quorum.voters)))
         raise QueryError(
-            printable(f"--controller-rack {odd[0]}: controllers of {name} are {voters}")
+            printable(f"--controller-rack {no_voters[0]}: controllers of {name} are {voters}")
         )
-    gap = None if by_log or fact["gap_start"] is None else (fact["gap_start"], fact["gap_end"])
-    return Record(state, then, until, gap, tuple(_lacks(state, knows)))
+    until = known[0].until
+    assert until is not None  # noqa: S101 - its state is known
+    return Record(found, then, until, fact.gap, tuple(_lacks(found, knows)))
 
 
-def _chosen(clusters: list[Row], cluster: str | None) -> Row:
-    names = [row["cluster"] for row in clusters]
-    if not names:
-        raise QueryError("history is empty: no cluster had a good poll that became history")
-    if cluster is None and len(names) > 1:
-        raise QueryError(printable(f"history has {', '.join(names)}: name one with --cluster"))
-    for row in clusters:
-        if cluster in {None, row["cluster"]}:
-            return row
-    hint = did_you_mean(str(cluster), names, f"history has {', '.join(names)}")
-    raise QueryError(printable(f"--cluster {cluster}: history knows no such cluster; {hint}"))
-
-
-def _sql(name: str, *, is_current: bool) -> str:
-    text = (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-    return text.replace("{then}", "is_current" if is_current else _AT)
-
-
-def _partition(row: Row, knows: Mapping[str, bool]) -> Partition:
-    def of(question: str, name: str) -> Any:
-        return row[name] or ([] if knows[question] else None)
+def _partition(row: PartitionRow, knows: Mapping[str, bool]) -> Partition:
+    def of(question: str, brokers: list[int] | None) -> list[int] | None:
+        return brokers or ([] if knows[question] else None)
 
     return Partition(
         row["topic"],
@@ -131,26 +95,12 @@ def _partition(row: Row, knows: Mapping[str, bool]) -> Partition:
         row["leader"],
         row["replicas"],
         row["isr"],
-        of("elr", "elr"),
-        of("reassignments", "adding_replicas"),
-        of("reassignments", "removing_replicas"),
+        of("elr", row["elr"]),
+        of("reassignments", row["adding_replicas"]),
+        of("reassignments", row["removing_replicas"]),
         row["min_insync_replicas"],
         row["unclean_leader_election_enable"],
     )
-
-
-def _brokers(rows: Iterable[Row], *, by_log: bool) -> dict[int, Broker]:
-    """The brokers. `rows`: the last of a broker counts, which is that of the controllers' log, if
-    the log tells: else it may be old.
-    """
-    found: dict[int, Broker] = {}
-    for row in rows:
-        if row["source"] == LOG and not by_log:
-            continue
-        before = found.get(row["broker_id"])
-        rack = before.rack if row["rack"] is None and before else row["rack"]
-        found[row["broker_id"]] = Broker(rack, row["is_live"], row["is_stopping"])
-    return found
 
 
 def _lacks(of: Cluster, knows: Mapping[str, bool]) -> Iterable[str]:

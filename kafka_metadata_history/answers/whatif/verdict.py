@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kafka_metadata_history.answers.text import as_json as json_lines
+from kafka_metadata_history.answers.text import few
 from kafka_metadata_history.answers.whatif.rules import UNCLEAN
-from metadata_source.text import counted, printable
+from metadata_source.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -45,7 +46,6 @@ SAID: Final = {
     QUORUM_WAS_LOST: "too few controllers are caught up already",
 }
 """Reason -> what is said of its partitions, or of the quorum."""
-NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +116,14 @@ def _reasons(each: Effect) -> Iterator[str]:
 def _unknown(found: WhatIf) -> Iterator[str]:
     fates = [each.of.name for each in found.effects if each.after.offline is None]
     if fates:
-        yield f"whether {_of(fates)} keep a leader"
+        yield f"whether {few(fates)} keep a leader"
     levels = [
         each.of.name
         for each in found.effects
         if each.after.offline is False and each.after.under_min_isr is None
     ]
     if levels:
-        yield f"min ISR, or the ISR, of {_of(levels)}"
+        yield f"min ISR, or the ISR, of {few(levels)}"
     if found.quorum is None:
         yield "whether the quorum holds"
     elif found.loss.controllers and found.quorum.is_lost is None:
@@ -135,14 +135,9 @@ def _notes(found: WhatIf, broker: int) -> Iterator[str]:
     if of is None or not of.is_live:
         yield "the broker is down or fenced already"
     if stalled := [each.of.name for each in found.effects if each.stalls]:
-        yield f"reassignments of {_of(stalled)} cannot end before it is back"
+        yield f"reassignments of {few(stalled)} cannot end before it is back"
     if behind := [each.of.name for each in found.effects if each.out]:
-        yield f"other replicas of {_of(behind)} are not in sync"
-
-
-def _of(partitions: Sequence[str]) -> str:
-    more = ", ..." if len(partitions) > NAMED else ""
-    return f"{counted(len(partitions), 'partition')} ({', '.join(partitions[:NAMED])}{more})"
+        yield f"other replicas of {few(behind)} are not in sync"
 
 
 def as_text(of: Verdict) -> str:
@@ -159,7 +154,7 @@ def as_text(of: Verdict) -> str:
 def _lines(of: Verdict) -> Iterable[str]:
     for each in of.reasons:
         name = "new" if each.is_new else "accepted" if each.is_accepted else "already so"
-        whose = f"{_of(each.partitions)} " if each.partitions else ""
+        whose = f"{few(each.partitions)} " if each.partitions else ""
         is_offered = each.reason in ACCEPTABLE and not each.is_accepted
         hint = f" (--accept {each.reason})" if is_offered else ""
         yield f"  {name:12}{whose}{SAID[each.reason]}{hint}"

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from kafka_metadata_history.answers.asof.read import nobody_looked
 from kafka_metadata_history.answers.questions import shown
 from kafka_metadata_history.answers.text import as_json as json_lines
+from kafka_metadata_history.answers.text import few
 from kafka_metadata_history.answers.thresholds import span
 from kafka_metadata_history.answers.whatif.losses import controllers_of_no_rack
 from kafka_metadata_history.answers.whatif.rules import COORDINATING, ELR, STAYS, UNCLEAN
@@ -22,15 +24,13 @@ if TYPE_CHECKING:
     from kafka_metadata_history.answers.whatif.read import Record
     from kafka_metadata_history.answers.whatif.rules import Effect, WhatIf
 
-NAMED: Final = 3
-"""So many of a list are named."""
 _INDENT: Final = 17
 
 
 def as_text(found: WhatIf, record: Record, now: datetime) -> str:
     """Return at most 25 lines."""
     lost = [
-        f"{what}{'s' if len(ids) > 1 else ''} {_list(sorted(ids), 12)}"
+        f"{what}{'s' if len(ids) > 1 else ''} {few(sorted(ids), 12)}"
         for what, ids in (("broker", found.loss.brokers), ("controller", found.loss.controllers))
         if ids
     ]
@@ -40,7 +40,7 @@ def as_text(found: WhatIf, record: Record, now: datetime) -> str:
         f"The record reaches to {shown(record.until)}, {span(now - record.until)} ago.",
     ]
     if record.gap is not None:
-        head.append(f"Nobody looked from {shown(record.gap[0])} to {shown(record.gap[1])}.")
+        head.append(nobody_looked(record.gap))
     body = [
         line
         for section in (_replicas, _partitions, _leaders, _others, _quorum, _stop_and_kill)
@@ -54,13 +54,8 @@ def _line(name: str, said: str) -> str:
     return f"{name:{_INDENT}}{said}"
 
 
-def _list(items: Sequence[object], most: int = NAMED) -> str:
-    more = f", ... ({len(items):,})" if len(items) > most else ""
-    return ", ".join(map(str, items[:most])) + more
-
-
 def _names(effects: Sequence[Effect]) -> str:
-    return _list([each.of.name for each in effects])
+    return few([each.of.name for each in effects])
 
 
 def _kinds(name: str, kinds: Sequence[tuple[Sequence[Effect], str]]) -> Iterator[str]:
@@ -114,7 +109,7 @@ def _partitions(found: WhatIf) -> Iterator[str]:
 def _leaders(found: WhatIf) -> Iterator[str]:
     moving = [each for each in found.effects if each.moves]
     to = Counter(each.election.leader for each in moving).most_common()
-    said = _list([f"{count:,} to broker {leader}" for leader, count in to], 6)
+    said = few([f"{count:,} to broker {leader}" for leader, count in to], 6)
     yield _line("leaders", f"{len(moving):,} move" + (f": {said}" if said else ""))
     if elr := [each for each in moving if each.election.source == ELR]:
         yield from _kinds("", [(elr, "of them from the ELR")])
@@ -140,9 +135,9 @@ def _others(found: WhatIf) -> Iterator[str]:
         for broker, count in out.most_common()
     ]
     if said:
-        yield _line("not in sync", _list(said, 4))
+        yield _line("not in sync", few(said, 4))
     if gone := sorted(each for each in found.loss.brokers if not is_live(each)):
-        yield _line("down already", f"broker {_list(gone, 12)}")
+        yield _line("down already", f"broker {few(gone, 12)}")
 
 
 def _quorum(found: WhatIf) -> Iterator[str]:
@@ -151,7 +146,7 @@ def _quorum(found: WhatIf) -> Iterator[str]:
     if found.loss.racks and (unknown := controllers_of_no_rack(found.cluster)):
         yield _line(
             "",
-            f"racks of controllers {_list(unknown, 12)} are not known: --controller-rack ID=RACK",
+            f"racks of controllers {few(unknown, 12)} are not known: --controller-rack ID=RACK",
         )
 
 

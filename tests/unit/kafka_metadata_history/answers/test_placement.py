@@ -9,6 +9,7 @@ import pytest
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import text_of
 from schemas import silver
+from schemas.views import BROKER_RACKS
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.incident import CLUSTER, at
 from tests.support.incident_questions import PARAMETERS, in_seconds
@@ -79,7 +80,7 @@ def answer(
         silver.REASSIGNMENTS: reassignments,
     }
     values = {**PARAMETERS, "until": str(at(UNTIL)), **parameters}
-    with duckdb_lake(lake, ()) as made:
+    with duckdb_lake(lake, [BROKER_RACKS]) as made:
         return [in_seconds(row) for row in ask(made, with_values(text_of("placement"), values))]
 
 

@@ -10,6 +10,7 @@ import pytest
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import text_of
 from schemas import internal, silver
+from schemas.views import BROKER_RACKS
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.incident import CLUSTER, at
 from tests.support.incident_questions import PARAMETERS
@@ -73,7 +74,7 @@ def answer(states: Lists, *moves: Row) -> list[Row]:
             CLUSTER | seen | {"history": "silver", "round": 1, "last_seen_at": at(NEWEST)}
         ],
     }
-    with duckdb_lake(lake, (internal.STATE_NOW, internal.CLUSTERS)) as made:
+    with duckdb_lake(lake, (internal.STATE_NOW, internal.CLUSTERS, BROKER_RACKS)) as made:
         return ask(made, with_values(text_of("reassignments"), PARAMETERS))
 
 

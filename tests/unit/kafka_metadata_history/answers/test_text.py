@@ -212,3 +212,9 @@ def test_a_value_that_cannot_be_shown_is_one_line() -> None:
 
 def test_a_duration_is_text() -> None:
     assert json.loads(as_json(pa.table({"took": [timedelta(seconds=90)]})))["took"] == "0:01:30"
+
+
+def test_brokers_that_are_fenced_share_the_cell_of_those_that_are_listed() -> None:
+    rows = pa.table({"brokers": [3, 2, 3], "fenced": [0, 1, None]})
+    cells = [line.strip() for line in as_table(rows).splitlines()[2:]]
+    assert cells == ["3", "2 + 1 fenced", "3"]

@@ -1,7 +1,6 @@
 """The state of a cluster, read out of the known incident (tests/support/incident.py), in DuckDB."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,27 +10,11 @@ from kafka_metadata_history.answers.whatif.read import Record, loss_of, read_rec
 from kafka_metadata_history.answers.whatif.rules import what_if
 from kafka_metadata_history.answers.whatif.state import Broker, Loss, Quorum
 from schemas import bronze, silver
-from schemas.in_duckdb import in_duckdb
-from schemas.lake import VIEWS
-from schemas.table import Table
-from tests.support.duckdb_lake import duckdb_lake
+from tests.support.asof_lakes import KNOWN, answered, asking, lasting, twice
 from tests.support.for_each import for_each
-from tests.support.incident import CLUSTER, STREAM, at
-from tests.support.incident_groups import known_rows
+from tests.support.incident import CLUSTER, at
 
-Rows = Mapping[Table, Iterable[dict[str, Any]]]
-KNOWN = known_rows()
 NOW = at(3600)
-
-
-@contextmanager
-def asking(more: Rows, instead: Rows | None = None) -> Iterator[Ask]:
-    """Asks a lake with the rows of the incident and more, or with others in some tables."""
-    rows = {bronze.METADATA_POLLS: [], **KNOWN, **(instead or {})}
-    for table, of in more.items():
-        rows[table] = [*rows.get(table, []), *of]
-    with duckdb_lake(rows, VIEWS) as lake:
-        yield lambda sql: lake.sql(in_duckdb(sql)).to_arrow_table()
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +25,6 @@ def ask() -> Iterator[Ask]:
 
 def record(ask: Ask, seconds: float | None = None) -> Record:
     return read_record(ask, None, None if seconds is None else f"{at(seconds)}", NOW, {})
-
-
-def lasting(since: float, until: float | None = None, **columns: Any) -> dict[str, Any]:
-    """A row of silver."""
-    return {
-        **CLUSTER,
-        "first_poll": f"{STREAM}/{0:012d}",
-        "valid_from": at(since),
-        "valid_to": at(until),
-        **columns,
-    }
 
 
 def states(of: Record) -> dict[str, tuple[Any, ...]]:
@@ -132,19 +104,7 @@ def test_the_quorum_is_known_by_its_answers() -> None:
 
 
 def test_reassignments_and_eligible_leaders_are_known_once_somebody_has_asked() -> None:
-    def answered(kind: str) -> dict[str, Any]:
-        return {
-            "cluster": "prod",
-            "poll_id": f"{STREAM}/{1:012d}",
-            "record": "answer",
-            "kind": kind,
-            "outcome": "ok",
-            "scheduled_at": at(10),
-            "answered_at": at(10.5),
-            "day": at(10).date(),
-        }
-
-    with asking({bronze.METADATA_POLLS: [answered("reassignments")]}) as of:
+    with asking({bronze.METADATA_POLLS: [answered("reassignments", 10)]}) as of:
         before, after = record(of, 5), record(of, 15)
     assert {each.adding is None for each in before.cluster.partitions} == {True}
     assert {each.adding is None for each in after.cluster.partitions} == {False}
@@ -209,7 +169,7 @@ WRONG: dict[str, tuple[str | None, str | None, tuple[str, str], str]] = {
         "prot",
         None,
         ("broker", "1"),
-        "--cluster prot: history knows no such cluster; did you mean prod?",
+        "--cluster prot: history has prod; did you mean prod?",
     ),
     "a broker that never was": (
         None,
@@ -264,12 +224,10 @@ def test_racks_are_of_controllers_that_are_there() -> None:
 def test_an_empty_lake_and_one_of_several_clusters_are_one_line() -> None:
     with asking({}, dict.fromkeys(KNOWN, ())) as of, pytest.raises(QueryError, match="is empty"):
         record(of)
-    other = {"cluster": "test", "cluster_id": "id-test"}
-    rows = {
-        table: [row | other for row in of] if "cluster" in table.column_names else []
-        for table, of in KNOWN.items()
-    }
-    with asking(rows) as of, pytest.raises(QueryError, match="prod, test: name one with --cluster"):
+    with (
+        asking(twice()) as of,
+        pytest.raises(QueryError, match="prod, test: name one with --cluster"),
+    ):
         record(of)
 
 

@@ -1,0 +1,313 @@
+"""The state of clusters, of a topic, a broker or a group at a time, as rows, the worst first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+import pyarrow as pa
+
+from jobs.rules.gold.isr import effective_min_isr
+from jobs.rules.gold.news import Levels
+from kafka_metadata_history.answers.asof.read import FENCED
+from kafka_metadata_history.answers.whatif.rules import NO_LEADER, Standing, standing
+from metadata_source.kinds import OFFLINE, UNDER_REPLICATED
+from metadata_source.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from kafka_metadata_history.answers.asof.read import AsOf, Facts, PartitionRow
+
+NOT_LISTED: Final = "not_listed"
+"""State of a broker that has replicas, and is neither listed nor known to be fenced."""
+UNDER_MIN_ISR, IN_SYNC = "under_min_isr", "in_sync"
+LEVELS: Final = (OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, IN_SYNC)
+"""Levels of a partition, the worst first. `in_sync`: all replicas are in the ISR."""
+_INTS: Final = pa.list_(pa.int32())
+_TEXTS: Final = pa.list_(pa.string())
+_TIME: Final = pa.timestamp("us", "UTC")
+CLUSTERS: Final = pa.schema(
+    {
+        "cluster": pa.string(),
+        "offline": pa.int64(),
+        "under_min_isr_min": pa.int64(),
+        "under_min_isr_max": pa.int64(),
+        "under_replicated": pa.int64(),
+        "brokers": pa.int64(),
+        "fenced": pa.int64(),
+        "controller_id": pa.int32(),
+        "racks": _TEXTS,
+        "age_s": pa.float64(),
+        "partitions": pa.int64(),
+        "at": _TIME,
+    }
+)
+PARTITIONS: Final = pa.schema(
+    {
+        "cluster": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "level": pa.string(),
+        "leader": pa.int32(),
+        "isr": _INTS,
+        "replicas": _INTS,
+        "min_isr": pa.int32(),
+        "since": _TIME,
+        "settings": _TEXTS,
+        "leader_epoch": pa.int32(),
+        "adding_replicas": _INTS,
+        "removing_replicas": _INTS,
+        "elr": _INTS,
+    }
+)
+BROKERS: Final = pa.schema(
+    {
+        "cluster": pa.string(),
+        "state": pa.string(),
+        "rack": pa.string(),
+        "address": pa.string(),
+        "since": _TIME,
+        "leads": pa.int64(),
+        "replicates": pa.int64(),
+        "isrs_lacking_it": pa.int64(),
+        "lacking_in": _TEXTS,
+        "preferred_for": pa.int64(),
+        "incarnation_id": pa.string(),
+        "broker_epoch": pa.int64(),
+    }
+)
+GROUPS: Final = pa.schema(
+    {
+        "cluster": pa.string(),
+        "group_type": pa.string(),
+        "state": pa.string(),
+        "coordinator": pa.int32(),
+        "lag_min": pa.int64(),
+        "lag_max": pa.int64(),
+        "client_id": pa.string(),
+        "client_host": pa.string(),
+        "assigned": _TEXTS,
+        "members": pa.int64(),
+        "assignor": pa.string(),
+        "generation": pa.int32(),
+        "member_id": pa.string(),
+        "instance_id": pa.string(),
+    }
+)
+Row = dict[str, Any]
+
+
+class _Alike(TypedDict):
+    """So many partitions whose leader, ISR, replicas and min ISR are alike."""
+
+    cluster: str
+    has_leader: bool | None
+    isr: int | None
+    replicas: int | None
+    min_insync_replicas: int | None
+    is_any_out: bool | None
+    partitions: int
+
+
+def clusters(state: AsOf, now: datetime) -> tuple[pa.Table, list[str]]:
+    """Return a row for each cluster, and lines that say what is not known. A count of partitions is
+    null where it means nothing, or nobody knows one of them.
+    """
+    alike: dict[str, list[_Alike]] = {name: [] for name in state.facts}
+    for row in state.rows("levels"):
+        alike[row["cluster"]].append(_Alike(**row))  # type: ignore[typeddict-item]
+    brokers: dict[str, list[Row]] = {name: [] for name in state.facts}
+    for row in state.rows("brokers"):
+        brokers[row["cluster"]].append(row)
+    rows, lacks = [], []
+    for name, fact in state.facts.items():
+        knows_fenced = fact.by_log or "fenced" in state.answered[name]
+        until = state.reach[name].until
+        of = brokers[name]
+        counts = _counts(alike[name], fact)
+        fenced = sum(each["state"] == FENCED for each in of)
+        rows.append(
+            {
+                "cluster": name,
+                **counts,
+                "brokers": len(of) - fenced,
+                "fenced": fenced if knows_fenced else None,
+                "controller_id": fact.controller_id,
+                "racks": sorted({each["rack"] for each in of if each["rack"] is not None}),
+                "age_s": None if until is None else (now - until).total_seconds(),
+                "at": state.at_of(name),
+            }
+        )
+        lacking = [
+            *(["min ISR (`enrich: configs`)"] if counts["not_known"] else []),
+            *(["fenced brokers (`enrich: fenced`)"] if not knows_fenced else []),
+            *(["the controller (`enrich: quorum`)"] if fact.voters is None else []),
+        ]
+        if lacking:
+            lacks.append(f"{name}: not known: {'; '.join(lacking)}")
+    rows.sort(key=_worst)
+    return _table(rows, CLUSTERS), lacks
+
+
+def _counts(alike: Iterable[_Alike], fact: Facts) -> Row:
+    found = {"offline": 0, "under": 0, "not_known": 0, "replicated": 0, "partitions": 0}
+    odd = {each.partition(":")[0] for each in fact.not_meaningful or ()}
+    for each in alike:
+        stands = _standing(
+            each["has_leader"], each["isr"], each["replicas"], each["min_insync_replicas"], fact
+        )
+        many = each["partitions"]
+        found["partitions"] += many
+        found["offline"] += many * bool(stands.offline)
+        found["under"] += many * bool(stands.under_min_isr)
+        found["not_known"] += many * (stands.under_min_isr is None)
+        found["replicated"] += many * bool(each["is_any_out"])
+        odd |= {OFFLINE} if stands.offline is None else set()
+        odd |= {UNDER_REPLICATED} if each["is_any_out"] is None else set()
+    return {
+        "partitions": found["partitions"],
+        "offline": None if OFFLINE in odd else found["offline"],
+        "under_min_isr_min": found["under"],
+        "under_min_isr_max": found["under"] + found["not_known"],
+        "under_replicated": None if UNDER_REPLICATED in odd else found["replicated"],
+        "not_known": found["not_known"],
+    }
+
+
+def _standing(
+    has_leader: bool | None,
+    isr: int | None,
+    replicas: int | None,
+    setting: int | None,
+    fact: Facts,
+) -> Standing:
+    """Return the standing of a partition, by the rules of history and of a loss."""
+    levels = Levels(fact.metadata_version_level, highest=fact.metadata_version_highest)
+    min_isr = None if replicas is None else effective_min_isr(setting, replicas, levels)
+    return standing(has_leader, isr, min_isr)
+
+
+def _worst(row: Row) -> tuple[object, ...]:
+    counts = ("offline", "under_min_isr_min", "under_replicated", "fenced")
+    return (*(-(row[each] or 0) for each in counts), row["cluster"])
+
+
+def topic(state: AsOf, name: str) -> tuple[pa.Table, list[str]]:
+    """Return a row for each partition of a topic, and lines that say what is not known."""
+    settings: dict[str, list[str]] = {}
+    for row in state.rows("settings", topic=name):
+        settings.setdefault(row["cluster"], []).append(f"{row['name']}={row['value']}")
+    rows = [
+        _partition(row, sorted(settings.get(row["cluster"], ())), state.facts[row["cluster"]])
+        for row in state.partitions(name)
+        if row["cluster"] in state.facts
+    ]
+    lacks = [
+        f"{cluster}: not known: min ISR and settings (`enrich: configs`)"
+        for cluster in sorted({row["cluster"] for row in rows} - settings.keys())
+    ]
+    worst = {each: place for place, each in enumerate(LEVELS)}
+    rows.sort(
+        key=lambda row: (worst.get(row["level"], len(worst)), row["cluster"], row["partition"])
+    )
+    return _table(rows, PARTITIONS), lacks or _not_there(rows, "topic", name, state)
+
+
+def _partition(row: PartitionRow, settings: Sequence[str], fact: Facts) -> Row:
+    odd = {each.partition(":")[0] for each in fact.not_meaningful or ()}
+    replicas, isr, setting = row["replicas"], row["isr"], row["min_insync_replicas"]
+    has_leader = None if "leader" in odd else row["leader"] != NO_LEADER
+    stands = _standing(
+        has_leader,
+        None if isr is None else len(isr),
+        None if replicas is None else len(replicas),
+        setting,
+        fact,
+    )
+    out = None
+    if replicas is not None and isr is not None:
+        out = {*replicas} - {*isr, *(row["adding_replicas"] or ())}
+    level = None if out is None else UNDER_REPLICATED if out else IN_SYNC
+    if stands.offline:
+        level = OFFLINE
+    elif stands.under_min_isr:
+        level = UNDER_MIN_ISR
+    levels = Levels(fact.metadata_version_level, highest=fact.metadata_version_highest)
+    return {
+        **row,
+        "level": level,
+        "min_isr": None if replicas is None else effective_min_isr(setting, len(replicas), levels),
+        "settings": settings,
+    }
+
+
+def broker(state: AsOf, broker_id: int) -> tuple[pa.Table, list[str]]:
+    """Return a row for each cluster that has the broker, or has replicas on it, and lines that say
+    what is not known. `since`: since when it is in that state, at that address, in that rack.
+    """
+    roles = {row["cluster"]: row for row in state.rows("roles", broker=broker_id)}
+    listed = {row["cluster"]: row for row in state.rows("brokers") if row["broker_id"] == broker_id}
+    counts = ("leads", "preferred_for", "replicates", "isrs_lacking_it")
+    none: Row = {"state": NOT_LISTED, **dict.fromkeys(counts, 0)}
+    rows = [
+        {"cluster": name, **none, **roles.get(name, {}), **listed.get(name, {})}
+        for name in sorted({*roles, *listed})
+    ]
+    rows.sort(key=lambda row: (-row["isrs_lacking_it"], row["cluster"]))
+    lacks = [
+        f"{name}: not known: its registration (the controllers' log does not tell)"
+        for name in (row["cluster"] for row in rows)
+        if name in state.facts and not state.facts[name].by_log
+    ]
+    return _table(rows, BROKERS), lacks or _not_there(rows, "broker", str(broker_id), state)
+
+
+def group(state: AsOf, group_id: str) -> tuple[pa.Table, list[str]]:
+    """Return a row for each member of a group, one without a member if it has none, and lines that
+    say what is not known.
+    """
+    found = state.rows("members", group=group_id)
+    rows = [
+        {
+            **row,
+            "assigned": [*_assigned(row)],
+            "members": sum(
+                each["member_id"] is not None for each in found if each["cluster"] == row["cluster"]
+            ),
+        }
+        for row in found
+    ]
+    lacks = []
+    for name in sorted({row["cluster"] for row in rows}):
+        of = next(row for row in rows if row["cluster"] == name)
+        lacking = [
+            *(["its state (`enrich: groups`, or the log of groups)"] if not of["state"] else []),
+            *(["lag (`enrich: offsets`)"] if of["lag_max"] is None else []),
+            *(["the coordinator"] if of["coordinator"] is None else []),
+        ]
+        if lacking:
+            lacks.append(f"{name}: not known: {'; '.join(lacking)}")
+    return _table(rows, GROUPS), lacks or _not_there(rows, "group", group_id, state)
+
+
+def _assigned(row: Row) -> Iterator[str]:
+    for each in row["assigned"] or ():
+        partitions = ", ".join(map(str, sorted(each["partitions"])))
+        yield f"{each['topic'] or each['topic_id']}: {partitions}"
+    for each in row["tasks"] or ():
+        partitions = ", ".join(map(str, sorted(each["partitions"])))
+        yield f"{each['subtopology_id']}: {partitions}"
+
+
+def _not_there(rows: Sequence[Row], what: str, name: str, state: AsOf) -> list[str]:
+    if rows:
+        return []
+    where = f"in {state.cluster}" if state.cluster else f"in {counted(len(state.reach), 'cluster')}"
+    return [f"{what} {name} was not there then {where}: history knows it at another time"]
+
+
+def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
+    )
