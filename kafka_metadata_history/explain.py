@@ -6,6 +6,7 @@ import click
 from click.core import ParameterSource
 
 from jobs.configuration.config import load
+from jobs.configuration.severities import NOTHING_RECORDED
 from kafka_metadata_history.answers.incidents import listing, written
 from kafka_metadata_history.answers.incidents.read import (
     read_account,
@@ -51,5 +52,6 @@ def explain(
         read_open(ask, cluster),
         read_over(ask, cluster),
         [name for name in read.clusters if cluster in {None, name}],
+        read.severities[NOTHING_RECORDED].page,
     )
     click.echo(listing.FORMS[form](all_of_them, now, named), nl=False)

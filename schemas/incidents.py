@@ -131,7 +131,7 @@ INCIDENT_LINKS = Table(
         Column("incident_id", "string", "gold.incidents.id.", nullable=False),
         *CLUSTER_COLUMNS,
         *columns("""
-            kind string NOT NULL -- What it is: docs/incidents.md lists them.
+            kind string NOT NULL -- Kind of the finding: docs/incidents.md lists them.
             broker_id int -- The broker that it is about: missing, stale, out of ISRs, leader or
                 coordinator before; null where it is about none.
             leader int -- The leader that dropped a broker from ISRs; null of other findings.
@@ -149,7 +149,7 @@ INCIDENT_LINKS = Table(
         *_ENDED,
         *columns("""
             source string NOT NULL -- polls | log; of both: the one with the closer begin.
-            cause string -- What the rows of gold say of their cause or reason; else null.
+            cause string -- Cause or reason, as the rows of gold have it; else null.
             is_controlled boolean -- Whether a controller announced it; null where no source can
                 tell.
             rule string -- The rule that ties it: docs/incidents.md; null of the first cause.
@@ -178,8 +178,8 @@ EVENTS = Table(
     schema="gold",
     name="events",
     comment=(
-        "What happened to incidents and to findings beside them, append-only, in the order in "
-        "which it was known: to be streamed, sent and counted."
+        "Events of incidents and of findings beside them, append-only, in the order in which they "
+        "were known: to be streamed, sent and counted."
     ),
     columns=(
         ID,
@@ -192,7 +192,7 @@ EVENTS = Table(
         """),
         _SEVERITY,
         *columns("""
-            what string NOT NULL -- What it is about: a broker, a rack, a group, topics.
+            what string NOT NULL -- A broker, a rack, a group or topics: who it is about.
             happened_after timestamp -- It happened after this; null where nothing bounds it.
             happened_before timestamp NOT NULL -- It had happened by this.
             known_at timestamp NOT NULL -- When the round was made that found it.

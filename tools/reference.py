@@ -12,6 +12,9 @@ import duckdb
 import sqlglot
 
 from jobs.configuration.keys import FILE, REQUIRED
+from jobs.configuration.severities import SEVERITIES
+from jobs.rules.incidents.finding import BESIDE, OPENERS
+from jobs.rules.incidents.links import RULES
 from kafka_metadata_history.answers.incidents import words
 from kafka_metadata_history.answers.questions import about, by_theme, filters_of, option
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
@@ -104,7 +107,7 @@ def kinds() -> str:
     """Return the kinds of findings: whether they open an incident, and what they mean."""
     rows = ["| kind | | meaning |", "|---|---|---|"]
     for kind in words.SENTENCES:
-        opens = "opens" if kind in words.OPENERS else "attached"
+        opens = "opens" if kind in OPENERS else "beside" if kind in BESIDE else "attached"
         rows.append(f"| `{kind}` | {opens} | {_cell(words.meaning(kind))} |")
     return "\n".join(rows)
 
@@ -118,10 +121,33 @@ def causes() -> str:
     return "\n".join(rows)
 
 
+def rules() -> str:
+    """Return the rules that tie findings, in the order in which they are tried."""
+    rows = ["| rule | a finding | follows from | if it began | |", "|---|---|---|---|---|"]
+    for each in RULES:
+        bounds = [f"{each.before} s before to {each.after} s after it"]
+        bounds += ["while it lasted"] if each.lasting else []
+        bounds += [f"{each.after} s after its end"] if each.from_end else []
+        kinds = ", ".join(f"`{kind}`" for kind in each.to)
+        why = f"{each.why} (inferred)" if each.guess else each.why
+        when = ", or ".join(bounds)
+        rows.append(f"| `{each.name}` | {kinds} | `{each.of}` | {when} | {_cell(why)} |")
+    return "\n".join(rows)
+
+
+def severities() -> str:
+    """Return the severity of each kind of finding, and after how long."""
+    rows = ["| kind | severity |", "|---|---|"]
+    rows += [f"| `{kind}` | {each} |" for kind, each in SEVERITIES.items()]
+    return "\n".join(rows)
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("configuration.md", "keys"): keys,
     ("incidents.md", "kinds"): kinds,
     ("incidents.md", "causes"): causes,
+    ("incidents.md", "rules"): rules,
+    ("incidents.md", "severities"): severities,
     ("queries.md", "queries"): queries,
     ("queries.md", "known SQL"): known_functions,
     ("tables.md", "tables"): tables,

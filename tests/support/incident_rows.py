@@ -116,7 +116,7 @@ def _open() -> tuple[Row, list[Row]]:
         ),
         finding(
             OPEN, 3, "partition_offline", bounds((10, 12)), partitions=3, partitions_now=2,
-            **orders, **follows("leader_offline", 1),
+            **orders, **follows("missing_level", 1),
         ),
         finding(
             OPEN, 4, "under_min_isr", bounds((10, 12)), partitions=12, **orders,

@@ -1,4 +1,5 @@
-SELECT 'coordinator_moved' AS kind, cluster_id, cluster, prev_leader AS broker_id, array(prev_leader) AS brokers,
+SELECT 'coordinator_moved' AS kind, cluster_id, cluster, prev_leader AS broker_id,
+  array_sort(array_union(array(prev_leader), collect_set(CASE WHEN leader >= 0 THEN leader END))) AS brokers,
   count(*) AS partitions, source,
   began_after, began_before, began_after AS ended_after, began_before AS ended_before
 FROM {silver.coordinators}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from jobs.configuration.severities import NOTHING_RECORDED, SEVERITIES
 from kafka_metadata_history import NAME
 from kafka_metadata_history.answers.incidents import story, words
-from kafka_metadata_history.answers.incidents.records import SILENT
 from kafka_metadata_history.answers.questions import shown
 from kafka_metadata_history.answers.text import as_json as json_lines
 from kafka_metadata_history.answers.thresholds import span
@@ -18,7 +18,7 @@ from metadata_source.text import printable, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from kafka_metadata_history.answers.incidents.records import Incident, Recorded
 
@@ -31,20 +31,24 @@ SHORTEST: Final = 8
 @dataclass(frozen=True)
 class Listing:
     """`open`: the worst first; `over`: the newest first. `expected`: clusters that are to be
-    recorded.
+    recorded. `silent_after`: if nothing was recorded of a cluster for longer, that is a page of its
+    own; None: never.
     """
 
     recorded: Sequence[Recorded]
     open: Sequence[Incident]
     over: Sequence[Incident]
     expected: Sequence[str]
+    silent_after: timedelta | None = SEVERITIES[NOTHING_RECORDED].page
 
 
 def silent(of: Listing, now: datetime) -> list[tuple[str, datetime | None]]:
     """Return the clusters that are to be recorded and are not, and up to when they are."""
+    if (after := of.silent_after) is None:
+        return []
     until = {each.cluster: each.until for each in of.recorded}
     found = [(name, until.get(name)) for name in of.expected]
-    return [(name, at) for name, at in found if at is None or now - at > SILENT]
+    return [(name, at) for name, at in found if at is None or now - at > after]
 
 
 def as_text(of: Listing, now: datetime, config: str | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -12,9 +11,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-SILENT: Final = timedelta(minutes=5)
-"""If nothing was recorded of a cluster for so long, that is a page of its own."""
 MERGED, WITHDRAWN = "merged", "withdrawn"
+INCIDENT: Final = "incident"
 MAINTENANCE: Final = "maintenance"
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from jobs.rules.incidents.finding import OPENERS
 from kafka_metadata_history.answers.incidents import words
-from kafka_metadata_history.answers.incidents.records import MAINTENANCE, MERGED, WITHDRAWN
+from kafka_metadata_history.answers.incidents.records import (
+    INCIDENT,
+    MAINTENANCE,
+    MERGED,
+    WITHDRAWN,
+)
 from kafka_metadata_history.answers.questions import shown
 from kafka_metadata_history.answers.thresholds import span
 from metadata_source.text import counted
@@ -40,7 +46,8 @@ def state(of: Incident) -> str:
 
 def title(of: Incident) -> str:
     """Return what it is in one sentence without times."""
-    what = f"{of.severity}, {MAINTENANCE}" if of.incident_class == MAINTENANCE else of.severity
+    is_incident = of.incident_class == INCIDENT
+    what = of.severity if is_incident else f"{of.severity}, {of.incident_class}"
     return f"{what}: {words.of_incident(of)}, in {of.cluster}"
 
 
@@ -160,7 +167,7 @@ def chosen(findings: Sequence[Finding], most: int) -> list[Finding]:
     for place, each in enumerate(findings):
         is_first = each.kind not in seen
         seen.add(each.kind)
-        rank = 0 if each.rule is None else 1 if is_first else 2 if each.kind in words.OPENERS else 3
+        rank = 0 if each.rule is None else 1 if is_first else 2 if each.kind in OPENERS else 3
         ranked.append((rank, place))
     kept = sorted(place for _, place in sorted(ranked)[:most])
     return [findings[place] for place in kept]

@@ -24,19 +24,6 @@ LONGEST_NAME: Final = 60
 """Kafka takes names of groups of any length."""
 NAMED: Final = 3
 
-OPENERS: Final = (
-    "broker_missing",
-    "partition_offline",
-    "under_min_isr",
-    "quorum_lost",
-    "quorum_flapping",
-    "stale_broker",
-    "unclean_election",
-    "group_stuck",
-    "group_stopped",
-)
-"""Kinds of findings that can open an incident."""
-
 SENTENCES: Final = {
     "broker_missing": "{brokers} {be} missing",
     "partition_offline": "{partitions} {be} offline",
@@ -55,34 +42,41 @@ SENTENCES: Final = {
     "pause": "{groups} {be} paused for at least {ms}",
     "lag": "{groups} {be} behind by at most {records}",
     "controller_elected": "an active controller was elected {times}",
-    "controlled_shutdown": "{brokers} asked to stop (controlled shutdown)",
     "reassignment": "a reassignment of {partitions} {be} running",
-    "config_changed": "a setting was changed{thing}",
+    "config_changed": "min.insync.replicas was changed{thing}",
+    "one_in_sync": "{partitions} {be} left with {brokers} alone in the ISR",
+    "crash_loop": "a client of {groups} {be} in a crash loop",
+    "group_behind": "{groups} {be} behind for long",
+    "lone_setting": "{brokers} {be} set otherwise than all others{setting}",
+    "throttle_left": "a throttle {be} left over without a reassignment{setting}",
+    "shared_rack": "two replicas of {partitions} {be} in one rack",
 }
 """Kind of a finding, as of gold.incident_links -> what happened."""
 
 RULES: Final = {
+    "same_rack": "in the same rack at the same time",
+    "rolling": "the next one, as in a rolling restart",
+    "stale_missing": "as it had lost the controllers",
     "missing_isr": "as the broker was missing",
+    "leader_stalled": "as their leader hung",
+    "reassignment_isr": "as replicas were moved",
     "missing_leader": "as the leader was missing",
+    "stale_leader": "as the leader had lost the controllers",
+    "missing_controller": "as the controller was missing",
+    "quorum_controller": "in the quorum",
+    "config_level": "as the setting was changed",
     "missing_level": "as a broker was missing",
     "isr_level": "as ISRs had lost a broker",
-    "leader_offline": "as nobody could lead",
+    "offline_election": "as nobody in the ISR could lead",
+    "missing_election": "as a broker was missing",
     "leader_coordinator": "as the leader of their partition of __consumer_offsets changed",
     "missing_coordinator": "as the coordinator was missing",
     "coordinator_rebalance": "as the coordinator had moved",
+    "rebalance_stuck": "as a rebalance did not end",
     "rebalance_pause": "as the group rebalanced",
     "pause_lag": "as consumers paused",
     "rebalance_lag": "as the group rebalanced",
-    "rebalance_stuck": "as a rebalance did not end",
-    "same_rack": "in the same rack at the same time",
-    "rolling": "the next one, as in a rolling restart",
-    "shutdown_missing": "as it had asked to stop",
-    "reassignment_isr": "as replicas were moved",
-    "stale_missing": "as it had lost the controllers",
-    "leader_stalled": "as their leader stalled",
-    "election_level": "with the election",
     "lag_stopped": "as it fell behind",
-    "again": "once more within 15 minutes",
 }
 """Rule, as of gold.incident_links -> why it is thought to be so."""
 
@@ -112,6 +106,9 @@ CAUSES: Final = {
         "broker {of} stalled as a leader", "its disk, pauses of GC, its request threads"
     ),
     "lagging": Cause("broker {of} fell behind its leaders", "its disk, pauses of GC, the network"),
+    "config_changed": Cause(
+        "min.insync.replicas of {of} was changed", "who changed the setting, and why"
+    ),
     "quorum": Cause("the quorum of controllers", "disks and network of controllers"),
     "stale": Cause(
         "broker {of} lost the controllers", "the network between the broker and controllers"
@@ -274,6 +271,7 @@ def _said(kind: str, of: _Subject, *, lasts: bool) -> str:
         records="some records" if of.number is None else counted(of.number, "record"),
         times="" if of.number in {None, 1} else f"{of.number:,} times",
         thing=_about(of),
+        setting="" if of.topic is None else f": {name(of.topic)}",
     ).rstrip(" ,")
 
 

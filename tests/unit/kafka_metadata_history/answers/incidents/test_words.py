@@ -5,6 +5,8 @@ from datetime import datetime
 
 import pytest
 
+from jobs.rules.incidents.links import RULES
+from jobs.rules.incidents.trees import ORDER
 from kafka_metadata_history.answers.incidents import words
 from kafka_metadata_history.answers.incidents.records import Finding, record
 from tests.support.for_each import for_each
@@ -46,7 +48,7 @@ def found(kind: str, *, lasts: bool = False, **more: object) -> Finding:
         (found("lag", group_id="shop", number=1), "group shop was behind by at most 1 record"),
         (found("controller_elected", number=3), "an active controller was elected 3 times"),
         (found("controller_elected", number=1), "an active controller was elected"),
-        (found("config_changed", topic="a"), "a setting was changed of topic a"),
+        (found("config_changed", topic="a"), "min.insync.replicas was changed of topic a"),
         (found("reassignment", partitions=3), "a reassignment of 3 partitions was running"),
         (
             found("disk_full", broker_id=3, group_id="{of}", topic="a"),
@@ -67,8 +69,9 @@ def test_each_kind_is_said_of_nobody_too(kind: str) -> None:
         assert "None" not in said
 
 
-def test_kinds_that_open_an_incident_have_a_sentence() -> None:
-    assert {*words.OPENERS} < {*words.SENTENCES}
+def test_each_kind_that_the_fold_makes_has_a_sentence_and_each_rule_a_reason() -> None:
+    assert {*words.SENTENCES} == {*ORDER}
+    assert {*words.RULES} == {rule.name for rule in RULES}
 
 
 @pytest.mark.parametrize(
