@@ -48,12 +48,12 @@ def main() -> None:
     file = stored(LAKE_VERSION)
     FOLDER.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder:
-        spark, lake = local_session(2), Lake(root=folder)
-        ensure_tables(spark, lake, TABLES)
-        rows = bronze_rows("prod", answers())
-        append_rows(spark, lake, bronze.METADATA_POLLS, [row for row in rows if row["n"] < POLLS])
-        make_history(spark, lake)
-        spark.stop()
+        lake = Lake(root=folder)
+        with local_session(2) as (spark, _):
+            ensure_tables(spark, lake, TABLES)
+            rows = [row for row in bronze_rows("prod", answers()) if row["n"] < POLLS]
+            append_rows(spark, lake, bronze.METADATA_POLLS, rows)
+            make_history(spark, lake)
         with tarfile.open(file, "x:xz") as archive:
             archive.add(folder, "lake", filter=_filter)
 
