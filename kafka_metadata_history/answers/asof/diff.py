@@ -31,9 +31,11 @@ _ORDER: Final = (BROKER, RACK, "feature", "quorum", SETTING, TOPIC, "replica", "
 """How differences begin, in the order of the answer."""
 _NOT_KEPT: Final = "(not kept"
 """How a value begins that may be a password: nobody knows whether two clusters have the same."""
+CONFIGS: Final = "configs"
+"""The source of settings in effect: where one is lacking, nobody could read it."""
 _LATE: Final = timedelta(minutes=1)
 _TELLS: Final = {
-    "configs": "min.insync.replicas, unclean.leader.election.enable (`enrich: configs`)",
+    CONFIGS: "min.insync.replicas, unclean.leader.election.enable (`enrich: configs`)",
     "log": "other settings, features, incarnations (the controllers' log)",
     "groups": "groups (`enrich: groups`, or the log of groups)",
 }
@@ -107,7 +109,11 @@ def between_times(before: AsOf, after: AsOf) -> tuple[list[Row], list[str]]:
         if before.facts[name].by_log != after.facts[name].by_log:
             unknown.add((name, FENCED))
     known = [
-        row for row in rows if row.cluster in both and (row.cluster, row.source) not in unknown
+        row
+        for row in rows
+        if row.cluster in both
+        and row.source != CONFIGS
+        and (row.cluster, row.source) not in unknown
     ]
     return known, lines
 
@@ -120,7 +126,7 @@ def between_clusters(first: AsOf, second: AsOf) -> tuple[list[Row], list[str]]:
     for state in (first, second):
         (name,) = state.reach
         since = {row["source"]: row["since"] for row in state.rows("sources")}
-        for source in ("configs", "log"):
+        for source in (CONFIGS, "log"):
             if source not in since or since[source] > state.at_of(name):
                 unknown.add(source)
                 lines.append(f"not compared: {_TELLS[source]}: {name} lacks them")
@@ -130,7 +136,7 @@ def between_clusters(first: AsOf, second: AsOf) -> tuple[list[Row], list[str]]:
         row
         for row in found
         if row.kind == SETTING
-        and row.source not in unknown
+        and row.source not in {*unknown, CONFIGS}
         and not all((each or "").startswith(_NOT_KEPT) for each in (row.before, row.after))
         and row.owner not in others
         and (row.owner[1] == TOPIC or (row.owner[1] == BROKER and not row.name))

@@ -170,6 +170,14 @@ def test_of_a_topic_that_was_made_or_is_gone_nothing_else_is_told() -> None:
         assert ("topic made", "t", None, None) in between(of, 5, 9)
 
 
+def test_a_setting_that_nobody_could_read_at_one_time_is_not_compared() -> None:
+    unread = {"topic": "t", "min_insync_replicas": None, "unclean_leader_election_enable": False}
+    topic = [lasting(0, topic="t", topic_id="x")]
+    read = changed(silver.TOPIC_CONFIGS, unread, {"min_insync_replicas": 2})
+    with asking({silver.TOPIC_SNAPSHOTS: topic, **read}) as of:
+        assert [each for each in between(of, 5, 12) if each[1] == "t"] == []
+
+
 def test_a_source_that_begins_between_the_times_is_not_compared() -> None:
     late = {
         table: [row | {"valid_from": max(row["valid_from"], at(40))} for row in KNOWN[table]]
