@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 READY = "document.documentElement?.dataset.ready === 'yes'"
-FIGURES = ("brokers", "levels", "isrs", "leaders", "groups", "coordinators", "settings")
+FIGURES = ("brokers", "levels", "isrs", "leaders", "groups", "coordinators", "settings", "marked")
 RANGES = "Bokeh.documents[0].roots().map(root => `${root.x_range.start} ${root.x_range.end}`)"
 TIPS = """(() => {
   const found = [];

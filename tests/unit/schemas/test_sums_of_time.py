@@ -4,10 +4,13 @@ seconds, in DuckDB. That Spark answers the same is in tests/spark/test_questions
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kafka_metadata_history.answers.questions import names, text_of
+from kafka_metadata_history.report import queries
+from schemas.lake import VIEWS
 from tests.support.duckdb_lake import asking
 from tests.support.sums_of_time import (
     ASKED,
@@ -202,3 +205,25 @@ def test_every_query_that_counts_seconds_is_here() -> None:
     assert {
         name for name in names() if "not_observed_s" in text_of(name)
     } == counted - COUNT_NO_SECONDS.keys()
+
+
+FIGURES = Path(queries.__file__).parent / "sql"
+VIEWS_WITHOUT_SUMS = {
+    "silver.observed": "the planned interval of polls",
+    "gold.rebalances": "the time since the group's rebalance before",
+}
+
+
+def test_every_view_and_figure_that_counts_seconds_says_what_nobody_observed() -> None:
+    """Figures of the report have times, and hatch what nobody observed; its table of a week is in
+    tests/unit/kafka_metadata_history/report/test_week.py.
+    """
+    texts = {view.full_name: view.query for view in VIEWS if view.schema != "internal"}
+    texts |= {file.stem: file.read_text() for file in FIGURES.glob("*.sql")}
+    assert len(texts) > len(VIEWS)
+    seconds = re.compile(r"AS (\w+_)?(m?s|seconds)(_min|_max)?\b|/ 1e6")
+    counted = {name for name, sql in texts.items() if seconds.search(sql)}
+    assert "gold.availability" in counted
+    assert {name for name, sql in texts.items() if "not_observed_s" in sql} == (
+        counted - VIEWS_WITHOUT_SUMS.keys()
+    )
