@@ -9,6 +9,7 @@ from operator import or_
 import click
 
 from jobs.configuration.config import load
+from kafka_metadata_history.answers.whatif.losses import with_racks
 from kafka_metadata_history.answers.whatif.read import LOST, loss_of, read_record
 from kafka_metadata_history.answers.whatif.rules import what_if
 from kafka_metadata_history.answers.whatif.written import FORMS
@@ -45,7 +46,7 @@ def _racks(context: click.Context, option: click.Parameter, given: Sequence[str]
     metavar="ID=RACK",
     multiple=True,
     callback=_racks,
-    help="The rack of a controller, which no answer of Kafka has.",
+    help="The rack of a controller, as `controllerRacks` of the configuration has it.",
 )
 @click.option(
     "--format", "form", type=click.Choice(tuple(FORMS)), default="text", show_default=True
@@ -66,6 +67,7 @@ def whatif(
     read = load(config)
     lake = opened(read.lake)
     record = read_record(lake.ask, cluster, at, now, racks)
+    record = replace(record, cluster=with_racks(record.cluster, read.controller_racks))
     lacks = [] if read.topic_filter is None else ["topics that the configuration leaves out"]
     if (version := lake.older()) is not None:
         lacks.append(f"all that a lake of version {version} lacks")
