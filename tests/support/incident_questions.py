@@ -410,6 +410,34 @@ class Reviews:
         assert columns(ask("placement", broker=1), "topic") == [("orders",)]
         assert columns(ask("placement", topic="logs"), "finding") == [("rf_1",)]
 
+    def test_one_more_loss(self, ask: Ask) -> None:
+        rows = ask("one_more_loss")
+        told = ("loss", "effect", "seconds_min", "seconds_max", "partitions", "topics", "always")
+        # Both brokers of rack b: what lies there alone is always so.
+        assert columns(rows, *told) == [
+            (
+                "broker",
+                "offline",
+                29.8,
+                55.1,
+                4,
+                ["__consumer_offsets", "clicks", "orders"],
+                ["logs"],
+            ),
+            (
+                "rack",
+                "offline",
+                19.9,
+                35.1,
+                3,
+                ["__consumer_offsets", "orders"],
+                ["clicks", "logs"],
+            ),
+            ("broker", "under_min_isr", 0.0, 15.1, 2, ["orders"], []),
+            ("rack", "under_min_isr", 0.0, 0.0, 0, [], ["orders"]),
+        ]
+        assert columns(ask("one_more_loss", topic="clicks"), "seconds_min")[0] == (9.9,)
+
     def test_leaders_by_rack(self, ask: Ask) -> None:
         told = ("rack", "brokers_after", "leads_before", "leads_after", "preferred_for_after")
         assert columns(ask("leaders_by_rack"), *told) == [("a", 1, 1, 1, 1), ("b", 2, 4, 4, 4)]

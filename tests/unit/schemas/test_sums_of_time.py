@@ -20,6 +20,7 @@ from tests.support.sums_of_time import (
     by,
     happened,
     observed,
+    seconds,
     window,
 )
 
@@ -57,6 +58,15 @@ def test_one_failure_from_offline(ask: Ask) -> None:
         110,
         50,
     )
+
+
+def test_one_more_loss(ask: Ask) -> None:
+    """Partitions share their time: the seconds of "closed", and of those that overlap "lasts"."""
+    (offline, under) = ask("one_more_loss")
+    assert seconds(offline) == (20 + 155, 30 + 774, 100 + 509)
+    assert seconds(under) == (0, 0, 609), "nobody is left in the ISR"
+    (offline, _) = ask("one_more_loss", until=str(at(150)))
+    assert seconds(offline) == (20 + 50, 30 + 110, 50)
 
 
 @pytest.mark.parametrize(
