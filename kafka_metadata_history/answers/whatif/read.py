@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +37,7 @@ _MEANS: Final = (LEADER, REPLICAS, ISR)
 class Record:
     """`at`: of when the state is. `until`: up to when the cluster is recorded. `gap`: from when to
     when nobody looked, `at` between. `lacks`: sources that tell nothing, a clause each.
+    `answered`: by question on which the state depends, when it was answered last, None: not lately.
     """
 
     cluster: Cluster
@@ -44,6 +45,7 @@ class Record:
     until: datetime
     gap: tuple[datetime, datetime] | None = None
     lacks: tuple[str, ...] = ()
+    answered: Mapping[str, datetime | None] = field(default_factory=dict)
 
 
 def read_record(
@@ -78,7 +80,7 @@ def read_record(
     if odd := [each for each in fact["not_meaningful"] or () if each.partition(":")[0] in _MEANS]:
         raise QueryError(printable(f"{name}: nobody knows what a loss does there: {odd[0]}"))
     by_log = fact["source"] == LOG
-    answered = {row["kind"] for row in rows("answered")}
+    answered = {row["kind"]: row["answered_at"] for row in rows("answered")}
     has_elr = None if fact["elr_version_level"] is None else fact["elr_version_level"] > 0
     knows = {each: by_log or each in answered for each in ("reassignments", "elr")}
     knows["elr"] = knows["elr"] or has_elr is False
@@ -99,8 +101,10 @@ def read_record(
         raise QueryError(
             printable(f"--controller-rack {odd[0]}: controllers of {name} are {voters}")
         )
+    needs = ("configs", *(each for each in ("reassignments", "elr") if not by_log))
+    needed = {each: answered.get(each) for each in needs if each != "elr" or has_elr is not False}
     gap = None if by_log or fact["gap_start"] is None else (fact["gap_start"], fact["gap_end"])
-    return Record(state, then, until, gap, tuple(_lacks(state, knows)))
+    return Record(state, then, until, gap, tuple(_lacks(state, knows)), needed)
 
 
 def _chosen(clusters: list[Row], cluster: str | None) -> Row:
