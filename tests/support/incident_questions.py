@@ -309,6 +309,7 @@ class Leaders:
             "prev_isr",
             "unclean",
         ) == [("clicks", 0, 40.1, -1, 2, [3], "proven")]
+        assert columns(rows, "known_lost_min", "known_lost_max") == [(None, None)], "nobody asked"
 
     def test_leader_skew(self, ask: Ask) -> None:
         rows = ask("leader_skew")
