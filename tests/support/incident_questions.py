@@ -379,6 +379,13 @@ class Reviews:
         assert ask("restarts", broker=1) == ask("restarts", cluster="other") == []
         assert ask("restarts", since="2026-11-01T12:01:10Z") == []
 
+    def test_restarts_compared(self, ask: Ask) -> None:
+        rows = ask("restarts_compared")
+        told = ("brokers", "seconds_min", "seconds_max", "out_s_min", "out_s_max")
+        assert columns(rows, *told) == [([2, 3], 39.9, 60.1, 49.8, 90.2)]
+        assert columns(rows, "usual_seconds_min", "usual_out_s_max") == [(None, None)]
+        assert ask("restarts_compared", broker=1) == []
+
     def test_restart_steps(self, ask: Ask) -> None:
         rows = ask("restart_steps")
         told = ("broker_id", "stop", "began_before", "seconds_min", "seconds_max")

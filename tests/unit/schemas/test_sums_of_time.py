@@ -80,6 +80,11 @@ def test_brokers(ask: Ask, name: str) -> None:
 def test_restarts(ask: Ask) -> None:
     """One was still out: it lasts. Of an overlap no least has what nobody observed."""
     assert by(ask, "restarts", "cluster") == {"prod": (195, 809, 609)}
+    (row,) = ask("restarts_compared")
+    assert seconds(row) == (195, 809, 609)
+    assert (row["out_s_min"], row["out_s_max"]) == tuple(
+        sum(of[end] for of in BY_POLLS.values()) for end in (0, 1)
+    )
     overlaps = {
         row["broker_id"]: (row["overlap_s_min"], row["overlap_s_max"])
         for row in ask("restart_steps")
