@@ -96,8 +96,8 @@ def judged(
     for each in found.effects:
         for reason in _reasons(each):
             by_reason.setdefault(reason, []).append(each.of.name)
-    quorum = found.quorum if found.loss.controllers else None
-    if quorum is not None and quorum.is_lost:
+    # Without a quorum nobody elects leaders, whoever stops.
+    if (quorum := found.quorum) is not None and quorum.is_lost:
         by_reason[QUORUM_WAS_LOST if quorum.was_lost else QUORUM_LOST] = []
     reasons = [
         Reason(each, by_reason[each], each in ACCEPTABLE and each in accepted)
