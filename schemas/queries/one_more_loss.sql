@@ -1,4 +1,4 @@
--- For how long would one more broker or rack lost have hurt?
+-- How long would one more broker or rack lost have hurt?
 -- The part of the window in which a partition lacked a replica in its ISR, and the next loss (of one broker, or of all
 -- of one rack) would have left it without one in its ISR (offline, or led by an unclean election), or with fewer than
 -- min.insync.replicas (under_min_isr). Partitions that are so at a time count it once; partitions and topics are those
@@ -36,7 +36,8 @@ clusters AS (
     coalesce(r.has_racks, false) AS has_racks
   FROM silver.observed o
   JOIN silver.cluster_snapshots s
-    ON s.cluster_id = o.cluster_id AND s.cluster = o.cluster AND s.is_current
+    ON s.cluster_id = o.cluster_id AND s.cluster = o.cluster AND s.valid_from <= CAST(:until AS TIMESTAMP)
+      AND (s.valid_to IS NULL OR s.valid_to > CAST(:until AS TIMESTAMP))
       AND NOT exists(s.not_meaningful, each -> each LIKE 'isr:%' OR each LIKE 'replicas:%')
   LEFT JOIN (
     SELECT cluster_id, array_sort(collect_set(valid_from)) AS changes, bool_or(rack IS NOT NULL) AS has_racks

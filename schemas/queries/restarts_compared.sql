@@ -1,4 +1,4 @@
--- Did a rolling restart take longer than the five before it?
+-- Did a restart take longer than the five before it?
 -- Of the restarts that restarts names: seconds from the first broker that was lost until the last one was back, and out
 -- (of ISRs) of all its brokers, added up. usual: the median of the cluster's five restarts before, or of fewer if there
 -- were no more; null for the first one, and no most where one of them has none. not_observed_s is how much of the most
