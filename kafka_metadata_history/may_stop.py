@@ -1,13 +1,15 @@
-"""The command may-stop: whether a broker may stop now. It asks the cluster, not the record."""
+"""The command may-stop: whether a broker may stop now. It asks the cluster, or reads the record."""
 
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from jobs.configuration.config import load
+from jobs.configuration.config import Config, load
 from kafka_metadata_history.answers.questions import QueryError, one_of
 from kafka_metadata_history.answers.whatif.losses import loss_of_nodes
 from kafka_metadata_history.answers.whatif.rules import what_if
@@ -18,15 +20,19 @@ from kafka_metadata_history.answers.whatif.verdict import (
     STATUSES,
     Verdict,
     judged,
+    stale,
+    unanswered,
 )
 from kafka_metadata_history.client_option import client_option, options_of_one
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.recorded import recorded
 from metadata_source.errors import PollError
 from metadata_source.options import parse
 from metadata_source.options.readers import duration_ms
 from metadata_source.text import did_you_mean, printable
 
 if TYPE_CHECKING:
+    from kafka_metadata_history.answers.whatif.state import Cluster as State
     from metadata_source.options import Cluster
 
 PAUSE_S = 3.0
@@ -56,6 +62,11 @@ def _accepted(context: click.Context, option: click.Parameter, given: str | None
 @client_option
 @click.option("--cluster", help="This cluster of the configuration. Default: the only one.")
 @click.option(
+    "--by-record",
+    is_flag=True,
+    help="Ask nobody: read the lake. A record of more than 10 s ago is not known.",
+)
+@click.option(
     "--accept",
     metavar="REASON,...",
     callback=_accepted,
@@ -74,21 +85,27 @@ def may_stop(
     bootstrap: str | None,
     client: Path | None,
     cluster: str | None,
+    by_record: bool,
     accept: Sequence[str],
     wait: float,
     form: str,
 ) -> int:
-    """Say whether a broker may stop now. Asks the cluster, and writes nothing. Exits 0 if it is
-    safe, 3 if it is not, 4 if that is not known.
+    """Say whether a broker may stop now. Asks the cluster, or reads the record of it, and writes
+    nothing. Exits 0 if it is safe, 3 if it is not, 4 if that is not known.
     """
     options = options_of_one(bootstrap, client)
-    if options is None:
-        options = parse(load(config).source_options({}), "stream")
-    clusters = {each.alias: each for each in options.clusters}
-    asked = clusters[one_of([*clusters], cluster, "the configuration")]
+    if options is not None and by_record:
+        raise QueryError("--by-record reads a lake: leave out --bootstrap and --client")
+    if by_record:
+        judge = partial(_read, load(config), cluster)
+    else:
+        options = options or parse(load(config).source_options({}), "stream")
+        clusters = {each.alias: each for each in options.clusters}
+        asked = clusters[one_of([*clusters], cluster, "the configuration")]
+        judge = partial(_asked, asked, options.request_timeout_ms)
     until = time.monotonic() + wait
     while True:
-        found = _asked(asked, options.request_timeout_ms, broker, accept)
+        found = judge(broker, accept)
         left = until - time.monotonic()
         if found.verdict == SAFE or left <= 0:
             break
@@ -107,9 +124,26 @@ def _asked(cluster: "Cluster", timeout_ms: int, broker: int, accepted: Sequence[
     except PollError as error:
         return Verdict(cluster.alias, broker, lacks=[f"{error.kind}: {error.problem}"])
     state, lacks = state_of(cluster.alias, cluster.kind, now)
+    return _verdict(state, broker, lacks, accepted)
+
+
+def _read(config: Config, cluster: str | None, broker: int, accepted: Sequence[str]) -> Verdict:
+    """Read the record once. Raises QueryError for a broker that the cluster does not have."""
+    now = datetime.now(UTC)
+    record, lacks = recorded(config, cluster, None, now, {})
+    if old := stale(record, now):
+        return Verdict(record.cluster.name, broker, lacks=old)
+    polling = parse(config.source_options({}), "stream").polling
+    enrich = polling[record.cluster.name].enrich if record.cluster.name in polling else {}
+    beats = {question: timedelta(milliseconds=beat) for question, beat in enrich.items()}
+    lacks = [*lacks, *unanswered(record, beats, now)]
+    return _verdict(record.cluster, broker, lacks, accepted)
+
+
+def _verdict(state: "State", broker: int, lacks: Sequence[str], accepted: Sequence[str]) -> Verdict:
     if broker not in state.broker_ids:
         brokers = ", ".join(map(str, sorted(state.broker_ids)))
         raise QueryError(
-            printable(f"there is no broker {broker} in {cluster.alias}; brokers are {brokers}")
+            printable(f"there is no broker {broker} in {state.name}; brokers are {brokers}")
         )
     return judged(what_if(state, loss_of_nodes(state, [broker])), broker, lacks, accepted)

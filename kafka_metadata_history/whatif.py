@@ -1,7 +1,6 @@
 """The command whatif: what the loss of brokers or controllers would do."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
@@ -9,11 +8,11 @@ from operator import or_
 import click
 
 from jobs.configuration.config import load
-from kafka_metadata_history.answers.whatif.read import LOST, loss_of, read_record
+from kafka_metadata_history.answers.whatif.read import LOST, loss_of
 from kafka_metadata_history.answers.whatif.rules import what_if
 from kafka_metadata_history.answers.whatif.written import FORMS
 from kafka_metadata_history.config_option import config_option
-from kafka_metadata_history.opened import opened
+from kafka_metadata_history.recorded import recorded
 
 
 def _racks(context: click.Context, option: click.Parameter, given: Sequence[str]) -> dict[int, str]:
@@ -45,7 +44,7 @@ def _racks(context: click.Context, option: click.Parameter, given: Sequence[str]
     metavar="ID=RACK",
     multiple=True,
     callback=_racks,
-    help="The rack of a controller, which no answer of Kafka has.",
+    help="The rack of a controller, as `controllerRacks` of the configuration has it.",
 )
 @click.option(
     "--format", "form", type=click.Choice(tuple(FORMS)), default="text", show_default=True
@@ -63,12 +62,6 @@ def whatif(
     partitions it takes offline or under min ISR, who leads then, whether the quorum holds.
     """
     now = datetime.now(UTC)
-    read = load(config)
-    lake = opened(read.lake)
-    record = read_record(lake.ask, cluster, at, now, racks)
-    lacks = [] if read.topic_filter is None else ["topics that the configuration leaves out"]
-    if (version := lake.older()) is not None:
-        lacks.append(f"all that a lake of version {version} lacks")
-    record = replace(record, lacks=(*record.lacks, *lacks))
+    record, _ = recorded(load(config), cluster, at, now, racks)
     loss = reduce(or_, (loss_of(record, what, named) for what, named in lost))
     click.echo(FORMS[form](what_if(record.cluster, loss), record, now), nl=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from jobs.configuration.config import MIGRATING, Config, Thresholds
-from jobs.configuration.keys import AUTO, FILE, REQUIRED
+from jobs.configuration.keys import AUTO, CONTROLLER_RACKS, FILE, REQUIRED
 from jobs.configuration.limits import Limits
 from jobs.configuration.severities import SEVERITIES, Severity
 from metadata_source.options.cluster import field_of
@@ -81,6 +81,12 @@ def _section(key: str, given: Any) -> dict[str, Any]:
             own[MIGRATING] = {
                 "type": "boolean",
                 "description": "It is on its way from ZooKeeper to KRaft.",
+            }
+            own[CONTROLLER_RACKS] = {
+                "type": ["object", "null"],
+                "description": "The racks of its controllers, by id: no answer of Kafka has them.",
+                "patternProperties": {"^[0-9]+$": {**TEXT, "minLength": 1}},
+                "additionalProperties": False,
             }
             one = _object(own, required=["kafka.bootstrap.servers"])
             return meaning | {"type": "object", "additionalProperties": one}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.configuration.histories import DECLARED
-from jobs.configuration.keys import FILE, REQUIRED, URI, read
+from jobs.configuration.keys import CONTROLLER_RACKS, FILE, REQUIRED, URI, read
 from jobs.configuration.limits import Limits
 from jobs.configuration.severities import SEVERITIES, Severity
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
@@ -59,7 +59,8 @@ class Config:
     kept as the rest of gold.
     `docs`: None where nothing says it. `group_log`, `cluster_log`: None where the log is not read.
     `migrating`: aliases of the clusters that are on their way from ZooKeeper to KRaft, which no
-    answer to a client tells. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
+    answer to a client tells. `controller_racks`: racks of controllers, which none tells either, by
+    alias and id. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
     """
 
     lake: Lake
@@ -79,6 +80,7 @@ class Config:
     polls_per_round: int = 60
     hand_over: timedelta = timedelta(minutes=5)
     migrating: frozenset[str] = frozenset()
+    controller_racks: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     severities: Mapping[str, Severity] = field(default_factory=lambda: SEVERITIES)
@@ -275,6 +277,8 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
         if truth(value) is None:
             raise ValueError(f"clusters.{alias}.{MIGRATING}: {value!r} is neither true nor false")
     given["migrating"] = frozenset(alias for alias, value in own.items() if truth(value))
+    racks = {alias: of.pop(CONTROLLER_RACKS, {}) for alias, of in given["clusters"].items()}
+    given["controller_racks"] = {alias: of for alias, of in racks.items() if of}
     ages = given.pop("retention", {})
     kept_apart = [each.name for each in DECLARED if each.kept_apart and each.name in ages]
     apart = {name: ages.pop(name) for name in kept_apart}

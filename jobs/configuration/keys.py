@@ -131,6 +131,27 @@ def _text(name: str, value: Any) -> str:
     raise ValueError(f"{name}: {kind_of(value)} is not text or a whole number")
 
 
+CONTROLLER_RACKS = "controllerRacks"
+"""Of a cluster: a key of this program's, not an option of the data source."""
+
+
+def _of_cluster(name: str, value: Any) -> str | dict[int, str]:
+    """An option of one cluster, or the racks of its controllers."""
+    return (_racks if name.endswith(f".{CONTROLLER_RACKS}") else _option)(name, value)
+
+
+def _racks(name: str, value: Any) -> dict[int, str]:
+    """Racks of controllers, by id."""
+    found = {}
+    for node, rack in _mapping(name, value or {}).items():
+        if not node.isdecimal():
+            raise ValueError(f"{name}: {node!r} is not the id of a controller, a whole number")
+        if not isinstance(rack, str) or not rack:
+            raise ValueError(f"{name}.{node}: {kind_of(rack)} is not the name of a rack")
+        found[int(node)] = rack
+    return found
+
+
 def _option(name: str, value: Any) -> str:
     """An option of the data source."""
     return _questions(name, value) if name.lower().endswith(".enrich") else _text(name, value)
@@ -233,7 +254,7 @@ FILE: Mapping[str, Any] = {
         "auto: `run` upgrades a lake of an older version before it begins. Default: it refuses it.",
     ),
     "clusters": (
-        _each(_each(_option)),
+        _each(_each(_of_cluster)),
         "For each alias, which is for good, how to reach that cluster.",
     ),
     "poll": (_options, "Options that hold for all clusters."),

@@ -314,6 +314,7 @@ class Leaders:
             "prev_isr",
             "unclean",
         ) == [("clicks", 0, 40.1, -1, 2, [3], "proven")]
+        assert columns(rows, "known_lost_min", "known_lost_max") == [(None, None)], "nobody asked"
 
     def test_leader_skew(self, ask: Ask) -> None:
         rows = ask("leader_skew")
@@ -401,6 +402,13 @@ class Reviews:
         assert ask("restarts", broker=1) == ask("restarts", cluster="other") == []
         assert ask("restarts", since="2026-11-01T12:01:10Z") == []
 
+    def test_restarts_compared(self, ask: Ask) -> None:
+        rows = ask("restarts_compared")
+        told = ("brokers", "seconds_min", "seconds_max", "out_s_min", "out_s_max")
+        assert columns(rows, *told) == [([2, 3], 39.9, 60.1, 49.8, 90.2)]
+        assert columns(rows, "usual_seconds_min", "usual_out_s_max") == [(None, None)]
+        assert ask("restarts_compared", broker=1) == []
+
     def test_restart_steps(self, ask: Ask) -> None:
         rows = ask("restart_steps")
         told = ("broker_id", "stop", "began_before", "seconds_min", "seconds_max")
@@ -432,6 +440,34 @@ class Reviews:
         assert {*columns(rows, "began_after", "began_before", "move")} == {(None, 0.1, None)}
         assert columns(ask("placement", broker=1), "topic") == [("orders",)]
         assert columns(ask("placement", topic="logs"), "finding") == [("rf_1",)]
+
+    def test_one_more_loss(self, ask: Ask) -> None:
+        rows = ask("one_more_loss")
+        told = ("loss", "effect", "seconds_min", "seconds_max", "partitions", "topics", "always")
+        # Both brokers of rack b: what lies there alone is always so.
+        assert columns(rows, *told) == [
+            (
+                "broker",
+                "offline",
+                29.8,
+                55.1,
+                4,
+                ["__consumer_offsets", "clicks", "orders"],
+                ["logs"],
+            ),
+            (
+                "rack",
+                "offline",
+                19.9,
+                35.1,
+                3,
+                ["__consumer_offsets", "orders"],
+                ["clicks", "logs"],
+            ),
+            ("broker", "under_min_isr", 0.0, 15.1, 2, ["orders"], []),
+            ("rack", "under_min_isr", 0.0, 0.0, 0, [], ["orders"]),
+        ]
+        assert columns(ask("one_more_loss", topic="clicks"), "seconds_min")[0] == (9.9,)
 
     def test_leaders_by_rack(self, ask: Ask) -> None:
         told = ("rack", "brokers_after", "leads_before", "leads_after", "preferred_for_after")

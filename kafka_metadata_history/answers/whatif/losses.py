@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafka_metadata_history.answers.whatif.state import Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from kafka_metadata_history.answers.whatif.state import Cluster, Quorum
 
@@ -47,6 +47,16 @@ def loss_of_rack(cluster: Cluster, rack: str) -> Loss:
         | loss_of_nodes(cluster, brokers)
         | loss_of_nodes(cluster, controllers, controllers=True)
     )
+
+
+def with_racks(cluster: Cluster, configured: Mapping[str, Mapping[int, str]]) -> Cluster:
+    """Return the cluster with the racks of controllers that are configured for its alias. Those
+    that it has already count more. A controller that did not vote then had none.
+    """
+    racks = configured.get(cluster.name, {})
+    voters = racks.keys() if cluster.quorum is None else cluster.quorum.voters
+    known = {node: rack for node, rack in racks.items() if node in voters}
+    return replace(cluster, controller_racks={**known, **cluster.controller_racks})
 
 
 def controllers_of_no_rack(cluster: Cluster) -> list[int]:

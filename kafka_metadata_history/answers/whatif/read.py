@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from jobs.rules.gold.news import Levels
@@ -30,6 +30,7 @@ _MEANS: Final = (LEADER, REPLICAS, ISR)
 class Record:
     """`at`: of when the state is. `until`: up to when the cluster is recorded. `gap`: from when to
     when nobody looked, `at` between. `lacks`: sources that tell nothing, a clause each.
+    `answered`: by question on which the state depends, when it was answered last, None: not lately.
     """
 
     cluster: Cluster
@@ -37,6 +38,7 @@ class Record:
     until: datetime
     gap: tuple[datetime, datetime] | None = None
     lacks: tuple[str, ...] = ()
+    answered: Mapping[str, datetime | None] = field(default_factory=dict)
 
 
 def read_record(
@@ -60,8 +62,9 @@ def read_record(
         raise QueryError(printable(f"--at {shown(then)}: history of {name} has no state then"))
     if odd := [each for each in fact.not_meaningful or () if each.partition(":")[0] in _MEANS]:
         raise QueryError(printable(f"{name}: nobody knows what a loss does there: {odd[0]}"))
+    answered, by_log = state.answered[name], fact.by_log
     has_elr = None if fact.elr_version_level is None else fact.elr_version_level > 0
-    knows = {each: fact.by_log or each in state.answered[name] for each in ("reassignments", "elr")}
+    knows = {each: by_log or each in answered for each in ("reassignments", "elr")}
     knows["elr"] = knows["elr"] or has_elr is False
     found = Cluster(
         name,
@@ -82,7 +85,9 @@ def read_record(
         )
     until = known[0].until
     assert until is not None  # noqa: S101 - its state is known
-    return Record(found, then, until, fact.gap, tuple(_lacks(found, knows)))
+    needs = ("configs", *(each for each in ("reassignments", "elr") if not by_log))
+    needed = {each: answered.get(each) for each in needs if each != "elr" or has_elr is not False}
+    return Record(found, then, until, fact.gap, tuple(_lacks(found, knows)), needed)
 
 
 def _partition(row: PartitionRow, knows: Mapping[str, bool]) -> Partition:

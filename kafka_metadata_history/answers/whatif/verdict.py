@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from kafka_metadata_history.answers.text import as_json as json_lines
 from kafka_metadata_history.answers.text import few
+from kafka_metadata_history.answers.thresholds import span
 from kafka_metadata_history.answers.whatif.rules import UNCLEAN
 from metadata_source.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
+    from kafka_metadata_history.answers.whatif.read import Record
     from kafka_metadata_history.answers.whatif.rules import Effect, WhatIf
 
 SAFE, NOT_SAFE, NOT_KNOWN = "safe", "not_safe", "not_known"
@@ -46,6 +50,8 @@ SAID: Final = {
     QUORUM_WAS_LOST: "too few controllers are caught up already",
 }
 """Reason -> what is said of its partitions, or of the quorum."""
+RECENT: Final = timedelta(seconds=10)
+"""A record of at most so long ago says how a cluster is now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +96,8 @@ def judged(
     for each in found.effects:
         for reason in _reasons(each):
             by_reason.setdefault(reason, []).append(each.of.name)
-    quorum = found.quorum if found.loss.controllers else None
-    if quorum is not None and quorum.is_lost:
+    # Without a quorum nobody elects leaders, whoever stops.
+    if (quorum := found.quorum) is not None and quorum.is_lost:
         by_reason[QUORUM_WAS_LOST if quorum.was_lost else QUORUM_LOST] = []
     reasons = [
         Reason(each, by_reason[each], each in ACCEPTABLE and each in accepted)
@@ -101,6 +107,28 @@ def judged(
     return Verdict(
         found.cluster.name, broker, reasons, [*lacks, *_unknown(found)], [*_notes(found, broker)]
     )
+
+
+def stale(record: Record, now: datetime) -> list[str]:
+    """Return why a record does not say how the cluster is now; empty if it does."""
+    age = now - record.until
+    if -RECENT <= age <= RECENT:
+        return []
+    said = f"is {span(age)} old" if age > RECENT else f"is {span(-age)} ahead: a clock is wrong"
+    return [f"how the cluster is now: the record {said}"]
+
+
+def unanswered(record: Record, beats: Mapping[str, timedelta], now: datetime) -> Iterator[str]:
+    """Say what of a record is too old to judge a stop by, though the state is of now: answers to
+    questions that were to come twice since. `beats`: how often each question is asked.
+    """
+    if record.cluster.has_elr is None:
+        yield "whether eligible leader replicas are in force"
+    for question, at in record.answered.items():
+        if question not in beats:
+            yield f"{question}: nobody asks (`enrich: {question}`)"
+        elif at is None or now - at > 2 * beats[question] + RECENT:
+            yield f"{question}: not answered for {span(2 * beats[question])} and more"
 
 
 def _reasons(each: Effect) -> Iterator[str]:

@@ -144,10 +144,8 @@ def _quorum(found: WhatIf) -> Iterator[str]:
     if found.quorum is not None and found.loss.controllers:
         yield _line("quorum", _said(found.quorum))
     if found.loss.racks and (unknown := controllers_of_no_rack(found.cluster)):
-        yield _line(
-            "",
-            f"racks of controllers {few(unknown, 12)} are not known: --controller-rack ID=RACK",
-        )
+        todo = "`controllerRacks` of the configuration"
+        yield _line("", f"racks of controllers {few(unknown, 12)} are not known: {todo}")
 
 
 def _said(of: QuorumEffect) -> str:

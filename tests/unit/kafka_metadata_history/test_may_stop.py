@@ -2,17 +2,27 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from kafka_metadata_history import may_stop
+from kafka_metadata_history import may_stop, recorded
 from kafka_metadata_history.answers.whatif.asked import CAUGHT_UP_MS
 from kafka_metadata_history.command import FAILED, USAGE, exit_status
+from kafka_metadata_history.opened import Opened
+from schemas import bronze, silver
+from schemas.in_duckdb import in_duckdb
+from schemas.lake import VIEWS, Lake
 from tests.support.byte_cluster import ByteCluster
 from tests.support.documents import commands
+from tests.support.duckdb_lake import duckdb_lake
+from tests.support.incident import CLUSTER, NOON, STREAM, at
+from tests.support.incident_groups import known_rows
 from tests.support.printed import printed_by
 
 ORDERS = (5, (0, 1, 2))
@@ -169,7 +179,144 @@ def test_what_is_wrong_is_one_line(
     assert says in lines[-1]
 
 
+class Clock(datetime):
+    """Five seconds after the end of the known incident, unless a test sets it."""
+
+    seconds: float = 125
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        assert tz is UTC
+        return NOON + timedelta(seconds=cls.seconds)
+
+
+@pytest.fixture
+def recorded_at(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[float, float], None]]:
+    """Sets the time, and when questions were answered last."""
+    with Path(config).open("a") as file:
+        file.write("poll: {enrich: {configs: 20s, reassignments: 20s, elr: 20s}}\n")
+    asked_at = {"seconds": 110.0}
+
+    def lake(_: Lake) -> Opened:
+        rows = {table: [*of] for table, of in known_rows().items()}
+        began = {"first_poll": f"{STREAM}/{0:012d}", "valid_from": at(0)}
+        quorum = {"controller_id": 9, "quorum_epoch": 4, "voters": [9]}
+        rows[silver.QUORUM] = [CLUSTER | began | quorum]
+        settings = {"topic": "__consumer_offsets", "min_insync_replicas": 1}
+        rows[silver.TOPIC_CONFIGS].append(CLUSTER | began | settings)
+        answer = {"cluster": "prod", "record": "answer", "outcome": "ok"}
+        when = {
+            "scheduled_at": at(asked_at["seconds"]),
+            "answered_at": at(asked_at["seconds"]),
+            "day": NOON.date(),
+        }
+        rows[bronze.METADATA_POLLS] = [
+            answer | when | {"kind": kind, "poll_id": f"{STREAM}/{n:012d}"}
+            for n, kind in enumerate(("configs", "reassignments"))
+        ]
+        database = kept.enter_context(duckdb_lake(rows, VIEWS))
+
+        def ask(sql: str) -> pa.Table:
+            return database.sql(in_duckdb(sql)).to_arrow_table()
+
+        return Opened(ask, ask, "DuckDB")
+
+    def set_times(now: float, answered: float) -> None:
+        monkeypatch.setattr(Clock, "seconds", now)
+        asked_at["seconds"] = answered
+
+    monkeypatch.setattr(may_stop, "datetime", Clock)
+    monkeypatch.setattr(recorded, "opened", lake)
+    with ExitStack() as kept:
+        yield set_times
+
+
+RecordedAt = Callable[[float, float], None]
+
+
+def test_by_the_record(
+    cluster: ByteCluster,
+    config: str,
+    recorded_at: RecordedAt,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for each in range(3):
+        cluster.stop(each)
+    assert asked(config, "1", "--by-record", capsys=capsys) == (0, "prod: broker 1 may stop\n", [])
+    found, answer, _ = asked(config, "3", "--by-record", capsys=capsys)
+    assert (found, "partition (logs-0) have one replica" in answer) == (3, True)
+    assert asked(config, "3", "--by-record", "--accept", "rf1", capsys=capsys)[0] == 0
+    assert asked(config, "9", "--by-record", capsys=capsys)[0] == USAGE
+    assert asked(config, "1", "--by-record", "--cluster", "x", capsys=capsys)[0] == USAGE
+    assert asked(config, "1", "--by-record", "--bootstrap", "b:1", capsys=capsys)[0] == USAGE
+
+
+@pytest.mark.parametrize(
+    ("broker", "times", "expected"),
+    [
+        ("1", (130.1, 110), (0, "")),
+        ("1", (130.2, 110), (4, "how the cluster is now: the record is 10 s old")),
+        # What an old record says against a stop, too, is not known to hold.
+        ("3", (150, 110), (4, "how the cluster is now: the record is 30 s old")),
+        ("1", (110, 110), (4, "the record is 10 s ahead: a clock is wrong")),
+        ("1", (125, 75), (0, "")),
+        ("1", (125, 74.9), (4, "configs: not answered for 40 s and more")),
+    ],
+)
+def test_an_old_record_is_not_known(
+    config: str,
+    recorded_at: RecordedAt,
+    broker: str,
+    times: tuple[float, float],
+    expected: tuple[int, str],
+    *,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded_at(*times)
+    found, answer, _ = asked(config, broker, "--by-record", capsys=capsys)
+    assert (found, expected[1] in answer) == (expected[0], True), answer
+
+
+def test_a_record_without_a_question_is_not_known(
+    config: str, recorded_at: RecordedAt, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path(config).read_text()
+    Path(config).write_text(text.replace("configs: 20s, ", ""))
+    found, answer, _ = asked(config, "1", "--by-record", capsys=capsys)
+    assert (found, "configs: nobody asks (`enrich: configs`)" in answer) == (4, True)
+    Path(config).write_text(text.replace("poll: {", "poll: {topics: orders, "))
+    found, answer, _ = asked(config, "1", "--by-record", capsys=capsys)
+    assert (found, "topics that the configuration leaves out" in answer) == (4, True)
+
+
+def test_it_waits_for_a_record(
+    config: str,
+    recorded_at: RecordedAt,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded_at(150, 110)
+    monkeypatch.setattr(may_stop.time, "sleep", lambda _: recorded_at(125, 110))
+    assert asked(config, "1", "--by-record", "--wait", "10m", capsys=capsys)[0] == 0
+
+
+def test_the_lines_of_the_documents_about_the_record(
+    config: str,
+    recorded_at: RecordedAt,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", config)
+    assert BY_RECORD
+    for line in BY_RECORD:
+        assert exit_status(shlex.split(line)[1:]) == 0
+        assert capsys.readouterr().out == "prod: broker 1 may stop\n"
+
+
 LINES = dict.fromkeys(commands("kafka-metadata-history may-stop .*"))
+BY_RECORD = [line for line in LINES if "--by-record" in line]
 
 
 def test_the_lines_of_the_documents(
@@ -180,7 +327,7 @@ def test_the_lines_of_the_documents(
 ) -> None:
     monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", config)
     assert len(LINES) >= 4
-    for line in LINES:
+    for line in LINES.keys() - {*BY_RECORD}:
         words = shlex.split(line.replace("localhost:9092", cluster.servers()))[1:]
         assert exit_status(words) == 0
         answer = capsys.readouterr().out

@@ -30,11 +30,10 @@ def config(folder: Path, tmp_path: Path) -> str:
     return written(tmp_path, folder)
 
 
-def written(place: Path, lake: Path, more: str = "") -> str:
+def written(place: Path, lake: Path, more: str = "", of_cluster: str = "") -> str:
     file = place / "config.yaml"
-    file.write_text(
-        f"lake: {lake}\nclusters: {{prod: {{kafka.bootstrap.servers: '127.0.0.1:1'}}}}\n{more}"
-    )
+    options = f"kafka.bootstrap.servers: '127.0.0.1:1'{of_cluster}"
+    file.write_text(f"lake: {lake}\nclusters: {{prod: {{{options}}}}}\n{more}")
     return str(file)
 
 
@@ -59,6 +58,14 @@ def test_losses_add_up_at_a_time_as_json(config: str, capsys: pytest.CaptureFixt
     assert (found, said["brokers"], said["at"]) == (0, [1, 2], "2026-11-01T12:00:05.000Z")
     topics = {each["topic"]: each["new_leader"] for each in said["partitions"]}
     assert topics == {"__consumer_offsets": -1, "clicks": 3, "orders": 3}
+
+
+def test_racks_of_controllers_are_configured(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = written(tmp_path, folder, of_cluster=", controllerRacks: {3001: z}")
+    _, answer, beside = asked(config, "--lose", "rack", "z", "--format", "json", capsys=capsys)
+    assert (json.loads(answer)["controllers"], beside) == ([3001], [])
 
 
 def test_topics_that_are_not_recorded_are_not_known(

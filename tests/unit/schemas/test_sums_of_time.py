@@ -24,6 +24,7 @@ from tests.support.sums_of_time import (
     by,
     happened,
     observed,
+    seconds,
     window,
 )
 
@@ -63,6 +64,15 @@ def test_one_failure_from_offline(ask: Ask) -> None:
     )
 
 
+def test_one_more_loss(ask: Ask) -> None:
+    """Partitions share their time: the seconds of "closed", and of those that overlap "lasts"."""
+    (offline, under) = ask("one_more_loss")
+    assert seconds(offline) == (20 + 155, 30 + 774, 100 + 509)
+    assert seconds(under) == (0, 0, 609), "nobody is left in the ISR"
+    (offline, _) = ask("one_more_loss", until=str(at(150)))
+    assert seconds(offline) == (20 + 50, 30 + 110, 50)
+
+
 @pytest.mark.parametrize(
     "name", ["broker_incidents", "repeat_offenders", "restart_steps", "stale_brokers"]
 )
@@ -79,6 +89,11 @@ def test_incidents(ask: Ask) -> None:
 def test_restarts(ask: Ask) -> None:
     """One was still out: it lasts. Of an overlap no least has what nobody observed."""
     assert by(ask, "restarts", "cluster") == {"prod": (195, 809, 609)}
+    (row,) = ask("restarts_compared")
+    assert seconds(row) == (195, 809, 609)
+    assert (row["out_s_min"], row["out_s_max"]) == tuple(
+        sum(of[end] for of in BY_POLLS.values()) for end in (0, 1)
+    )
     overlaps = {
         row["broker_id"]: (row["overlap_s_min"], row["overlap_s_max"])
         for row in ask("restart_steps")

@@ -139,6 +139,14 @@ def test_a_cluster_that_migrates_from_zookeeper(
     assert "migrating" not in read.source_options({})["clusters"]
 
 
+def test_racks_of_controllers(tmp_path: Path) -> None:
+    racks = "  prod:\n    controllerRacks: {3001: a, 3002: 0b}\n"
+    read = load(str(config(tmp_path, GOOD.replace("  prod:\n", racks))))
+    assert read.controller_racks == {"prod": {3001: "a", 3002: "0b"}}
+    assert "controllerRacks" not in read.source_options({})["clusters"]
+    assert load(str(config(tmp_path, GOOD))).controller_racks == {}
+
+
 def test_the_group_log_is_read_of_the_same_clusters_where_it_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="groupLog is missing"):
         load(str(config(tmp_path, GOOD))).group_log_options({})

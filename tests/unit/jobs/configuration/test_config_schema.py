@@ -20,7 +20,8 @@ clusters:
     {kafka.bootstrap.servers: 'b1:9092', pollInterval: 5s, enrich: none, migrating: true,
      metadataVersion: 12}
   payments:
-    {kafka.bootstrap.servers: ['b1:9092', 'b2:9092'], kafka.client.id: monitor, kind: redpanda}
+    {kafka.bootstrap.servers: ['b1:9092', 'b2:9092'], kafka.client.id: monitor, kind: redpanda,
+     controllerRacks: {'3001': a, '3002': b}}
 poll:
   {pollInterval: 30s, commitInterval: 30s, topics: [orders, payments],
    enrich: {configs: 5m, elr: }}
@@ -74,6 +75,11 @@ def test_an_editor_and_the_parser_take_the_same(
         ("clusters:\n", "cluster:\n"),
         ("kafka.client.id", "kafka.client.idd"),
         ("migrating: true", "migrating: soon"),
+        ("'3002': b", "first: b"),
+        ("'3002': b", "'3002': ''"),
+        ("'3002': b", "'3002': "),
+        ("'3002': b", "'3002': [b]"),
+        ("{'3001': a, '3002': b}", "a"),
         ("pollInterval: 30s", "pollIntervall: 30s"),
         ("pollInterval: 30s", "clusters: x"),
         ("configs: 5m", "config: 5m"),

@@ -256,6 +256,16 @@ def test_data_docs_are_a_folder_of_this_machine(
         ("  prod:\n", "  prod:\n    migrates: true\n", "migrates"),
         (
             "  prod:\n",
+            "  prod:\n    controllerRacks: {one: a}\n",
+            "clusters.prod.controllerRacks: 'one' is not the id of a controller, a whole number",
+        ),
+        (
+            "  prod:\n",
+            "  prod:\n    controllerRacks: {1: [a]}\n",
+            "clusters.prod.controllerRacks.1: a list is not the name of a rack",
+        ),
+        (
+            "  prod:\n",
             "  prod:\n    kind: redpnda\n",
             "kind: 'redpnda' is no kind of cluster; did you mean redpanda?",
         ),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_metadata_history.answers import questions
-from schemas import groups
+from schemas import bronze, groups
 from tests.support import incident_groups_questions, incident_questions
 from tests.support.duckdb_lake import asking
 from tests.support.incident_groups import known_rows
@@ -20,7 +20,7 @@ from tests.support.incident_questions import PARAMETERS, Ask, Row, in_seconds
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
-    with asking(known_rows()) as asked:
+    with asking({bronze.METADATA_POLLS: [], **known_rows()}) as asked:
         yield lambda name, **parameters: [
             in_seconds(row) for row in asked(questions.text_of(name), {**PARAMETERS, **parameters})
         ]

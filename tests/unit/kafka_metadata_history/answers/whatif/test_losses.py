@@ -8,6 +8,7 @@ from kafka_metadata_history.answers.whatif.losses import (
     loss_of_nodes,
     loss_of_rack,
     quorum_effect,
+    with_racks,
 )
 from kafka_metadata_history.answers.whatif.rules import what_if
 from kafka_metadata_history.answers.whatif.state import Broker, Cluster, Loss, Quorum
@@ -75,3 +76,12 @@ def test_a_rack_has_brokers_and_the_controllers_whose_rack_is_told() -> None:
     unknown = replace(NODES, controller_racks={})
     assert loss_of_rack(unknown, "b").controllers == {3}
     assert controllers_of_no_rack(unknown) == [8, 9]
+
+
+def test_racks_that_are_configured() -> None:
+    racks = {"prod": {3: "c", 8: "c", 9: "c", 7: "c"}, "other": {9: "d"}}
+    # 7 did not vote then; what somebody has told counts more.
+    assert with_racks(NODES, racks).controller_racks == {3: "c", 8: "b", 9: "a"}
+    assert with_racks(replace(NODES, name="test"), racks) == replace(NODES, name="test")
+    unknown = replace(NODES, quorum=None, controller_racks={})
+    assert with_racks(unknown, racks).controller_racks == racks["prod"]

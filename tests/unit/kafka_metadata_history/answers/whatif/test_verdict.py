@@ -78,21 +78,36 @@ def test_what_was_so_before_can_be_accepted_and_nothing_new(name: str) -> None:
 
 COMBINED = Quorum(1, frozenset({1, 2, 3}), frozenset())
 QUORUMS = {
-    "of others": (QUORUM, SAFE),
-    "of others, not known": (replace(QUORUM, behind=None), SAFE),
-    "two are left": (COMBINED, SAFE),
-    "one is behind": (replace(COMBINED, behind=frozenset({3})), NOT_SAFE),
-    "this one is behind": (replace(COMBINED, leader=2, behind=frozenset({1})), SAFE),
-    "lost before": (replace(COMBINED, behind=frozenset({2, 3})), NOT_SAFE),
-    "not known who is behind": (replace(COMBINED, behind=None), NOT_KNOWN),
-    "not known": (None, NOT_KNOWN),
+    "of others": (QUORUM, SAFE, []),
+    "of others, not known": (replace(QUORUM, behind=None), SAFE, []),
+    # Nobody elects leaders.
+    "of others, lost": (
+        replace(QUORUM, behind=frozenset({102, 103})),
+        NOT_SAFE,
+        ["quorum-was-lost"],
+    ),
+    "two are left": (COMBINED, SAFE, []),
+    "one is behind": (replace(COMBINED, behind=frozenset({3})), NOT_SAFE, ["quorum-lost"]),
+    "this one is behind": (replace(COMBINED, leader=2, behind=frozenset({1})), SAFE, []),
+    "lost before": (
+        replace(COMBINED, behind=frozenset({2, 3})),
+        NOT_SAFE,
+        ["quorum-was-lost"],
+    ),
+    "not known who is behind": (replace(COMBINED, behind=None), NOT_KNOWN, []),
+    "not known": (None, NOT_KNOWN, []),
 }
 
 
-@pytest.mark.parametrize(("quorum", "expected"), QUORUMS.values(), ids=QUORUMS)
-def test_the_quorum(quorum: Quorum | None, expected: str) -> None:
+@pytest.mark.parametrize(("quorum", "expected", "reasons"), QUORUMS.values(), ids=QUORUMS)
+def test_the_quorum(quorum: Quorum | None, expected: str, reasons: list[str]) -> None:
     found = verdict(cluster(WHOLE, quorum=quorum), *ACCEPTABLE)
-    assert found.verdict == expected
+    assert (found.verdict, [each.reason for each in found.reasons]) == (expected, reasons)
+
+
+def test_a_reassignment_that_cannot_end_is_a_note() -> None:
+    (note,) = verdict(cluster(replace(WHOLE, adding=[3]))).notes
+    assert note == "reassignments of 1 partition (orders-0) cannot end before it is back"
 
 
 def test_what_is_lacking_is_never_safe_and_harm_is_not_safe_whatever_lacks() -> None:

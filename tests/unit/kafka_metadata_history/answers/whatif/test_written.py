@@ -108,7 +108,7 @@ def test_a_rack_names_its_brokers_and_the_controllers_that_may_be_in_it() -> Non
     first, *_ = text.splitlines()
     assert first.endswith("without rack b: brokers 3, 4 and controller 3")
     assert "down already     broker 4\n" in text
-    assert "  racks of controllers 8, 9 are not known: --controller-rack ID=RACK\n" in text
+    assert "  racks of controllers 8, 9 are not known: `controllerRacks` of" in text
 
 
 def test_a_quorum_that_is_lost() -> None:
