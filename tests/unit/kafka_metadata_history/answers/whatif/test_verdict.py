@@ -107,7 +107,7 @@ def test_the_quorum(quorum: Quorum | None, expected: str, reasons: list[str]) ->
 
 def test_a_reassignment_that_cannot_end_is_a_note() -> None:
     (note,) = verdict(cluster(replace(WHOLE, adding=[3]))).notes
-    assert note == "reassignments of 1 partition (orders-0) cannot end before it is back"
+    assert note == "reassignments of orders-0 cannot end before it is back"
 
 
 def test_what_is_lacking_is_never_safe_and_harm_is_not_safe_whatever_lacks() -> None:
