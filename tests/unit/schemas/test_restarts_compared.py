@@ -73,9 +73,10 @@ def test_those_before_the_window_count() -> None:
 
 
 def test_one_whose_begin_nobody_saw_makes_no_most() -> None:
-    found = compared(restart(1, 100, is_exact=False), restart(2, 50), restart(3, 60))
+    others = (restart(n, seconds) for n, seconds in enumerate((50, 60, 70), 2))
+    found = compared(restart(1, 100, is_exact=False), *others)
     assert found[0]["seconds_max"] is None
-    assert usual(found) == [(None, None), (100, None), (75, None)]
+    assert usual(found) == [(None, None), (100, None), (75, None), (60, None)]
 
 
 def test_clusters_lie_apart() -> None:
