@@ -104,16 +104,25 @@ COORDINATORS: Final = Section(
     narrowed=("broker", "group"),
 )
 
+LAG: Final = Section(
+    name="lag",
+    title="Groups that fell behind, by Burrow's rules",
+    table="gold.group_lag",
+    lane="group",
+    narrowed=("group",),
+    is_optional=True,
+)
+
 SETTINGS: Final = Section(
     name="settings",
-    title="Controllers, features and configurations",
+    title="Controllers, features, configurations, sizes of topics",
     table="gold.incident_timeline",
     lane="kind",
     narrowed=(),
     is_optional=True,
 )
 
-SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, COORDINATORS, SETTINGS)
+SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, LAG, COORDINATORS, SETTINGS)
 
 
 def query_of(section: Section) -> str:
