@@ -327,14 +327,15 @@ PARTITION_REGISTRATIONS = _interval_table(
 CONFIGS = _interval_table(
     "configs",
     "Configurations over time that somebody has set, as they are set; a row is there while one "
-    "is (controllers' log).",
+    "is (controllers' log). Each setting of one whose value is not kept is a row.",
     key=columns("""
         resource_type int NOT NULL -- 2 topic, 4 broker, 16 client metrics, 32 group.
         resource_name string NOT NULL -- Its name; empty for all brokers.
         name string NOT NULL -- Name of the configuration.
     """),
     state=columns("""
-        value string -- Its value; null where it is not kept, since it may be a password.
+        value string -- Its value; null where it is not kept, since it may be a password: all but
+            those of Kafka that cannot hold one (docs/security.md).
     """),
 )
 

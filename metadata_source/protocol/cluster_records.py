@@ -22,6 +22,7 @@ from metadata_source.columns import OF_RECORDS, TEXT
 from metadata_source.columns.cluster_log import LEADER_VOTERS, RECORDS, VOTER
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
 from metadata_source.protocol.columnar import read_batch, scattered
+from metadata_source.protocol.kept_configs import KEPT_CONFIGS
 from metadata_source.protocol.nested_casts import each_entry, fields_of, filled, without
 from metadata_source.protocol.row_builder import RowBuilder
 from metadata_source.protocol.vectors import contents, leading_int16s, varints
@@ -34,29 +35,6 @@ if TYPE_CHECKING:
     from metadata_source.protocol.vectors import Positions
 
 
-_TOPIC, _BROKER, _GROUP = 2, 4, 32
-KEPT_CONFIGS: Final = {
-    _TOPIC: (
-        "cleanup.policy",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
-        "max.message.bytes",
-        "min.insync.replicas",
-        "retention.bytes",
-        "retention.ms",
-        "unclean.leader.election.enable",
-    ),
-    _BROKER: (
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "min.insync.replicas",
-        "unclean.leader.election.enable",
-    ),
-    _GROUP: ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
-}
-"""Configurations whose values are kept, by type of resource (``ConfigResource.Type``). Any other
-may be a password: the log marks none as sensitive.
-"""
 _KEPT_CONFIGS: Final = pa.array(
     [f"{resource} {name}" for resource, names in KEPT_CONFIGS.items() for name in names]
 )

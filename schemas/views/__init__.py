@@ -201,8 +201,8 @@ INCIDENT_TIMELINE = View(
     name="incident_timeline",
     comment=(
         "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, "
-        "coordinators, groups and their lag: what happened, in one order. Each began between began_after and "
-        "began_before; what is inferred has a column of its own."
+        "coordinators, groups and their lag: what happened, in one order. Each began between "
+        "began_after and began_before; what is inferred has a column of its own."
     ),
     parts=tuple(_sql("incident_timeline").split("\nUNION ALL\n")),
     meanings=meanings("""

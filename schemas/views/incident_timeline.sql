@@ -113,7 +113,12 @@ UNION ALL
 SELECT what, cluster_id, cluster, topic, NULL, group_id, broker_id, before, after, NULL, began_after, began_before
 FROM (
   WITH configs AS (
-    SELECT *, IF(resource_type = 2, resource_name, NULL) AS topic,
+    SELECT *,
+      -- It was set before: the row before ended with this one. A value that is not kept is null in both.
+      coalesce(first_poll = lag(superseded_poll) OVER (
+        PARTITION BY cluster_id, cluster, resource_type, resource_name, name ORDER BY first_poll
+      ), FALSE) AS was_set,
+      IF(resource_type = 2, resource_name, NULL) AS topic,
       IF(resource_type = 32, resource_name, NULL) AS group_id,
       -- Of all brokers the name is empty.
       IF(resource_type = 4, try_cast(resource_name AS INT), NULL) AS broker_id,
@@ -121,8 +126,9 @@ FROM (
         WHEN resource_type = 16 THEN concat('client metrics ', resource_name, ': ') ELSE '' END, name) AS setting
     FROM {silver.configs}
   )
-  SELECT IF(prev_value IS NULL, 'config_set', 'config_changed') AS what, cluster_id, cluster, topic, group_id,
-    broker_id, concat(setting, '=', prev_value) AS before, coalesce(concat(setting, '=', value), setting) AS after,
+  SELECT IF(was_set, 'config_changed', 'config_set') AS what, cluster_id, cluster, topic, group_id, broker_id,
+    IF(was_set, coalesce(concat(setting, '=', prev_value), setting), NULL) AS before,
+    coalesce(concat(setting, '=', value), setting) AS after,
     prev_sent_at AS began_after, valid_from AS began_before
   FROM configs
   UNION ALL

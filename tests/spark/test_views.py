@@ -1,5 +1,5 @@
-"""The timeline, and the views over groups' tables: Spark answers as DuckDB does (tests/unit/schemas/test_views.py),
-and reads no more than it must.
+"""The timeline, and the views over groups' tables: Spark answers as DuckDB does
+(tests/unit/schemas/test_views.py), and reads no more than it must.
 """
 
 import json
@@ -57,7 +57,7 @@ def as_text(row: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    "view", (*views.OF_GROUPS, views.INCIDENT_TIMELINE), ids=lambda view: view.name
+    "view", [*views.OF_GROUPS, views.INCIDENT_TIMELINE], ids=lambda view: view.name
 )
 def test_spark_answers_as_duckdb_does(
     spark: SparkSession, lake: Lake, other: duckdb.DuckDBPyConnection, view: View

@@ -11,8 +11,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from metadata_source.protocol import record_batches
-from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
+from metadata_source.protocol.cluster_records import decode_records
 from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.kept_configs import KEPT_CONFIGS
 from metadata_source.protocol.spec import Array, Message, Primitive, Struct
 from metadata_source.protocol.writing import write_message
 from tests.support.group_messages import camel_case, structs, without_nulls

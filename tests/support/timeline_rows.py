@@ -3,12 +3,13 @@ controllers' log tells beside them.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from jobs.rules.ids import log_id
 from schemas import consumption, gold, silver
 from schemas.table import Table
-from tests.support.incident import CLUSTER, STREAM, at
+from tests.support.incident import CLUSTER, NOON, STREAM, at
 
 Row = dict[str, Any]
 States = Mapping[float, Row | None]
@@ -50,12 +51,19 @@ def polled(table: Table, states: States, **key: Any) -> list[Row]:
 def logged(table: Table, states: States, **key: Any) -> list[Row]:
     """The same as `polled`, as the controllers' log shows it: each is exact."""
     rows = polled(table, states, **key)
-    for offset, row in enumerate(rows):
+
+    def offset_at(moment: datetime) -> int:
+        return int((moment - NOON).total_seconds())
+
+    for row in rows:
+        offset = offset_at(row["valid_from"])
         exact = {"first_poll": log_id(STREAM, offset), "from_offset": offset, "interval_ms": 0}
         exact |= {} if row["prev_sent_at"] is None else {"prev_sent_at": row["valid_from"]}
         if row.get("valid_to"):
-            exact |= {"last_seen_sent_at": row["valid_to"], "to_offset": offset + 1}
-        row |= exact
+            offset = offset_at(row["valid_to"])
+            exact |= {"last_seen_sent_at": row["valid_to"], "to_offset": offset}
+            exact |= {"superseded_poll": log_id(STREAM, offset)}
+        row.update(exact)
     return rows
 
 
@@ -233,6 +241,20 @@ def rows_of_log() -> dict[Table, list[Row]]:
                 resource_type=2,
                 resource_name="orders",
                 name="min.insync.replicas",
+            ),
+            *logged(
+                configs,
+                {30: {"value": None}, 40: {"value": None}, 50: None, 60: {"value": None}},
+                resource_type=4,
+                resource_name="",
+                name="my.password",
+            ),
+            *logged(
+                configs,
+                {70: {"value": None}, 80: {"value": "7"}, 90: {"value": "8"}},
+                resource_type=32,
+                resource_name="g",
+                name="share.session.timeout.ms",
             ),
         ],
     }

@@ -179,7 +179,7 @@ class _Cluster:
         settings, things = self._take_static_configs(), self._image.replay(record)
         self._tell_settings(settings, observation)
         for thing in things:
-            self._tell(thing, observation)
+            self._tell(thing, observation, anew=_has_hidden_value(record))
         if record["leader_change"] is not None:
             controller = record["leader_change"]["leader"]
             self._controllers.append(self._elected(controller, leader_epoch, observation))
@@ -271,8 +271,8 @@ class _Cluster:
         for thing in dict.fromkeys((*known, *self._image.things())):
             self._tell(thing, observation)
 
-    def _tell(self, thing: Thing, observation: Observation) -> None:
-        """Bring the rows of a thing up to the image."""
+    def _tell(self, thing: Thing, observation: Observation, *, anew: bool = False) -> None:
+        """Bring the rows of a thing up to the image. `anew`: see `Intervals.show`."""
         kind, key = thing
         if self._tells(HISTORY_SOURCES) and not self._is_source:
             self._tables[HISTORY_SOURCES].show((), {"source": LOG}, observation)
@@ -280,7 +280,7 @@ class _Cluster:
         is_asked = kind not in _OF_TOPIC or self._is_asked(key[0])
         for table, state_of in TABLES_OF[kind]:
             if table in OF_LOG or (self._tells(table) and is_asked):
-                self._show(table, key, state_of(self._image, key), observation)
+                self._show(table, key, state_of(self._image, key), observation, anew=anew)
             elif self._tells(table) and key in self._tables[table].open:
                 self._tables[table].end(key, NOT_POLLED, observation)
         if kind == A_PARTITION and key in self._image.partitions:
@@ -299,7 +299,15 @@ class _Cluster:
     def _tells(self, table: Table) -> bool:
         return source(table, by_log=self._state.tells) == LOG
 
-    def _show(self, table: Table, key: Key, told: Row | None, observation: Observation) -> None:
+    def _show(
+        self,
+        table: Table,
+        key: Key,
+        told: Row | None,
+        observation: Observation,
+        *,
+        anew: bool = False,
+    ) -> None:
         known = self._tables[table]
         if table in self._last_told:
             observation = replace(observation, before=self._last_told[table])
@@ -315,7 +323,7 @@ class _Cluster:
             if other and other.keys() <= DERIVED[table]:
                 known.amend(key, other)
                 return
-        known.show(key, told, observation, whole=True)
+        known.show(key, told, observation, whole=True, anew=anew)
 
     def _elected(self, controller: int, epoch: int, observation: Observation) -> ControllerChange:
         """A LeaderChangeMessage: the controllers have elected one of them."""
@@ -332,3 +340,9 @@ class _Cluster:
         }
         state.controller, state.controller_epoch = controller, epoch
         return row
+
+
+def _has_hidden_value(record: Record) -> bool:
+    """Whether it sets a configuration whose value is not kept: to another one, for all we know."""
+    config = record["config"]
+    return config is not None and config["value"] is None and not config["is_removed"]

@@ -83,14 +83,24 @@ def test_controllers_and_voters() -> None:
 
 def test_settings_in_effect() -> None:
     kinds = "config_set", "config_changed", "config_removed"
-    _, changed, removed = kinds
+    was_set, changed, removed = kinds
     name, other = "min.insync.replicas", "unclean.leader.election.enable"
     unclean = (100, 110, changed, "orders", f"{other}=false", f"{other}=true", None)
     assert timeline(OF_POLLS, *kinds) == [
         (90, 100, changed, "orders", f"{name}=2", f"{name}=1", None),
         unclean,
     ]
-    assert timeline(OF_POLLS | rows_of_log(), *kinds)[1:] == [
+    password, timeout = "all brokers: my.password", "share.session.timeout.ms"
+    assert timeline(OF_POLLS | rows_of_log(), *kinds) == [
+        (None, 0, was_set, "orders", None, f"{name}=2", None),
+        # A change is there, though its value is not.
+        (30, 30, was_set, None, None, password, None),
+        (40, 40, changed, None, password, password, None),
+        (50, 50, removed, None, password, None, None),
+        (60, 60, was_set, None, None, password, None),
+        (70, 70, was_set, "g", None, timeout, None),
+        (80, 80, changed, "g", timeout, f"{timeout}=7", None),
+        (90, 90, changed, "g", f"{timeout}=7", f"{timeout}=8", None),
         (95, 95, removed, "orders", f"{name}=2", None, None),
         unclean,
     ]

@@ -287,6 +287,32 @@ def test_settings_are_those_in_effect() -> None:
     assert [row["min_insync_replicas"] for row in rows] == [None, 2, 3, 2, None, 2, None]
 
 
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_each_setting_of_a_value_that_is_not_kept_is_a_state(narrowed: bool) -> None:
+    lake = LogLake(narrowed=narrowed)
+    rows = a_log(
+        *((config(4, "", value, "my.password"), n) for n, value in enumerate(("a", "b", "b"), 2)),
+        (config(4, "", None, "my.password"), 5),
+        (config(4, "", "c", "my.password"), 6),
+        *((config(2, "t", value, "retention.ms"), n) for n, value in enumerate(("7", "7", "8"), 7)),
+    )
+    for row in rows:
+        lake.take([row])
+    found = sorted(lake.rows["silver.configs"], key=lambda row: row["first_poll"])
+    assert [
+        (row["name"], row["value"], row["end_reason"], (row["valid_from"] - START).seconds)
+        for row in found
+    ] == [
+        ("my.password", None, None, 2),
+        ("my.password", None, None, 3),
+        ("my.password", None, "gone", 4),
+        ("my.password", None, None, 6),
+        # What is set again is the same, if its value is.
+        ("retention.ms", "7", None, 7),
+        ("retention.ms", "8", None, 9),
+    ]
+
+
 def settings_told(lake: LogLake) -> list[tuple[int | None, float | None, float]]:
     """Each min.insync.replicas of the one topic, after when and by when it was so, in seconds."""
     rows = sorted(lake.rows[TOPIC_CONFIGS], key=lambda row: row["first_poll"])
