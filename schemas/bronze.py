@@ -330,8 +330,8 @@ CLUSTER_LOG_SPAN = columns_of(
     records -- On read rows: rows of records.
     no_ops -- On read rows: NoOpRecords, which have no rows: by two a second controllers say that
         they live.
-    counted -- On read rows: records without rows of credentials, delegation tokens, ACLs and client
-        quotas.
+    counted -- On read rows: records without rows of credentials and delegation tokens, and in
+        snapshots of ACLs and client quotas.
     silence_from -- On read rows of the log: where the longest time between two successive records
         begins, NoOpRecords and the last record before the span included; null where there are no
         two.
@@ -391,7 +391,7 @@ CLUSTER_LOG = Table(
     comment=(
         "Records that controllers wrote to __cluster_metadata and that are committed, by offset, "
         "each record once; what had gone from the log before, as a snapshot. NoOpRecords and "
-        "records with secrets are counted only."
+        "records with secrets are counted only. Of ACLs and client quotas rows have the type alone."
     ),
     columns=CLUSTER_LOG_KEY + CLUSTER_LOG_SPAN + CLUSTER_LOG_RECORD + CLUSTER_LOG_DECODED,
     key=("cluster", "record", "offset", "snapshot_offset", "went"),

@@ -115,7 +115,7 @@ LAG: Final = Section(
 
 SETTINGS: Final = Section(
     name="settings",
-    title="Controllers, features, configurations, sizes of topics",
+    title="Controllers, configurations, access, features, sizes of topics",
     table="gold.incident_timeline",
     lane="kind",
     narrowed=(),

@@ -97,6 +97,9 @@ SETTINGS: Final = {
     "config_set": _point("#a9b6f0", "triangle"),
     "config_changed": _point("#a9b6f0", "diamond"),
     "config_removed": _point("#a9b6f0", "inverted_triangle"),
+    "acl_added": _point("#f2cc0c", "triangle_pin"),
+    "acl_removed": _point("#f2cc0c", "square_pin"),
+    "quota_changed": _point(WHITE, "circle"),
     "partitions_added": _point("#b8e0b0", "plus"),
     "replication_factor_changed": _point("#b8e0b0", "circle"),
 }

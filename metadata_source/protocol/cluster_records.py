@@ -20,7 +20,12 @@ import pyarrow.compute as pc
 
 from metadata_source.columns import OF_RECORDS, TEXT
 from metadata_source.columns.cluster_log import LEADER_VOTERS, RECORDS, VOTER
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.cluster_specs import (
+    CONTROL_TYPES,
+    COUNTED,
+    RECORD_TYPES,
+    WITHOUT_FIELDS,
+)
 from metadata_source.protocol.columnar import read_batch, scattered
 from metadata_source.protocol.kept_configs import KEPT_CONFIGS
 from metadata_source.protocol.nested_casts import each_entry, fields_of, filled, without
@@ -49,9 +54,10 @@ _UNCHANGED_LEADER, _UNCHANGED_RECOVERY = -2, -1
 def decode_records(records: pa.RecordBatch) -> pa.RecordBatch:
     """Return one row a record, in their order; schema: `RECORDS`. Bytes never raise.
 
-    `records` have the columns of `record_batches.RECORDS`. A type that is counted has its name,
-    version and size. An unknown type or version has an `error` beside these, and so has a record
-    whose bytes are not what they should be: it says where, and holds none of them.
+    `records` have the columns of `record_batches.RECORDS`. A type that is counted, or has no
+    fields, has its name, version and size. An unknown type or version has an `error` beside these,
+    and so has a record whose bytes are not what they should be: it says where, and holds none of
+    them.
     """
     return _Decoding(records).rows()
 
@@ -240,7 +246,7 @@ def _only(name: str) -> Callable[[Fields], pa.Array]:
 _FENCE, _UNFENCE = 1, -1
 """``BrokerRegistrationFencingChange``."""
 _OF_CONTROLLERS: Final = _Tables(
-    COUNTED | {number: message.name for number, message in RECORD_TYPES.items()},
+    COUNTED | WITHOUT_FIELDS | {number: message.name for number, message in RECORD_TYPES.items()},
     RECORD_TYPES,
     _FRAME_BYTES,
     {

@@ -200,9 +200,9 @@ INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
     comment=(
-        "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, "
-        "coordinators, groups and their lag: what happened, in one order. Each began between "
-        "began_after and began_before; what is inferred has a column of its own."
+        "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, ACLs, quotas, "
+        "features, coordinators, groups and their lag: what happened, in one order. Each began "
+        "between began_after and began_before; what is inferred has a column of its own."
     ),
     parts=tuple(_sql("incident_timeline").split("\nUNION ALL\n")),
     meanings=meanings("""
@@ -210,7 +210,8 @@ INCIDENT_TIMELINE = View(
             coordinator_moved, ... Polls or the controllers' log tell broker_fenced,
             broker_unfenced, broker_unregistered, controller_elected, config_changed; the log counts
             where both do. The log alone tells broker_registered, broker_controlled_shutdown,
-            config_set, config_removed, feature_level_changed, and settings other than
+            config_set, config_removed, feature_level_changed, acl_added, acl_removed,
+            quota_changed, and settings other than
             min.insync.replicas and unclean.leader.election.enable; polls alone controller_lost,
             quorum_voters_changed, group_behind and group_behind_no_more (by Burrow's status).
         topic -- Its topic; null of brokers, controllers and features, and of groups but for a move

@@ -161,6 +161,9 @@ WHERE value <> prev_value AND NOT EXISTS (
     AND c.at BETWEEN t.prev_sent_at - INTERVAL '1' MINUTE AND t.valid_from + INTERVAL '1' MINUTE
 )
 UNION ALL
+SELECT change, cluster_id, cluster, NULL, NULL, NULL, NULL, NULL, NULL, NULL, began_after, began_before
+FROM {gold.access_changes}
+UNION ALL
 SELECT 'feature_level_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
   concat(name, '=', prev_level), concat(name, '=', level), NULL, prev_sent_at, valid_from
 FROM {silver.features}

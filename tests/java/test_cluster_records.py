@@ -10,7 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from metadata_source.protocol.cluster_records import decode_records
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.cluster_specs import (
+    CONTROL_TYPES,
+    COUNTED,
+    RECORD_TYPES,
+    WITHOUT_FIELDS,
+)
 from metadata_source.protocol.columnar import FEWEST
 from metadata_source.protocol.kept_configs import BROKER, KEPT_CONFIGS
 from metadata_source.protocol.record_batches import read_batches
@@ -67,9 +72,9 @@ def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
     kafka = {
         each.id(): (each.newMetadataRecord().getClass().getSimpleName(), each) for each in types
     }
-    assert {number: name for number, (name, _) in kafka.items()} == COUNTED | {
-        number: each.name for number, each in RECORD_TYPES.items()
-    }
+    assert {number: name for number, (name, _) in kafka.items()} == (
+        COUNTED | WITHOUT_FIELDS | {number: each.name for number, each in RECORD_TYPES.items()}
+    )
     for number, message in RECORD_TYPES.items():
         record_type = kafka[number][1]
         versions = (record_type.lowestSupportedVersion(), record_type.highestSupportedVersion())
@@ -119,7 +124,7 @@ def config(jvm: Any, kind: int, name: str, value: str) -> Any:
 
 def test_of_secrets_no_byte_is_kept(jvm: Any) -> None:
     records = records_with_secrets(jvm)
-    assert {number for number, _ in records} == {4, *COUNTED}
+    assert {number for number, _ in records} == {4, *COUNTED, *WITHOUT_FIELDS}
     values = [serialized(jvm, record, 0) for _, record in records]
     for count in (1, FEWEST):
         batch = decode_records(cluster_records.log(values * count))

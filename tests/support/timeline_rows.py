@@ -79,6 +79,12 @@ def elected(seconds: float, controller: int, epoch: int) -> Row:
     }
 
 
+def access_changed(seconds: float, change: str) -> Row:
+    named = {"id": change, "poll": log_id(STREAM, int(seconds)), "source": "log"}
+    bounds = {"began_after": at(seconds), "began_before": at(seconds)}
+    return {**CLUSTER, **named, "change": change, **bounds}
+
+
 def behind(group_id: str, *statuses: str | None, gone: bool = False) -> list[Row]:
     """The lag of a group: a row a minute, with these statuses of Burrow."""
     rows: list[Row] = []
@@ -234,6 +240,7 @@ def rows_of_log() -> dict[Table, list[Row]]:
     return {
         brokers: logged(brokers, {0: active, 115: not_active, 175: active}, broker_id=3),
         gold.CONTROLLER_CHANGES: [elected(105, 2, 5)],
+        gold.ACCESS_CHANGES: [access_changed(85, "acl_added"), access_changed(86, "quota_changed")],
         configs: [
             *logged(
                 configs,

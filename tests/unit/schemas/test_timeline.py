@@ -106,6 +106,14 @@ def test_settings_in_effect() -> None:
     ]
 
 
+def test_acls_and_quotas() -> None:
+    rows = rows_of_log()
+    assert timeline(rows, "acl_added", "acl_removed", "quota_changed") == [
+        (85, 85, "acl_added", None, None, None, None),
+        (86, 86, "quota_changed", None, None, None, None),
+    ]
+
+
 def test_partitions_and_replicas() -> None:
     kinds = "partitions_added", "replication_factor_changed"
     added, factor = kinds

@@ -86,7 +86,7 @@ def test_what_polls_and_the_log_tell_beside_incidents_is_drawn() -> None:
         },
         queries.SETTINGS: {
             *("controller_elected", "controller_lost", "quorum_voters_changed"),
-            *("config_changed", "config_removed"),
+            *("config_set", "config_changed", "config_removed", "acl_added", "quota_changed"),
             *("partitions_added", "replication_factor_changed"),
         },
         queries.LAG: {"group_behind", "group_behind_no_more"},
