@@ -99,6 +99,11 @@ ENRICHMENT_COLUMNS = columns_of(
         may not be read.
     reassignments -- On reassignments rows: the topic's partitions that are being reassigned.
     quorum -- On quorum rows: the controllers; its leader is the active one.
+    quorum_replicas -- On quorum rows: how far each voter and observer had the controllers' log, by
+        the active controller's clock: log_end_offset, and when it fetched last, and last had all
+        that the active controller had; null where that is not told (before Kafka 3.3). is_behind:
+        it had not for longer than 2 s (a voter: the default of controller.quorum.fetch.timeout.ms)
+        or 9 s (an observer: that of broker.session.timeout.ms). The digest is over this alone.
     elr -- On elr rows: the topic's partitions with eligible, or last known, leaders, where the ISR
         lacks a replica (KIP-966).
     fenced -- On fenced rows: brokers that are registered and fenced.

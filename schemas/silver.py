@@ -216,6 +216,12 @@ QUORUM = _interval_table(
         controller_id int -- The active controller; -1 when there is none.
         quorum_epoch int -- Its epoch.
         voters array<int> -- Controllers that vote, sorted.
+        observers array<int> -- Who follows the controllers' log without a vote, sorted: brokers,
+            mostly. One that did not fetch for five minutes is none any more.
+        voters_behind array<int> -- Voters that were not caught up with the active controller in the
+            last 2 s, sorted; null while that is not told (before Kafka 3.3).
+        observers_behind array<int> -- Observers that were not in the last 9 s, sorted; null as the
+            other.
     """),
 )
 

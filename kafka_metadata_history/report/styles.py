@@ -93,6 +93,8 @@ SETTINGS: Final = {
     "controller_elected": _point("#333333", "star"),
     "controller_lost": _point(WHITE, "star"),
     "quorum_voters_changed": _point("#cc79a7", "square"),
+    "quorum_observers_changed": _point(WHITE, "square"),
+    "quorum_behind": _point(WHITE, "inverted_triangle"),
     "feature_level_changed": _point("#56b4e9", "hex"),
     "config_set": _point("#a9b6f0", "triangle"),
     "config_changed": _point("#a9b6f0", "diamond"),

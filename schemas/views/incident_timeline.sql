@@ -110,6 +110,16 @@ SELECT 'quorum_voters_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
   prev_sent_at, valid_from
 FROM {silver.quorum} WHERE voters <> prev_voters
 UNION ALL
+SELECT 'quorum_observers_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
+  concat('{', array_join(prev_observers, ','), '}'), concat('{', array_join(observers, ','), '}'), NULL,
+  prev_sent_at, valid_from
+FROM {silver.quorum} WHERE observers <> prev_observers
+UNION ALL
+SELECT 'quorum_behind', cluster_id, cluster, NULL, NULL, NULL, NULL,
+  concat('{', array_join(flatten(array(prev_voters_behind, prev_observers_behind)), ','), '}'),
+  concat('{', array_join(flatten(array(voters_behind, observers_behind)), ','), '}'), NULL, prev_sent_at, valid_from
+FROM {silver.quorum} WHERE voters_behind <> prev_voters_behind OR observers_behind <> prev_observers_behind
+UNION ALL
 SELECT what, cluster_id, cluster, topic, NULL, group_id, broker_id, before, after, NULL, began_after, began_before
 FROM (
   WITH configs AS (

@@ -130,8 +130,16 @@ def _topic(partitions: int | None) -> Row:
     return {"error_code": 0, "is_internal": False, "partition_count": partitions}
 
 
-def _quorum(controller: int, epoch: int | None, *voters: int) -> Row:
-    return {"controller_id": controller, "quorum_epoch": epoch} | {"voters": [*voters] or None}
+def _quorum(
+    controller: int,
+    epoch: int | None,
+    *voters: int,
+    observers: tuple[int, ...] = (4, 5),
+    behind: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+) -> Row:
+    told = {"controller_id": controller, "quorum_epoch": epoch, "voters": [*voters] or None}
+    told |= {"observers": [*observers]}
+    return told | {"voters_behind": [*behind[0]], "observers_behind": [*behind[1]]}
 
 
 def _settings(min_isr: int | None, *, unclean: bool | None = False) -> Row:
@@ -167,6 +175,8 @@ def rows_of_polls() -> dict[Table, list[Row]]:
                 120: _quorum(2, 5, 1, 2),
                 130: _quorum(2, 7, 1, 2),
                 140: _quorum(-1, 8, 1, 2),
+                150: _quorum(-1, 8, 1, 2, observers=(4,)),
+                160: _quorum(-1, 8, 1, 2, observers=(4,), behind=((2,), (4,))),
             },
         ),
         silver.TOPIC_SNAPSHOTS: [

@@ -87,9 +87,7 @@ def read_record(
         name,
         _brokers(rows("brokers"), by_log=by_log),
         partitions,
-        None
-        if fact["voters"] is None
-        else Quorum(fact["controller_id"], frozenset(fact["voters"])),
+        _quorum(fact, is_asked="quorum" in answered),
         Levels(fact["metadata_version_level"], highest=fact["metadata_version_highest"]),
         has_elr,
         controller_racks,
@@ -136,6 +134,18 @@ def _partition(row: Row, knows: Mapping[str, bool]) -> Partition:
         of("reassignments", "removing_replicas"),
         row["min_insync_replicas"],
         row["unclean_leader_election_enable"],
+    )
+
+
+def _quorum(fact: Row, *, is_asked: bool) -> Quorum | None:
+    """The quorum. Who was behind long ago need not be any more."""
+    if fact["voters"] is None:
+        return None
+    behind = fact["voters_behind"] if is_asked else None
+    return Quorum(
+        fact["controller_id"],
+        frozenset(fact["voters"]),
+        None if behind is None else frozenset(behind),
     )
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kafka_metadata_history import may_stop
-from kafka_metadata_history.answers.whatif.asked import CAUGHT_UP_MS
 from kafka_metadata_history.command import FAILED, USAGE, exit_status
+from metadata_source.enrichment import VOTER_CAUGHT_UP_MS
 from tests.support.byte_cluster import ByteCluster
 from tests.support.documents import commands
 from tests.support.printed import printed_by
@@ -68,11 +68,11 @@ def test_voters_that_are_behind(
     cluster: ByteCluster, config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for each in cluster.brokers:
-        each.voters = {0: 0, 1: 0, 2: CAUGHT_UP_MS + 1}
+        each.voters = {0: 0, 1: 0, 2: VOTER_CAUGHT_UP_MS + 1}
     found, answer, _ = asked(config, "1", capsys=capsys)
     assert (found, "too few controllers" in answer) == (3, True)
     for each in cluster.brokers:
-        each.voters = {0: 0, 1: 0, 2: CAUGHT_UP_MS}
+        each.voters = {0: 0, 1: 0, 2: VOTER_CAUGHT_UP_MS}
     assert asked(config, "1", capsys=capsys)[0] == 0
 
 

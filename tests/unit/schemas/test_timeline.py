@@ -68,12 +68,15 @@ def test_fenced_brokers() -> None:
 
 def test_controllers_and_voters() -> None:
     kinds = "controller_elected", "controller_lost", "quorum_voters_changed"
-    elected, lost, voters = kinds
+    kinds += "quorum_observers_changed", "quorum_behind"
+    elected, lost, voters, observers, behind = kinds
     first = (None, 0, elected, None, None, "1, epoch 4", None)
     others = [
         (110, 120, voters, None, "{1,2,3}", "{1,2}", None),
         (120, 130, elected, None, "2, epoch 5", "2, epoch 7", None),
         (130, 140, lost, None, "2, epoch 7", "-1, epoch 8", None),
+        (140, 150, observers, None, "{4,5}", "{4}", None),
+        (150, 160, behind, None, "{}", "{2,4}", None),
     ]
     by_polls = (100, 110, elected, None, "1, epoch 4", "2, epoch 5", None)
     assert timeline(OF_POLLS, *kinds) == [first, by_polls, *others]

@@ -86,6 +86,7 @@ def test_what_polls_and_the_log_tell_beside_incidents_is_drawn() -> None:
         },
         queries.SETTINGS: {
             *("controller_elected", "controller_lost", "quorum_voters_changed"),
+            *("quorum_observers_changed", "quorum_behind"),
             *("config_set", "config_changed", "config_removed", "acl_added", "quota_changed"),
             *("partitions_added", "replication_factor_changed"),
         },
