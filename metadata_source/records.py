@@ -291,6 +291,7 @@ def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict
         "metadata_version_level": poll.metadata_version_level,
         "metadata_version_highest": poll.metadata_version_highest,
         "elr_version_level": poll.elr_version_level,
+        "active_controller_id": poll.active_controller_id,
         "topic_filter": topic_filter.to_json(),
         "witnesses": [asdict(witness) for witness in poll.witnesses] or None,
     }

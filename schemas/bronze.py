@@ -58,6 +58,8 @@ POLL_COLUMNS = columns_of(
         has, finalized or not: its software; null when unknown.
     elr_version_level -- Finalized level of eligible.leader.replicas.version; null when unknown.
     controller_id -- As answered; a random live broker under KRaft, so never compared.
+    active_controller_id -- With ZooKeeper, where brokers have the request UpdateMetadata: the
+        active controller as the broker that answered knows it, -1 for none; null under KRaft.
     witnesses -- Other brokers that were asked with this poll about what was new in an answer: when,
         why one did not answer, and whether one showed an older image than broker_id: how long after
         the newer one had been seen, and by how many partitions and leader epochs; null when none

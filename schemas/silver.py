@@ -210,11 +210,12 @@ REASSIGNMENTS = _interval_table(
 
 QUORUM = _interval_table(
     "quorum",
-    "The controller quorum over time (enrichment quorum).",
+    "The active controller and its quorum over time (enrichment quorum). With ZooKeeper, where "
+    "there is no quorum, the controller alone, as each poll names it.",
     key=(),
     state=columns("""
         controller_id int -- The active controller; -1 when there is none.
-        quorum_epoch int -- Its epoch.
+        quorum_epoch int -- Its epoch; null with ZooKeeper, as the columns that follow.
         voters array<int> -- Controllers that vote, sorted.
         observers array<int> -- Who follows the controllers' log without a vote, sorted: brokers,
             mostly. One that did not fetch for five minutes is none any more.

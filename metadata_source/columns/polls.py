@@ -159,6 +159,7 @@ POLLS: Final = pa.schema(
         pa.field("metadata_version_highest", INT),
         pa.field("elr_version_level", INT),
         pa.field("controller_id", INT),
+        pa.field("active_controller_id", INT),
         pa.field("witnesses", _list_of(_WITNESS)),
         pa.field("topic_filter", TEXT),
         pa.field("groups_pattern", TEXT),

@@ -167,6 +167,7 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
             "metadata_version_level": a.levels[0],
             "metadata_version_highest": a.highest,
             "elr_version_level": a.levels[1],
+            "active_controller_id": a.controller if a.ok else None,
             "topic_filter": a.topic_filter,
             "witnesses": a.witnesses,
         }

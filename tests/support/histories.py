@@ -38,6 +38,7 @@ class Answer:
     topic_filter: str | None = None
     broker_id: int | None = None
     witnesses: list[dict[str, Any]] | None = None
+    controller: int | None = None  # with ZooKeeper
     enriched: dict[str, str] = field(default_factory=dict)  # kind -> outcome
     enrichments: dict[str, dict[Any, tuple]] = field(
         default_factory=dict
