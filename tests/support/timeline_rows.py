@@ -68,7 +68,8 @@ def logged(table: Table, states: States, **key: Any) -> list[Row]:
 
 
 def elected(seconds: float, controller: int, epoch: int) -> Row:
-    named = {"id": f"elected-{epoch}", "poll": log_id(STREAM, epoch), "source": "log"}
+    after = f"{STREAM}/{int(seconds - BEAT):012d}"
+    named = {"id": f"elected-{epoch}", "poll": log_id(after, epoch), "source": "log"}
     told = {"controller_id": controller, "controller_epoch": epoch}
     return {
         **CLUSTER,

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from kafka_metadata_history.answers.questions import text_of
 from schemas import consumption
 from schemas.lake import VIEWS
 from schemas.table import Table
-from tests.support.duckdb_lake import ask, duckdb_lake
+from tests.support.duckdb_lake import ask, asking, duckdb_lake
 from tests.support.incident import NOON
 from tests.support.timeline_rows import behind, rows_of_log, rows_of_polls
 
@@ -82,6 +83,25 @@ def test_controllers_and_voters() -> None:
     assert timeline(OF_POLLS, *kinds) == [first, by_polls, *others]
     by_log = (105, 105, elected, None, None, "2, epoch 5", None)
     assert timeline(OF_POLLS | rows_of_log(), *kinds) == [first, by_log, *others]
+
+
+def test_controllers_of_polls_and_of_the_log_are_terms_one_after_the_other() -> None:
+    def terms(rows: Mapping[Table, list[Row]]) -> list[EVENT]:
+        parameters = {"since": "2026-11-01T11:00:00Z", "until": "2026-11-01T13:00:00Z"}
+        with asking(rows) as answers:
+            found = answers(text_of("controller_changes"), parameters | {"cluster": None})
+        times = ("began_after", "began_before", "ended_before")
+        return [
+            (
+                *(row[name] for name in ("controller_id", "controller_epoch")),
+                *(row[name] and (row[name] - NOON).total_seconds() for name in times),
+            )
+            for row in found
+        ]
+
+    later = [(2, 7, 120, 130, 140), (-1, 8, 130, 140, None)]
+    assert terms(OF_POLLS) == [(1, 4, None, 0, 110), (2, 5, 100, 110, 130), *later]
+    assert terms(OF_POLLS | rows_of_log()) == [(1, 4, None, 0, 105), (2, 5, 105, 105, 130), *later]
 
 
 def test_settings_in_effect() -> None:
