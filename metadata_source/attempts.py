@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _METADATA: Final = 3
 _DESCRIBE_TOPIC_PARTITIONS: Final = 75
+_UPDATE_METADATA: Final = 6
+"""A request of controllers that brokers have with ZooKeeper alone."""
 _FIRST_FLEXIBLE: Final = 9
 _FIRST_WITHOUT_CREATION: Final = 4
 _AUTHORIZATION: Final = frozenset({29, 31})
@@ -159,6 +161,9 @@ class Attempts:
             cluster_id=metadata.cluster_id,
             metadata=metadata,
             throttle_time_ms=metadata.throttle_time_ms,
+            active_controller_id=metadata.controller_id
+            if _UPDATE_METADATA in connection.api_versions
+            else None,
             broker_id=_broker_id(metadata, connection.address),
         )
 

@@ -13,7 +13,7 @@ its connection.
 
 - `configs`: min.insync.replicas, unclean.leader.election.enable
 - `reassignments`: replicas being added and removed
-- `quorum`: active controller, voters, observers
+- `quorum`: active controller, voters, observers, how far each has the controllers' log
 - `elr`: eligible leader replicas, last known ones (KIP-966)
 - `fenced`: brokers that are registered and fenced
 - `groups`: groups of every type, their members and what each has
@@ -26,7 +26,8 @@ answer in any: equal answers are equal rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -59,6 +60,15 @@ if TYPE_CHECKING:
     from metadata_source.groups import Coordinated
     from metadata_source.many_brokers import Visits
     from metadata_source.protocol.metadata import ClusterMetadata
+
+VOTER_CAUGHT_UP_MS: Final = 2_000
+"""A voter that was caught up so long ago at most counts as caught up: the default of
+controller.quorum.fetch.timeout.ms.
+"""
+OBSERVER_CAUGHT_UP_MS: Final = 9_000
+"""The same of an observer, mostly a broker: the default of broker.session.timeout.ms."""
+NOT_TOLD: Final = -1
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _GROUPS_A_ROW: Final = 100
 _OFFSETS_A_ROW: Final = 1_000
@@ -94,6 +104,11 @@ class Rows:
     topics: list[str] | None = None
     missing: str | None = None
     """The part that could not be told, in one line."""
+    beside: Mapping[str, list[Any]] = field(default_factory=dict)
+    """Values for other columns of bronze, by name. They may differ with each answer: no digest is
+    over them."""
+    stands_out: tuple[Any, ...] = ()
+    """What is news of `beside`: the digest is over it too. Nothing while all is well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,20 +262,60 @@ def _reassignments(asker: Asker, about: Subject) -> Rows:
 
 def _quorum(asker: Asker, _: Subject) -> Rows:
     partition = described_quorum(asker.ask(questions.quorum()))
-    return Rows(
-        [
-            {
-                "leader_id": partition.leader_id,
-                "leader_epoch": partition.leader_epoch,
-                "voters": _ordered(
-                    (replica.replica_id for replica in partition.current_voters), "voter"
-                ),
-                # One that came back with another directory is there twice for a while
-                # (LeaderState.observerStates).
-                "observers": sorted({replica.replica_id for replica in partition.observers}),
-            }
-        ]
+    told = {
+        "leader_id": partition.leader_id,
+        "leader_epoch": partition.leader_epoch,
+        "voters": _ordered((replica.replica_id for replica in partition.current_voters), "voter"),
+        # One that came back with another directory is there twice for a while
+        # (LeaderState.observerStates).
+        "observers": sorted({replica.replica_id for replica in partition.observers}),
+    }
+    replicas = quorum_replicas(partition)
+    behind = [[each["replica_id"], each["is_voter"]] for each in replicas if each["is_behind"]]
+    return Rows([told], beside={"quorum_replicas": [replicas]}, stands_out=tuple(behind))
+
+
+def quorum_replicas(partition: Any) -> list[dict[str, Any]]:
+    """Return the voters and the observers of a described quorum, sorted, as bronze has them."""
+    bounds_ms = (
+        (True, partition.current_voters, VOTER_CAUGHT_UP_MS),
+        (False, partition.observers, OBSERVER_CAUGHT_UP_MS),
     )
+    lags_ms = caught_up_lags(partition)
+    found = [
+        {
+            "replica_id": replica.replica_id,
+            "is_voter": is_voter,
+            "is_behind": None if lag is None else lag > bound_ms,
+            "log_end_offset": replica.log_end_offset,
+            "last_fetch_at": _time(replica.last_fetch_timestamp),
+            "last_caught_up_at": _time(replica.last_caught_up_timestamp),
+        }
+        for is_voter, replicas, bound_ms in bounds_ms
+        for replica in replicas
+        for lag in [None if lags_ms is None else lags_ms[replica.replica_id]]
+    ]
+    return sorted(found, key=lambda each: (each["replica_id"], each["last_caught_up_at"] or _EPOCH))
+
+
+def caught_up_lags(partition: Any) -> dict[int, float] | None:
+    """Return how long ago each voter and observer of a described quorum had all that the active
+    controller had, ms, by the controller's clock. Endless: it never had, as far as the controller
+    knows. None: the version does not say, or nobody is active.
+    """
+    times: dict[int, int] = {}
+    for replica in (*partition.current_voters, *partition.observers):
+        before = times.get(replica.replica_id, NOT_TOLD)
+        times[replica.replica_id] = max(before, replica.last_caught_up_timestamp)
+    now = times.get(partition.leader_id, NOT_TOLD)
+    # Only a version without these times says -1 of the active controller itself.
+    if now < 0:
+        return None
+    return {each: math.inf if time < 0 else max(0, now - time) for each, time in times.items()}
+
+
+def _time(timestamp_ms: int) -> datetime | None:
+    return None if timestamp_ms < 0 else datetime.fromtimestamp(timestamp_ms / 1000, UTC)
 
 
 def described_quorum(response: Any) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from metadata_source import questions
-from metadata_source.enrichment import Answer, described_quorum, subject
+from metadata_source.enrichment import Answer, caught_up_lags, described_quorum, subject
 from metadata_source.errors import PollError
 from metadata_source.options import TopicFilter
 from metadata_source.outcomes import OK, outcome_of
@@ -35,14 +35,11 @@ _EVERY_TOPIC: Final = TopicFilter()
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The quorum. `lags_ms`: by voter, how long ago it had all that the active controller had, by
-    the controller's clock. None: the controller does not know it of a voter, or (of all) its
-    version does not say.
-    """
+    """The quorum. `lags_ms`: see `caught_up_lags`."""
 
     leader: int
     voters: frozenset[int]
-    lags_ms: Mapping[int, int | None] | None
+    lags_ms: Mapping[int, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +77,5 @@ def ask_now(cluster: Cluster, request_timeout_ms: int) -> Now:
 
 def _quorum(asking: Asking, address: Address, deadline: float) -> CaughtUp:
     told = described_quorum(asking.requester.ask(address, questions.quorum(), deadline))
-    times = {each.replica_id: each.last_caught_up_timestamp for each in told.current_voters}
-    now = times.get(told.leader_id, -1)
-    lags = {each: None if time < 0 else max(0, now - time) for each, time in times.items()}
-    # Only a version without these times says -1 of the active controller itself.
-    return CaughtUp(told.leader_id, frozenset(times), None if now < 0 else lags)
+    voters = frozenset(each.replica_id for each in told.current_voters)
+    return CaughtUp(told.leader_id, voters, caught_up_lags(told))

@@ -77,6 +77,8 @@ class Poll:
     metadata_version_level: int | None = None
     metadata_version_highest: int | None = None
     elr_version_level: int | None = None
+    active_controller_id: int | None = None
+    """With ZooKeeper, -1 for none; None under KRaft, where any live broker is named."""
     cluster_id: str | None = None
     """As answered; also of a failed poll, when the answer itself was the failure."""
     metadata: ClusterMetadata | None = None

@@ -171,7 +171,7 @@ class BatchRecords:
             digest = (
                 None
                 if enrichment in _WITHOUT_DIGEST
-                else rows_digest([rows.topics, values.to_pylist()])
+                else rows_digest([rows.topics, values.to_pylist(), *rows.stands_out])
             )
         given = {name: header[name] for name in _OF_POLL} | {
             "record": "answer",
@@ -183,6 +183,9 @@ class BatchRecords:
         if rows is None or values is None:
             return
         columns = {"record": enrichment, "cluster_id": header["cluster_id"], enrichment: values}
+        columns |= {
+            name: pa.array(each, POLLS.field(name).type) for name, each in rows.beside.items()
+        }
         if rows.topics is None:
             columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
         else:
@@ -288,6 +291,7 @@ def _header_row(planned: Planned, poll: Poll, topic_filter: TopicFilter) -> dict
         "metadata_version_level": poll.metadata_version_level,
         "metadata_version_highest": poll.metadata_version_highest,
         "elr_version_level": poll.elr_version_level,
+        "active_controller_id": poll.active_controller_id,
         "topic_filter": topic_filter.to_json(),
         "witnesses": [asdict(witness) for witness in poll.witnesses] or None,
     }

@@ -58,6 +58,8 @@ POLL_COLUMNS = columns_of(
         has, finalized or not: its software; null when unknown.
     elr_version_level -- Finalized level of eligible.leader.replicas.version; null when unknown.
     controller_id -- As answered; a random live broker under KRaft, so never compared.
+    active_controller_id -- With ZooKeeper, where brokers have the request UpdateMetadata: the
+        active controller as the broker that answered knows it, -1 for none; null under KRaft.
     witnesses -- Other brokers that were asked with this poll about what was new in an answer: when,
         why one did not answer, and whether one showed an older image than broker_id: how long after
         the newer one had been seen, and by how many partitions and leader epochs; null when none
@@ -99,6 +101,11 @@ ENRICHMENT_COLUMNS = columns_of(
         may not be read.
     reassignments -- On reassignments rows: the topic's partitions that are being reassigned.
     quorum -- On quorum rows: the controllers; its leader is the active one.
+    quorum_replicas -- On quorum rows: how far each voter and observer had the controllers' log, by
+        the active controller's clock: log_end_offset, and when it fetched last, and last had all
+        that the active controller had; null where that is not told (before Kafka 3.3). is_behind:
+        it had not for longer than 2 s (a voter: the default of controller.quorum.fetch.timeout.ms)
+        or 9 s (an observer: that of broker.session.timeout.ms). The digest is over this alone.
     elr -- On elr rows: the topic's partitions with eligible, or last known, leaders, where the ISR
         lacks a replica (KIP-966).
     fenced -- On fenced rows: brokers that are registered and fenced.
@@ -330,8 +337,8 @@ CLUSTER_LOG_SPAN = columns_of(
     records -- On read rows: rows of records.
     no_ops -- On read rows: NoOpRecords, which have no rows: by two a second controllers say that
         they live.
-    counted -- On read rows: records without rows of credentials, delegation tokens, ACLs and client
-        quotas.
+    counted -- On read rows: records without rows of credentials and delegation tokens, and in
+        snapshots of ACLs and client quotas.
     silence_from -- On read rows of the log: where the longest time between two successive records
         begins, NoOpRecords and the last record before the span included; null where there are no
         two.
@@ -391,7 +398,7 @@ CLUSTER_LOG = Table(
     comment=(
         "Records that controllers wrote to __cluster_metadata and that are committed, by offset, "
         "each record once; what had gone from the log before, as a snapshot. NoOpRecords and "
-        "records with secrets are counted only."
+        "records with secrets are counted only. Of ACLs and client quotas rows have the type alone."
     ),
     columns=CLUSTER_LOG_KEY + CLUSTER_LOG_SPAN + CLUSTER_LOG_RECORD + CLUSTER_LOG_DECODED,
     key=("cluster", "record", "offset", "snapshot_offset", "went"),

@@ -170,6 +170,10 @@ GROUP_LAG = Table(
             burrow_status string -- By the rules of Burrow, over the last ten polls that told of the
                 group: OK | WARNING (a partition is) | ERROR (a partition is STOP, STALL or REWIND).
                 Null while no partition has a status.
+            prev_burrow_status string -- The last status before this row that was known; null if
+                none was.
+            prev_seen_at timestamp -- The last poll that showed it, or without one the row before;
+                null in the group's first row.
             partitions_not_well int NOT NULL -- Partitions that are not OK by Burrow, or without
                 progress, or whose lag is negative.
         """),

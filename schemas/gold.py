@@ -376,7 +376,29 @@ MARKS = Table(
     constraints={"bounds_in_order": "until IS NULL OR since <= until"},
 )
 
+ACCESS_CHANGES = Table(
+    schema="gold",
+    name="access_changes",
+    comment=(
+        "One row for each ACL, or client quota, that somebody added, removed or changed, without "
+        "what it says (controllers' log)."
+    ),
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        *columns("""
+            change string NOT NULL -- acl_added | acl_removed | quota_changed (set or removed).
+        """),
+        *POLL,
+        *BEGAN,
+    ),
+    key=("id",),
+    constraints={"change_known": "change IN ('acl_added', 'acl_removed', 'quota_changed')"},
+    cluster_by=("cluster_id", "began_before"),
+    over=("began_before",),
+)
+
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
-TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS, CONTROLLER_CHANGES)
+TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS, CONTROLLER_CHANGES, ACCESS_CHANGES)
 """The tables that the rules make: all but MARKS."""

@@ -210,12 +210,19 @@ REASSIGNMENTS = _interval_table(
 
 QUORUM = _interval_table(
     "quorum",
-    "The controller quorum over time (enrichment quorum).",
+    "The active controller and its quorum over time (enrichment quorum). With ZooKeeper, where "
+    "there is no quorum, the controller alone, as each poll names it.",
     key=(),
     state=columns("""
         controller_id int -- The active controller; -1 when there is none.
-        quorum_epoch int -- Its epoch.
+        quorum_epoch int -- Its epoch; null with ZooKeeper, as the columns that follow.
         voters array<int> -- Controllers that vote, sorted.
+        observers array<int> -- Who follows the controllers' log without a vote, sorted: brokers,
+            mostly. One that did not fetch for five minutes is none any more.
+        voters_behind array<int> -- Voters that were not caught up with the active controller in the
+            last 2 s, sorted; null while that is not told (before Kafka 3.3).
+        observers_behind array<int> -- Observers that were not in the last 9 s, sorted; null as the
+            other.
     """),
 )
 
@@ -327,14 +334,15 @@ PARTITION_REGISTRATIONS = _interval_table(
 CONFIGS = _interval_table(
     "configs",
     "Configurations over time that somebody has set, as they are set; a row is there while one "
-    "is (controllers' log).",
+    "is (controllers' log). Each setting of one whose value is not kept is a row.",
     key=columns("""
         resource_type int NOT NULL -- 2 topic, 4 broker, 16 client metrics, 32 group.
         resource_name string NOT NULL -- Its name; empty for all brokers.
         name string NOT NULL -- Name of the configuration.
     """),
     state=columns("""
-        value string -- Its value; null where it is not kept, since it may be a password.
+        value string -- Its value; null where it is not kept, since it may be a password: all but
+            those of Kafka that cannot hold one (docs/security.md).
     """),
 )
 

@@ -23,7 +23,7 @@ HEADER = (
     "cluster", "poll_id", "stream", "n", "day", "outcome", "error_kind", "cluster_id",
     "scheduled_at", "received_at", "digest", "partition_count", "broker_id", "broker",
     "sent_at", "witnesses", "is_key_frame", "error", "record", "kind", "asked_at",
-    "answered_at", "interval_ms",
+    "answered_at", "interval_ms", "active_controller_id",
 )  # fmt: skip
 """The columns of headers that tell whether there is news, and why a poll failed."""
 

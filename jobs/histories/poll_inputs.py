@@ -26,7 +26,7 @@ from jobs.rules.log.needed import needed as needed_by_log
 from jobs.rules.log.records import in_order
 from jobs.rules.log.silver import TABLES as LOG_TABLES
 from jobs.rules.round import GOLD, SILVER, RoundSettings
-from jobs.rules.silver.cluster import BROKERS, WITNESSES
+from jobs.rules.silver.cluster import BROKERS, CONTROLLER, WITNESSES
 from jobs.rules.silver.compare import RECORD, TOPIC_RECORD, narrowed_rows
 from jobs.rules.silver.state import Row
 from jobs.rules.takes import Take
@@ -148,6 +148,7 @@ def _tables_read(settings: RoundSettings, clusters: LargeClusters) -> list[Table
         ):
             tables += _OF_LOG
         tables += [gold.STALE_BROKERS] if WITNESSES in records else ()
+        tables += [silver.QUORUM] if CONTROLLER in records else ()
         tables += [
             silver.ENRICHMENTS[record] for record in sorted(records & silver.ENRICHMENTS.keys())
         ]

@@ -16,7 +16,12 @@ from schemas import gold, silver
 from schemas.internal import STATE
 
 OF_POLLS = {
-    SILVER: (*silver.TABLES, gold.STALE_BROKERS, gold.CONTROLLER_CHANGES),
+    SILVER: (
+        *silver.TABLES,
+        gold.STALE_BROKERS,
+        gold.CONTROLLER_CHANGES,
+        gold.ACCESS_CHANGES,
+    ),
     "isr_shrink": gold.ISR_TABLES,
     "leader_churn": gold.LEADER_TABLES,
 }

@@ -52,6 +52,7 @@ _MADE = (
     POLL_GAPS,
     gold.STALE_BROKERS,
     gold.CONTROLLER_CHANGES,
+    gold.ACCESS_CHANGES,
 )
 """The tables whose rows the folds of polls and of the log make."""
 

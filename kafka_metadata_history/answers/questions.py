@@ -250,7 +250,7 @@ _GAPS = f"""SELECT cluster, gap_start, gap_end, reason, error_kinds, h.since IS 
       AND {_OF_CLUSTER}
     ORDER BY gap_start, cluster"""
 
-_OF_LOG = {"broker_states", "controller_changes", "throttles"}
+_OF_LOG = {"broker_states", "throttles"}
 """Questions that only the controllers' log answers."""
 _UNREAD = f"""SELECT cluster FROM internal.clusters WHERE {_OF_CLUSTER}
     AND cluster NOT IN (SELECT cluster FROM silver.broker_registrations) ORDER BY cluster"""

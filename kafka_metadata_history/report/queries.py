@@ -104,9 +104,18 @@ COORDINATORS: Final = Section(
     narrowed=("broker", "group"),
 )
 
+LAG: Final = Section(
+    name="lag",
+    title="Groups that fell behind, by Burrow's rules",
+    table="gold.group_lag",
+    lane="group",
+    narrowed=("group",),
+    is_optional=True,
+)
+
 SETTINGS: Final = Section(
     name="settings",
-    title="Controllers, features and configurations",
+    title="Controllers, configurations, access, features, sizes of topics",
     table="gold.incident_timeline",
     lane="kind",
     narrowed=(),
@@ -122,7 +131,7 @@ MARKED: Final = Section(
     is_optional=True,
 )
 
-SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, COORDINATORS, SETTINGS, MARKED)
+SECTIONS: Final = (BROKERS, PARTITIONS, LEADERS, GROUPS, LAG, COORDINATORS, SETTINGS, MARKED)
 
 
 def query_of(section: Section) -> str:

@@ -52,6 +52,8 @@ OF_BROKERS: Final = {
     "broker_unfenced": _point(WHITE, "square", -0.34),
     "broker_registered": _point(WHITE, "hex", -0.34),
     "broker_unregistered": _point("#333333", "hex", -0.34),
+    "broker_rack_changed": _point("#56b4e9", "circle", -0.34),
+    "broker_address_changed": _point("#56b4e9", "square", -0.34),
 }
 
 REASONS: Final = {
@@ -80,14 +82,28 @@ REBALANCES: Final = {
     "crash_loop": Style("#ff4f8b", hatch="right_diagonal_line", height=0.12, lift=-0.44),
 }
 
+LAG: Final = {
+    "group_behind": _point("#cc79a7", "inverted_triangle"),
+    "group_behind_no_more": _point(WHITE, "triangle"),
+}
+
 MOVES: Final = {"coordinator_moved": _point("#56b4e9", "diamond")}
 
 SETTINGS: Final = {
     "controller_elected": _point("#333333", "star"),
+    "controller_lost": _point(WHITE, "star"),
+    "quorum_voters_changed": _point("#cc79a7", "square"),
+    "quorum_observers_changed": _point(WHITE, "square"),
+    "quorum_behind": _point(WHITE, "inverted_triangle"),
     "feature_level_changed": _point("#56b4e9", "hex"),
     "config_set": _point("#a9b6f0", "triangle"),
     "config_changed": _point("#a9b6f0", "diamond"),
     "config_removed": _point("#a9b6f0", "inverted_triangle"),
+    "acl_added": _point("#f2cc0c", "triangle_pin"),
+    "acl_removed": _point("#f2cc0c", "square_pin"),
+    "quota_changed": _point(WHITE, "circle"),
+    "partitions_added": _point("#b8e0b0", "plus"),
+    "replication_factor_changed": _point("#b8e0b0", "circle"),
 }
 
 MARKED: Final = {
@@ -100,6 +116,7 @@ STYLES: Final = {
     "isrs": LEVELS,
     "leaders": REASONS,
     "groups": REBALANCES,
+    "lag": LAG,
     "coordinators": MOVES,
     "settings": SETTINGS,
     "marked": MARKED,

@@ -57,6 +57,14 @@ _QUORUM: Final = struct(
     voters=_NODES,
     observers=_NODES,
 )
+QUORUM_REPLICA: Final = struct(
+    replica_id=INT,
+    is_voter=FLAG,
+    is_behind=FLAG,
+    log_end_offset=LONG,
+    last_fetch_at=TIME,
+    last_caught_up_at=TIME,
+)
 _ELR: Final = pa.struct(
     [
         pa.field("partition", INT, nullable=False),
@@ -151,6 +159,7 @@ POLLS: Final = pa.schema(
         pa.field("metadata_version_highest", INT),
         pa.field("elr_version_level", INT),
         pa.field("controller_id", INT),
+        pa.field("active_controller_id", INT),
         pa.field("witnesses", _list_of(_WITNESS)),
         pa.field("topic_filter", TEXT),
         pa.field("groups_pattern", TEXT),
@@ -170,6 +179,7 @@ POLLS: Final = pa.schema(
         pa.field("configs", pa.map_(TEXT, pa.struct([("value", TEXT), ("source", TEXT)]))),
         pa.field("reassignments", _list_of(_REASSIGNMENT)),
         pa.field("quorum", _QUORUM),
+        pa.field("quorum_replicas", _list_of(QUORUM_REPLICA)),
         pa.field("elr", _list_of(_ELR)),
         pa.field("fenced", _list_of(BROKER)),
         pa.field("groups", _list_of(_GROUP)),

@@ -20,8 +20,14 @@ import pyarrow.compute as pc
 
 from metadata_source.columns import OF_RECORDS, TEXT
 from metadata_source.columns.cluster_log import LEADER_VOTERS, RECORDS, VOTER
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.cluster_specs import (
+    CONTROL_TYPES,
+    COUNTED,
+    RECORD_TYPES,
+    WITHOUT_FIELDS,
+)
 from metadata_source.protocol.columnar import read_batch, scattered
+from metadata_source.protocol.kept_configs import KEPT_CONFIGS
 from metadata_source.protocol.nested_casts import each_entry, fields_of, filled, without
 from metadata_source.protocol.row_builder import RowBuilder
 from metadata_source.protocol.vectors import contents, leading_int16s, varints
@@ -34,29 +40,6 @@ if TYPE_CHECKING:
     from metadata_source.protocol.vectors import Positions
 
 
-_TOPIC, _BROKER, _GROUP = 2, 4, 32
-KEPT_CONFIGS: Final = {
-    _TOPIC: (
-        "cleanup.policy",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
-        "max.message.bytes",
-        "min.insync.replicas",
-        "retention.bytes",
-        "retention.ms",
-        "unclean.leader.election.enable",
-    ),
-    _BROKER: (
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "min.insync.replicas",
-        "unclean.leader.election.enable",
-    ),
-    _GROUP: ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
-}
-"""Configurations whose values are kept, by type of resource (``ConfigResource.Type``). Any other
-may be a password: the log marks none as sensitive.
-"""
 _KEPT_CONFIGS: Final = pa.array(
     [f"{resource} {name}" for resource, names in KEPT_CONFIGS.items() for name in names]
 )
@@ -71,9 +54,10 @@ _UNCHANGED_LEADER, _UNCHANGED_RECOVERY = -2, -1
 def decode_records(records: pa.RecordBatch) -> pa.RecordBatch:
     """Return one row a record, in their order; schema: `RECORDS`. Bytes never raise.
 
-    `records` have the columns of `record_batches.RECORDS`. A type that is counted has its name,
-    version and size. An unknown type or version has an `error` beside these, and so has a record
-    whose bytes are not what they should be: it says where, and holds none of them.
+    `records` have the columns of `record_batches.RECORDS`. A type that is counted, or has no
+    fields, has its name, version and size. An unknown type or version has an `error` beside these,
+    and so has a record whose bytes are not what they should be: it says where, and holds none of
+    them.
     """
     return _Decoding(records).rows()
 
@@ -262,7 +246,7 @@ def _only(name: str) -> Callable[[Fields], pa.Array]:
 _FENCE, _UNFENCE = 1, -1
 """``BrokerRegistrationFencingChange``."""
 _OF_CONTROLLERS: Final = _Tables(
-    COUNTED | {number: message.name for number, message in RECORD_TYPES.items()},
+    COUNTED | WITHOUT_FIELDS | {number: message.name for number, message in RECORD_TYPES.items()},
     RECORD_TYPES,
     _FRAME_BYTES,
     {

@@ -4,7 +4,7 @@ for itself, as tables.
 They follow Kafka's definitions (``metadata/src/main/resources/common/metadata/*Record.json``,
 ``clients/src/main/resources/common/message/*Record.json`` and ``LeaderChangeMessage.json``).
 
-Records that are only counted have no table, so that nothing can decode them.
+Records that are only counted, or have no fields, have no table, so that nothing can decode them.
 """
 
 from __future__ import annotations
@@ -142,15 +142,20 @@ RECORD_TYPES = _by_type(
 )
 
 
-#: Records of controllers that are counted, by type: they hold secrets, or their number is enough.
+#: Records of controllers that are counted, by type: they hold secrets.
 COUNTED = {
     10: "DelegationTokenRecord",
     11: "UserScramCredentialRecord",
+    22: "RemoveUserScramCredentialRecord",
+    26: "RemoveDelegationTokenRecord",
+}
+
+#: Records of controllers of which a row says that they were written, and nothing else, by type.
+#: They name principals, hosts and clients. Those of a snapshot are counted.
+WITHOUT_FIELDS = {
     14: "ClientQuotaRecord",
     18: "AccessControlEntryRecord",
     19: "RemoveAccessControlEntryRecord",
-    22: "RemoveUserScramCredentialRecord",
-    26: "RemoveDelegationTokenRecord",
 }
 
 #: Control records of the quorum, by type; a value begins with its version.

@@ -238,16 +238,21 @@ INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
     comment=(
-        "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, features, "
-        "coordinators and groups: what happened, in one order. Each began between began_after and "
-        "began_before; what is inferred has a column of its own."
+        "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, ACLs, quotas, "
+        "features, coordinators, groups and their lag: what happened, in one order. Each began "
+        "between began_after and began_before; what is inferred has a column of its own."
     ),
     parts=tuple(_sql("incident_timeline").split("\nUNION ALL\n")),
     meanings=meanings("""
         what -- Kind of event: isr_left, leader_changed, broker_gone, rebalance_began,
-            coordinator_moved, ... The controllers' log alone tells broker_registered,
-            broker_fenced, broker_unfenced, broker_controlled_shutdown, broker_unregistered,
-            controller_elected, config_set, config_changed, config_removed, feature_level_changed.
+            coordinator_moved, ... Polls or the controllers' log tell broker_fenced,
+            broker_unfenced, broker_unregistered, controller_elected, config_changed; the log counts
+            where both do. The log alone tells broker_registered, broker_controlled_shutdown,
+            config_set, config_removed, feature_level_changed, acl_added, acl_removed,
+            quota_changed, and settings other than
+            min.insync.replicas and unclean.leader.election.enable; polls alone controller_lost,
+            quorum_voters_changed, quorum_observers_changed, quorum_behind (who is not caught up
+            with the active controller), group_behind and group_behind_no_more (by Burrow's status).
         topic -- Its topic; null of brokers, controllers and features, and of groups but for a move
             of their coordinator.
         partition -- Its partition; null of all that is no event of a partition.
@@ -255,8 +260,8 @@ INCIDENT_TIMELINE = View(
         broker_id -- The broker, the leader afterwards, or the coordinator; null of topics,
             reassignments, controllers and features.
         before -- State before, as text: the ISR, the leader, the address, name and value of a
-            configuration, ...; null where there was none. A configuration's value that is not kept
-            is left out.
+            configuration, the number of partitions or of replicas, Burrow's status of a group, ...;
+            null where there was none. A configuration's value that is not kept is left out.
         after -- State afterwards, as text; null where there is none.
         inferred -- Cause, reason or end that is inferred; null where nothing is. Of a leader's
             change that the controllers' log tells, the reason follows from the record.

@@ -14,6 +14,24 @@ SELECT 'broker_gone', cluster_id, cluster, NULL, NULL, NULL, broker_id, concat(h
   last_seen_sent_at, valid_to
 FROM {silver.broker_snapshots} WHERE end_reason IS NOT NULL
 UNION ALL
+-- A broker that restarts is mostly gone for a moment: the row before counts, also where it had ended.
+SELECT what, cluster_id, cluster, NULL, NULL, NULL, broker_id, before, after, NULL, began_after, began_before
+FROM (
+  WITH brokers AS (
+    SELECT cluster_id, cluster, broker_id, rack, concat(host, ':', port) AS address, valid_from AS began_before,
+      lag(first_poll) OVER brokers IS NOT NULL AS was_listed, lag(rack) OVER brokers AS prev_rack,
+      lag(concat(host, ':', port)) OVER brokers AS prev_address, lag(last_seen_sent_at) OVER brokers AS began_after
+    FROM {silver.broker_snapshots}
+    WINDOW brokers AS (PARTITION BY cluster_id, cluster, broker_id ORDER BY first_poll)
+  )
+  SELECT 'broker_rack_changed' AS what, cluster_id, cluster, broker_id, prev_rack AS before, rack AS after,
+    began_after, began_before
+  FROM brokers WHERE was_listed AND rack IS DISTINCT FROM prev_rack
+  UNION ALL
+  SELECT 'broker_address_changed', cluster_id, cluster, broker_id, prev_address, address, began_after, began_before
+  FROM brokers WHERE address <> prev_address
+)
+UNION ALL
 SELECT 'broker_stale', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL,
   concat(partitions_behind, ' partitions, ', epochs_behind, ' leader epochs behind'), NULL, began_after, began_before
 FROM {gold.stale_brokers}
@@ -41,15 +59,76 @@ SELECT 'broker_unregistered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
   concat('broker epoch ', broker_epoch), NULL, NULL, last_seen_sent_at, valid_to
 FROM {silver.broker_registrations} WHERE end_reason IS NOT NULL
 UNION ALL
+-- As polls show it, unless the controllers' log says so. Its clock may differ from ours by a minute.
+SELECT 'broker_fenced', cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, NULL, NULL, prev_sent_at, valid_from
+FROM {silver.fenced_brokers} f
+WHERE prev_host IS NULL AND NOT EXISTS (
+  SELECT 1 FROM {silver.broker_registrations} r
+  WHERE r.cluster_id = f.cluster_id AND r.broker_id = f.broker_id
+    AND r.is_fenced AND NOT coalesce(r.prev_is_fenced, FALSE)
+    AND r.valid_from <= f.valid_from + INTERVAL '1' MINUTE
+    AND (f.prev_sent_at IS NULL OR r.valid_from >= f.prev_sent_at - INTERVAL '1' MINUTE)
+)
+UNION ALL
+-- Fenced no more: it is listed by then, or it is not registered either.
+SELECT IF(is_listed, 'broker_unfenced', 'broker_unregistered'), cluster_id, cluster, NULL, NULL, NULL, broker_id,
+  NULL, NULL, IF(is_listed, NULL, 'not listed'), last_seen_sent_at, valid_to
+FROM (
+  SELECT f.cluster_id, f.cluster, f.broker_id, f.last_seen_sent_at, f.valid_to,
+    count(b.broker_id) > 0 AS is_listed
+  FROM {silver.fenced_brokers} f
+  LEFT JOIN {silver.broker_snapshots} b
+    ON b.cluster_id = f.cluster_id AND b.cluster = f.cluster AND b.broker_id = f.broker_id
+    AND b.valid_from <= f.valid_to + INTERVAL '1' MINUTE
+    AND (b.valid_to IS NULL OR b.valid_to > f.last_seen_sent_at)
+  WHERE f.end_reason IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM {silver.broker_registrations} r
+    WHERE r.cluster_id = f.cluster_id AND r.broker_id = f.broker_id
+      AND CASE WHEN r.prev_is_fenced AND NOT r.is_fenced THEN r.valid_from
+        WHEN r.end_reason IS NOT NULL THEN r.valid_to END
+        BETWEEN f.last_seen_sent_at - INTERVAL '1' MINUTE AND f.valid_to + INTERVAL '1' MINUTE
+  )
+  GROUP BY f.cluster_id, f.cluster, f.broker_id, f.last_seen_sent_at, f.valid_to
+)
+UNION ALL
 SELECT 'controller_elected', cluster_id, cluster, NULL, NULL, NULL, NULL,
   concat(prev_controller_id, ', epoch ', prev_controller_epoch), concat(controller_id, ', epoch ', controller_epoch),
   NULL, began_after, began_before
 FROM {gold.controller_changes}
 UNION ALL
+-- As polls show it, unless the controllers' log has an election of that epoch.
+SELECT IF(controller_id = -1, 'controller_lost', 'controller_elected'), cluster_id, cluster, NULL, NULL, NULL, NULL,
+  nullif(concat_ws(', ', CAST(prev_controller_id AS STRING), concat('epoch ', prev_quorum_epoch)), ''),
+  concat_ws(', ', CAST(controller_id AS STRING), concat('epoch ', quorum_epoch)), NULL, prev_sent_at, valid_from
+FROM {silver.quorum} q
+WHERE (controller_id IS DISTINCT FROM prev_controller_id OR quorum_epoch <> prev_quorum_epoch) AND NOT EXISTS (
+  SELECT 1 FROM {gold.controller_changes} c WHERE c.cluster_id = q.cluster_id AND c.controller_epoch = q.quorum_epoch
+)
+UNION ALL
+SELECT 'quorum_voters_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
+  concat('{', array_join(prev_voters, ','), '}'), concat('{', array_join(voters, ','), '}'), NULL,
+  prev_sent_at, valid_from
+FROM {silver.quorum} WHERE voters <> prev_voters
+UNION ALL
+SELECT 'quorum_observers_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
+  concat('{', array_join(prev_observers, ','), '}'), concat('{', array_join(observers, ','), '}'), NULL,
+  prev_sent_at, valid_from
+FROM {silver.quorum} WHERE observers <> prev_observers
+UNION ALL
+SELECT 'quorum_behind', cluster_id, cluster, NULL, NULL, NULL, NULL,
+  concat('{', array_join(flatten(array(prev_voters_behind, prev_observers_behind)), ','), '}'),
+  concat('{', array_join(flatten(array(voters_behind, observers_behind)), ','), '}'), NULL, prev_sent_at, valid_from
+FROM {silver.quorum} WHERE voters_behind <> prev_voters_behind OR observers_behind <> prev_observers_behind
+UNION ALL
 SELECT what, cluster_id, cluster, topic, NULL, group_id, broker_id, before, after, NULL, began_after, began_before
 FROM (
   WITH configs AS (
-    SELECT *, IF(resource_type = 2, resource_name, NULL) AS topic,
+    SELECT *,
+      -- It was set before: the row before ended with this one. A value that is not kept is null in both.
+      coalesce(first_poll = lag(superseded_poll) OVER (
+        PARTITION BY cluster_id, cluster, resource_type, resource_name, name ORDER BY first_poll
+      ), FALSE) AS was_set,
+      IF(resource_type = 2, resource_name, NULL) AS topic,
       IF(resource_type = 32, resource_name, NULL) AS group_id,
       -- Of all brokers the name is empty.
       IF(resource_type = 4, try_cast(resource_name AS INT), NULL) AS broker_id,
@@ -57,8 +136,9 @@ FROM (
         WHEN resource_type = 16 THEN concat('client metrics ', resource_name, ': ') ELSE '' END, name) AS setting
     FROM {silver.configs}
   )
-  SELECT IF(prev_value IS NULL, 'config_set', 'config_changed') AS what, cluster_id, cluster, topic, group_id,
-    broker_id, concat(setting, '=', prev_value) AS before, coalesce(concat(setting, '=', value), setting) AS after,
+  SELECT IF(was_set, 'config_changed', 'config_set') AS what, cluster_id, cluster, topic, group_id, broker_id,
+    IF(was_set, coalesce(concat(setting, '=', prev_value), setting), NULL) AS before,
+    coalesce(concat(setting, '=', value), setting) AS after,
     prev_sent_at AS began_after, valid_from AS began_before
   FROM configs
   UNION ALL
@@ -66,6 +146,33 @@ FROM (
     broker_id, coalesce(concat(setting, '=', value), setting), NULL, last_seen_sent_at, valid_to
   FROM configs WHERE end_reason IS NOT NULL
 )
+UNION ALL
+-- In effect, as polls show it, unless the controllers' log has a change of it then. Its clock may differ from ours by a
+-- minute.
+SELECT 'config_changed', cluster_id, cluster, topic, NULL, NULL, NULL, concat(name, '=', prev_value),
+  concat(name, '=', value), NULL, prev_sent_at, valid_from
+FROM (
+  SELECT cluster_id, cluster, topic, 'min.insync.replicas' AS name, prev_sent_at, valid_from,
+    CAST(prev_min_insync_replicas AS STRING) AS prev_value, CAST(min_insync_replicas AS STRING) AS value
+  FROM {silver.topic_configs}
+  UNION ALL
+  SELECT cluster_id, cluster, topic, 'unclean.leader.election.enable', prev_sent_at, valid_from,
+    CAST(prev_unclean_leader_election_enable AS STRING), CAST(unclean_leader_election_enable AS STRING)
+  FROM {silver.topic_configs}
+) t
+WHERE value <> prev_value AND NOT EXISTS (
+  SELECT 1 FROM (
+    SELECT cluster_id, resource_type, resource_name, name, valid_from AS at FROM {silver.configs}
+    UNION ALL
+    SELECT cluster_id, resource_type, resource_name, name, valid_to FROM {silver.configs} WHERE valid_to IS NOT NULL
+  ) c
+  WHERE c.cluster_id = t.cluster_id AND c.name = t.name
+    AND (c.resource_type = 4 OR (c.resource_type = 2 AND c.resource_name = t.topic))
+    AND c.at BETWEEN t.prev_sent_at - INTERVAL '1' MINUTE AND t.valid_from + INTERVAL '1' MINUTE
+)
+UNION ALL
+SELECT change, cluster_id, cluster, NULL, NULL, NULL, NULL, NULL, NULL, NULL, began_after, began_before
+FROM {gold.access_changes}
 UNION ALL
 SELECT 'feature_level_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
   concat(name, '=', prev_level), concat(name, '=', level), NULL, prev_sent_at, valid_from
@@ -98,6 +205,32 @@ SELECT 'topic_ended', cluster_id, cluster, topic, NULL, NULL, NULL, topic_id, NU
   last_seen_sent_at, valid_to
 FROM {silver.topic_snapshots} WHERE end_reason IS NOT NULL
 UNION ALL
+SELECT 'partitions_added', cluster_id, cluster, topic, NULL, NULL, NULL, CAST(prev_partition_count AS STRING),
+  CAST(partition_count AS STRING), NULL, prev_sent_at, valid_from
+FROM {silver.topic_snapshots} WHERE partition_count > prev_partition_count
+UNION ALL
+-- While replicas move, a partition has more of them: those that a reassignment adds do not count if it removes others.
+-- Where nobody asks for reassignments (enrichment `reassignments`), they count.
+SELECT 'replication_factor_changed', cluster_id, cluster, topic, partition, NULL, NULL, CAST(before AS STRING),
+  CAST(after AS STRING), NULL, prev_sent_at, valid_from
+FROM (
+  SELECT p.cluster_id, p.cluster, p.topic, p.partition, p.prev_sent_at, p.valid_from, p.after,
+    p.before - coalesce(max(r.moving), 0) AS before, count(r.moving) > 0 AND p.after > p.before AS begins_to_move
+  FROM (
+    SELECT cluster_id, cluster, topic, partition, prev_sent_at, valid_from, size(prev_replicas) AS before,
+      size(replicas) AS after
+    FROM {silver.partition_snapshots} WHERE size(replicas) <> size(prev_replicas)
+  ) p
+  LEFT JOIN (
+    SELECT cluster_id, cluster, topic, partition, valid_from, valid_to, size(adding_replicas) AS moving
+    FROM {silver.reassignments} WHERE size(adding_replicas) > 0 AND size(removing_replicas) > 0
+  ) r ON r.cluster_id = p.cluster_id AND r.cluster = p.cluster AND r.topic = p.topic AND r.partition = p.partition
+    AND r.valid_from <= p.valid_from + INTERVAL '1' MINUTE
+    AND (r.valid_to IS NULL OR r.valid_to >= p.prev_sent_at - INTERVAL '1' MINUTE)
+  GROUP BY p.cluster_id, p.cluster, p.topic, p.partition, p.prev_sent_at, p.valid_from, p.before, p.after
+)
+WHERE before <> after AND NOT begins_to_move
+UNION ALL
 SELECT 'rebalance_began', cluster_id, cluster, NULL, NULL, group_id, coordinator,
   concat_ws(', ', concat('generation ', prev_generation),
     concat(prev_members, IF(prev_members = 1, ' member', ' members'))),
@@ -123,6 +256,19 @@ UNION ALL
 SELECT kind, cluster_id, cluster, NULL, NULL, group_id, NULL, NULL,
   concat_ws(', ', concat(rebalances, ' rebalances'), client_id, client_host), NULL, NULL, began_before
 FROM {gold.rebalance_storms}
+UNION ALL
+-- A group is behind while it is not OK by Burrow, which judges by ten polls: one that falls behind and catches up again
+-- and again makes two events in that time at most. Lag above 0 is no event: most groups have some at any time.
+SELECT IF(burrow_status = 'OK', 'group_behind_no_more', 'group_behind'), cluster_id, cluster, NULL, NULL, group_id, NULL,
+  prev_burrow_status, concat(burrow_status, coalesce(concat(', lag ', lag_min, ' to ', lag_max), '')), NULL,
+  prev_seen_at, valid_from
+FROM {gold.group_lag}
+-- Rows of older versions have no prev_seen_at.
+WHERE prev_seen_at IS NOT NULL AND (burrow_status = 'OK') <> (coalesce(prev_burrow_status, 'OK') = 'OK')
+UNION ALL
+SELECT 'group_behind_no_more', cluster_id, cluster, NULL, NULL, group_id, NULL,
+  coalesce(burrow_status, prev_burrow_status), end_reason, NULL, last_seen_at, valid_to
+FROM {gold.group_lag} WHERE end_reason IS NOT NULL AND coalesce(burrow_status, prev_burrow_status) <> 'OK'
 UNION ALL
 SELECT 'mark_began', c.cluster_id, c.cluster, NULL, NULL, NULL, NULL, NULL, m.text, NULL, m.since, m.since
 FROM {gold.marks} m JOIN {internal.clusters} c ON m.cluster IS NULL OR m.cluster = c.cluster

@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.cluster_records import decode_records
+from metadata_source.protocol.cluster_specs import (
+    CONTROL_TYPES,
+    COUNTED,
+    RECORD_TYPES,
+    WITHOUT_FIELDS,
+)
 from metadata_source.protocol.columnar import FEWEST
+from metadata_source.protocol.kept_configs import BROKER, KEPT_CONFIGS
 from metadata_source.protocol.record_batches import read_batches
 from metadata_source.protocol.spec import Message
 from tests.support import cluster_records
@@ -66,9 +72,9 @@ def test_the_record_types_are_those_of_kafka(jvm: Any) -> None:
     kafka = {
         each.id(): (each.newMetadataRecord().getClass().getSimpleName(), each) for each in types
     }
-    assert {number: name for number, (name, _) in kafka.items()} == COUNTED | {
-        number: each.name for number, each in RECORD_TYPES.items()
-    }
+    assert {number: name for number, (name, _) in kafka.items()} == (
+        COUNTED | WITHOUT_FIELDS | {number: each.name for number, each in RECORD_TYPES.items()}
+    )
     for number, message in RECORD_TYPES.items():
         record_type = kafka[number][1]
         versions = (record_type.lowestSupportedVersion(), record_type.highestSupportedVersion())
@@ -118,7 +124,7 @@ def config(jvm: Any, kind: int, name: str, value: str) -> Any:
 
 def test_of_secrets_no_byte_is_kept(jvm: Any) -> None:
     records = records_with_secrets(jvm)
-    assert {number for number, _ in records} == {4, *COUNTED}
+    assert {number for number, _ in records} == {4, *COUNTED, *WITHOUT_FIELDS}
     values = [serialized(jvm, record, 0) for _, record in records]
     for count in (1, FEWEST):
         batch = decode_records(cluster_records.log(values * count))
@@ -166,6 +172,13 @@ def test_settings_that_are_kept_are_kafkas_and_not_sensitive(jvm: Any) -> None:
 
     assert sensitive((kind, name) for kind, names in KEPT_CONFIGS.items() for name in names) == []
     assert {kinds.forId(kind) for kind in KEPT_CONFIGS} == {*definitions}
+    at_run_time = set(
+        named(jvm, "org.apache.kafka.server.config.DynamicBrokerConfig").ALL_DYNAMIC_CONFIGS
+    )
+    for kind, names in KEPT_CONFIGS.items():
+        keys = definitions[kinds.forId(kind)].configKeys()
+        plain = {name for name in keys if kind != BROKER or _is_plain(jvm, keys[name])}
+        assert set(names) == (plain & at_run_time if kind == BROKER else plain), kind
     secrets = [
         (4, "ssl.key.password"),
         (4, "sasl.jaas.config"),
@@ -173,6 +186,15 @@ def test_settings_that_are_kept_are_kafkas_and_not_sensitive(jvm: Any) -> None:
         (32, "min.insync.replicas"),
     ]
     assert sensitive(secrets) == secrets
+
+
+def _is_plain(jvm: Any, key: Any) -> bool:
+    """Whether a setting is a number, true or false, or one of a few words."""
+    fields = {field.getName(): field.get(key) for field in key.getClass().getFields()}
+    kind, validator = fields["type"].name(), fields["validator"]
+    if kind in {"BOOLEAN", "DOUBLE", "INT", "LONG", "SHORT"}:
+        return True
+    return kind != "PASSWORD" and validator is not None and "[" in validator.toString()
 
 
 # --- record batches ---

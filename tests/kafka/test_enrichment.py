@@ -38,6 +38,7 @@ def ask(servers: str, *kinds: str, **more: str) -> Beside:
     with Poller(options.clusters[0], options.topic_filter, options.request_timeout_ms) as each:
         poll = each.poll()
         assert poll.error_kind is None, poll.error
+        assert poll.active_controller_id is None, "Metadata names any live broker"
         about = subject(kinds or ENRICHMENTS, poll.metadata)
         return ask_beside(each, about)
 
@@ -77,9 +78,28 @@ def test_configs_are_the_effective_ones(cluster, topics):
 
 def test_every_broker_knows_the_active_controller(cluster):
     for server in cluster.bootstrap_servers.split(","):
-        quorum = one(ask(server, "quorum"), "quorum")
+        answered = ask(server, "quorum")
+        quorum = one(answered, "quorum")
         assert (quorum["leader_epoch"], quorum["leader_id"]) == active_controller(cluster)
         assert (sorted(quorum["voters"]), quorum["observers"]) == ([1, 2, 3], [])
+        (replicas,) = answered.rows["quorum"].beside["quorum_replicas"]
+        told = [(each["replica_id"], each["is_voter"], each["is_behind"]) for each in replicas]
+        assert told == [(n, True, False) for n in (1, 2, 3)]
+        assert all(each["log_end_offset"] > 0 and each["last_caught_up_at"] for each in replicas)
+
+
+def test_a_controller_that_hangs_is_behind(cluster):
+    _, active = active_controller(cluster)
+    other = next(n for n in (1, 2, 3) if n != active)
+    server = cluster.bootstrap_servers.split(",")[active - 1]
+    cluster.pause(other)
+    try:
+        eventually(
+            lambda: ask(server, "quorum").rows["quorum"].stands_out == ([other, True],), within=30
+        )
+    finally:
+        cluster.resume(other)
+    eventually(lambda: ask(server, "quorum").rows["quorum"].stands_out == (), within=30)
 
 
 def reassign(server: str, topic: str, replicas: list[int]) -> None:

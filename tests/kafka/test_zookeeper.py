@@ -22,7 +22,7 @@ def test_each_broker_leads_to_the_controller_with_zookeeper(capsys):
             ) as poller:
                 poll = poller.poll()
                 assert (poll.error, poll.cluster_id) == (None, cluster.cluster_id)
-                controllers.append(poll.metadata.controller_id)
+                controllers.append(poll.active_controller_id)
                 answered = ask_beside(poller, subject(("reassignments",), poll.metadata))
             assert (answered.outcomes, answered.rows) == (
                 {"reassignments": "ok"},

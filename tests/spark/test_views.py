@@ -1,5 +1,5 @@
-"""The views over groups' tables: Spark answers as DuckDB does (tests/unit/schemas/test_views.py),
-and reads no more than it must.
+"""The timeline, and the views over groups' tables: Spark answers as DuckDB does
+(tests/unit/schemas/test_views.py), and reads no more than it must.
 """
 
 import json
@@ -20,12 +20,15 @@ from tests.support import group_views, random_group_views, stored
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.group_states import at
 from tests.support.lakes import new_lake, utc
+from tests.support.timeline_rows import rows_of_log, rows_of_polls
 
 ROWS = group_views.merged(
     [
         group_views.by_hand(),
         *(random_group_views.by_chance(seed) for seed in range(2)),
         random_group_views.removals(0),
+        rows_of_polls(),
+        rows_of_log(),
     ]
 )
 
@@ -40,7 +43,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(scope="module")
 def other(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb_lake(ROWS, views.OF_GROUPS) as made:
+    with duckdb_lake(ROWS, views.VIEWS) as made:
         yield made
 
 
@@ -53,7 +56,9 @@ def as_text(row: dict[str, Any]) -> str:
     return json.dumps(row, default=plain)
 
 
-@pytest.mark.parametrize("view", views.OF_GROUPS, ids=lambda view: view.name)
+@pytest.mark.parametrize(
+    "view", [*views.OF_GROUPS, views.INCIDENT_TIMELINE], ids=lambda view: view.name
+)
 def test_spark_answers_as_duckdb_does(
     spark: SparkSession, lake: Lake, other: duckdb.DuckDBPyConnection, view: View
 ) -> None:

@@ -12,6 +12,11 @@ CHUNK = 2
 COLUMNS = {*METADATA_POLLS.column_names, "is_key_frame", "digest"}
 
 
+def quorum(leader: int, epoch: int, *voters: int) -> tuple[Any, ...]:
+    """The state of the quorum: leader, epoch, voters, observers, who of each is behind."""
+    return leader, epoch, voters, (), None, None
+
+
 def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
     """Columns of bronze rows, one a topic, or one alone."""
     rows: list[dict[str, Any]] = []
@@ -37,14 +42,20 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
                 for (topic,), (min_isr, unclean, *source) in states.items()
             ]
         elif kind == "quorum":
-            leader_id, leader_epoch, voters = states[()]
-            quorum = {
+            leader_id, leader_epoch, voters, observers, *behind = states[()]
+            told = {
                 "leader_id": leader_id,
                 "leader_epoch": leader_epoch,
                 "voters": voters[::-1],
-                "observers": [],
+                "observers": observers[::-1],
             }
-            rows.append({"record": kind, kind: quorum})
+            replicas = [
+                {"replica_id": each, "is_voter": of is voters, "is_behind": each in of_behind}
+                for of, of_behind in zip((voters, observers), behind, strict=True)
+                if of_behind is not None
+                for each in of
+            ]
+            rows.append({"record": kind, kind: told, "quorum_replicas": replicas or None})
         elif kind == "fenced":
             brokers = [
                 {"broker_id": b, "host": h, "port": p, "rack": rack}
@@ -156,6 +167,7 @@ def bronze_rows(alias: str, answers: list[Answer]) -> list[dict[str, Any]]:
             "metadata_version_level": a.levels[0],
             "metadata_version_highest": a.highest,
             "elr_version_level": a.levels[1],
+            "active_controller_id": a.controller if a.ok else None,
             "topic_filter": a.topic_filter,
             "witnesses": a.witnesses,
         }

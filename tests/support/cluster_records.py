@@ -11,8 +11,14 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from metadata_source.protocol import record_batches
-from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.cluster_records import decode_records
+from metadata_source.protocol.cluster_specs import (
+    CONTROL_TYPES,
+    COUNTED,
+    RECORD_TYPES,
+    WITHOUT_FIELDS,
+)
+from metadata_source.protocol.kept_configs import KEPT_CONFIGS
 from metadata_source.protocol.spec import Array, Message, Primitive, Struct
 from metadata_source.protocol.writing import write_message
 from tests.support.group_messages import camel_case, structs, without_nulls
@@ -195,7 +201,8 @@ def _shown(value: Any) -> Any:
 
 def number_of(type_name: str) -> int:
     """The type of a record by the name of Kafka's enum (``PARTITION_CHANGE_RECORD``)."""
-    names = {number: each.name for number, each in RECORD_TYPES.items()} | COUNTED
+    names = {number: each.name for number, each in RECORD_TYPES.items()}
+    names |= COUNTED | WITHOUT_FIELDS
     (number,) = (number for number, name in names.items() if _constant(name) == type_name)
     return number
 

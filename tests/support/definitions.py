@@ -131,7 +131,8 @@ def different(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[tu
 
 def _types(kafka: Mapping[str, Definition]) -> Iterator[str]:
     """Yield Kafka's types of records that the product does not know."""
-    known = {each.name for each in RECORDS} | {*cluster_specs.COUNTED.values()} | NOT_READ
+    known = {each.name for each in RECORDS} | NOT_READ
+    known |= {*cluster_specs.COUNTED.values(), *cluster_specs.WITHOUT_FIELDS.values()}
     for name, each in kafka.items():
         if (
             each["type"] in {"metadata", "coordinator-key", "coordinator-value"}

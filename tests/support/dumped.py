@@ -7,7 +7,12 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.cluster_specs import (
+    CONTROL_TYPES,
+    COUNTED,
+    RECORD_TYPES,
+    WITHOUT_FIELDS,
+)
 from tests.support.cluster_logs import Entry, in_effect
 from tests.support.cluster_records import expected, expected_control, from_json, number_of
 from tests.support.kafka_classes import as_json
@@ -32,8 +37,8 @@ def printed_record(line: str) -> dict[str, Any]:
     else:
         told = json.loads(payload)
         number, version = number_of(told["type"]), told["version"]
-        if number in COUNTED:
-            row |= {"type": number, "version": version, "name": COUNTED[number]}
+        if (name := (COUNTED | WITHOUT_FIELDS).get(number)) is not None:
+            row |= {"type": number, "version": version, "name": name}
         else:
             row |= expected(number, version, from_json(RECORD_TYPES[number], version, told["data"]))
     return row | {"size": int(size)}

@@ -1,5 +1,8 @@
 """Answers of brokers to what is asked beside metadata, in kafka-python's own messages."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from kafka.protocol.admin import (
     DescribeClusterResponse,
     DescribeConfigsResponse,
@@ -55,18 +58,31 @@ def reassignments(code: int = 0, **topics: list) -> ListPartitionReassignmentsRe
     )
 
 
-def quorum(code: int = 0, inner: int = 0) -> DescribeQuorumResponse:
+NOW_MS = 1_700_000_000_000
+
+
+def quorum(
+    code: int = 0, inner: int = 0, behind_ms: Mapping[int, int | None] | None = None, end: int = 9
+) -> DescribeQuorumResponse:
+    """`behind_ms`: of replicas that are not as far as controller 3, None: it never was."""
+    behind_ms = {} if behind_ms is None else behind_ms
     topic = DescribeQuorumResponse.TopicData
     partition = topic.PartitionData
-    replica = partition.ReplicaState
+
+    def follower(number: int) -> Any:
+        behind = behind_ms.get(number, 0)
+        caught_up = -1 if behind is None else NOW_MS + end - behind
+        times = {"last_fetch_timestamp": NOW_MS + end, "last_caught_up_timestamp": caught_up}
+        return partition.ReplicaState(replica_id=number, log_end_offset=end, **times)
+
     described = partition(
         partition_index=0,
         error_code=inner,
         leader_id=3,
         leader_epoch=17,
         high_watermark=9,
-        current_voters=[replica(replica_id=n, log_end_offset=1) for n in (1, 2, 3)],
-        observers=[replica(replica_id=4, log_end_offset=1)],
+        current_voters=[follower(n) for n in (1, 2, 3)],
+        observers=[follower(4)],
     )
     topics = [] if code else [topic(topic_name="__cluster_metadata", partitions=[described])]
     return DescribeQuorumResponse(error_code=code, topics=topics, nodes=[])

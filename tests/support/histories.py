@@ -38,6 +38,7 @@ class Answer:
     topic_filter: str | None = None
     broker_id: int | None = None
     witnesses: list[dict[str, Any]] | None = None
+    controller: int | None = None  # with ZooKeeper
     enriched: dict[str, str] = field(default_factory=dict)  # kind -> outcome
     enrichments: dict[str, dict[Any, tuple]] = field(
         default_factory=dict
@@ -429,7 +430,9 @@ class RandomEnrichments:
         if kind == "configs":
             return r.choice([(1, False), (2, False), (2, True), (None, None)])
         if kind == "quorum":
-            return (r.randint(0, 1), r.randint(0, 2), some)
+            behind = [tuple(n for n in some if r.random() < 0.3), ()]
+            told = behind if some and r.random() < 0.7 else [None, None]
+            return (r.randint(0, 1), r.randint(0, 2), some, (8, 9), *told)
         if r.random() < 0.6:
             return None
         if kind == "fenced":

@@ -14,10 +14,11 @@ from jobs.rules.silver.state import Poll
 from schemas import gold, silver
 from tests.support.stage import Row, Rows, Stage
 
-_ALL = (*TABLES, silver.HISTORY_SOURCES, gold.CONTROLLER_CHANGES)
+_EVENTS = (gold.CONTROLLER_CHANGES, gold.ACCESS_CHANGES)
+_ALL = (*TABLES, silver.HISTORY_SOURCES, *_EVENTS)
 KEYS = {table.full_name: table.key for table in _ALL}
 COLUMNS = {table.full_name: set(table.column_names) for table in _ALL}
-NEVER_CHANGE = {gold.CONTROLLER_CHANGES.full_name}
+NEVER_CHANGE = {table.full_name for table in _EVENTS}
 
 _TEXT, _NUMBER = pa.string(), pa.int32()
 LOOKED_AT = {

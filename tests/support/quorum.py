@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CLUSTER_ID = "id-of-the-cluster"
 NO_OP = frame(20, 0, {})
 SCRAM = b"\x01\x0b\x00hunter2"
+ACL = b"\x01\x12\x00hunter2"
 NEWER = b"\x01\x63\x00hunter2"
 BEGAN_MS = 1_700_000_000_000
 NOT_LEADER, FENCED, UNKNOWN_EPOCH, NO_SNAPSHOT, WRONG_CLUSTER = 6, 74, 75, 98, 104

@@ -178,6 +178,13 @@ class StaleBroker(OfCluster, Ended):
     is_live: bool
 
 
+class AccessChange(OfCluster, Began):
+    """gold.access_changes."""
+
+    id: str
+    change: str
+
+
 class ControllerChange(OfCluster, Began):
     """gold.controller_changes."""
 

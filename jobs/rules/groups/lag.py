@@ -215,11 +215,12 @@ def fold(
             if live is not None and not _differs(live, state, is_simple=said.is_simple):
                 memory.agreed = memory.agreed if _is_later(memory, visit.due) else visit.seen
             elif live is None or _is_later(memory, visit.due):
-                valid_from = from_micros(said.read)
+                valid_from, status_before, status_seen_at = from_micros(said.read), None, None
                 if live is not None:
                     ended = _ended(live, said.read, _last_shown(memory, last), None)
                     rows[live["first_poll"]] = ended
                     valid_from = ended["valid_to"] or valid_from
+                    status_before, status_seen_at = _last_status(ended)
                 live = {
                     "cluster_id": group.cluster_id,
                     "cluster": group.cluster,
@@ -230,6 +231,8 @@ def fold(
                     "last_seen_at": None,
                     "end_reason": None,
                     "is_simple": said.is_simple,
+                    "prev_burrow_status": status_before,
+                    "prev_seen_at": status_seen_at,
                     **state,
                 }
                 rows[visit.poll] = live
@@ -272,6 +275,13 @@ def _ended(live: GroupLag, at: int, shown: int, reason: str | None) -> GroupLag:
         "last_seen_at": from_micros(shown),
         "end_reason": reason,
     }
+
+
+def _last_status(ended: GroupLag) -> tuple[str | None, datetime | None]:
+    """Burrow's status that was known last, and when it was seen last. Without one: the row."""
+    if ended["burrow_status"] is None and ended["prev_burrow_status"] is not None:
+        return ended["prev_burrow_status"], ended["prev_seen_at"]
+    return ended["burrow_status"], ended["last_seen_at"]
 
 
 def _covers_the_same(visit: Visit, before: Visit | None) -> bool:

@@ -50,6 +50,8 @@ class GroupLag(OfCluster, LagState):
     last_seen_at: datetime | None
     end_reason: str | None
     is_simple: bool | None
+    prev_burrow_status: str | None
+    prev_seen_at: datetime | None
 
 
 class RemovedCommit(OfCluster):

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jobs.rules.gold.bounds import Bounds
-from jobs.rules.gold.rows import ControllerChange
+from jobs.rules.gold.rows import AccessChange, ControllerChange
 from jobs.rules.ids import LOG, log_id, row_id
 from jobs.rules.log.image import A_FEATURE, A_PARTITION, A_TOPIC, LIVENESS, SETTINGS, Image, Thing
 from jobs.rules.log.records import (
@@ -55,6 +55,10 @@ _OF_TOPIC = (A_TOPIC, A_PARTITION, SETTINGS, LIVENESS)
 _KIND_OF = {
     table: kind for kind, tables in TABLES_OF.items() if kind != LIVENESS for table, _ in tables
 }
+
+
+_ACCESS_CHANGES = {14: "quota_changed", 18: "acl_added", 19: "acl_removed"}
+"""By type of record."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,7 @@ class _Cluster:
             else Image(state.static_configs)
         )
         self._controllers: list[ControllerChange] = []
+        self._access: list[AccessChange] = []
         self._is_source = False  # silver.history_sources says that the log tells.
 
     def result(self) -> LogResult:
@@ -156,6 +161,7 @@ class _Cluster:
             for table, of_table in self._tables.items()
         }
         rows[gold.CONTROLLER_CHANGES.full_name] = self._controllers
+        rows[gold.ACCESS_CHANGES.full_name] = self._access
         return LogResult(
             self._state, {table: changed for table, changed in rows.items() if changed}
         )
@@ -179,10 +185,12 @@ class _Cluster:
         settings, things = self._take_static_configs(), self._image.replay(record)
         self._tell_settings(settings, observation)
         for thing in things:
-            self._tell(thing, observation)
+            self._tell(thing, observation, anew=_has_hidden_value(record))
         if record["leader_change"] is not None:
             controller = record["leader_change"]["leader"]
             self._controllers.append(self._elected(controller, leader_epoch, observation))
+        if record["type"] in _ACCESS_CHANGES and not record["is_control"]:
+            self._access.append(self._access_changed(_ACCESS_CHANGES[record["type"]], observation))
         if state.topic_filter != self._topic_filter:
             self._tell_all(observation)
 
@@ -271,8 +279,8 @@ class _Cluster:
         for thing in dict.fromkeys((*known, *self._image.things())):
             self._tell(thing, observation)
 
-    def _tell(self, thing: Thing, observation: Observation) -> None:
-        """Bring the rows of a thing up to the image."""
+    def _tell(self, thing: Thing, observation: Observation, *, anew: bool = False) -> None:
+        """Bring the rows of a thing up to the image. `anew`: see `Intervals.show`."""
         kind, key = thing
         if self._tells(HISTORY_SOURCES) and not self._is_source:
             self._tables[HISTORY_SOURCES].show((), {"source": LOG}, observation)
@@ -280,7 +288,7 @@ class _Cluster:
         is_asked = kind not in _OF_TOPIC or self._is_asked(key[0])
         for table, state_of in TABLES_OF[kind]:
             if table in OF_LOG or (self._tells(table) and is_asked):
-                self._show(table, key, state_of(self._image, key), observation)
+                self._show(table, key, state_of(self._image, key), observation, anew=anew)
             elif self._tells(table) and key in self._tables[table].open:
                 self._tables[table].end(key, NOT_POLLED, observation)
         if kind == A_PARTITION and key in self._image.partitions:
@@ -299,7 +307,15 @@ class _Cluster:
     def _tells(self, table: Table) -> bool:
         return source(table, by_log=self._state.tells) == LOG
 
-    def _show(self, table: Table, key: Key, told: Row | None, observation: Observation) -> None:
+    def _show(
+        self,
+        table: Table,
+        key: Key,
+        told: Row | None,
+        observation: Observation,
+        *,
+        anew: bool = False,
+    ) -> None:
         known = self._tables[table]
         if table in self._last_told:
             observation = replace(observation, before=self._last_told[table])
@@ -315,12 +331,12 @@ class _Cluster:
             if other and other.keys() <= DERIVED[table]:
                 known.amend(key, other)
                 return
-        known.show(key, told, observation, whole=True)
+        known.show(key, told, observation, whole=True, anew=anew)
 
     def _elected(self, controller: int, epoch: int, observation: Observation) -> ControllerChange:
         """A LeaderChangeMessage: the controllers have elected one of them."""
         state, poll = self._state, observation.poll
-        bounds = Bounds(poll.id, observation.before.at if observation.before else None, poll.at)
+        bounds = _bounds(observation)
         row: ControllerChange = {
             "id": row_id(self._columns["cluster_id"], epoch, poll.id),
             **self._columns,
@@ -332,3 +348,23 @@ class _Cluster:
         }
         state.controller, state.controller_epoch = controller, epoch
         return row
+
+    def _access_changed(self, change: str, observation: Observation) -> AccessChange:
+        """A record of an ACL or of a quota, of which the type is all that is kept."""
+        return {
+            "id": row_id(self._columns["cluster_id"], change, observation.poll.id),
+            **self._columns,
+            "change": change,
+            **_bounds(observation).began,
+        }
+
+
+def _bounds(observation: Observation) -> Bounds:
+    poll, before = observation.poll, observation.before
+    return Bounds(poll.id, before.at if before else None, poll.at)
+
+
+def _has_hidden_value(record: Record) -> bool:
+    """Whether it sets a configuration whose value is not kept: to another one, for all we know."""
+    config = record["config"]
+    return config is not None and config["value"] is None and not config["is_removed"]

@@ -43,7 +43,11 @@ from jobs.rules.teller import (
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
-TOPIC, BROKERS, WITNESSES = "topic", "brokers", "witnesses"
+TOPIC, BROKERS, WITNESSES, CONTROLLER = "topic", "brokers", "witnesses", "controller"
+QUORUM = "quorum"
+_NO_QUORUM = dict.fromkeys(
+    ("quorum_epoch", "voters", "observers", "voters_behind", "observers_behind")
+)
 Records = Mapping[str, list[Mapping[str, Any]]]
 """The rows of one poll beside its header, by kind of record."""
 
@@ -109,8 +113,9 @@ def records_to_read(
     """Poll id -> the kinds of records of that poll that may say something new; the other arguments
     as for `fold`.
 
-    Two kinds lie in the header: answers of other brokers (`WITNESSES`), and the list of brokers
-    (`BROKERS`). The list counts of polls for which the controllers' log tells topics (`teller`).
+    Three kinds lie in the header: answers of other brokers (`WITNESSES`), another controller with
+    ZooKeeper (`CONTROLLER`), and the list of brokers (`BROKERS`). The list counts of polls for
+    which the controllers' log tells topics (`teller`).
 
     The rows of a digest that is still what was accepted last need not be read. After the first
     digest that differs all are: what is the same as before then depends on what is accepted.
@@ -121,7 +126,7 @@ def records_to_read(
         TOPIC: last_digest(state, by_log=False),
         BROKERS: last_digest(state, by_log=True),
     }
-    behind = state.behind
+    behind, controller = state.behind, state.controller_id
     differing: set[str] = set()
     wanted: dict[str, set[str]] = {}
     for header in _take(replace(state), headers):
@@ -129,6 +134,9 @@ def records_to_read(
             if is_told(header, behind):
                 wanted[header["poll_id"]] = {WITNESSES}
             behind = behind_after(header, behind)
+            if header["active_controller_id"] not in {None, controller}:
+                controller = header["active_controller_id"]
+                wanted.setdefault(header["poll_id"], set()).add(CONTROLLER)
             by_log = teller.is_log(header["poll_id"])
             told = {BROKERS if by_log else TOPIC: header["digest"]}
             told |= {
@@ -317,6 +325,7 @@ class _Cluster:
             self._gaps.append(gap)
         state.highest = highest_after(header, state.highest)
         self._stale.take(header, poll)
+        self._show_controller(header["active_controller_id"], now)
         has_news, is_of_another_kind = (
             not self._says_the_same(header),
             self._is_of_another_kind(header),
@@ -329,6 +338,9 @@ class _Cluster:
             self._lives.forget(now)
         for enrichment, told_beside in _answers(header, by_log=self._by_log).items():
             earlier = state.enriched.get(enrichment)
+            # Before a migration from ZooKeeper Metadata named the controller.
+            is_named = enrichment == QUORUM and self._tables[silver.QUORUM].open
+            named_before = last if is_named else None
             # It may have come before this poll's own answer, and too late for the entry of the poll
             # before.
             is_of_before = told_beside.at < header["received_at"]
@@ -338,7 +350,7 @@ class _Cluster:
                     enrichment,
                     records.get(enrichment, ()),
                     header["topic_filter"],
-                    Observation(answered, earlier),
+                    Observation(answered, earlier or named_before),
                 )
             state.enriched = {**state.enriched, enrichment: answered}
         if has_news:
@@ -386,6 +398,12 @@ class _Cluster:
             answer, header["topic_filter"], told, Observation(last, state.witness) if last else told
         )
         return told
+
+    def _show_controller(self, controller: int | None, now: Observation) -> None:
+        """The controller that ZooKeeper's brokers name; None under KRaft."""
+        if controller is not None and controller != self._state.controller_id:
+            self._tables[silver.QUORUM].show((), {"controller_id": controller, **_NO_QUORUM}, now)
+            self._state.controller_id = controller
 
     def _show_cluster(self, header: Header, now: Observation) -> None:
         """Levels and the kind."""

@@ -113,7 +113,8 @@ def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row
             return (row["topic"],), settings_of(_values(said)), False
         case "quorum":
             state = {"controller_id": said["leader_id"], "quorum_epoch": said["leader_epoch"]}
-            return (), state | {"voters": in_order(said["voters"])}, False
+            state |= {name: in_order(said[name]) for name in ("voters", "observers")}
+            return (), state | _behind(row["quorum_replicas"]), False
         case "reassignments":
             state = {f"{what}_replicas": in_order(said[what]) for what in ("adding", "removing")}
             return (row["topic"], said["partition"]), state, False
@@ -137,6 +138,19 @@ def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row
                 {name: said[name] for name in ("host", "port", "rack")},
                 is_told,
             )
+
+
+def _behind(replicas: Iterable[Mapping[str, Any]] | None) -> Row:
+    """The replicas of the controllers' log that are behind; None where that is not told."""
+    told = [each for each in replicas or () if each["is_behind"] is not None]
+    # One that came back with another directory is there twice.
+    behind = {(each["replica_id"], each["is_voter"]) for each in told if each["is_behind"]}
+    return {
+        f"{of}_behind": sorted(each for each, votes in behind if votes is is_voter)
+        if told
+        else None
+        for of, is_voter in (("voters", True), ("observers", False))
+    }
 
 
 def static_configs(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:

@@ -129,7 +129,7 @@ class State:
     metadata.version that it has. `kind`: of the cluster, as of `last`.
 
     `static_configs`: the configurations of topics that are in the brokers' files, or Kafka's own,
-    as last answered.
+    as last answered. `controller_id`: with ZooKeeper, as of `last`.
 
     While the controllers' log tells the history of topics, nothing is known of what answers said of
     them, and `heard` is the header's digest at `last`. `heir_of`: the last observation of the log,
@@ -162,6 +162,7 @@ class State:
     heard: bytes | None = None
     heir_of: Poll | None = None
     static_configs: Mapping[str, str | None] = field(default_factory=dict)
+    controller_id: int | None = None
 
     @property
     def settled(self) -> Poll | None:

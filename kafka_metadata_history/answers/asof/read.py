@@ -64,6 +64,7 @@ class Facts:
     not_meaningful: Sequence[str] | None
     controller_id: int | None
     voters: Sequence[int] | None
+    voters_behind: Sequence[int] | None
     by_log: bool
     gap_start: datetime | None
     gap_end: datetime | None

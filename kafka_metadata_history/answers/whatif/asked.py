@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
 from jobs.rules.gold.news import Levels
 from kafka_metadata_history.answers.whatif.state import Broker, Cluster, Partition, Quorum
+from metadata_source.enrichment import VOTER_CAUGHT_UP_MS
 from metadata_source.kafka_constants import LISTENER_NOT_FOUND
 from metadata_source.kinds import ISR, KINDS, LEADER, REPLICAS
 from metadata_source.outcomes import NOT_SUPPORTED, is_answered
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from metadata_source.now import CaughtUp, Now
-
-CAUGHT_UP_MS: Final = 2_000
-"""A voter that was caught up so long ago at most counts as caught up: the default of
-controller.quorum.fetch.timeout.ms.
-"""
 
 
 def state_of(name: str, kind: str, now: Now) -> tuple[Cluster, list[str]]:
@@ -88,8 +84,8 @@ def _meant(brokers: Sequence[int]) -> Sequence[int] | None:
 def _quorum(of: CaughtUp) -> Quorum:
     behind = None
     if of.lags_ms is not None:
-        lags = of.lags_ms.items()
-        behind = frozenset(each for each, lag in lags if lag is None or lag > CAUGHT_UP_MS)
+        lags_ms = of.lags_ms
+        behind = frozenset(each for each in of.voters if lags_ms[each] > VOTER_CAUGHT_UP_MS)
     return Quorum(of.leader, of.voters, behind)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from kafka_metadata_history.answers.asof.read import PartitionRow
+    from kafka_metadata_history.answers.asof.read import Facts, PartitionRow
     from kafka_metadata_history.answers.questions import Ask
 
 LOST = BROKER, CONTROLLER, RACK = ("broker", "controller", "rack")
@@ -73,7 +73,7 @@ def read_record(
             for row in state.rows("brokers")
         },
         [_partition(row, knows) for row in state.partitions()],
-        None if fact.voters is None else Quorum(fact.controller_id, frozenset(fact.voters)),
+        _quorum(fact, is_asked="quorum" in answered),
         Levels(fact.metadata_version_level, highest=fact.metadata_version_highest),
         has_elr,
         controller_racks,
@@ -106,6 +106,15 @@ def _partition(row: PartitionRow, knows: Mapping[str, bool]) -> Partition:
         row["min_insync_replicas"],
         row["unclean_leader_election_enable"],
     )
+
+
+def _quorum(fact: Facts, *, is_asked: bool) -> Quorum | None:
+    """The quorum. Who was behind long ago need not be any more."""
+    if fact.voters is None:
+        return None
+    behind = fact.voters_behind if is_asked else None
+    known = None if behind is None else frozenset(behind)
+    return Quorum(fact.controller_id, frozenset(fact.voters), known)
 
 
 def _lacks(of: Cluster, knows: Mapping[str, bool]) -> Iterable[str]:

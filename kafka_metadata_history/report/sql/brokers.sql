@@ -14,11 +14,14 @@ WHERE cluster = :cluster
 UNION ALL
 SELECT concat(what, '/', broker_id, '/', began_before), concat('broker ', broker_id), what,
   0, 0, 0, began_after, began_before, CAST(NULL AS TIMESTAMP), CAST(NULL AS TIMESTAMP),
-  concat('broker ', broker_id), coalesce(after, before), inferred
+  concat('broker ', broker_id),
+  CASE WHEN what IN ('broker_rack_changed', 'broker_address_changed')
+    THEN concat(coalesce(before, 'none'), ' to ', coalesce(after, 'none')) ELSE coalesce(after, before) END,
+  inferred
 FROM gold.incident_timeline
 WHERE cluster = :cluster
   AND startswith(what, 'broker_')
   -- A broker that the first poll lists, or that the first snapshot has, did not come then.
-  AND (what NOT IN ('broker_listed', 'broker_registered') OR began_after IS NOT NULL)
+  AND (what NOT IN ('broker_listed', 'broker_registered', 'broker_fenced') OR began_after IS NOT NULL)
   AND began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
   AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)

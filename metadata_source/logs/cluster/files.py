@@ -76,7 +76,8 @@ def _rows(file: str, same: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     assert name is not None  # noqa: S101 - `found` has only such
     snapshot = SnapshotId(int(name["offset"]), int(name["epoch"])) if name["epoch"] else None
     same = {**same, **(rows.same_in(snapshot) if snapshot else {})}
-    read = rows.Read(0 if snapshot else int(name["offset"]))
+    start = 0 if snapshot else int(name["offset"])
+    read = rows.Read(start, of_snapshot=snapshot is not None)
     try:
         with Path(file).open("rb") as opened:
             batches = WholeBatches(iter(partial(opened.read, _PIECE_BYTES), b""))

@@ -124,7 +124,7 @@ class _Reading:
 
     def snapshot(self, of: SnapshotId) -> Generator[pa.RecordBatch, None, bool]:
         """Yield the rows of a snapshot. Returns whether it is there."""
-        same, read = {**self._same, **rows.same_in(of)}, rows.Read(0)
+        same, read = {**self._same, **rows.same_in(of)}, rows.Read(0, of_snapshot=True)
         for records in WholeBatches(self._pieces(of)):
             yield rows.record_rows(same, read.take(records))
         yield from rows.read_rows(same, read)

@@ -12,7 +12,7 @@ from metadata_source.columns import TIME
 from metadata_source.columns.cluster_log import SCHEMA
 from metadata_source.logs.rows import columns_of
 from metadata_source.protocol.cluster_records import decode_records
-from metadata_source.protocol.cluster_specs import COUNTED
+from metadata_source.protocol.cluster_specs import COUNTED, WITHOUT_FIELDS
 from metadata_source.protocol.vectors import times_of
 
 if TYPE_CHECKING:
@@ -24,12 +24,15 @@ _NO_OP: Final = 20
 _NO_OP_VALUES: Final = pa.array([b"\x01\x14\x00\x00"], pa.binary())
 """Frame version, type, version and no tagged fields."""
 _NO_ROWS: Final = pa.array([_NO_OP, *COUNTED], pa.int32())
+_NO_ROWS_OF_SNAPSHOT: Final = pa.array([_NO_OP, *COUNTED, *WITHOUT_FIELDS], pa.int32())
+"""That there are ACLs is no event."""
 
 
 class Read:
-    """Counts what is read of a span of offsets, from `start` on."""
+    """Counts what is read of a span of offsets, of the log or of a snapshot, from `start` on."""
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, *, of_snapshot: bool = False) -> None:
+        self._no_rows = _NO_ROWS_OF_SNAPSHOT if of_snapshot else _NO_ROWS
         self.start = self.next = start
         self.records = self.no_ops = self.counted = 0
         self.silence: tuple[int, int] | None = None
@@ -58,7 +61,7 @@ class Read:
         is_record = pc.invert(decoded["is_control"])
         types = decoded["type"]
         is_no_op = pc.and_(is_record, pc.equal(types, _NO_OP)).fill_null(False)
-        has_no_row = pc.and_(is_record, pc.is_in(types, _NO_ROWS))
+        has_no_row = pc.and_(is_record, pc.is_in(types, self._no_rows))
         no_ops, without_rows = (pc.sum(each).as_py() or 0 for each in (is_no_op, has_no_row))
         self.no_ops += no_ops
         self.counted += without_rows - no_ops

@@ -277,7 +277,10 @@ STATES = {
     ),
     "topic_configs": ("min_insync_replicas", "unclean_leader_election_enable"),
     "reassignments": ("adding_replicas", "removing_replicas"),
-    "quorum": ("controller_id", "quorum_epoch", "voters"),
+    "quorum": (
+        *("controller_id", "quorum_epoch", "voters"),
+        *("observers", "voters_behind", "observers_behind"),
+    ),
     "partition_elr": ("elr", "last_known_elr"),
     "fenced_brokers": ("host", "port", "rack"),
     "group_snapshots": tuple(GROUP_STATE),

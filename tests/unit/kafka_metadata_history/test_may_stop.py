@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from kafka_metadata_history import may_stop, recorded
-from kafka_metadata_history.answers.whatif.asked import CAUGHT_UP_MS
 from kafka_metadata_history.command import FAILED, USAGE, exit_status
 from kafka_metadata_history.opened import Opened
+from metadata_source.enrichment import VOTER_CAUGHT_UP_MS
 from schemas import bronze, silver
 from schemas.in_duckdb import in_duckdb
 from schemas.lake import VIEWS, Lake
@@ -78,11 +78,11 @@ def test_voters_that_are_behind(
     cluster: ByteCluster, config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for each in cluster.brokers:
-        each.voters = {0: 0, 1: 0, 2: CAUGHT_UP_MS + 1}
+        each.voters = {0: 0, 1: 0, 2: VOTER_CAUGHT_UP_MS + 1}
     found, answer, _ = asked(config, "1", capsys=capsys)
     assert (found, "too few controllers" in answer) == (3, True)
     for each in cluster.brokers:
-        each.voters = {0: 0, 1: 0, 2: CAUGHT_UP_MS}
+        each.voters = {0: 0, 1: 0, 2: VOTER_CAUGHT_UP_MS}
     assert asked(config, "1", capsys=capsys)[0] == 0
 
 

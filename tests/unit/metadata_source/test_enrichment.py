@@ -17,7 +17,7 @@ from metadata_source.options import TopicFilter
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.protocol.metadata import BROKERS, PARTITIONS, TOPICS, ClusterMetadata
 from tests.support.beside import answered
-from tests.support.enrichment_answers import configs, fenced, page, quorum, reassignments
+from tests.support.enrichment_answers import NOW_MS, configs, fenced, page, quorum, reassignments
 
 EVERY = tuple(ENRICHMENTS)
 ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind not in {"groups", "offsets"})
@@ -173,6 +173,35 @@ def test_the_quorum():
     assert arrow("quorum", rows) == [
         {"leader_id": 3, "leader_epoch": 17, "voters": [1, 2, 3], "observers": [4]}
     ]
+    (replicas,) = rows.beside["quorum_replicas"]
+    at = datetime.fromtimestamp((NOW_MS + 9) / 1000, UTC)
+    (told,) = pa.array([replicas], POLLS.field("quorum_replicas").type).to_pylist()
+    assert told == [
+        {"replica_id": n, "is_voter": n < 4, "is_behind": False, "log_end_offset": 9}
+        | {"last_fetch_at": at, "last_caught_up_at": at}
+        for n in (1, 2, 3, 4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("behind_ms", "behind"),
+    [
+        ({}, []),
+        ({1: 2_000, 4: 9_000}, []),
+        ({1: 2_001, 4: 9_001}, [[1, True], [4, False]]),
+        ({2: None}, [[2, True]]),
+        # A version that does not say when: nobody knows.
+        (dict.fromkeys((1, 2, 3, 4)), None),
+    ],
+)
+def test_who_is_behind_in_the_quorum(behind_ms, behind):
+    _, rows = answered("quorum", about(), Answered(quorum(behind_ms=behind_ms)))
+    assert [*rows.stands_out] == (behind or [])
+    (replicas,) = rows.beside["quorum_replicas"]
+    expected = None if behind is None else False
+    assert [each["is_behind"] for each in replicas] == [
+        [each["replica_id"], each["is_voter"]] in (behind or []) or expected for each in replicas
+    ]
 
 
 def test_fenced_brokers():
@@ -257,7 +286,13 @@ def test_brokers_may_list_things_in_any_order():
     (described,) = reversed_quorum.topics[0].partitions
     described.current_voters.reverse()
     described.observers = [
-        type(described.observers[0])(replica_id=n, log_end_offset=1) for n in (5, 4, 5, 4)
+        type(described.observers[0])(
+            replica_id=n,
+            log_end_offset=9,
+            last_fetch_timestamp=NOW_MS + 9,
+            last_caught_up_timestamp=NOW_MS + 9,
+        )
+        for n in (5, 4, 5, 4)
     ]
     one_observer_more = quorum()
     one_observer_more.topics[0].partitions[0].observers.append(described.observers[0])
@@ -284,6 +319,9 @@ def test_brokers_may_list_things_in_any_order():
         subject_of = about("a", "b", reduced=[("a", 2)])
         outcomes = [answered(kind, subject_of, Answered(each)) for each in (one, other)]
         assert outcomes[0][0] == "ok"
+        # Of one that is there twice there are two.
+        assert outcomes[0][1].stands_out == outcomes[1][1].stands_out == ()
+        outcomes = [(outcome, replace(rows, beside={})) for outcome, rows in outcomes]
         assert outcomes[0] == outcomes[1]
 
 

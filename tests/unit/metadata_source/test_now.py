@@ -1,5 +1,7 @@
 """The state of a cluster now, asked of brokers that speak bytes."""
 
+import math
+
 import pytest
 
 from metadata_source.errors import PollError
@@ -22,7 +24,7 @@ def test_two_brokers_are_asked_and_all_questions() -> None:
     assert sorted(now.answers) == sorted(ASKED)
     assert now.metadata.partitions["isr"].to_pylist() == [[0, 1]]
     # The time of voter 1 is -1: the controller does not know it.
-    assert now.quorum == CaughtUp(2, frozenset({0, 1, 2}), {2: 0, 0: 700, 1: None})
+    assert now.quorum == CaughtUp(2, frozenset({0, 1, 2}), {2: 0, 0: 700, 1: math.inf})
 
 
 def test_a_version_without_times() -> None:

@@ -220,6 +220,27 @@ def test_answers_beside_a_poll_have_headers_and_rows_of_their_own():
     assert filled == {*key, "stream", "record", "topic", "chunk", *values}
 
 
+def test_columns_beside_an_answer_have_no_digest_but_what_stands_out_has():
+    told_of = {"leader_id": 1, "leader_epoch": 2, "voters": [1, 2], "observers": []}
+
+    def stored(end, behind=()):
+        replicas = [
+            {"replica_id": n, "is_voter": True, "is_behind": n in behind, "log_end_offset": end}
+            for n in (1, 2)
+        ]
+        answer_of = Rows(
+            [told_of], beside={"quorum_replicas": [replicas]}, stands_out=tuple(behind)
+        )
+        _, beside, row = rows(
+            BatchRecords(EVERY).rows(planned(), answer({}), [told("quorum", answer_of)])
+        )
+        ends = [each["log_end_offset"] for each in row["quorum_replicas"]]
+        assert (row["quorum"], ends) == (told_of, [end, end])
+        return beside["digest"]
+
+    assert stored(7) == stored(8) != stored(8, behind=(2,)) == stored(9, behind=(2,))
+
+
 def test_groups_take_several_rows_and_their_clients_get_pseudonyms():
     member = {
         "member_id": "app-6ba7b810-9dad-41d1-80b4-00c04fd430c8",

@@ -42,6 +42,7 @@ def header(n: int, digest: bytes | None = SAME, partitions: int = 10, **more: An
         "broker": None,
         "sent_at": at(n),
         "witnesses": None,
+        "active_controller_id": None,
         "is_key_frame": False,
         **more,
     }

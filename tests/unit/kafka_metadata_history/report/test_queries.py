@@ -13,6 +13,7 @@ from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident_groups import known_rows
 from tests.support.report_pages import rows_of
 from tests.support.reports import WINDOW, Lake, asking
+from tests.support.timeline_rows import rows_of_log, rows_of_polls
 
 
 def test_each_event_of_the_incident_is_in_the_page(lake: Lake, page: str) -> None:
@@ -73,6 +74,35 @@ def test_each_event_of_the_incident_is_in_the_page(lake: Lake, page: str) -> Non
         not in found
     ]
     assert lost == []
+
+
+def test_what_polls_and_the_log_tell_beside_incidents_is_drawn() -> None:
+    parameters = dict.fromkeys(("topic", "broker", "group")) | {"cluster": "prod"}
+    parameters |= {"since": WINDOW[0], "until": "2026-11-01T13:00:00Z"}
+    kinds = {
+        queries.BROKERS: {
+            *("broker_rack_changed", "broker_address_changed", "broker_fenced", "broker_unfenced"),
+            *("broker_unregistered", "broker_listed", "broker_gone", "broker_registered"),
+        },
+        queries.SETTINGS: {
+            *("controller_elected", "controller_lost", "quorum_voters_changed"),
+            *("quorum_observers_changed", "quorum_behind"),
+            *("config_set", "config_changed", "config_removed", "acl_added", "quota_changed"),
+            *("partitions_added", "replication_factor_changed"),
+        },
+        queries.LAG: {"group_behind", "group_behind_no_more"},
+    }
+    with duckdb_lake(rows_of_polls() | rows_of_log(), VIEWS) as lake:
+        for section, expected in kinds.items():
+            sql = with_values(queries.limited(queries.query_of(section)), parameters)
+            drawn = asking(lake)(sql).to_pylist()
+            of_timeline = lake.execute(
+                "SELECT count(*) FROM gold.incident_timeline WHERE list_contains(?, what) "
+                "AND began_after IS NOT NULL",
+                [[*expected]],
+            ).fetchall()
+            assert {row["kind"] for row in drawn} == expected - {"broker_registered"}
+            assert len({row["id"] for row in drawn}) == len(drawn) == of_timeline[0][0]
 
 
 @pytest.mark.parametrize(

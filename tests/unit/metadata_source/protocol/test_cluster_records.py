@@ -13,9 +13,15 @@ from hypothesis import HealthCheck, given, settings
 
 from metadata_source.columns.cluster_log import RECORDS
 from metadata_source.protocol import record_batches
-from metadata_source.protocol.cluster_records import KEPT_CONFIGS, decode_records
-from metadata_source.protocol.cluster_specs import CONTROL_TYPES, COUNTED, RECORD_TYPES
+from metadata_source.protocol.cluster_records import decode_records
+from metadata_source.protocol.cluster_specs import (
+    CONTROL_TYPES,
+    COUNTED,
+    RECORD_TYPES,
+    WITHOUT_FIELDS,
+)
 from metadata_source.protocol.columnar import FEWEST
+from metadata_source.protocol.kept_configs import KEPT_CONFIGS
 from metadata_source.protocol.spec import Array, Field, Message, Primitive, Struct
 from metadata_source.protocol.writing import write_message
 from tests.support import cluster_records
@@ -36,6 +42,8 @@ from tests.support.examples import examples
 from tests.support.for_each import for_each
 from tests.support.mutations import mutated, mutations
 from tests.support.record_batches import unsigned_varint
+
+NAMES = COUNTED | WITHOUT_FIELDS
 
 quickly = settings(
     max_examples=examples(4),
@@ -305,15 +313,15 @@ def secret_message(number: int, name: str) -> Message:
     )
 
 
-@for_each("number", sorted(COUNTED))
+@for_each("number", sorted(NAMES))
 @for_each("count", [1, FEWEST])
-def test_records_with_secrets_are_counted(number: int, count: int) -> None:
+def test_of_records_without_fields_the_name_is_kept(number: int, count: int) -> None:
     body = write_message(
-        secret_message(number, COUNTED[number]), 0, {"secret": SECRET, "more": [SECRET, SECRET]}
+        secret_message(number, NAMES[number]), 0, {"secret": SECRET, "more": [SECRET, SECRET]}
     )
     for version in (0, 1, 77):
         value = bytes([1, number, version]) + body
-        row = {"type": number, "version": version, "name": COUNTED[number], "size": len(value)}
+        row = {"type": number, "version": version, "name": NAMES[number], "size": len(value)}
         assert decoded([value] * count) == [row] * count
         assert SECRET.encode() not in kept(decode_records(log([value] * count)))
 
@@ -336,7 +344,7 @@ def secret_values(rng: random.Random) -> list[bytes]:
     )
     values = [frame(4, 0, config) for config in configs]
     values += [
-        bytes([1, number, 0, len(SECRET) + 1]) + SECRET.encode() for number in (*COUNTED, 6, 29, 99)
+        bytes([1, number, 0, len(SECRET) + 1]) + SECRET.encode() for number in (*NAMES, 6, 29, 99)
     ]
     values += [bytes([1, number, 9]) + SECRET.encode() for number in RECORD_TYPES]
     cut = [value[: len(value) - at] for value in values for at in (1, 2, 9)]
@@ -380,23 +388,8 @@ def test_settings_on_the_list_are_kept(kind: int, name: str) -> None:
         assert [row["config"] for row in decoded(values * count)] == told * count
 
 
-def test_the_settings_that_are_kept_are_these() -> None:
-    # `tests/java/test_cluster_records.py` asks Kafka whether one is sensitive.
-    assert {kind: set(names) for kind, names in KEPT_CONFIGS.items()} == {
-        2: {
-            "cleanup.policy",
-            "max.message.bytes",
-            "min.insync.replicas",
-            "retention.bytes",
-            "retention.ms",
-            *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
-            "unclean.leader.election.enable",
-        },
-        4: {
-            "leader.replication.throttled.rate",
-            "follower.replication.throttled.rate",
-            "min.insync.replicas",
-            "unclean.leader.election.enable",
-        },
-        32: {"consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"},
-    }
+def test_no_name_of_a_setting_that_is_kept_is_one_of_a_secret() -> None:
+    # `tests/java/test_cluster_records.py` asks Kafka which there are, and whether one is sensitive.
+    words = {word for names in KEPT_CONFIGS.values() for name in names for word in name.split(".")}
+    secret = {"password", "passphrase", "jaas", "secret", "token", "credentials", "key", "chain"}
+    assert not words & (secret | {"keystore", "truststore", "url", "class", "listeners"})

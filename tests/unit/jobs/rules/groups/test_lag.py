@@ -149,6 +149,27 @@ def test_a_group_that_has_members_again_is_in_another_state():
     assert rounds.all(one(5, 5)).of("is_simple") == [(True,), (True,), (False,)]
 
 
+def test_a_row_has_the_last_status_that_was_known_and_when_it_was_seen():
+    stands = [one(1, 20 + n) for n in range(12)]
+    unknown: Said = {("t", 0): (1, None)}
+    rounds = Rounds().all(one(0, 0), *stands, unknown, one(1, 60), one(40, 40), None, one(1, 1))
+    told = rounds.of("burrow_status", "prev_burrow_status", "prev_seen_at")
+    assert told == [
+        ("OK", None, None),
+        # With a lag, and less than ten polls: nobody can say.
+        *[(None, "OK", at(0, 1))] * 8,
+        ("OK", "OK", at(0, 1)),
+        ("ERROR", "OK", at(9, 1)),
+        ("ERROR", "ERROR", at(10, 1)),
+        ("ERROR", "ERROR", at(11, 1)),
+        (None, "ERROR", at(12, 1)),
+        ("ERROR", "ERROR", at(12, 1)),
+        ("OK", "ERROR", at(14, 1)),
+        # It was gone.
+        ("OK", None, None),
+    ]
+
+
 def test_there_is_at_most_one_row_a_minute_by_when_polls_were_due():
     seconds = 1_000_000
     rounds = Rounds().all(*(one(n, 100) for n in range(13)), every=10 * seconds)

@@ -42,6 +42,7 @@ CONTROLLERS = "gold.controller_changes"
 
 BEGUN = (1, 0, [1, 2], 1)
 """The first state of the partition: its leader, the leader epoch, the ISR and the second."""
+BOUNDS = ("began_after", "began_before")
 BEGIN, END, ABORT = record(23), record(24), record(25)
 
 
@@ -285,6 +286,44 @@ def test_settings_are_those_in_effect() -> None:
     # While one broker has another value than the others, which of them counts depends on the
     # leader.
     assert [row["min_insync_replicas"] for row in rows] == [None, 2, 3, 2, None, 2, None]
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_each_setting_of_a_value_that_is_not_kept_is_a_state(narrowed: bool) -> None:
+    lake = LogLake(narrowed=narrowed)
+    rows = a_log(
+        *((config(4, "", value, "my.password"), n) for n, value in enumerate(("a", "b", "b"), 2)),
+        (config(4, "", None, "my.password"), 5),
+        (config(4, "", "c", "my.password"), 6),
+        *((config(2, "t", value, "retention.ms"), n) for n, value in enumerate(("7", "7", "8"), 7)),
+    )
+    for row in rows:
+        lake.take([row])
+    found = sorted(lake.rows["silver.configs"], key=lambda row: row["first_poll"])
+    assert [
+        (row["name"], row["value"], row["end_reason"], (row["valid_from"] - START).seconds)
+        for row in found
+    ] == [
+        ("my.password", None, None, 2),
+        ("my.password", None, None, 3),
+        ("my.password", None, "gone", 4),
+        ("my.password", None, None, 6),
+        # What is set again is the same, if its value is.
+        ("retention.ms", "7", None, 7),
+        ("retention.ms", "8", None, 9),
+    ]
+
+
+def test_acls_and_quotas_are_events_without_what_they_say() -> None:
+    rows = a_log(*((change(isr=[1]), n) for n in range(2, 7)))
+    for row, number in zip(rows[-5:], (18, 19, 14, 11, 18), strict=True):
+        row |= {"type": number, "partition_change": None}
+    rows[-1] |= {"is_control": True}
+    found = sorted(whole(rows).rows["gold.access_changes"], key=lambda row: row["poll"])
+    assert [
+        (row["change"], row["source"], *((row[name] - START).seconds for name in BOUNDS))
+        for row in found
+    ] == [("acl_added", "log", 2, 2), ("acl_removed", "log", 3, 3), ("quota_changed", "log", 4, 4)]
 
 
 def settings_told(lake: LogLake) -> list[tuple[int | None, float | None, float]]:

@@ -16,7 +16,7 @@ from jobs.rules.silver.state import State
 from jobs.rules.teller import Teller
 from metadata_source.kinds import KAFKA, KINDS
 from schemas import silver
-from tests.support.bronze_rows import bronze_rows
+from tests.support.bronze_rows import bronze_rows, quorum
 from tests.support.examples import examples
 from tests.support.histories import GROUP_STATE, START, Answer
 from tests.support.oracles.silver import views
@@ -195,7 +195,7 @@ def to_read(
 
 
 def beside(answer: Answer, voters: tuple[int, ...]) -> Answer:
-    answer.enriched, answer.enrichments = {"quorum": "ok"}, {"quorum": {(): (1, 1, voters)}}
+    answer.enriched, answer.enrichments = {"quorum": "ok"}, {"quorum": {(): quorum(1, 1, *voters)}}
     return answer
 
 
@@ -343,7 +343,7 @@ def test_each_kind_is_dated_by_its_own_answer() -> None:
     kinds = {
         "configs": ({("t",): (1, False)}, {("t",): (2, False)}, silver.TOPIC_CONFIGS),
         "reassignments": ({}, {("t", 0): ((4,), (3,))}, silver.REASSIGNMENTS),
-        "quorum": ({(): (1, 1, (1,))}, {(): (2, 2, (1,))}, silver.QUORUM),
+        "quorum": ({(): quorum(1, 1, 1)}, {(): quorum(2, 2, 1)}, silver.QUORUM),
         "elr": ({}, {("t", 0): ((2,), ())}, silver.PARTITION_ELR),
         "fenced": ({}, {(3,): ("host", 9092, None)}, silver.FENCED_BROKERS),
         "groups": (group("Stable"), group("Empty"), silver.GROUP_SNAPSHOTS),
@@ -368,15 +368,15 @@ def test_a_clock_that_is_set_back_dates_no_answer_before_an_earlier_one() -> Non
 
 def test_an_answer_that_came_before_its_poll_follows_the_poll_before() -> None:
     """It was asked in time for the entry of the poll before, and came too late for it."""
-    first = asked(0, took_ms=100, quorum={(): (1, 1, (1,))})
-    second = asked(1, took_ms=100, early=("quorum",), quorum={(): (2, 2, (1,))})
+    first = asked(0, took_ms=100, quorum={(): quorum(1, 1, 1)})
+    second = asked(1, took_ms=100, early=("quorum",), quorum={(): quorum(2, 2, 1)})
     last = rows(taken(first, second), silver.QUORUM)[-1]
     assert (last["prev_sent_at"], last["valid_from"]) == (seconds(0.1), seconds(9.2))
 
 
 def test_between_two_answers_the_last_one_holds() -> None:
     """An answer with the digest of the last one changes nothing, and moves its bound."""
-    one, other = {(): (1, 1, (1,))}, {(): (2, 2, (1,))}
+    one, other = {(): quorum(1, 1, 1)}, {(): quorum(2, 2, 1)}
     polls = asked(0, quorum=one), asked(1), asked(2, quorum=one), asked(3, quorum=other)
     first, last = rows(taken(*polls), silver.QUORUM)
     assert (first["valid_from"], first["last_seen_sent_at"]) == (seconds(0.9), seconds(20.1))

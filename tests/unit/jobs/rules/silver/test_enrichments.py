@@ -52,9 +52,16 @@ THINGS: dict[str, tuple[str, Row, Any, Row]] = {
     ),
     "quorum": (
         "quorum",
-        {"quorum": {"leader_id": 3, "leader_epoch": 7, "voters": [2, 1]}},
+        {
+            "quorum": {"leader_id": 3, "leader_epoch": 7, "voters": [2, 1], "observers": [9, 4]},
+            "quorum_replicas": [
+                {"replica_id": n, "is_voter": n < 4, "is_behind": n in {2, 4}}
+                for n in (1, 2, 3, 4, 4, 9)
+            ],
+        },
         (),
-        {"controller_id": 3, "quorum_epoch": 7, "voters": [1, 2]},
+        {"controller_id": 3, "quorum_epoch": 7, "voters": [1, 2], "observers": [4, 9]}
+        | {"voters_behind": [2], "observers_behind": [4]},
     ),
     "reassignments": (
         "reassignments",

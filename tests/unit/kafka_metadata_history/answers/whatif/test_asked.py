@@ -1,14 +1,15 @@
 """The state of a cluster, made of its brokers' answers."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from kafka_metadata_history.answers.whatif.asked import CAUGHT_UP_MS, state_of
+from kafka_metadata_history.answers.whatif.asked import state_of
 from kafka_metadata_history.answers.whatif.state import Broker, Partition, Quorum
-from metadata_source.enrichment import Answer, Rows
+from metadata_source.enrichment import VOTER_CAUGHT_UP_MS, Answer, Rows
 from metadata_source.kinds import CONFLUENT, KAFKA
 from metadata_source.now import CaughtUp, Now
 from metadata_source.poll import Poll
@@ -37,7 +38,7 @@ def now(partition: dict[str, Any] | None = None, **changed: Any) -> Now:
     }
     answers = {kind: Answer(kind, "ok", rows=of) for kind, of in rows.items()}
     poll = Poll(metadata_version_level=21, metadata_version_highest=25, elr_version_level=1)
-    quorum = CaughtUp(1, frozenset({1, 2, 3}), {1: 0, 2: CAUGHT_UP_MS + 1, 3: None})
+    quorum = CaughtUp(1, frozenset({1, 2, 3}), {1: 0, 2: VOTER_CAUGHT_UP_MS + 1, 3: math.inf})
     return replace(Now(poll, metadata, answers, "ok", quorum), **changed)
 
 

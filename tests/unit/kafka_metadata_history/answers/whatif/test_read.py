@@ -93,6 +93,7 @@ def test_the_controllers_log_says_more_of_brokers_if_it_tells() -> None:
 
 
 QUORUM = lasting(0, controller_id=3001, quorum_epoch=4, voters=[3001, 3002, 3003])
+BEHIND = {**QUORUM, "voters_behind": [3003]}
 
 
 def test_the_quorum_is_known_by_its_answers() -> None:
@@ -101,6 +102,25 @@ def test_the_quorum_is_known_by_its_answers() -> None:
     assert found.cluster.quorum == Quorum(3001, frozenset({3001, 3002, 3003}))
     assert "which controllers are caught up" in found.lacks
     assert loss_of(found, "controller", "3001,3003") == Loss(frozenset(), frozenset({3001, 3003}))
+
+
+def test_the_record_has_which_voters_are_behind() -> None:
+    asked = {bronze.METADATA_POLLS: [answered("quorum", 10)]}
+    for voters_behind in ([3003], []):
+        row = {**QUORUM, "voters_behind": voters_behind}
+        with asking({silver.QUORUM: [row], **asked}) as of:
+            found = record(of, 15)
+        assert found.cluster.quorum == Quorum(
+            3001, frozenset({3001, 3002, 3003}), frozenset(voters_behind)
+        )
+        assert "which controllers are caught up" not in found.lacks
+        lost = what_if(found.cluster, loss_of(found, "controller", "3002")).quorum
+        assert lost is not None
+        assert (lost.is_lost, lost.was_lost) == (bool(voters_behind), False)
+    # Nobody asks any more: who was behind then need not be any more.
+    with asking({silver.QUORUM: [BEHIND]}) as of:
+        found = record(of, 15)
+    assert found.cluster.quorum == Quorum(3001, frozenset({3001, 3002, 3003}), None)
 
 
 def test_reassignments_and_eligible_leaders_are_known_once_somebody_has_asked() -> None:

@@ -9,7 +9,7 @@ from metadata_source.logs.cluster.positions import SnapshotId
 from metadata_source.logs.cluster.rows import Read, are_no_ops, read_rows, same_in
 from metadata_source.protocol.record_batches import read_batches
 from tests.support.controllers_log import shown
-from tests.support.quorum import NEWER, NO_OP, SCRAM, leader_change, topic
+from tests.support.quorum import ACL, NEWER, NO_OP, SCRAM, leader_change, topic
 from tests.support.record_batches import Batch, Record, batch_bytes
 
 BEGAN = 1_700_000_000_000
@@ -34,6 +34,7 @@ def records(*values: bytes, first: int = 0, times: tuple[int, ...] = (), **more:
         pytest.param((TOPIC, TOPIC), (2, 0, 0), [0, 1], id="records"),
         pytest.param((NO_OP, TOPIC), (1, 1, 0), [1], id="a NoOpRecord"),
         pytest.param((SCRAM, TOPIC), (1, 0, 1), [1], id="a record with secrets is counted"),
+        pytest.param((ACL, TOPIC), (2, 0, 0), [0, 1], id="an ACL has a row"),
         pytest.param((NO_OP, SCRAM, NO_OP), (0, 2, 1), [], id="no rows"),
         pytest.param((NEWER,), (1, 0, 0), [0], id="an unknown type has a row that says so"),
     ],
@@ -47,6 +48,15 @@ def test_records_are_counted(
     assert decoded["offset"].to_pylist() == left
     assert (read.next, read.last_epoch) == (len(values), 5)
     assert read.last_ms == BEGAN + 1_000 * (len(values) - 1)
+
+
+def test_of_an_acl_there_is_the_type_and_in_a_snapshot_it_is_counted() -> None:
+    (row,) = Read(0).take(records(ACL)).to_pylist()
+    assert "hunter2" not in str(row)
+    assert (row["type"], row["name"]) == (18, "AccessControlEntryRecord")
+    read = Read(0, of_snapshot=True)
+    assert read.take(records(ACL, TOPIC))["offset"].to_pylist() == [1]
+    assert (read.records, read.no_ops, read.counted) == (1, 0, 1)
 
 
 def test_a_control_record_is_a_record_whatever_its_number() -> None:
