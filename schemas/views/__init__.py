@@ -218,8 +218,8 @@ AVAILABILITY = _view(
         day -- The day, in UTC.
         partition_s_min -- Seconds in which its partitions were there and observed, at least.
         partition_s_max -- Seconds in which they were there, observed or not, at most.
-        not_observed_s -- How much of partition_s_max nobody observed: none of it is in any other
-            column.
+        not_observed_s -- How much of partition_s_max nobody observed: none of it is in
+            partition_s_min, nor counted as bad.
         bad_for_reads_s_min -- Without a leader: at least.
         bad_for_reads_s_max -- At most: between two polls a partition is known to have had its
             leader only if the leader epoch is equal or tells of no hidden change. Null where

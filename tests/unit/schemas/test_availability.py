@@ -1,5 +1,5 @@
 """For how long partitions could not be read or written: the view gold.availability and the question
-of its name, in DuckDB. That Spark answers the same is in tests/spark/test_availability.py.
+of its name, in DuckDB. That Spark answers the same is in tests/spark/test_mark.py.
 """
 
 from collections.abc import Mapping
