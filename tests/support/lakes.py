@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from jobs.configuration.config import Config
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
+from jobs.rounds.history import History
 from jobs.rounds.live import part_of
 from schemas import bronze
 from schemas.in_spark import ensure_lake
@@ -61,10 +62,11 @@ def _part_of(row: Row) -> int | None:
     return part_of(row["cluster_id"]) if is_live else None
 
 
-def make_history(spark: SparkSession, lake: Lake) -> None:
-    """Make history of all polls that are in bronze."""
+def make_history(spark: SparkSession, lake: Lake, *histories: History[Any]) -> None:
+    """Make history of all polls that are in bronze, and then these `histories`."""
     config = Config(lake, checkpoints="", clusters={}, poll={}, bronze_retention=timedelta(days=7))
-    Engine(spark, config, Polls()).catch_up(whole=True)
+    for history in (Polls(), *histories):
+        Engine(spark, config, history).catch_up(whole=True)
 
 
 def utc(value: Any) -> Any:

@@ -11,6 +11,7 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from jobs.histories.incidents import Incidents
 from jobs.rounds.commit import append_rows
 from schemas import bronze
 from schemas.in_spark import ensure_tables
@@ -53,7 +54,7 @@ def main() -> None:
             ensure_tables(spark, lake, TABLES)
             rows = [row for row in bronze_rows("prod", answers()) if row["n"] < POLLS]
             append_rows(spark, lake, bronze.METADATA_POLLS, rows)
-            make_history(spark, lake)
+            make_history(spark, lake, Incidents())
         with tarfile.open(file, "x:xz") as archive:
             archive.add(folder, "lake", filter=_filter)
 

@@ -1,8 +1,12 @@
 -- Two replicas of a partition are in one rack, though there are as many racks as replicas.
 WITH racks AS (
-  SELECT cluster_id, broker_id, rack, count(DISTINCT rack) OVER (PARTITION BY cluster_id) AS racks
+  SELECT cluster_id, broker_id, rack
   FROM {silver.broker_snapshots}
   WHERE is_current AND rack IS NOT NULL
+),
+
+of_clusters AS (
+  SELECT cluster_id, count(DISTINCT rack) AS racks FROM racks GROUP BY cluster_id
 ),
 
 placed AS (
@@ -11,16 +15,23 @@ placed AS (
   FROM {silver.partition_snapshots}
   WHERE is_current AND size(replicas) > 1
   GROUP BY cluster_id, cluster, replicas
+),
+
+replicas_placed AS (
+  SELECT *, explode(replicas) AS broker_id FROM placed
+),
+
+shared AS (
+  SELECT p.cluster_id, p.cluster, min(p.topic) AS topic, min(p.partitions) AS partitions, max(p.since) AS since
+  FROM replicas_placed p
+  JOIN racks r ON r.cluster_id = p.cluster_id AND r.broker_id = p.broker_id
+  JOIN of_clusters c ON c.cluster_id = p.cluster_id
+  GROUP BY p.cluster_id, p.cluster, p.replicas
+  HAVING count(DISTINCT r.rack) < size(p.replicas) AND count(*) = size(p.replicas)
+    AND max(c.racks) >= size(p.replicas)
 )
 
 SELECT 'shared_rack' AS kind, cluster_id, cluster, min(topic) AS topic, sum(partitions) AS partitions,
   max(since) AS began_after, max(since) AS began_before
-FROM (
-  SELECT p.cluster_id, p.cluster, p.replicas, any_value(p.topic) AS topic, any_value(p.partitions) AS partitions,
-    any_value(p.since) AS since
-  FROM (SELECT *, explode(replicas) AS broker_id FROM placed) p
-  JOIN racks r ON r.cluster_id = p.cluster_id AND r.broker_id = p.broker_id
-  GROUP BY p.cluster_id, p.cluster, p.replicas
-  HAVING count(DISTINCT r.rack) < size(p.replicas) AND count(*) = size(p.replicas) AND max(r.racks) >= size(p.replicas)
-)
+FROM shared
 GROUP BY cluster_id, cluster
