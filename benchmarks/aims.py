@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from kafka_metadata_history.answers.questions import names
+
 
 @dataclass(frozen=True)
 class Aim:
@@ -114,6 +116,11 @@ AIMS: Final = (
     Aim("lag_fold_kb", "kB", "", None, "bytes of Parquet of its rows"),
     Aim("lag_memory_mb", "MB", "", None, "bytes of Parquet that the fold remembers then"),
     Aim("question_s", "s", "<=", 2, "a day of rebalances, of a year of 1,000,000"),
+    *(
+        Aim(f"asked_{name}_{how}_s", "s", "<=", most, f"`{name}` of a lake of a year, {says}")
+        for name in names()
+        for how, most, says in (("cold", 5, "the command"), ("warm", 2, "asked again"))
+    ),
     *(
         Aim(f"{fleet}_{name}", unit, "<=", wanted, f"{clusters} clusters: {says}")
         for fleet, clusters, late in (("fleet", 300, 0.5), ("fleet_1000", 1_000, 1.0))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from jobs.rules.gold.isr import effective_min_isr
+from jobs.rules.gold.news import Levels
 from metadata_source.check import TOPICS, check, report
 from metadata_source.errors import LogError, PollError, stumbled
 from metadata_source.logs.cluster.watcher import LogWatcher
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from metadata_source.check import ClusterState
     from metadata_source.options import Cluster, ClusterLogOptions, Options
+    from metadata_source.poll import Poll
     from metadata_source.probes import Permission
     from schemas.lake import Lake
 
@@ -107,13 +110,21 @@ def checked(
             wanted.add(FEATURES["groupLog"])
         log = None if logs is None else checked_log(logs, cluster.alias)
         try:
-            state, permissions = check(cluster, options.topic_filter, options.request_timeout_ms)
+            state, permissions = check(
+                cluster, options.topic_filter, options.request_timeout_ms, effective
+            )
         except Exception as error:  # noqa: BLE001 - raised, it would cost what was found of other clusters
             return Checked(cluster, wanted, _problem(error), log=log)
         return Checked(cluster, wanted, None, state, permissions, log)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE, "check") as side_by_side:
         return list(side_by_side.map(one, options.clusters))
+
+
+def effective(poll: Poll, setting: int | None, replicas: int) -> int | None:
+    """Return how many in-sync replicas acks=all asks for, as history counts them."""
+    levels = Levels(poll.metadata_version_level, highest=poll.metadata_version_highest)
+    return effective_min_isr(setting, replicas, levels)
 
 
 def checked_log(logs: ClusterLogOptions, alias: str) -> CheckedLog | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,13 +35,17 @@ from metadata_source.protocol.oddities import LISTS, are_odd
 from metadata_source.text import counted, text_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from metadata_source.addresses import Address
     from metadata_source.client_file import ClientFile
     from metadata_source.options import Cluster, Options, TopicFilter
     from metadata_source.poll import Poll
     from metadata_source.protocol.metadata import ClusterMetadata
+
+    Effective = Callable[[Poll, int | None, int], int | None]
+    """How many in-sync replicas acks=all asks for, by a poll, min.insync.replicas, and the number
+    of replicas; None where that is not known."""
 
 TOPICS: Final = "brokers, topics, partitions"
 """The feature without which nothing is recorded."""
@@ -71,15 +76,17 @@ _OF_KAFKA_4: Final = 13
 
 
 def check(
-    cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int
+    cluster: Cluster, topic_filter: TopicFilter, request_timeout_ms: int, effective: Effective
 ) -> tuple[ClusterState, list[Permission]]:
-    """Poll a cluster once, and ask what else its user may ask. Raises PollError."""
+    """Poll a cluster once, and ask what else its user may ask. `effective`: the rule of history, of
+    which this package knows nothing. Raises PollError.
+    """
     poll, metadata = _poll(cluster, topic_filter, request_timeout_ms)
     prober = Prober(cluster, _address(poll.broker or ""))
     names = metadata.topics["topic"].to_pylist()
     min_isr = prober.min_isr([name for name in names if name is not None])
     known = pa.array([min_isr.known.get(name) for name in names], pa.int32())
-    state = ClusterState(poll, metadata, known, min_isr, cluster.kind)
+    state = ClusterState(poll, metadata, known, effective, min_isr, cluster.kind)
     return state, [_describe(metadata), _describe_configs(state), *prober.permissions()]
 
 
@@ -125,6 +132,7 @@ class ClusterState:
     metadata: ClusterMetadata
     min_isr: pa.Array
     """int32, one a topic; null is unknown."""
+    effective: Effective
     answered: MinIsr = MinIsr()  # noqa: RUF009 - frozen
     kind: str = KAFKA
 
@@ -141,7 +149,7 @@ def preferred_leaders(partitions: pa.Table) -> pa.Array:
     return replicas.values.take(starts)
 
 
-def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table:
+def partition_troubles(state: ClusterState) -> pa.Table:
     """Return for each partition its `topic` and a boolean column for each of TROUBLES; null where
     it is not known.
 
@@ -149,12 +157,15 @@ def partition_troubles(metadata: ClusterMetadata, min_isr: pa.Array) -> pa.Table
     running reassignment are included. A leader without our listener (error 72) is no offline
     partition.
     """
-    partitions = metadata.partitions
+    metadata, partitions = state.metadata, state.metadata.partitions
     leader, isr = partitions["leader"], pc.list_value_length(partitions["isr"])
     topic = np.repeat(
         np.arange(metadata.topics.num_rows), metadata.topics["partition_count"].to_numpy()
     )
-    needed = min_isr.take(pa.array(topic, pa.int64()))
+    settings = state.min_isr.take(pa.array(topic, pa.int64())).to_pylist()
+    replicas = pc.list_value_length(partitions["replicas"]).to_pylist()
+    effective = cache(partial(state.effective, state.poll))
+    needed = pa.array(map(effective, settings, replicas), pa.int32())
     led = pc.greater_equal(leader, 0)
     elsewhere = pc.equal(partitions["error_code"], LISTENER_NOT_FOUND)
     columns = {
@@ -284,7 +295,7 @@ def _partition_lines(state: ClusterState) -> Iterator[str]:
     if topics.num_rows == 0:
         yield "no topics: an empty cluster, or none that this user may see"
         return
-    troubles = partition_troubles(state.metadata, state.min_isr)
+    troubles = partition_troubles(state)
     for at, name in enumerate(troubles.column_names):
         if state.means_nothing(name):
             troubles = troubles.set_column(at, name, pa.nulls(troubles.num_rows, pa.bool_()))
@@ -330,9 +341,15 @@ def _remark(state: ClusterState, name: str, troubles: pa.Table) -> str:
         return "observers, if there are any, make some of them"
     if unknown := troubles[name].null_count:
         answered = state.answered
-        why = "the answer of min ISR says why" if answered.unknown else "their topics are gone"
-        needs = "needs DESCRIBE_CONFIGS on their topics"
-        return f"unknown for {counted(unknown, 'partition')}: {needs if answered.denied else why}"
+        if answered.denied:
+            why = "needs DESCRIBE_CONFIGS on their topics"
+        elif answered.unknown:
+            why = "the answer of min ISR says why"
+        elif state.min_isr.null_count:
+            why = "their topics are gone"
+        else:
+            why = "set above their replicas, and no broker tells its highest metadata.version"
+        return f"unknown for {counted(unknown, 'partition')}: {why}"
     whole = (
         pc.sum(pc.and_not(troubles[name], troubles[UNDER_REPLICATED])).as_py()
         if name in _NORMAL

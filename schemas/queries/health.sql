@@ -67,4 +67,5 @@ SELECT cluster,
   last_good_poll_at, age_s, interval_s, polls, failed_polls, last_error_kind, ignored_polls, refused_polls, stale_polls,
   greatest(silver_from, gold_from) AS history_from
 FROM ages LEFT JOIN silver.reach USING (cluster)
+WHERE (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
 ORDER BY status, cluster

@@ -4,44 +4,47 @@
 -- for less. not_observed_s is for how many of the most seconds nobody asked: none of them is in the least.
 -- theme: groups
 WITH told AS (
-  SELECT *,
-    coalesce(valid_to <= CAST(:until AS TIMESTAMP) AND end_reason IS NOT NULL, false) AS is_over,
-    -- Of a row in which the group was not behind, and which another one follows.
-    lag(CASE WHEN partitions_behind + partitions_beyond + partitions_unknown = 0 AND end_reason IS NULL
-      THEN last_seen_at END)
-      OVER (PARTITION BY cluster_id, cluster, group_id ORDER BY first_poll) AS caught_up_at
+  SELECT cluster_id, cluster, group_id, first_poll, valid_from, last_seen_at, end_reason,
+    partitions_behind + partitions_beyond + partitions_unknown = 0 AS is_fine,
+    partitions_behind + partitions_beyond + partitions_unknown = 0
+      OR coalesce(valid_to <= CAST(:until AS TIMESTAMP) AND end_reason IS NOT NULL, false) AS is_last
   FROM gold.group_lag
   WHERE valid_from <= CAST(:until AS TIMESTAMP)
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
 ),
 
--- Since the last row in which it was not behind, or since it is there.
-behind AS (
-  SELECT cluster_id, cluster, group_id,
-    max_by(burrow_status, first_poll) AS burrow_status,
-    max_by(lag_min, first_poll) AS lag_min,
-    max_by(lag_max, first_poll) AS lag_max,
-    max_by(largest_lag_max, first_poll) AS largest_lag_max,
-    min_by(caught_up_at, first_poll) AS began_after,
-    min(valid_from) AS began_before,
-    max_by(partitions, first_poll) AS partitions,
-    max_by(partitions_behind, first_poll) AS partitions_behind,
-    max_by(partitions_beyond, first_poll) AS partitions_beyond,
-    max_by(partitions_without_progress, first_poll) AS partitions_without_progress,
-    max_by(partitions_unknown, first_poll) AS partitions_unknown,
-    max_by(oldest_commit_after, first_poll) AS oldest_commit_after,
-    max_by(oldest_commit_before, first_poll) AS oldest_commit_before,
-    max_by(is_simple, first_poll) AS is_simple,
-    max_by(valid_from, first_poll) AS told_at
-  FROM (
-    SELECT *,
-      max(CASE WHEN is_over OR partitions_behind + partitions_beyond + partitions_unknown = 0 THEN first_poll END)
-        OVER (PARTITION BY cluster_id, cluster, group_id) AS last_poll
-    FROM told
-  )
-  WHERE last_poll IS NULL OR first_poll > last_poll
+-- The last row in which it was not behind, or with which it was gone, and the newest one. Few columns of many rows.
+turns AS (
+  SELECT cluster_id, cluster, group_id, max(CASE WHEN is_last THEN first_poll END) AS last_poll,
+    max(first_poll) AS newest_poll
+  FROM told
   GROUP BY cluster_id, cluster, group_id
+),
+
+-- Since that row, or since it is there.
+since AS (
+  SELECT r.cluster_id, r.cluster, r.group_id, r.newest_poll,
+    max(CASE WHEN t.first_poll = r.last_poll AND t.is_fine AND t.end_reason IS NULL THEN t.last_seen_at END)
+      AS began_after,
+    min(CASE WHEN r.last_poll IS NULL OR t.first_poll > r.last_poll THEN t.valid_from END) AS began_before
+  FROM turns r
+  JOIN told t
+    ON t.cluster_id = r.cluster_id AND t.cluster = r.cluster AND t.group_id = r.group_id
+      AND (r.last_poll IS NULL OR t.first_poll >= r.last_poll)
+  WHERE r.last_poll IS NULL OR r.last_poll < r.newest_poll
+  GROUP BY r.cluster_id, r.cluster, r.group_id, r.newest_poll
+),
+
+behind AS (
+  SELECT l.cluster_id, l.cluster, l.group_id, l.burrow_status, l.lag_min, l.lag_max, l.largest_lag_max, s.began_after,
+    s.began_before, l.partitions, l.partitions_behind, l.partitions_beyond, l.partitions_without_progress,
+    l.partitions_unknown, l.oldest_commit_after, l.oldest_commit_before, l.is_simple, l.valid_from AS told_at
+  FROM since s
+  JOIN gold.group_lag l
+    ON l.cluster_id = s.cluster_id AND l.cluster = s.cluster AND l.group_id = s.group_id AND l.first_poll = s.newest_poll
+  -- The next row begins where it ends. So files of before are skipped.
+  WHERE l.valid_to IS NULL OR l.valid_to > CAST(:until AS TIMESTAMP)
 ),
 
 spans AS (

@@ -19,6 +19,9 @@ FROM rebalances r
 JOIN gold.group_lag l ON l.cluster_id = r.cluster_id AND l.cluster = r.cluster AND l.group_id = r.group_id
 WHERE r.began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
   AND (CAST(:broker AS INT) IS NULL OR r.coordinator = :broker)
+  -- Of the window alone, so that files of before and afterwards are skipped.
+  AND (l.valid_to IS NULL OR l.valid_to >= CAST(:since AS TIMESTAMP) - INTERVAL '5' MINUTE)
+  AND l.valid_from <= CAST(:until AS TIMESTAMP)
   AND (l.valid_to IS NULL OR l.valid_to >= r.began_before - INTERVAL '5' MINUTE)
   AND l.valid_from <= least(
     coalesce(r.ended_before, r.began_before) + INTERVAL '10' MINUTE,

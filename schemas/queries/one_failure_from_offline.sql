@@ -2,20 +2,41 @@
 -- Which one, for how long, and whom they lacked. A stretch that lasts can have lasted up to the window's end.
 -- not_observed_s is how much of the most nobody observed: none of it is in the least.
 -- theme: partitions
-WITH states AS (
-  SELECT e.id, s.cluster_id, s.cluster, s.topic, s.partition, s.first_poll, s.prev_sent_at, s.valid_from,
-    s.last_seen_sent_at, s.valid_to, s.isr, s.replicas,
-    -- A state with another leader follows without a gap.
-    lag(s.superseded_poll) OVER (PARTITION BY e.id ORDER BY s.first_poll) IS DISTINCT FROM s.first_poll AS is_first
-  FROM gold.isr_episodes e
-  JOIN silver.partition_snapshots s
+WITH episodes AS (
+  SELECT id, cluster_id, topic, partition, began_before, ended_before,
+    began_before >= CAST(:since AS TIMESTAMP) - INTERVAL '7' DAY AS is_recent
+  FROM gold.isr_episodes
+  WHERE level = 'under_replicated' AND smallest_isr = 1
+    AND began_before <= CAST(:until AS TIMESTAMP)
+    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
+    AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
+    AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
+),
+
+-- Of episodes that began lately no files of before are read; of others, if there are any, all are.
+shrunk AS (
+  SELECT e.id, s.*
+  FROM silver.partition_snapshots s
+  JOIN episodes e
     ON s.cluster_id = e.cluster_id AND s.topic = e.topic AND s.partition = e.partition
       AND s.valid_from >= e.began_before AND (e.ended_before IS NULL OR s.valid_from < e.ended_before)
-  WHERE e.level = 'under_replicated' AND e.smallest_isr = 1 AND size(s.isr) = 1
-    AND e.began_before <= CAST(:until AS TIMESTAMP)
-    AND (e.ended_before IS NULL OR e.ended_before >= CAST(:since AS TIMESTAMP))
-    AND (CAST(:cluster AS STRING) IS NULL OR e.cluster = :cluster)
-    AND (CAST(:topic AS STRING) IS NULL OR e.topic = :topic)
+  WHERE e.is_recent AND (s.valid_to IS NULL OR s.valid_to >= CAST(:since AS TIMESTAMP) - INTERVAL '7' DAY)
+  UNION ALL
+  SELECT e.id, s.*
+  FROM silver.partition_snapshots s
+  JOIN episodes e
+    ON s.cluster_id = e.cluster_id AND s.topic = e.topic AND s.partition = e.partition
+      AND s.valid_from >= e.began_before AND (e.ended_before IS NULL OR s.valid_from < e.ended_before)
+  WHERE NOT e.is_recent
+),
+
+states AS (
+  SELECT id, cluster_id, cluster, topic, partition, first_poll, prev_sent_at, valid_from, last_seen_sent_at, valid_to,
+    isr, replicas,
+    -- A state with another leader follows without a gap.
+    lag(superseded_poll) OVER (PARTITION BY id ORDER BY first_poll) IS DISTINCT FROM first_poll AS is_first
+  FROM shrunk
+  WHERE size(isr) = 1
 ),
 
 stretches AS (

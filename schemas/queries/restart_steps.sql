@@ -20,6 +20,28 @@ asked AS (
     AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
 ),
 
+-- Episodes of partitions that lacked a broker. Of steps that began lately no files of before are read.
+episodes AS (
+  SELECT s.id, s.cluster_id, s.cluster, s.surely_from, s.surely_until, s.maybe_from, s.maybe_until, e.level, e.topic,
+    e.began_after, e.began_before, e.ended_after, e.ended_before
+  FROM gold.isr_episodes e
+  JOIN asked s
+    ON e.cluster_id = s.cluster_id AND e.level IN ('under_replicated', 'under_min_isr')
+      AND array_contains(e.brokers_out, s.broker_id) AND e.began_before <= s.maybe_until
+      AND (e.ended_before IS NULL OR e.ended_before >= s.maybe_from)
+  WHERE s.maybe_from >= CAST(:since AS TIMESTAMP) - INTERVAL '7' DAY
+    AND (e.ended_before IS NULL OR e.ended_before >= CAST(:since AS TIMESTAMP) - INTERVAL '7' DAY)
+  UNION ALL
+  SELECT s.id, s.cluster_id, s.cluster, s.surely_from, s.surely_until, s.maybe_from, s.maybe_until, e.level, e.topic,
+    e.began_after, e.began_before, e.ended_after, e.ended_before
+  FROM gold.isr_episodes e
+  JOIN asked s
+    ON e.cluster_id = s.cluster_id AND e.level IN ('under_replicated', 'under_min_isr')
+      AND array_contains(e.brokers_out, s.broker_id) AND e.began_before <= s.maybe_until
+      AND (e.ended_before IS NULL OR e.ended_before >= s.maybe_from)
+  WHERE s.maybe_from < CAST(:since AS TIMESTAMP) - INTERVAL '7' DAY
+),
+
 spans AS (
   SELECT id, cluster_id, cluster, 'out' AS of, surely_from, surely_until, maybe_from, maybe_until
   FROM asked
@@ -29,15 +51,12 @@ spans AS (
   FROM asked s
   JOIN steps o ON o.restart_id = s.restart_id AND o.cluster_id = s.cluster_id AND o.broker_id <> s.broker_id
   UNION ALL
-  SELECT s.id, s.cluster_id, s.cluster, 'under_min_isr', greatest(s.surely_from, e.began_before),
-    least(s.surely_until, coalesce(e.ended_after, CAST(:until AS TIMESTAMP))),
-    greatest(s.maybe_from, coalesce(e.began_after, e.began_before)),
-    least(s.maybe_until, coalesce(e.ended_before, CAST(:until AS TIMESTAMP)))
-  FROM asked s
-  JOIN gold.isr_episodes e
-    ON e.cluster_id = s.cluster_id AND e.level = 'under_min_isr'
-      AND array_contains(e.brokers_out, s.broker_id) AND e.began_before <= s.maybe_until
-      AND (e.ended_before IS NULL OR e.ended_before >= s.maybe_from)
+  SELECT id, cluster_id, cluster, 'under_min_isr', greatest(surely_from, began_before),
+    least(surely_until, coalesce(ended_after, CAST(:until AS TIMESTAMP))),
+    greatest(maybe_from, coalesce(began_after, began_before)),
+    least(maybe_until, coalesce(ended_before, CAST(:until AS TIMESTAMP)))
+  FROM episodes
+  WHERE level = 'under_min_isr'
 ),
 
 observed AS (
@@ -64,16 +83,12 @@ timed AS (
 
 -- One setting that is known for all of the episode.
 unknown AS (
-  SELECT DISTINCT s.id
-  FROM asked s
-  JOIN gold.isr_episodes e
-    ON e.cluster_id = s.cluster_id AND e.level = 'under_replicated'
-      AND array_contains(e.brokers_out, s.broker_id) AND e.began_before <= s.maybe_until
-      AND (e.ended_before IS NULL OR e.ended_before >= s.maybe_from)
+  SELECT DISTINCT e.id
+  FROM episodes e
   LEFT JOIN silver.topic_configs c
     ON c.cluster_id = e.cluster_id AND c.topic = e.topic AND c.min_insync_replicas IS NOT NULL
       AND c.valid_from <= e.began_before AND (c.valid_to IS NULL OR c.valid_to >= e.ended_before)
-  WHERE c.topic IS NULL
+  WHERE e.level = 'under_replicated' AND c.topic IS NULL
 ),
 
 stops AS (

@@ -19,7 +19,7 @@ from local_cluster import LocalCluster
 from schemas.in_spark import attach
 from schemas.lake import Lake
 from tests.support.commands import run_in_new_shell
-from tests.support.documents import ROOT, blocks, commands, section
+from tests.support.documents import ROOT, blocks, commands
 from tests.support.lakes import new_lake
 from tests.support.worker import SMALL_JVM
 
@@ -175,16 +175,6 @@ def test_validation_finds_nothing_critical(recorded: Lake, config: Path) -> None
         "Great Expectations"
         in (Path(str(recorded)) / "quality" / "data_docs" / "index.html").read_text()
     )
-
-
-def test_described_tables_are_those_of_the_lake(spark, lake: Lake) -> None:
-    names = {
-        name
-        for line in section("tables.md", "## A row is").splitlines()
-        if line.startswith("| `")
-        for name in re.findall(r"`(\w+\.\w+)`", line.split(" | ")[0])
-    }
-    assert names == set(attach(spark, lake))
 
 
 def test_the_source_reads_what_the_example_asks_for(spark, cluster: LocalCluster) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_metadata_history import command
-from kafka_metadata_history.answers.questions import THEMES, by_theme, names
+from kafka_metadata_history.answers.questions import THEMES, by_theme, filters_of, names
 from kafka_metadata_history.command import FAILED, NAME, USAGE, exit_status
 from schemas import in_duckdb
 from schemas.lake import Lake
@@ -313,3 +313,30 @@ def test_an_upgrade_is_tried_or_taken_back_but_not_both(
 ) -> None:
     assert exit_status(["upgrade", "--config", config, "--dry-run", "--undo"]) == USAGE
     assert "--dry-run and --undo exclude each other" in capsys.readouterr().err
+
+
+OF_ALL_CLUSTERS = {
+    "status": "has a line for each cluster, the thresholds of which hold for all",
+    "init": "reads no lake: the cluster that it asks for is the first one",
+    "run": "records all clusters of the configuration",
+    "validate": "holds what is new of all clusters against the rules",
+    "maintain": "keeps up tables, which hold all clusters",
+    "upgrade": "upgrades tables, which hold all clusters",
+    "import": "takes all that `export` has written, which takes --cluster",
+    "demo": "plays on a cluster of its own",
+}
+"""Command -> why it does not take --cluster."""
+
+
+def test_each_command_takes_a_cluster_or_has_a_reason() -> None:
+    without = {
+        name
+        for name, of in command.app.commands.items()
+        if "--cluster" not in {each for given in of.params for each in given.opts}
+    }
+    assert without == {*OF_ALL_CLUSTERS}
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_question_takes_a_cluster(name: str) -> None:
+    assert "cluster" in filters_of(name)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from jobs.rules.gold.isr import BOUNDED_BY_REPLICAS_FROM_LEVEL
 from kafka_metadata_history import check
 from kafka_metadata_history.command import NAME, exit_status
 from metadata_source.check import (
@@ -90,7 +91,7 @@ NOTHING = MinIsr()
 
 
 def test_troubles_of_each_partition():
-    assert partition_troubles(BAD, MIN_ISR).select(list(TROUBLES)).to_pydict() == {
+    assert partition_troubles(state(BAD, MIN_ISR)).select(list(TROUBLES)).to_pydict() == {
         "offline": [False, False, False, True, False, False, True],
         "under_min_isr": [False, False, True, True, False, None, None],
         "at_min_isr": [False, False, False, False, True, None, None],
@@ -102,12 +103,12 @@ def test_troubles_of_each_partition():
 def test_members_of_an_isr_decide_and_not_its_size():
     isrs = [[1, 1], [2, 1], [3, 1], [1, 2, 3], []]
     answered = metadata(("t", [(0, 1, [1, 2], isr) for isr in isrs]))
-    troubles = partition_troubles(answered, pa.array([None], pa.int32()))
+    troubles = partition_troubles(state(answered, pa.array([None], pa.int32())))
     assert troubles["under_replicated"].to_pylist() == [True, False, True, False, True]
 
 
 def test_topics_in_trouble_come_worst_first_and_good_ones_not_at_all():
-    assert topics_in_trouble(partition_troubles(BAD, MIN_ISR)).to_pylist() == [
+    assert topics_in_trouble(partition_troubles(state(BAD, MIN_ISR))).to_pylist() == [
         {
             "topic": "bad",
             "offline": 1,
@@ -137,9 +138,15 @@ def test_brokers_that_hold_replicas_and_are_not_listed_are_shown():
 
 
 def state(
-    answer: ClusterMetadata, min_isr: pa.Array, kind: str = KAFKA, answered: MinIsr = NOTHING
+    answer: ClusterMetadata,
+    min_isr: pa.Array,
+    kind: str = KAFKA,
+    answered: MinIsr = NOTHING,
+    highest: int | None = BOUNDED_BY_REPLICAS_FROM_LEVEL - 1,
 ) -> ClusterState:
+    """Of brokers whose software is of a version before 3.7, or as `highest` says."""
     poll = Poll(
+        metadata_version_highest=highest,
         latency_ms=1.5,
         response_bytes=4321,
         api_version=13,
@@ -147,7 +154,25 @@ def state(
         broker_id=1,
         elr_version_level=0,
     )
-    return ClusterState(poll, answer, min_isr, answered, kind)
+    return ClusterState(poll, answer, min_isr, check.effective, answered, kind)
+
+
+@pytest.mark.parametrize(
+    ("highest", "under", "at"),
+    [
+        (BOUNDED_BY_REPLICAS_FROM_LEVEL, [False, True], [True, False]),
+        (BOUNDED_BY_REPLICAS_FROM_LEVEL - 1, [True, True], [False, False]),
+        (None, [None, None], [None, None]),
+    ],
+)
+def test_a_min_isr_above_the_number_of_replicas_counts_as_in_history(highest, under, at):
+    answered = metadata(("t", [(0, 1, [1, 2], [1, 2]), (0, 1, [1, 2], [1])]))
+    of = state(answered, pa.array([3], pa.int32()), highest=highest)
+    troubles = partition_troubles(of)
+    assert troubles["under_min_isr"].to_pylist() == under
+    assert troubles["at_min_isr"].to_pylist() == at
+    unknown = "unknown for 2 partitions: set above their replicas, and no broker tells its highest"
+    assert (unknown in "\n".join(report(of))) == (highest is None)
 
 
 def test_unknown_is_said_with_what_it_needs():

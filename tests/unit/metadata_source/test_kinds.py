@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from kafka_metadata_history.check import effective
 from metadata_source.check import ClusterState, report
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import ClusterMetadata
@@ -313,6 +314,6 @@ def test_look_at_redpanda() -> None:
     metadata, version = BROKER_2_DOWN
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
     declared = "\n".join(
-        report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), kind="redpanda"))
+        report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), effective, kind="redpanda"))
     )
     assert "warning" not in declared

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafka_metadata_history.check import effective
 from metadata_source.check import ClusterState, report
 from metadata_source.poller import Poll
 from metadata_source.protocol.metadata import ClusterMetadata
@@ -99,7 +100,9 @@ NEGATIVE_ID = answered(BROKERS, "c0", t=[P(1, 5, replicas=(1, -5)), P(2, 5)])
 @pytest.mark.parametrize(("metadata", "version"), [ODD_ISR, NEGATIVE_ID], ids=["twice", "negative"])
 def test_check_warns_of_it(metadata: ClusterMetadata, version: int) -> None:
     poll = Poll(latency_ms=1.0, response_bytes=9, api_version=version, broker="broker-1:9092")
-    told = "\n".join(report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), kind="kafka")))
+    told = "\n".join(
+        report(ClusterState(poll, metadata, pa.nulls(1, pa.int32()), effective, kind="kafka"))
+    )
     assert (
         "warning: 1 partition: a broker is listed twice, or has a negative id, in the replicas, "
         "the ISR"

@@ -2,6 +2,7 @@
 the documents alone is `tools/check_docs.py`'s, which `make lint` runs.
 """
 
+import re
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +14,8 @@ from jobs.configuration.config import load
 from kafka_metadata_history.answers.questions import question
 from kafka_metadata_history.command import app
 from local_cluster import __main__ as local_cluster
-from schemas.lake import TABLES, VIEWS
-from tests.support.documents import ROOT, blocks, commands
+from schemas.lake import NAMES, TABLES, VIEWS
+from tests.support.documents import ROOT, blocks, commands, section
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.for_each import for_each
 from tools import check_docs
@@ -64,6 +65,20 @@ def test_lines_of_the_command_are_understood(line: str) -> None:
 def test_queries_name_tables_and_columns_that_are_there(sql: str) -> None:
     with duckdb_lake(dict.fromkeys(TABLES, ()), VIEWS) as lake:
         ask(lake, sql)
+
+
+def described(heading: str) -> list[str]:
+    """The tables and views that have a row in a part of tables.md."""
+    rows = [line for line in section("tables.md", heading).splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall(r"`(\w+\.\w+)`", row.split(" | ")[0])]
+
+
+def test_each_table_has_one_row_and_the_first_twelve_are_in_the_picture() -> None:
+    first = described("## Twelve tables")
+    assert len(first) == 12
+    assert sorted([*first, *described("## All other tables")]) == sorted(NAMES)
+    picture = section("tables.md", "## Twelve tables").partition("| table |")[0]
+    assert {name.split(".")[1] for name in first} <= {*re.findall(r"\w+", picture)}
 
 
 WRONG = {
