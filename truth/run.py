@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import yaml
@@ -111,7 +112,7 @@ def run(
             with polling(spark, configs.values()) as queries, following(spark, log) as readings:
                 await_batches([*queries, *readings], 1)
                 for config in filter(None, (*configs.values(), log)):
-                    make_history(spark, config)
+                    make_history(spark, config, rounds=1)
                 steps = setup.plan(seed, brokers, seconds)
                 journal = play(cluster, administration, steps, say)
                 if setup.group_scripts:
@@ -215,14 +216,18 @@ def _log_config(folder: Path, cluster: LocalCluster) -> Config:
     return configured(folder / "log", servers, {"pollInterval": "5s"}, clusterLog={})
 
 
-def make_history(spark: SparkSession, config: Config) -> None:
-    """Make history of all that is there, and incidents after each round of it."""
+def make_history(spark: SparkSession, config: Config, rounds: int | None = None) -> None:
+    """Make history of all that is there, or of so many rounds; and incidents after each round."""
     ensure_tables(spark, config.lake, TABLES)
     polls, incidents = (Engine(spark, config, each) for each in (Polls(), Incidents()))
-    while polls.round(datetime.now(UTC)):
+    for _ in count() if rounds is None else range(rounds):
+        is_more = polls.round(datetime.now(UTC))
         incidents.catch_up()
-    for engine in (polls, incidents):
-        engine.catch_up(whole=True)
+        if not is_more:
+            break
+    if rounds is None:
+        for engine in (polls, incidents):
+            engine.catch_up(whole=True)
 
 
 def _config(
