@@ -16,11 +16,10 @@ from local_cluster import LocalClusterError
 from metadata_source.text import text_table
 from schemas.lake import Lake
 from truth.administration import AdministrationError
-from truth.compare_log import compare_log
 from truth.dump import TruthError
 from truth.missed import HEADINGS as MISSED_HEADINGS
 from truth.missed import missed, said
-from truth.report import HEADINGS, Verdict, failed_on_nodes, failed_steps, judge
+from truth.report import HEADINGS, Verdict, failed_on_nodes, failed_steps, judge, judge_log
 from truth.run import Run, Say, run
 from truth.session import concluded, local_session, saying
 from truth.setups import NEWEST, SETUPS, Setup
@@ -86,10 +85,9 @@ def _of_log(done: Run, say: Say) -> Iterator[str]:
     steps.
     """
     setup = done.setup
-    if done.log is not None:
-        exact = compare_log(done.log.lake, done.truth, done.journal)
-        say(f"{setup.name}, by its controllers' log: {exact}")
-        yield from (f"{setup.name}, by its controllers' log: {fault}" for fault in exact.faults)
+    for score in judge_log(done) or ():
+        say(f"{setup.name}, by its controllers' log: {score}")
+        yield from (f"{setup.name}, by its controllers' log: {fault}" for fault in score.faults)
     if not setup.is_polled:  # else each verdict says it
         failed = failed_on_nodes if setup.quorum_fails else failed_steps
         yield from (f"{setup.name}, a step failed: {step}" for step in failed(done.journal))

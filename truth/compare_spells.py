@@ -135,7 +135,7 @@ def compare_episodes(
 ) -> SpellScore:
     """Rows of gold.isr_episodes. `settings`: what was known of min ISR, which is compared too."""
     score = SpellScore(rows=len(rows))
-    known = _known(settings, watch)
+    known = known_min_isr(settings, watch)
     _judge_settings(settings, watch, truth, score)
     held = level_spans(truth)
     said = _said(((row.key, row.level), row) for row in rows)
@@ -144,7 +144,7 @@ def compare_episodes(
             score.wrong.append(f"{row}: no such partition")
     for (key, level), of_level in held.items():
         topic = truth.topics[key[0]].topic
-        for poll, since in _counted(watch):
+        for poll, since in counted(watch):
             if level in OF_MIN_ISR and poll.poll_id not in known.get(topic, ()):
                 continue
             is_said = _at(said.get((key, level), ()), poll)
@@ -153,12 +153,12 @@ def compare_episodes(
                 score.wrong.append(f"{topic}-{key[1]} {level} at {_when(poll)}")
             if not is_said and any(span.surely_holds(since, poll.received_at) for span in of_level):
                 score.missed.append(f"{topic}-{key[1]} {level} at {_when(poll)}")
-    not_counted = _not_counted(watch)
+    passed_over = not_counted(watch)
     begins_of_settings = {(each.topic, each.first_poll) for each in settings}
     for row in rows:
         of_level = held.get((row.key, row.level), [])
         is_by_setting = row.level in OF_MIN_ISR and (row.topic, row.poll) in begins_of_settings
-        _judge_bounds(row, of_level, watch.tolerance, not_counted, score, begin=not is_by_setting)
+        _judge_bounds(row, of_level, watch.tolerance, passed_over, score, begin=not is_by_setting)
         _judge_episode(row, watch, truth, score)
     return score
 
@@ -197,13 +197,13 @@ def compare_incidents(
     rows: Sequence[Incident], settings: Sequence[Setting], watch: Watch, truth: Truth
 ) -> SpellScore:
     """Rows of gold.broker_incidents. `settings`: as in compare_episodes."""
-    score, lacking, known = SpellScore(rows=len(rows)), absences(truth), _known(settings, watch)
-    not_counted = _not_counted(watch)
+    score, lacking = SpellScore(rows=len(rows)), absences(truth)
+    known, passed_over = known_min_isr(settings, watch), not_counted(watch)
     for broker in sorted(truth.brokers.keys() | {row.broker_id for row in rows}):
         of_partitions = lacking.get(broker, {})
         held = [span for each in of_partitions.values() for span in each]
         mine = sorted((row for row in rows if row.broker_id == broker), key=lambda row: row.poll)
-        for poll, since in _counted(watch):
+        for poll, since in counted(watch):
             is_said = _at(mine, poll)
             score.claims += 1
             if not is_said and any(span.surely_holds(since, poll.received_at) for span in held):
@@ -214,7 +214,7 @@ def compare_incidents(
             ):
                 score.wrong.append(f"broker {broker} at {_when(poll)}")
         for row in mine:
-            _judge_bounds(row, held, watch.tolerance, not_counted, score)
+            _judge_bounds(row, held, watch.tolerance, passed_over, score)
             _judge_incident(row, of_partitions, known, watch, truth, score=score)
         for before, after in pairwise(mine):
             if (
@@ -282,7 +282,7 @@ def compare_balance(rows: Sequence[Led], watch: Watch, truth: Truth) -> SpellSco
     for broker in sorted(held.keys() | said.keys()):
         changes = held.get(broker, [])
         times = [at for at, _ in changes]
-        for poll, since in _counted(watch):
+        for poll, since in counted(watch):
             row = next(_at_of(said.get(broker, ()), poll), None)
             numbers = nothing if row is None else row.numbers
             first, last = bisect_right(times, since), bisect_right(times, poll.received_at)
@@ -303,7 +303,7 @@ def compare_balance(rows: Sequence[Led], watch: Watch, truth: Truth) -> SpellSco
     return score
 
 
-def _known(settings: Sequence[Setting], watch: Watch) -> dict[str, frozenset[str]]:
+def known_min_isr(settings: Sequence[Setting], watch: Watch) -> dict[str, frozenset[str]]:
     """The polls by which the min ISR of each topic was known."""
     known: dict[str, frozenset[str]] = {}
     for each in settings:
@@ -337,7 +337,7 @@ def _judge_bounds(
     row: _Row,
     held: Sequence[Span],
     tolerance: timedelta,
-    not_counted: frozenset[datetime],
+    passed_over: frozenset[datetime],
     score: SpellScore,
     *,
     begin: bool = True,
@@ -353,7 +353,7 @@ def _judge_bounds(
         ("ended", row.ended_after, row.ended_before, [span.until for span in held]),
     ]
     for what, after, before, events in bounds:
-        if after is None or before is None or not_counted & {after, before}:
+        if after is None or before is None or passed_over & {after, before}:
             continue
         if not any(at is not None and after - tolerance <= at <= before for at in events):
             score.outside.append(f"{row} {what} at another time")
@@ -366,7 +366,7 @@ def _lasts(row: _Row, watch: Watch) -> tuple[datetime, datetime]:
 
 def _polls_of(row: _Row, watch: Watch) -> Iterator[Poll]:
     """The polls that count and that showed it."""
-    return (poll for poll, _ in _counted(watch) if _is_open(row.poll, row.ended_poll, poll))
+    return (poll for poll, _ in counted(watch) if _is_open(row.poll, row.ended_poll, poll))
 
 
 def _only(states: Sequence[PartitionState], poll: Poll, watch: Watch) -> Sequence[PartitionState]:
@@ -385,12 +385,12 @@ def _union(
     return {broker for state in states for broker in outs[state]}
 
 
-def _counted(watch: Watch) -> Iterator[tuple[Poll, datetime]]:
+def counted(watch: Watch) -> Iterator[tuple[Poll, datetime]]:
     """The polls that count, each with the moment from which on what it showed may have held."""
     return ((poll, poll.sent_at - watch.tolerance) for poll in watch.polls if poll.left_out is None)
 
 
-def _not_counted(watch: Watch) -> frozenset[datetime]:
+def not_counted(watch: Watch) -> frozenset[datetime]:
     """The times of polls that do not count."""
     return frozenset(
         at for poll in watch.polls if poll.left_out for at in (poll.sent_at, poll.received_at)

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from kafka_metadata_history.opened import without_spark
-from schemas import bronze, silver
+from schemas import bronze, incidents, silver
 from schemas.lake import Lake
 from schemas.table import Table
 from truth.chaos import Entry
 from truth.compare_answers import Answered
 from truth.compare_stale import Heard, heard
+from truth.incident_rows import Event, Finding, Incident, Told
 from truth.observed import Poll, Seen, SeenBroker, polls_of
 
 ALIAS: Final = "local"
@@ -69,6 +70,15 @@ def states(lake: Lake) -> list[Seen]:
 def brokers(lake: Lake) -> list[SeenBroker]:
     """The rows of silver.broker_snapshots."""
     return rows_of(lake, silver.BROKER_SNAPSHOTS, SeenBroker)
+
+
+def told(lake: Lake) -> Told:
+    """All that is told of incidents."""
+    return Told(
+        rows_of(lake, incidents.INCIDENTS, Incident),
+        rows_of(lake, incidents.INCIDENT_LINKS, Finding),
+        rows_of(lake, incidents.EVENTS, Event),
+    )
 
 
 def rows_of(lake: Lake, table: Table, kind: type[Row], where: str = "true") -> list[Row]:

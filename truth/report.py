@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from schemas import gold, silver
+from schemas import gold, incidents, silver
 from truth import lake, plain
 from truth.chaos import Entry
 from truth.compare import (
@@ -20,8 +20,10 @@ from truth.compare import (
 from truth.compare_answers import Reassigned, compare_kinds, compare_reassignments
 from truth.compare_events import HEADINGS as EVENT_HEADINGS
 from truth.compare_events import EventScore, IsrChange, LeaderChange
+from truth.compare_incidents import Observed, compare_findings
 from truth.compare_isrs import compare_isr_changes
 from truth.compare_leaders import compare_counts, compare_leader_changes
+from truth.compare_log import LogScore, compare_log
 from truth.compare_spells import (
     Episode,
     Incident,
@@ -206,20 +208,34 @@ def _judge_lasting(run: Run, interval: int, watch: Watch) -> dict[str, SpellScor
     where, truth = run.lakes[interval].lake, run.truth
     settings = lake.rows_of(where, silver.TOPIC_CONFIGS, Setting)
     episodes = with_ids(lake.rows_of(where, gold.ISR_EPISODES, Episode), truth, _begin)
-    incidents = lake.rows_of(where, gold.BROKER_INCIDENTS, Incident)
+    of_brokers = lake.rows_of(where, gold.BROKER_INCIDENTS, Incident)
     balance = lake.rows_of(where, gold.LEADER_BALANCE, Led)
     stale = lake.rows_of(where, gold.STALE_BROKERS, Stale)
     moves = lake.rows_of(where, silver.REASSIGNMENTS, Reassigned)
     ends = lake.rows_of(where, silver.TOPIC_SNAPSHOTS, TopicEnd, "end_reason IS NOT NULL")
     witnesses = lake.witnesses(where)
+    observed = Observed(watch.polls[-1].received_at, watch, settings)
+    told = compare_findings(lake.told(where), observed, truth, run.journal)
     return {
         gold.ISR_EPISODES.full_name: compare_episodes(episodes, settings, watch, truth),
-        gold.BROKER_INCIDENTS.full_name: compare_incidents(incidents, settings, watch, truth),
+        gold.BROKER_INCIDENTS.full_name: compare_incidents(of_brokers, settings, watch, truth),
         gold.LEADER_BALANCE.full_name: compare_balance(balance, watch, truth),
         gold.STALE_BROKERS.full_name: compare_stale(stale, witnesses, run.journal, watch, truth),
         silver.REASSIGNMENTS.full_name: compare_reassignments(moves, truth),
         silver.TOPIC_SNAPSHOTS.full_name: compare_topics(ends, watch, truth),
+        incidents.INCIDENTS.full_name: told,
     }
+
+
+def judge_log(run: Run) -> tuple[LogScore, SpellScore] | None:
+    """Compare the lake of the controllers' log with the truth: its tables, and incidents. None:
+    there is no such log.
+    """
+    if run.log is None:
+        return None
+    where, until = run.log.lake, run.journal[-1].ended_at
+    told = compare_findings(lake.told(where), Observed(until), run.truth, run.journal)
+    return compare_log(where, run.truth, run.journal), told
 
 
 _Row = TypeVar("_Row", LeaderChange, IsrChange, Episode, Seen)

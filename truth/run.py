@@ -4,7 +4,9 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import yaml
@@ -13,6 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from jobs import read_group_log, rebalance_history
 from jobs.configuration.config import Config, load
+from jobs.histories.incidents import Incidents
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
 from jobs.run import metadata_stream
@@ -36,6 +39,8 @@ from truth.zookeeper import read_zookeeper
 _BATCH_SECONDS = 5
 """Polls are committed about this often for each lake, also without news."""
 _COMMIT_SECONDS = 120.0
+_POLLS_PER_ROUND = 20
+"""Few, so that incidents are made of many rounds, as they come to be live."""
 _QUIET_SECONDS = 3.0
 
 Say = Callable[[str], None]
@@ -106,6 +111,8 @@ def run(
             log = None if setup.zookeeper else _log_config(folder, cluster)
             with polling(spark, configs.values()) as queries, following(spark, log) as readings:
                 await_batches([*queries, *readings], 1)
+                for config in filter(None, (*configs.values(), log)):
+                    make_history(spark, config, rounds=1)
                 steps = setup.plan(seed, brokers, seconds)
                 journal = play(cluster, administration, steps, say)
                 if setup.group_scripts:
@@ -120,8 +127,7 @@ def run(
         say(f"settled; {traffic.delivered} records were delivered, {traffic.refused} not")
         truth = read_zookeeper(cluster) if setup.zookeeper else read_truth(cluster)
     for config in filter(None, (*configs.values(), log)):
-        ensure_tables(spark, config.lake, TABLES)
-        Engine(spark, config, Polls()).catch_up(whole=True)
+        make_history(spark, config)
         if setup.group_scripts and config is not log:
             rebalance_history.run(spark, config, True)
     return Run(setup, configs, journal, truth, log, played)
@@ -210,6 +216,20 @@ def _log_config(folder: Path, cluster: LocalCluster) -> Config:
     return configured(folder / "log", servers, {"pollInterval": "5s"}, clusterLog={})
 
 
+def make_history(spark: SparkSession, config: Config, rounds: int | None = None) -> None:
+    """Make history of all that is there, or of so many rounds; and incidents after each round."""
+    ensure_tables(spark, config.lake, TABLES)
+    polls, incidents = (Engine(spark, config, each) for each in (Polls(), Incidents()))
+    for _ in count() if rounds is None else range(rounds):
+        is_more = polls.round(datetime.now(UTC))
+        incidents.catch_up()
+        if not is_more:
+            break
+    if rounds is None:
+        for engine in (polls, incidents):
+            engine.catch_up(whole=True)
+
+
 def _config(
     folder: Path, cluster: LocalCluster, setup: Setup, interval: int, batch_seconds: int
 ) -> Config:
@@ -223,4 +243,5 @@ def _config(
     }
     servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
     log: dict[str, object] = {"groupLog": {}} if setup.group_scripts else {}
-    return configured(folder / f"every-{interval}s", servers, poll, **log)
+    config = configured(folder / f"every-{interval}s", servers, poll, **log)
+    return replace(config, polls_per_round=_POLLS_PER_ROUND)

@@ -86,7 +86,7 @@ class Incidents(History[News]):
     def due(self, context: Context, now: datetime) -> News | None:
         """The clusters of which a history has something new, or whose deadline has passed."""
         states = self._newest.read(context.spark, context.lake)
-        found = {}
+        found, changed = {}, set[str]()
         for (history, cluster), row in states.items():
             if history != histories.SILVER.name or row["done_at"] is None:
                 continue
@@ -96,13 +96,14 @@ class Incidents(History[News]):
             deadline = context.states.get((JOB, cluster), {}).get("deadline")
             seen = _seen(states, cluster)
             is_due = deadline is not None and deadline <= row["done_at"]
+            changed |= {name for name, of in seen.items() if memory.seen.get(name) != of}
             if is_due or seen != memory.seen:
                 found[cluster] = ClusterPlan(
                     row["cluster_id"], row["done_at"], memory.until, row["done_poll"], seen
                 )
         if not found:
             return None
-        versions = self._findings.versions(context, now)
+        versions = self._findings.versions(context, changed)
         plan = IncidentPlan(now, versions, found, {**context.config.severities})
         return _news(context, plan, self._findings)
 

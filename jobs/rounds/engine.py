@@ -49,6 +49,7 @@ class Engine:
     ) -> None:
         self._spark, self.lake, self._config, self.history = spark, config.lake, config, history
         self._run = run or Run()
+        self._run.makes.update(history.names)
         self._replacing = commit.can_replace(spark)
         self._writers = ThreadPoolExecutor(4, "commits")
         self._live = LiveRows(spark, config.lake)

@@ -54,12 +54,13 @@ _T = TypeVar("_T")
 @dataclass(frozen=True)
 class Run:
     """The run that makes histories. `outages`: is shown each poll's header. `since`: when it
-    began, if it reads the controllers' log all the time. `writes`: how often its rounds have
-    written each table.
+    began, if it reads the controllers' log all the time. `makes`: the histories that it makes.
+    `writes`: how often its rounds have written each table.
     """
 
     outages: Outages = field(default_factory=Outages)
     since: datetime | None = None
+    makes: set[str] = field(default_factory=set)
     writes: Counter[Table] = field(default_factory=Counter)
 
 

@@ -4,7 +4,7 @@ Each file of SQL here makes rows of one kind of source: those that last, or ende
 that are alike are one. A source is read again only once one of its tables was written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -50,21 +50,20 @@ class Findings:
 
     _versions: Versions = field(default_factory=dict)
     _writes: Mapping[Table, int] = field(default_factory=dict)
-    _looked_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     _rows: dict[str, tuple[Versions, datetime, pa.Table]] = field(default_factory=dict)
 
-    def versions(self, context: Context, now: datetime) -> Versions:
-        """The newest version of each table. `Run.writes` tells which this process has written;
-        once a minute all are looked at, since others may write, too.
+    def versions(self, context: Context, changed: Collection[str]) -> Versions:
+        """The newest version of each table. `changed`: the histories that have something new. If
+        this run makes them all, `Run.writes` tells which tables it has written; else all are looked
+        at.
         """
-        is_due = not 0 <= (now - self._looked_at).total_seconds() < 60
+        is_new = not self._versions or not context.run.makes.issuperset(changed)
         writes = dict(context.run.writes)
         some = [
             table
             for table in SOURCES
-            if is_due or writes.get(table, 0) != self._writes.get(table, 0)
+            if is_new or writes.get(table, 0) != self._writes.get(table, 0)
         ]
-        self._looked_at = now if is_due else self._looked_at
         self._writes = writes
         find = partial(newest_version, context.spark, context.lake)
         found = side_by_side(find, some)
