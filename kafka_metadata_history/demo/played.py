@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from jobs.configuration.config import load
 from kafka_metadata_history import INTERRUPTED, NAME
 from kafka_metadata_history.demo.consumers import BILLING, GROUPS, SEARCH, Consumers
 from kafka_metadata_history.demo.incident import (
@@ -33,6 +34,7 @@ from kafka_metadata_history.demo.pipeline import (
 )
 from kafka_metadata_history.demo.traffic import Traffic
 from kafka_metadata_history.jars.errors import JarsError
+from kafka_metadata_history.opened import opened
 from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.members import Members
 from metadata_source.errors import KafkaMetadataHistoryError
@@ -63,6 +65,9 @@ FROM (
 ) c JOIN bronze.metadata_polls h ON h.poll_id = c.poll_id AND h.record = 'poll'
 GROUP BY ALL ORDER BY log_before, topic, partition LIMIT 3"""
 """Between which polls, as bronze has them, leaders changed that the controllers' log tells."""
+FIRST_INCIDENT = (
+    "SELECT id FROM gold.incidents WHERE merged_into IS NULL ORDER BY began_before LIMIT 1"
+)
 MORE = (
     ("timeline", "--topic", "payments"),
     ("who_joined_and_left", "--group", BILLING),
@@ -97,6 +102,9 @@ def demo(folder: Path, run: RunCommand) -> None:
     for asked in (*ANSWERS, POLLS_AND_LOG):
         _run(run, "query", asked, "--config", config, "--since", since)
     _run(run, "report", "--config", config, "--since", since, "--out", page)
+    _run(run, "explain", "--config", config)
+    for id_ in opened(load(config).lake).ask(FIRST_INCIDENT)["id"].to_pylist():
+        _run(run, "explain", id_, "--config", config)
     click.echo(f"\nOpen {page} in a browser. Ask more:\n")
     for question in MORE:
         click.echo(f"  {shlex.join([*_command(), 'query', *question, '--config', config])}")
