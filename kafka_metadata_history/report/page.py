@@ -55,6 +55,7 @@ ABOUT: Final = {
         "A shape where the rebalance had begun, a bar while it lasted. Storms and crash loops are "
         "below it."
     ),
+    "lag": "A bar while a group was not OK by Burrow's rules. Polls ask for offsets now and then.",
     "coordinators": "From which broker to which the coordinators of groups moved.",
     "settings": "Told by the controllers' log alone.",
     "marked": "Changes and maintenance, marked with `mark`. A window is a bar, a change a shape.",
@@ -64,6 +65,7 @@ QUESTIONS: Final = {
     "isrs": "timeline",
     "leaders": "timeline",
     "groups": "rebalances",
+    "lag": "lag",
     "coordinators": "timeline",
     "settings": "timeline",
     "marked": "timeline",
@@ -219,6 +221,7 @@ def _counts(data: ReportData) -> str:
         "isrs": ("ISR episode", "ISR episodes"),
         "leaders": ("leader change", "leader changes"),
         "groups": ("rebalance", "rebalances"),
+        "lag": ("time behind", "times behind"),
         "coordinators": ("coordinator move", "coordinator moves"),
         "settings": ("election or setting", "elections and settings"),
         "marked": ("mark", "marks"),

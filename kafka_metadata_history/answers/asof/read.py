@@ -12,6 +12,7 @@ from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import LINES, QueryError, moment, one_of, shown
 from kafka_metadata_history.answers.thresholds import span
 from metadata_source.text import printable
+from schemas.lake import LakeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +65,6 @@ class Facts:
     not_meaningful: Sequence[str] | None
     controller_id: int | None
     voters: Sequence[int] | None
-    voters_behind: Sequence[int] | None
     by_log: bool
     gap_start: datetime | None
     gap_end: datetime | None
@@ -178,6 +178,17 @@ class AsOf:
     def facts(self) -> dict[str, Facts]:
         """The facts of each cluster that has a state then."""
         return {row["cluster"]: Facts(**row) for row in self.rows("facts")}
+
+    @cached_property
+    def voters_behind(self) -> dict[str, list[int]]:
+        """By cluster, the voters that were not caught up when the quorum was asked last. Lakes
+        below version 11 do not have them.
+        """
+        try:
+            rows = self.rows("voters_behind")
+        except LakeError:
+            return {}
+        return {row["cluster"]: row["voters_behind"] for row in rows}
 
     @cached_property
     def answered(self) -> dict[str, dict[str, datetime]]:

@@ -14,7 +14,7 @@ from metadata_source.kinds import ISR, LEADER, REPLICAS
 from metadata_source.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from kafka_metadata_history.answers.asof.read import Facts, PartitionRow
@@ -73,7 +73,7 @@ def read_record(
             for row in state.rows("brokers")
         },
         [_partition(row, knows) for row in state.partitions()],
-        _quorum(fact, is_asked="quorum" in answered),
+        _quorum(fact, state.voters_behind.get(name) if "quorum" in answered else None),
         Levels(fact.metadata_version_level, highest=fact.metadata_version_highest),
         has_elr,
         controller_racks,
@@ -108,11 +108,10 @@ def _partition(row: PartitionRow, knows: Mapping[str, bool]) -> Partition:
     )
 
 
-def _quorum(fact: Facts, *, is_asked: bool) -> Quorum | None:
-    """The quorum. Who was behind long ago need not be any more."""
+def _quorum(fact: Facts, behind: Sequence[int] | None) -> Quorum | None:
+    """The quorum. `behind`: None if nobody asked lately: who was behind long ago need not be."""
     if fact.voters is None:
         return None
-    behind = fact.voters_behind if is_asked else None
     known = None if behind is None else frozenset(behind)
     return Quorum(fact.controller_id, frozenset(fact.voters), known)
 

@@ -217,7 +217,7 @@ def test_one_run_makes_history_though_the_log_cannot_be_read(once: Once, *, is_a
         once.run()
     assert once.done.index("log") < once.done.index("rebalance_history")
     once.done.remove("log")  # It is read while polls are made, or history of them.
-    histories = ["history", "rebalance_history", "rebalance_cost", "group_lag"]
+    histories = ["history", "rebalance_history", "rebalance_cost", "group_lag", "incidents"]
     assert once.done == ["polls", *histories, "upkeep"]
 
 

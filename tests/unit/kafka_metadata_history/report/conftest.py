@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from schemas import bronze
 from schemas.lake import VIEWS
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident_groups import known_rows
@@ -12,7 +13,7 @@ from tests.support.reports import Lake, page_of
 
 @pytest.fixture(scope="package")
 def lake() -> Iterator[Lake]:
-    with duckdb_lake(known_rows(), VIEWS) as opened:
+    with duckdb_lake({bronze.METADATA_POLLS: [], **known_rows()}, VIEWS) as opened:
         yield opened
 
 
