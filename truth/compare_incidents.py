@@ -78,7 +78,7 @@ def compare_findings(
     for fault in known:
         if fault.kind != of_log.STALE and observed.shows(fault):
             score.claims += 1
-            _judge_fault(fault, told, observed, score)
+            _judge_fault(fault, of_kind, told, observed, score)
     for row in told.findings:
         if row.kind in _OPENERS:
             score.claims += 1
@@ -94,17 +94,36 @@ def _stale(truth: Truth, journal: Sequence[Entry]) -> Iterable[Fault]:
         yield Fault(of_log.STALE, Span(cut.since, cut.until), frozenset({cut.broker_id}))
 
 
-def _judge_fault(fault: Fault, told: Told, observed: Observed, score: SpellScore) -> None:
-    """It has a row, and brokers that are missing have it in one incident alone."""
-    found = {
-        row.incident_id
-        for row in told.findings
-        if row.is_about(fault) and row.may_last(fault.span, observed.tolerance)
-    }
+def _judge_fault(
+    fault: Fault,
+    of_kind: Mapping[str, Sequence[Fault]],
+    told: Told,
+    observed: Observed,
+    score: SpellScore,
+) -> None:
+    """It has a row, and brokers that are missing have it in one incident alone. An unclean election
+    belongs to the time without a leader that it ends.
+    """
+    found = _incidents_of(fault, told, observed)
     if not found:
         score.missed.append(f"{fault} is in no incident")
     if fault.kind == of_log.MISSING and len(found) > 1:
         score.misjudged.append(f"{fault} is in incidents {sorted(found)}")
+    if fault.kind == of_log.UNCLEAN:
+        score.misjudged += [
+            f"{fault} is in another incident than {other}"
+            for other in of_kind[of_log.PARTITION_OFFLINE]
+            if (other.partition, other.span.until) == (fault.partition, fault.span.since)
+            and found.isdisjoint(_incidents_of(other, told, observed))
+        ]
+
+
+def _incidents_of(fault: Fault, told: Told, observed: Observed) -> set[str]:
+    return {
+        row.incident_id
+        for row in told.findings
+        if row.is_about(fault) and row.may_last(fault.span, observed.tolerance)
+    }
 
 
 def _judge_opener(
@@ -209,11 +228,8 @@ def _judge_events(told: Told, score: SpellScore) -> None:
     """Each incident was opened once, or lasted when incidents were made first; and is over only if
     the last event of its life says so.
     """
-    score.misjudged += [
-        f"event {id_} is there {count} times"
-        for id_, count in Counter(row.id for row in told.events).items()
-        if count > 1
-    ]
+    times = Counter(row.id for row in told.events)
+    score.misjudged += [f"event {id_} is there {n} times" for id_, n in times.items() if n > 1]
     begun = [row.happened_before for row in told.events if row.event == "baseline"]
     of_incident: dict[str | None, list[Event]] = defaultdict(list)
     for event in sorted(told.events, key=lambda row: (row.known_at, _LIFE.get(row.event, 1))):
@@ -222,13 +238,11 @@ def _judge_events(told: Told, score: SpellScore) -> None:
         score.claims += 1
         names = [event.event for event in of_incident.pop(incident.id, ())]
         is_older = any(incident.began_before <= at for at in begun)
-        if names.count("opened") != 1 and not (is_older and "opened" not in names):
-            score.misjudged.append(f"{incident}: its events are {names}")
-        if "opened" in names[1:]:
-            score.misjudged.append(f"{incident}: its events are {names}")
+        is_opened = names[:1] == ["opened"] and "opened" not in names[1:]
         last = ([None] + [name for name in names if name in _LIFE])[-1]
         is_told = last in {"ended", "merged", "withdrawn"}
-        if is_told != (incident.end_reason is not None):
+        is_begun = is_opened or (is_older and "opened" not in names)
+        if not is_begun or is_told != (incident.end_reason is not None):
             score.misjudged.append(f"{incident}: its events are {names}")
     of_incident.pop(None, None)
     score.wrong += [f"events of {id_}, which is no incident" for id_ in of_incident]

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -39,8 +39,6 @@ from truth.zookeeper import read_zookeeper
 _BATCH_SECONDS = 5
 """Polls are committed about this often for each lake, also without news."""
 _COMMIT_SECONDS = 120.0
-_POLLS_PER_ROUND = 20
-"""Few, so that incidents are made of many rounds, as they come to be live."""
 _QUIET_SECONDS = 3.0
 
 Say = Callable[[str], None]
@@ -243,5 +241,4 @@ def _config(
     }
     servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
     log: dict[str, object] = {"groupLog": {}} if setup.group_scripts else {}
-    config = configured(folder / f"every-{interval}s", servers, poll, **log)
-    return replace(config, polls_per_round=_POLLS_PER_ROUND)
+    return configured(folder / f"every-{interval}s", servers, poll, **log)

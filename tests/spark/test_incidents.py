@@ -14,7 +14,7 @@ from jobs.histories.findings import Findings
 from jobs.histories.incidents import Incidents
 from jobs.histories.polls import Polls
 from jobs.rounds.engine import Engine
-from schemas import groups, silver
+from schemas import gold, groups, silver
 from schemas.bronze import METADATA_POLLS
 from schemas.consumption import GROUP_LAG, REBALANCE_COST
 from schemas.incidents import EVENTS, INCIDENT_LINKS, INCIDENTS
@@ -136,7 +136,7 @@ def test_however_it_is_cut_into_rounds_the_incident_is_the_same(
     lake = copied(begun, tmp_path)
     polled(lake, 1, len(answers()))
     make(spark, lake, polls_per_round=2)
-    assert len(stored.rounds_of(lake, INCIDENTS)) > 3
+    assert len(stored.rounds_of(lake, INCIDENTS)) > 1
     for table in (INCIDENTS, INCIDENT_LINKS):
         assert texts(lake, table, OF_ROUNDS) == texts(whole, table, OF_ROUNDS), table.full_name
     told = stored.rows_of(lake, EVENTS)
@@ -199,6 +199,24 @@ def move(began: float, prev_leader: int, partition: int) -> Row:
         "prev_leader": prev_leader,
         "is_move": True,
         "followed_until": at(began + 15),
+    }
+
+
+def election(began: float, leader: int, before: int, isr: list[int], unclean: str = "no") -> Row:
+    return {
+        **CLUSTER,
+        "id": f"e{began}",
+        "topic": "clicks",
+        "partition": 0,
+        "poll": f"p{began:03}",
+        "source": "log",
+        "began_after": at(began),
+        "began_before": at(began),
+        "leader": leader,
+        "prev_leader": before,
+        "prev_isr": isr,
+        "reason": "offline" if leader == -1 else "recovery",
+        "unclean": unclean,
     }
 
 
@@ -287,6 +305,13 @@ ROWS: dict[Table, list[Row]] = {
         interval(None, -60, topic="logs", error_code=0, partition_count=1),
         # It was made with this setting: nobody changed it.
         interval(45, 45, topic="fresh", error_code=0, partition_count=1),
+    ],
+    # With an ELR no replica is in the ISR while nobody leads.
+    gold.LEADER_CHANGES: [
+        election(10, -1, 2, [2]),
+        election(20, 3, -1, [], "proven"),
+        election(30, -1, 3, [3]),
+        election(35, 2, -1, [3], "proven"),
     ],
     silver.COORDINATORS: [move(48, 2, 7)],
     groups.REBALANCES: [rebalance("billing", 7, 50, 52), rebalance("audit", 8, 50, None)],
@@ -379,6 +404,13 @@ def test_elections_are_of_the_log_or_else_of_polls(found: list[Row]) -> None:
         ("other", "polls", None, 2, 28, 30),
         ("prod", "log", 3001, 1, 62, 62),
     ]
+
+
+def test_an_unclean_election_is_about_who_was_lost(found: list[Row]) -> None:
+    names = ("broker_id", "brokers", "began_before")
+    assert of_kind(found, "unclean_election", *names) == [(None, [2], 20), (None, [3], 35)]
+    names = ("broker_id", "cause", "began_before")
+    assert of_kind(found, "leader_changed", *names) == [(2, "offline", 10), (3, "offline", 30)]
 
 
 def test_a_reassignment_is_about_all_its_brokers(found: list[Row]) -> None:

@@ -283,6 +283,15 @@ def test_a_broker_in_two_incidents_is_found() -> None:
     assert kinds(replace(BY_LOG, findings=[*BY_LOG.findings, row])) == {"misjudged"}
 
 
+def test_an_unclean_election_apart_from_the_time_without_a_leader_is_found() -> None:
+    apart = _spoilt(
+        BY_LOG,
+        {"kind": "unclean_election"},
+        lambda _: {"incident_id": BY_LOG.incidents[-1].id, "from_id": None},
+    )
+    assert kinds(apart) == {"misjudged"}
+
+
 def _spoilt(of: Told, such: dict[str, Any], spoil: Change) -> Told:
     place = next(
         n
