@@ -39,7 +39,11 @@ from kafka_metadata_history.report.report_data import read_report_data
 from schemas import views
 from schemas.in_spark import attach, read_view
 from schemas.lake import Lake
-from tests.support import incident_groups_questions, incident_questions
+from tests.support import (
+    incident_groups_questions,
+    incident_questions,
+    incident_rows_questions,
+)
 from tests.support.incident import NOON
 from tests.support.incident_questions import PARAMETERS, Ask, in_seconds
 from tests.support.incident_rows import OPEN, RESTART, UNKNOWN
@@ -81,7 +85,7 @@ class TestReviews(incident_questions.Reviews):
 
 
 @pytest.mark.soak
-class TestIncidents(incident_questions.Incidents):
+class TestIncidents(incident_rows_questions.Incidents):
     pass
 
 

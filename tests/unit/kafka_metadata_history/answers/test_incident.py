@@ -12,7 +12,11 @@ import pytest
 
 from kafka_metadata_history.answers import questions
 from schemas import bronze, groups
-from tests.support import incident_groups_questions, incident_questions
+from tests.support import (
+    incident_groups_questions,
+    incident_questions,
+    incident_rows_questions,
+)
 from tests.support.duckdb_lake import asking
 from tests.support.incident_groups import known_rows
 from tests.support.incident_questions import PARAMETERS, Ask, Row, in_seconds
@@ -42,7 +46,7 @@ class TestReviews(incident_questions.Reviews):
     pass
 
 
-class TestIncidents(incident_questions.Incidents):
+class TestIncidents(incident_rows_questions.Incidents):
     pass
 
 
@@ -88,7 +92,8 @@ def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
 
 
 def test_every_question_is_asked_here() -> None:
-    files = incident_questions.__file__, incident_groups_questions.__file__
+    modules = incident_questions, incident_groups_questions, incident_rows_questions
+    files = [module.__file__ for module in modules]
     texts = "".join(Path(file).read_text() for file in files)
     asked = set(re.findall(r'ask\("(\w+)"', texts))
     assert asked == set(questions.names()) - {"health"}, "health is in tests/spark/test_queries.py"
