@@ -1,6 +1,5 @@
-"""What is known of an incident (tests/support/incident.py), question by question: two brokers fail
-within 20 s and come back, and what groups do. Whoever answers says how: DuckDB in
-tests/unit/kafka_metadata_history/answers/test_incident.py, Spark in tests/spark/test_questions.py.
+"""Questions about the known incident (tests/support/incident.py), asked of DuckDB in
+tests/unit/kafka_metadata_history/answers/test_incident.py, of Spark in tests/spark/test_questions.py.
 """
 
 from collections.abc import Callable, Mapping
