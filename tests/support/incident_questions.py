@@ -1,5 +1,5 @@
-"""Questions about the known incident (tests/support/incident.py), asked of DuckDB in
-tests/unit/kafka_metadata_history/answers/test_incident.py, of Spark in tests/spark/test_questions.py.
+"""Questions about the known incident: test_incident.py asks DuckDB, tests/spark/test_questions.py
+asks Spark.
 """
 
 from collections.abc import Callable, Mapping
