@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from kafka_metadata_history.answers.asof.read import AsOf, Reach, reaches
+from kafka_metadata_history.answers.asof.read import AsOf, Reach, reaches, time_of
 from kafka_metadata_history.answers.questions import QueryError
 from schemas import silver
 from tests.support.asof_lakes import KNOWN, OTHER, asking, lasting, twice
@@ -78,3 +78,8 @@ def test_a_gap_in_which_the_log_told_is_none() -> None:
     by_log = {silver.HISTORY_SOURCES: [lasting(-10, source="log")]}
     with asking({silver.POLL_GAPS: [gap]}, by_log) as ask:
         assert AsOf.of(ask, reaches(ask, None), time(15)).notes() == []
+
+
+def test_a_time_is_a_duration_before_now_and_none_is_the_newest_state() -> None:
+    assert time_of(None, at(10)) is None
+    assert time_of("5 seconds", at(10)) == at(5)
