@@ -242,7 +242,9 @@ def _judge_events(told: Told, score: SpellScore) -> None:
         last = ([None] + [name for name in names if name in _LIFE])[-1]
         is_told = last in {"ended", "merged", "withdrawn"}
         is_begun = is_opened or (is_older and "opened" not in names)
-        if not is_begun or is_told != (incident.end_reason is not None):
+        # What was over when incidents were first made has no event.
+        was_over = is_older and not names and incident.end_reason is not None
+        if not was_over and (not is_begun or is_told != (incident.end_reason is not None)):
             score.misjudged.append(f"{incident}: its events are {names}")
     of_incident.pop(None, None)
     score.wrong += [f"events of {id_}, which is no incident" for id_ in of_incident]

@@ -98,6 +98,7 @@ def _upgraded(spark: SparkSession, lake: Lake) -> Iterator[str]:
         written |= {each.found.table: at for each, at in zip(group, versions, strict=True)}
         yield f"{', '.join(each.table.full_name for each in group)}: done"
     _check_unwritten(spark, lake, written)
+    ensure_tables(spark, lake, [table for table in TABLES if not is_there(spark, lake, table)])
     now = datetime.now(UTC)
     done = replace(note, done=now.isoformat(timespec="seconds"))
     _change(spark, lake, state, UPGRADE=done.text)

@@ -125,7 +125,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def test_health(spark: SparkSession, lake: Lake) -> None:
     text = (QUERIES / "health.sql").read_text()
-    arguments = {"since": "2026-11-01T11:00:00Z", "until": "2026-11-01T12:00:00Z"}
+    arguments = {"since": "2026-11-01T11:00:00Z", "until": "2026-11-01T12:00:00Z", "cluster": None}
     rows = spark.sql(text, arguments)
     assert rows.columns == [
         "cluster",

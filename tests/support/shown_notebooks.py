@@ -10,6 +10,7 @@ import pytest
 
 from kafka_metadata_history.answers.questions import QueryError
 from notebooks import render, review
+from schemas import bronze
 from schemas.in_duckdb import in_duckdb
 from schemas.lake import TABLES, VIEWS, named_in
 from schemas.table import Table, View
@@ -40,7 +41,10 @@ def known_to_duckdb(without: Collection[Table | View] = ()) -> Iterator[None]:
 
     That Spark answers the same is in tests/notebooks, of one notebook, and in long runs of each.
     """
-    with duckdb_lake(known_rows(), VIEWS) as lake, pytest.MonkeyPatch.context() as patch:
+    with (
+        duckdb_lake({bronze.METADATA_POLLS: [], **known_rows()}, VIEWS) as lake,
+        pytest.MonkeyPatch.context() as patch,
+    ):
 
         def rows(sql: str) -> pa.Table:
             if missing := named_in(sql) - set(names):

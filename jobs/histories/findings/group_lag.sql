@@ -1,4 +1,4 @@
-SELECT kind, cluster_id, cluster, group_id, not_well[0].topic AS topic, CAST(partitions_not_well AS BIGINT) AS partitions,
+SELECT kind, cluster_id, cluster, group_id, get(not_well, 0).topic AS topic, CAST(partitions_not_well AS BIGINT) AS partitions,
   lag_max AS number, burrow_status AS cause, valid_from AS began_after, valid_from AS began_before,
   coalesce(last_seen_at, valid_to) AS ended_after, valid_to AS ended_before
 FROM {gold.group_lag}

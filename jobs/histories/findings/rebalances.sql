@@ -2,7 +2,7 @@
 SELECT 'rebalance' AS kind, r.cluster_id, r.cluster, max_by(m.prev_leader, m.began_before) AS broker_id, r.group_id,
   r.topic, r.source, r.began_after, r.began_before, r.ended_after, r.ended_before
 FROM (
-  SELECT cluster_id, cluster, group_id, source, log_partition, subscribed[0] AS topic, began_after, began_before,
+  SELECT cluster_id, cluster, group_id, source, log_partition, get(subscribed, 0) AS topic, began_after, began_before,
     ended_after, ended_before
   FROM {internal.rebalances} WHERE ended_before IS NULL OR ended_before >= :since
   UNION ALL

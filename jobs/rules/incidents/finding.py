@@ -43,7 +43,6 @@ CRASH_LOOP: Final = "crash_loop"
 GROUP_BEHIND: Final = "group_behind"
 LONE_SETTING: Final = "lone_setting"
 THROTTLE_LEFT: Final = "throttle_left"
-SHARED_RACK: Final = "shared_rack"
 
 BESIDE: Final = (
     ONE_IN_SYNC,
@@ -51,7 +50,6 @@ BESIDE: Final = (
     GROUP_BEHIND,
     LONE_SETTING,
     THROTTLE_LEFT,
-    SHARED_RACK,
 )
 """Findings beside incidents: each is worth an event, and belongs to no incident."""
 LEVELS: Final = {
@@ -135,7 +133,7 @@ class Finding:
             return Subject(topic=self.topic)
         if self.kind == LONE_SETTING:
             return Subject(self.broker_id, topic=self.topic)
-        if self.kind in {REASSIGNMENT, QUORUM_LOST, QUORUM_FLAPPING, SHARED_RACK}:
+        if self.kind in {REASSIGNMENT, QUORUM_LOST, QUORUM_FLAPPING}:
             return Subject()
         return Subject(self.broker_id, self.leader)
 
