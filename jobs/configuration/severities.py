@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-INFO, TICKET, PAGE = "info", "ticket", "page"
+from schemas import incidents
+
+INFO, TICKET, PAGE = incidents.SEVERITIES
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from jobs.rounds.history import Context, History, Inputs, News, Output
 from jobs.rounds.live import part_of
 from jobs.rounds.plan import NewestStates, State, States, state_of
 from jobs.rounds.stage import frame_of
-from jobs.rules.incidents.fold import TABLES, ClusterTake, Made, fold
+from jobs.rules.incidents.fold import TABLES, ClusterTake, fold
 from jobs.rules.incidents.incident import REVISED_WITHIN
 from schemas.incidents import EVENTS, INCIDENT_LINKS, INCIDENTS
 from schemas.internal import STATE
@@ -44,7 +44,9 @@ class Memory:
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """What a round takes of a cluster. `seen`: as of Memory. `poll`: the last one of silver."""
+    """The part of a round that is one cluster's. `seen`: as of Memory. `poll`: the last one of
+    silver.
+    """
 
     cluster_id: str
     until: datetime
@@ -151,15 +153,11 @@ def _news(context: Context, plan: IncidentPlan, findings: Findings) -> News:
     since = min(each.until for each in plan.clusters.values()) - REVISED_WITHIN
     rows = findings.rows(context, plan.versions, since)
     rows = rows.filter(pc.is_in(rows["cluster"], pa.array(sorted(plan.clusters))))
-    takes = {
-        cluster: ClusterTake(each.cluster_id, each.until, each.after)
-        for cluster, each in plan.clusters.items()
-    }
     return News(
         plan=plan,
         rows=[(INCIDENT_LINKS, frame_of(context.spark, rows))],
         keys=plan.clusters.keys(),
-        fold=partial(_fold, takes=takes, plan=plan),
+        fold=partial(_fold, plan=plan),
         clusters=plan.clusters.keys(),
         is_due=True,
         says=f"incidents of {len(plan.clusters)} cluster(s)",
@@ -171,14 +169,12 @@ def _fold(
     news: Mapping[str, pa.Table],
     live: Mapping[str, pa.Table],
     *,
-    takes: Mapping[str, ClusterTake],
     plan: IncidentPlan,
 ) -> dict[str, list[dict[str, object]]]:
-    if cluster not in takes:
-        return {}
-    take, table = takes[cluster], plan.severities
-    made: Made = fold(cluster, news, live, take=take, severities=table, at=plan.at)
-    state = _state(cluster, plan.clusters[cluster], made.due_at)
+    of = plan.clusters[cluster]
+    take = ClusterTake(of.cluster_id, of.until, of.after)
+    made = fold(cluster, news, live, take=take, severities=plan.severities, at=plan.at)
+    state = _state(cluster, of, made.due_at)
     return {
         INCIDENTS.full_name: made.incidents,
         INCIDENT_LINKS.full_name: made.links,

@@ -46,7 +46,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {"brokers": [], "partitions": 0, "sourc
 
 @dataclass
 class Findings:
-    """What the sources were like when they were read last."""
+    """The rows of each source as they were read last."""
 
     _versions: Versions = field(default_factory=dict)
     _writes: Mapping[Table, int] = field(default_factory=dict)

@@ -81,7 +81,7 @@ def _left(of: Finding, ties: Mapping[str, Link]) -> bool:
 
 
 def cause_of(root: Finding) -> Cause:
-    """What a finding is the cause of, if it is the first."""
+    """The cause that a finding is, if it follows from none."""
     if root.kind == BROKER_MISSING:
         sureness = EXACT if root.source == LOG else INFERRED
         how = CONTROLLED if root.is_controlled else BROKER_DOWN

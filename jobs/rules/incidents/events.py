@@ -8,6 +8,7 @@ from typing import Any
 from jobs.rules.ids import row_id
 from jobs.rules.incidents.finding import LEVELS
 from jobs.rules.incidents.incident import MERGED, WITHDRAWN, came_again
+from metadata_source.text import counted
 from schemas.incidents import SEVERITIES
 
 Row = dict[str, Any]
@@ -84,7 +85,6 @@ def about(row: Row) -> str:
 def baseline(rows: list[Row], of: Observed) -> Row:
     """What lasts when incidents of a cluster are made for the first time."""
     worst = max(rows, key=lambda row: SEVERITIES.index(row["severity"]))
-    count = len(rows)
     whole = {
         **worst,
         "id": None,
@@ -92,7 +92,7 @@ def baseline(rows: list[Row], of: Observed) -> Row:
         "under_min_isr": sum(row["under_min_isr"] for row in rows),
     }
     began = None, of.until
-    return _event("baseline", whole, began, of, f"{count} incident{'s' if count > 1 else ''} open")
+    return _event("baseline", whole, began, of, f"{counted(len(rows), 'incident')} open")
 
 
 def _event(

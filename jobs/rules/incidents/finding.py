@@ -268,9 +268,7 @@ def stretches(findings: Iterable[Finding], gap: timedelta) -> Iterable[list[Find
         if found and until is not None and (each.began_after or each.began_before) > until + gap:
             yield found
             found = []
-        ends = [until] if found else []
-        ends.append(each.ended_before)
-        until = None if None in ends else max(end for end in ends if end is not None)
+        until = _later(until, each.ended_before) if found else each.ended_before
         found.append(each)
     if found:
         yield found

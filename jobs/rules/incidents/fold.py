@@ -1,6 +1,6 @@
 """The fold of the incidents of a cluster: rows of gold -> incidents, what ties them, events."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.configuration.severities import Severity
-from jobs.rules.arrow import rows_in
+from jobs.rules.arrow import by_value, rows_in
 from jobs.rules.ids import row_id
 from jobs.rules.incidents.events import Observed, baseline, events
 from jobs.rules.incidents.finding import finding_of
@@ -31,11 +31,14 @@ from schemas.table import PART, Table
 
 Row = dict[str, Any]
 
+_TOLD = [name for name in INCIDENT_LINKS.column_names if name not in {"updated_at", PART}]
+"""The columns of a link by which it is another one."""
+
 
 @dataclass(frozen=True)
 class ClusterTake:
-    """What a round takes of a cluster. `until`: its newest observation; `after`: that of the round
-    before, None in the first one.
+    """The part of a round that is one cluster's. `until`: its newest observation. `after`: that of
+    the round before; None in the first round.
     """
 
     cluster_id: str
@@ -128,21 +131,14 @@ def _incidents(
 
 def _changed(made: Made, before: Mapping[str, Row], tied: Sequence[Row], at: datetime) -> None:
     """Leave out what is as it was."""
-    names = [name for name in INCIDENT_LINKS.column_names if name not in {"updated_at", PART}]
-    was = Counter(_texts(row, names) for row in tied)
-    of_incident: dict[str, list[Row]] = defaultdict(list)
-    for row in made.links:
-        of_incident[row["incident_id"]].append(row)
-    known = {row["incident_id"] for row in tied}
+    then, now = by_value(tied, "incident_id"), by_value(made.links, "incident_id")
     links: list[Row] = []
     for row in made.incidents:
-        now = Counter(_texts(each, names) for each in of_incident[row["id"]])
-        then = Counter({key: count for key, count in was.items() if row["id"] in key})
-        if now == then:
+        was, found = then.get(row["id"], []), now.get(row["id"], [])
+        if _texts(was) == _texts(found):
             continue
-        links += of_incident[row["id"]]
-        if not now and row["id"] in known:
-            links.append(_no_link(row))
+        # Where none is left, a row without kind takes the place of those that were.
+        links += found or [_no_link(row)]
     made.links = [row | {"updated_at": at} for row in links]
     made.incidents = [
         row | {"updated_at": at}
@@ -151,8 +147,8 @@ def _changed(made: Made, before: Mapping[str, Row], tied: Sequence[Row], at: dat
     ]
 
 
-def _texts(row: Row, names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(str(row[name]) for name in names)
+def _texts(links: Iterable[Row]) -> list[tuple[str, ...]]:
+    return sorted(tuple(str(row[name]) for name in _TOLD) for row in links)
 
 
 def _is_same(before: Row | None, row: Row) -> bool:

@@ -185,7 +185,7 @@ class _Cluster:
         settings, things = self._take_static_configs(), self._image.replay(record)
         self._tell_settings(settings, observation)
         for thing in things:
-            self._tell(thing, observation, anew=_has_hidden_value(record))
+            self._tell(thing, observation, is_new=_has_hidden_value(record))
         if record["leader_change"] is not None:
             controller = record["leader_change"]["leader"]
             self._controllers.append(self._elected(controller, leader_epoch, observation))
@@ -279,8 +279,8 @@ class _Cluster:
         for thing in dict.fromkeys((*known, *self._image.things())):
             self._tell(thing, observation)
 
-    def _tell(self, thing: Thing, observation: Observation, *, anew: bool = False) -> None:
-        """Bring the rows of a thing up to the image. `anew`: see `Intervals.show`."""
+    def _tell(self, thing: Thing, observation: Observation, *, is_new: bool = False) -> None:
+        """Bring the rows of a thing up to the image. `is_new`: see `Intervals.show`."""
         kind, key = thing
         if self._tells(HISTORY_SOURCES) and not self._is_source:
             self._tables[HISTORY_SOURCES].show((), {"source": LOG}, observation)
@@ -288,7 +288,7 @@ class _Cluster:
         is_asked = kind not in _OF_TOPIC or self._is_asked(key[0])
         for table, state_of in TABLES_OF[kind]:
             if table in OF_LOG or (self._tells(table) and is_asked):
-                self._show(table, key, state_of(self._image, key), observation, anew=anew)
+                self._show(table, key, state_of(self._image, key), observation, is_new=is_new)
             elif self._tells(table) and key in self._tables[table].open:
                 self._tables[table].end(key, NOT_POLLED, observation)
         if kind == A_PARTITION and key in self._image.partitions:
@@ -314,7 +314,7 @@ class _Cluster:
         told: Row | None,
         observation: Observation,
         *,
-        anew: bool = False,
+        is_new: bool = False,
     ) -> None:
         known = self._tables[table]
         if table in self._last_told:
@@ -331,7 +331,7 @@ class _Cluster:
             if other and other.keys() <= DERIVED[table]:
                 known.amend(key, other)
                 return
-        known.show(key, told, observation, whole=True, anew=anew)
+        known.show(key, told, observation, whole=True, is_new=is_new)
 
     def _elected(self, controller: int, epoch: int, observation: Observation) -> ControllerChange:
         """A LeaderChangeMessage: the controllers have elected one of them."""

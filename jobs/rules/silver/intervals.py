@@ -34,10 +34,10 @@ class Intervals:
         *,
         whole: bool = False,
         nothing: Collection[str] = (),
-        anew: bool = False,
+        is_new: bool = False,
     ) -> None:
         """The thing was there in this state. None in it leaves the value before, unless the answer
-        tells it `whole`, or the column is one of `nothing`, which mean nothing. `anew`: it is
+        tells it `whole`, or the column is one of `nothing`, which mean nothing. `is_new`: it is
         another state, though no column shows it.
         """
         row = self.open.get(key)
@@ -47,7 +47,7 @@ class Intervals:
                 for name, value in said.items()
                 if row[name] != value and (whole or value is not None or name in nothing)
             }
-            if not other and not anew:
+            if not other and not is_new:
                 return
             said = said if whole else {name: row[name] for name in said} | other
             self.end(key, None, observation)

@@ -148,7 +148,7 @@ def _different(before: AsOf, after: AsOf, cluster: str) -> list[Row]:
     things = sql_of("things")
     for name in ("brokers", "settings"):
         things = things.replace(f"{{{name}}}", sql_of(name))
-    # What is valid at both times does not differ: of partitions, which are many, the rest is read.
+    # A row that is valid at both times does not differ. Partitions are many: the others are read.
     ended = "valid_to <= CAST(:other AS TIMESTAMP)" if after.at else "NOT is_current"
     changes = [ended, "valid_from > CAST(:other AS TIMESTAMP)"] if cluster else ["false"] * 2
     sides = [

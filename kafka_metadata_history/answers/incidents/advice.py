@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
+from jobs.rules.incidents.incident import MAINTENANCE
 from kafka_metadata_history import NAME
 from kafka_metadata_history.answers.incidents import words
-from kafka_metadata_history.answers.incidents.records import MAINTENANCE
 from kafka_metadata_history.answers.questions import filters_of, option
 
 if TYPE_CHECKING:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 Row = dict[str, Any]
-
-MERGED, WITHDRAWN = "merged", "withdrawn"
-INCIDENT: Final = "incident"
-MAINTENANCE: Final = "maintenance"
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from jobs.rules.incidents.finding import OPENERS
+from jobs.rules.incidents.incident import INCIDENT, MAINTENANCE, MERGED, WITHDRAWN
 from kafka_metadata_history.answers.incidents import words
-from kafka_metadata_history.answers.incidents.records import (
-    INCIDENT,
-    MAINTENANCE,
-    MERGED,
-    WITHDRAWN,
-)
 from kafka_metadata_history.answers.questions import shown
 from kafka_metadata_history.answers.thresholds import span
 from metadata_source.text import counted
