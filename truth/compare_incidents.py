@@ -231,6 +231,8 @@ def _judge_events(told: Told, score: SpellScore) -> None:
     times = Counter(row.id for row in told.events)
     score.misjudged += [f"event {id_} is there {n} times" for id_, n in times.items() if n > 1]
     begun = [row.happened_before for row in told.events if row.event == "baseline"]
+    made = [row.known_at for row in told.events] + [row.updated_at for row in told.incidents]
+    first = min(made, default=None)
     of_incident: dict[str | None, list[Event]] = defaultdict(list)
     for event in sorted(told.events, key=lambda row: (row.known_at, _LIFE.get(row.event, 1))):
         of_incident[event.incident_id].append(event)
@@ -243,7 +245,8 @@ def _judge_events(told: Told, score: SpellScore) -> None:
         is_told = last in {"ended", "merged", "withdrawn"}
         is_begun = is_opened or (is_older and "opened" not in names)
         # What was over when incidents were first made has no event.
-        was_over = is_older and not names and incident.end_reason is not None
+        ended = incident.ended_before
+        was_over = not names and None not in {ended, first} and ended <= first
         if not was_over and (not is_begun or is_told != (incident.end_reason is not None)):
             score.misjudged.append(f"{incident}: its events are {names}")
     of_incident.pop(None, None)

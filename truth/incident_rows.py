@@ -23,6 +23,7 @@ class Incident:
     end_reason: str | None
     began_controlled: bool | None
     merged_into: str | None
+    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

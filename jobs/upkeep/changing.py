@@ -16,6 +16,7 @@ from jobs.rounds.commit import retried
 from jobs.rounds.plan import Rounds
 from jobs.run.cli import one_line
 from jobs.run.driver import change_delta, java_causes, java_text
+from schemas.gold import MARKS
 from schemas.in_spark import table_exists
 from schemas.internal import ROUNDS
 from schemas.lake import TABLES, UPGRADE_PROPERTY, Lake, LakeError
@@ -23,9 +24,9 @@ from schemas.table import Table
 from schemas.upgrades.changes import Metadata
 from schemas.upgrades.step import Selects
 
-KEPT: Final = (ROUNDS, *(table for table in TABLES if table.schema == "bronze"))
-"""Tables whose rows an undo keeps: what was seen, and the numbers of rounds, which Delta takes
-once.
+KEPT: Final = (ROUNDS, MARKS, *(table for table in TABLES if table.schema == "bronze"))
+"""Tables whose rows an undo keeps: what was seen, what people marked, and the numbers of rounds,
+which Delta takes once.
 """
 
 

@@ -24,7 +24,8 @@ from jobs.upkeep.changing import (
 )
 from schemas.internal import ROUNDS, STATE
 from schemas.lake import TABLES, UPGRADE, Lake, LakeError
-from schemas.table import Table
+from schemas.lake import version_of as version_noted
+from schemas.table import LAKE_VERSION, Table
 from schemas.upgrades import steps_from
 from schemas.upgrades.changes import Found, Metadata, change, with_properties
 from schemas.upgrades.step import Step
@@ -137,6 +138,9 @@ def _put_back(
     spark: SparkSession, lake: Lake, table: Table, steps: tuple[Step, ...]
 ) -> Iterator[str]:
     if (before := _before(spark, lake, table)) is None:
+        if table not in KEPT and _is_new(spark, lake, table):
+            _drop(spark, lake, table)
+            yield f"{table.full_name}: deleted, the upgrade made it"
         return
     if table in KEPT or _is_as_before(spark, lake, table, before):
         _go_back(spark, lake, table, before, steps)
@@ -153,6 +157,14 @@ def _is_as_before(spark: SparkSession, lake: Lake, table: Table, before: int) ->
     now, was = (delta_version(spark, lake.identifier(table), each) for each in (None, before))
     found = Found(table, was.metadata, was.number, was.bytes, was.at)
     return now.number == before + 1 and not change(table, found).is_written
+
+
+def _is_new(spark: SparkSession, lake: Lake, table: Table) -> bool:
+    """Whether a table without a version before its upgrade is of this program's: not one that the
+    upgrade did not come to, or that an undo has put back already.
+    """
+    found = delta_version(spark, lake.identifier(table)).metadata["configuration"]
+    return version_noted(found, lake, table) == LAKE_VERSION
 
 
 def _before(spark: SparkSession, lake: Lake, table: Table) -> int | None:

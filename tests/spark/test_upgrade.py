@@ -149,7 +149,9 @@ def test_history_continues(spark: SparkSession, upgraded: Lake, tmp_path: Path) 
 
 def test_an_undo_gives_back_what_there_was(seven: Lake, undone: Lake) -> None:
     before, after = as_it_lies(seven), as_it_lies(undone)
-    assert before.keys() == after.keys()
+    # Marks are people's own words.
+    assert after.keys() - before.keys() == {"gold.marks"}
+    assert before.keys() <= after.keys()
     kept = {"bronze.metadata_polls", "internal.rounds", "internal.states"}
     for name in before.keys() - kept:
         assert after[name] == before[name], name
@@ -232,7 +234,7 @@ def test_the_job_upgrades_the_lake_of_a_configuration(
     assert job.main([*arguments, "--dry-run"]) == 0
     assert as_it_lies(lake) == before
     said = capsys.readouterr().out
-    assert f"{lake}: version 9 -> {LAKE_VERSION}, in about" in said
+    assert f"{lake}: version {LAKE_VERSION - 1} -> {LAKE_VERSION}, in about" in said
     assert checkpoint.exists()
     assert job.main(arguments) == 0
     *_, done, stream = capsys.readouterr().out.splitlines()

@@ -16,7 +16,7 @@ from tests.support.incident_rounds import NOON, Rounds
 from tests.support.small_log import broker, change, record, second
 from truth.chaos import Entry
 from truth.compare import tolerance
-from truth.compare_incidents import Observed, compare_findings
+from truth.compare_incidents import Observed, _judge_events, compare_findings
 from truth.compare_spells import Setting, SpellScore
 from truth.dump import LEADER_CHANGE
 from truth.incident_rows import Event, Finding, Incident, Told
@@ -143,6 +143,11 @@ def told(truth: Truth, *, by_polls: bool) -> Told:
     rounds = Rounds()
     for until in (15, 22, 24, 30, 40, 60, 180, 242, 260, 305, 310, 400, 460):
         rounds.round(known, (second(until) - NOON).total_seconds())
+    return recorded(rounds)
+
+
+def recorded(rounds: Rounds) -> Told:
+    """The rows of rounds, as the truth reads them."""
     tables = [*map(rows_of, (rounds.tables[INCIDENTS], rounds.tables[INCIDENT_LINKS]))]
     return Told(
         *(
@@ -312,6 +317,7 @@ EVENTS: dict[str, Callable[[list[Event]], list[Event]]] = {
         for row in events
     ],
     "never ended": lambda events: [row for row in events if row.event != "ended"],
+    "none": lambda _: [],
     "of no incident": lambda events: [*events, replace(events[0], id="x", incident_id="x")],
 }
 
@@ -326,3 +332,18 @@ def test_what_lasted_when_incidents_were_made_first_was_not_opened() -> None:
     first, *others = BY_LOG.events
     lasted = replace(first, event="baseline", incident_id=None)
     assert score(replace(BY_LOG, events=[lasted, *others])).faults == []
+
+
+def test_what_was_over_when_incidents_were_made_first_has_no_event() -> None:
+    known = [found(each, by_polls=False) for each in faults(TRUTH) if each.kind == "broker_missing"]
+    rounds = Rounds()
+    rounds.round(known, (second(400) - NOON).total_seconds())
+    assert not rounds.events
+    of = recorded(rounds)
+    assert of.incidents
+    judged = SpellScore()
+    _judge_events(of, judged)
+    assert judged.faults == []
+    later = [replace(row, ended_before=row.updated_at + HOUR) for row in of.incidents]
+    _judge_events(replace(of, incidents=later), judged)
+    assert len(judged.misjudged) == len(later)
