@@ -86,7 +86,7 @@ class InDuckDB:
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        self._database = connected()
+        self._database = connected(lake)
         self._one_by_one = Lock()
         self._has_macros = False
         self._tried: set[str] = set()
@@ -151,8 +151,12 @@ class InDuckDB:
                 return not_complete(self._lake, missing)
         if refused := _NOT_KNOWN.search(line):
             return QueryError(_not_known(refused[1] or f"{refused[2]} with such arguments"))
-        if damaged := _UNREADABLE.search(line):
-            return unreadable(self._lake, damaged[1].replace("__", ".", 1), damaged[2])
+        if file := re.search(
+            rf"{re.escape(f'{self._lake.root}/')}(\w+)/(\w+)/[^\"']*\.parquet", line
+        ):
+            return unreadable(self._lake, f"{file[1]}.{file[2]}", line)
+        if type(error) is duckdb.Error:  # as DuckDB's reader of Parquet raises of broken bytes
+            return unreadable(self._lake, " or ".join(tables_of(sql)), line)
         if isinstance(error, duckdb.BinderException) and (version := self.older()) is not None:
             return LakeError(
                 f"{self._lake}: version {version} may lack what this asks for: DuckDB: {line}"
@@ -164,7 +168,6 @@ _NOT_KNOWN: Final = re.compile(
     r"not known here: ([^!]+)|Macro (?:spark|op)_(\w+)\(\) does not support"
 )
 """What macros of schemas/spark_functions.sql say, or DuckDB of their arguments."""
-_UNREADABLE: Final = re.compile(r"reading the stream registered as '(\w+)' failed: (.*)")
 
 
 def _not_known(what: str) -> str:

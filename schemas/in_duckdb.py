@@ -24,6 +24,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from metadata_source.errors import KafkaMetadataHistoryError
+from schemas.delta_in_duckdb import query_of
 from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
 from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, check_whole, resolved, version_of
@@ -77,7 +78,11 @@ def tables_of(sql: str) -> list[str]:
 
 def translated(parsed: exp.Expr) -> str:
     """Parsed SQL of Spark as DuckDB has it."""
-    return parsed.transform(_functions).sql("duckdb", identify=True)
+    made = parsed.copy()
+    for node in reversed([*made.walk()]):  # those inside others first
+        if (other := _function(node)) is not node:
+            node.replace(other)
+    return made.sql("duckdb", identify=True)
 
 
 def _parsed(sql: str) -> exp.Expr:
@@ -92,8 +97,16 @@ def said_of(error: SqlglotError) -> str:
     return " ".join(_UNDERLINED.sub("", str(error)).split())
 
 
-def _functions(node: exp.Expr) -> exp.Expr:
-    """The functions that sqlglot leaves as they are, and DuckDB has not."""
+def _function(node: exp.Expr) -> exp.Expr:
+    """A function that sqlglot leaves as it is, and DuckDB has not, or means otherwise."""
+    if isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg | exp.Filter | exp.Window):
+        # collect_list of no rows is an empty array in Spark, null in DuckDB.
+        is_whole = not isinstance(node.parent, exp.Filter | exp.Window)
+        innermost = node
+        while isinstance(innermost, exp.Filter | exp.Window):
+            innermost = innermost.this
+        is_list = isinstance(innermost, exp.ArrayAgg | exp.ArrayUniqueAgg)
+        return exp.func("coalesce", node, exp.Array()) if is_whole and is_list else node
     if isinstance(node, exp.Exists) and node.expression is not None:
         return exp.func("len", exp.func("list_filter", node.this, node.expression)) > 0
     if isinstance(node, exp.Anonymous) and node.name.lower() == "get":
@@ -141,12 +154,11 @@ def attach(
             if table == STATE:  # the first of all, which says whether the lake is whole
                 _check_whole(lake, stored)
             names[table.full_name] = version_of(stored.metadata().configuration, lake, table)
-            registered = table.full_name.replace(".", "__")
             try:
-                database.register(registered, stored.to_pyarrow_dataset())
-            except (DeltaError, OSError) as error:
+                query = query_of(database, stored, lake.path(table))
+            except (DeltaError, OSError, ValueError, duckdb.Error) as error:
                 raise unreadable(lake, table.full_name, str(error)) from error
-            database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS FROM {registered}")
+            database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS {query}")
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
         if view.parts[0] in parts:
@@ -218,7 +230,7 @@ def _opened(lake: Lake, table: Table) -> DeltaTable | None:
 
 
 _NOT_ALLOWED = re.compile(r"Permission denied|Operation not permitted|os error 13")
-_GONE = re.compile(r"No such file|not found|os error 2\b", re.IGNORECASE)
+_GONE = re.compile(r"No such file|No files found|not found|os error 2\b", re.IGNORECASE)
 
 
 def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
@@ -236,11 +248,14 @@ def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
     return LakeError(f"{lake}: {name} cannot be read: {line[:500]}: {todo}")
 
 
-def connected() -> duckdb.DuckDBPyConnection:
-    """A database in UTC that reads attached tables alone, no files and no variables of Python."""
+def connected(lake: Lake | None = None) -> duckdb.DuckDBPyConnection:
+    """A database in UTC that reads files of a lake alone, no others and no variables of Python."""
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
     database.execute("SET python_enable_replacements = false")
+    database.execute("SET parquet_metadata_cache = true")
+    if lake is not None:
+        database.execute("SET allowed_directories = $folders", {"folders": [f"{lake.root}/"]})
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
     return database

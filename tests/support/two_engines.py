@@ -253,6 +253,9 @@ QUERIES = [
     "SELECT count(*) AS n FROM t WHERE NOT (i > 1)",
     "SELECT max(i) AS x FROM t WHERE false",
     "SELECT sum(i) AS x, count(i) AS n, avg(i) AS a FROM t WHERE false",
+    "SELECT collect_list(i) AS x, collect_set(s) AS y FROM t WHERE false",
+    "SELECT b, array_sort(collect_list(i) FILTER (WHERE k > 2)) AS x FROM t GROUP BY b ORDER BY b",
+    "SELECT k, collect_list(i) OVER (PARTITION BY k) AS x FROM t ORDER BY k",
     "SELECT I, T.K FROM T ORDER BY K",
     (
         "SELECT `i` AS `the number`, \"it's\" AS x, 'it''s' AS y, 'a\\'b' AS z FROM t ORDER BY k "

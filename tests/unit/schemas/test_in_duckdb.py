@@ -11,6 +11,8 @@ from schemas.in_duckdb import query_in_duckdb
     [
         ("exists(x, e -> e > 2)", "array(1, 2)), (array(3)", [False, True]),
         ("get(x, 0)", "array(7, 8)", [7]),
+        ("collect_list(x)", "CAST(NULL AS INT)", [[]]),
+        ("size(collect_set(get(x, 1)))", "array(1)", [0]),
         ("max_by(x.a, x.b)", "struct(1 AS a, 1 AS b)), (struct(NULL AS a, 2 AS b)", [None]),
         ("min_by(x.a, x.b)", "struct(NULL AS a, 1 AS b)), (struct(1 AS a, 2 AS b)", [None]),
         ("unix_micros(timestamp_micros(x))", "1700000000000001", [1_700_000_000_000_001]),

@@ -1,0 +1,89 @@
+"""A Delta table in a folder as SQL of DuckDB: delta-rs says which files it has, DuckDB reads them.
+
+DuckDB passes over files, row groups and columns that a query does not need; behind a dataset of
+PyArrow it would take all rows of a join.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import duckdb
+    from deltalake import DeltaTable
+
+_READ: Final = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening"}
+"""Features of Delta's that change no row of a file."""
+
+
+def query_of(database: duckdb.DuckDBPyConnection, stored: DeltaTable, folder: str) -> str:
+    """SQL for the rows of a table, with its columns and types. A file may lack columns that were
+    added since, and have other types of time: INT96 has no zone. Raises ValueError for a feature of
+    Delta's that files alone do not show, duckdb.Error for a file that cannot be read.
+    """
+    if unknown := {*(stored.protocol().reader_features or ())} - _READ:
+        raise ValueError(f"its rows need {', '.join(sorted(unknown))} of Delta's")
+    empty = database.from_arrow(pa.schema(stored.schema()).empty_table())
+    types = dict(zip(empty.columns, map(str, empty.types), strict=True))
+    # DuckDB's own way of partitions would take folders above the lake for columns, too.
+    columns = {each: f"partition.{each}" for each in stored.metadata().partition_columns}
+    files = {
+        f"{folder}/{unquote(action['path'])}": tuple(map(action.get, columns.values()))
+        for action in pa.table(stored.get_add_actions(flatten=True)).to_pylist()
+    }
+    parts = []
+    for some in _alike(database, files):
+        values = dict(zip(columns, map(_value, files[some[0]]), strict=True))
+        parts.append(f"{_columns(types, _columns_of(database, some) | values)} FROM {_read(some)}")
+    return " UNION ALL ".join(parts) or f"{_columns(types, {})} WHERE false"
+
+
+def _alike(
+    database: duckdb.DuckDBPyConnection, files: Mapping[str, tuple[object, ...]]
+) -> list[list[str]]:
+    """Files of one partition that have the same columns."""
+    if not files:
+        return []
+    shapes = database.execute(
+        "SELECT file_name, list(concat_ws(' ', name, type, num_children)) "
+        "FROM parquet_schema($files) GROUP BY file_name",
+        {"files": [*files]},
+    ).fetchall()
+    found: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for file, shape in sorted(shapes):
+        found[(*files[file], *shape)].append(file)
+    return [*found.values()]
+
+
+def _columns_of(database: duckdb.DuckDBPyConnection, files: Sequence[str]) -> dict[str, str]:
+    return {each: _name(each) for each in database.sql(f"FROM {_read(files[:1])}").columns}
+
+
+def _read(files: Sequence[str]) -> str:
+    return f"read_parquet([{', '.join(map(_text, files))}], hive_partitioning = false)"
+
+
+def _columns(types: Mapping[str, str], values: Mapping[str, str]) -> str:
+    casts = (
+        f"CAST({values.get(name, 'NULL')} AS {type_}) AS {_name(name)}"
+        for name, type_ in types.items()
+    )
+    return f"SELECT {', '.join(casts)}"
+
+
+def _value(value: object) -> str:
+    return "NULL" if value is None else _text(str(value))
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
