@@ -64,6 +64,7 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     "group_behind": Severity(),
     "lone_setting": Severity(),
     "throttle_left": Severity(ticket=_AT_ONCE),
+    "shared_rack": Severity(),
     NOTHING_RECORDED: Severity(page=timedelta(minutes=5)),
 }
 """Kind of a finding that opens an incident, or is one beside them -> its severity. All others are

@@ -31,6 +31,7 @@ from tests.support.poll_lakes import copied
 Row = dict[str, Any]
 LATER = NOON + timedelta(hours=1)
 TABLES = (INCIDENTS, INCIDENT_LINKS, EVENTS)
+OTHER = {"cluster_id": "id-other", "cluster": "other"}
 OF_ROUNDS = {"id", "incident_id", "from_id", "severity", "updated_at", "reopened", "part"}
 """Columns that say in which round an incident opened, and what it had reached by then."""
 
@@ -182,6 +183,28 @@ def interval(first: float | None, began: float, ended: float | None = None, **co
     return {**CLUSTER, **times, **seen, **polls, **columns}
 
 
+def broker(broker_id: int, rack: str) -> Row:
+    return interval(None, -60, broker_id=broker_id, rack=rack, **OTHER)
+
+
+def placed(
+    topic: str, replicas: list[int], began: float, ended: float | None = None, *, isr: int = 2
+) -> Row:
+    """The first partition of a topic."""
+    own = {"topic": topic, "partition": 0, "replicas": replicas, "isr": replicas[:isr]}
+    return interval(began - 2, began, ended, error_code=0, is_current=ended is None, **own, **OTHER)
+
+
+def of_broker(began: float, broker_id: str, name: str, value: str) -> Row:
+    return interval(began, began, resource_type=4, resource_name=broker_id, name=name, value=value)
+
+
+def storm(kind: str, began: float, last: float, **columns: Any) -> Row:
+    times = {"began_before": at(began), "last_before": at(last), "rebalances": 3}
+    key = {"id": kind, "group_id": "billing", "kind": kind, "source": "log", "updated_at": NOON}
+    return {**CLUSTER, **times, **key, "is_live": False, **columns}
+
+
 def min_isr(began: float, topic: str, value: str, before: str | None = None) -> Row:
     key = {"resource_type": 2, "resource_name": topic, "name": "min.insync.replicas"}
     return interval(began, began, value=value, prev_value=before, **key)
@@ -271,6 +294,16 @@ def lag(began: float, ended: float | None, status: str, of_partition: str | None
 
 
 ROWS: dict[Table, list[Row]] = {
+    silver.BROKER_SNAPSHOTS: [broker(1, "a"), broker(2, "b"), broker(3, "b")],
+    silver.PARTITION_SNAPSHOTS: [
+        placed("logs", [2, 3], 20),
+        placed("orders", [3, 2], 10, 30),
+        placed("orders", [2, 3], 30, 50, isr=1),
+        placed("orders", [1, 2], 50),
+        placed("clicks", [3, 2], 12),
+        # There are fewer racks than replicas.
+        placed("audit", [1, 2, 3], 5, isr=3),
+    ],
     silver.QUORUM: [
         interval(None, -60, 10, controller_id=3001, quorum_epoch=4, voters=[3001, 3002]),
         interval(
@@ -300,6 +333,9 @@ ROWS: dict[Table, list[Row]] = {
         min_isr(40, "orders", "2", "1"),
         min_isr(41, "logs", "1"),
         min_isr(45, "fresh", "2"),
+        of_broker(44, "3", "num.io.threads", "16"),
+        *(of_broker(40, broker, "background.threads", "20") for broker in "123"),
+        of_broker(46, "1", "leader.replication.throttled.rate", "1000"),
     ],
     silver.TOPIC_SNAPSHOTS: [
         interval(None, -60, topic="logs", error_code=0, partition_count=1),
@@ -343,6 +379,10 @@ ROWS: dict[Table, list[Row]] = {
             close_reason="recovered",
         ),
     ],
+    groups.REBALANCE_STORMS: [
+        storm("storm", 10, 40),
+        storm("crash_loop", 12, 40, client_id="app", client_host="/10.0.0.1"),
+    ],
     GROUP_LAG: [
         lag(-60, 100, "OK", None),
         lag(100, 160, "WARNING", "WARNING"),
@@ -356,11 +396,10 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list
     """What the SQL makes of these rows, and of the controllers' log of the known incident."""
     lake = new_lake(spark, tmp_path_factory.mktemp("findings"))
     of_log = {table: rows for table, rows in log_rows().items() if table is not silver.CONFIGS}
-    other = {"cluster_id": "id-other", "cluster": "other"}
     for table, rows in {**of_log, **ROWS}.items():
         # Of a cluster whose controllers' log is read, polls of the quorum tell no elections.
         stored.append(
-            lake, table, [row | other for row in rows] if table is silver.QUORUM else rows
+            lake, table, [row | OTHER for row in rows] if table is silver.QUORUM else rows
         )
     context = Engine(spark, config(lake), Incidents()).context()
     findings = Findings()
@@ -455,3 +494,18 @@ def test_the_cost_of_a_rebalance_is_a_pause_and_lag(found: list[Row]) -> None:
 def test_a_group_of_which_a_partition_stopped_has_stopped(found: list[Row]) -> None:
     names = ("group_id", "cause", *TIMES)
     assert of_kind(found, "group_stopped", *names) == [("billing", "ERROR", 160, 160, None, None)]
+
+
+def test_what_is_worth_an_event_beside_incidents(found: list[Row]) -> None:
+    names = ("cluster", "broker_id", "topic", "partitions", *TIMES)
+    assert of_kind(found, "shared_rack", *names) == [
+        ("other", None, "clicks", 2, None, 12, None, None)
+    ]
+    assert of_kind(found, "one_in_sync", *names) == [("other", 2, "orders", 1, 28, 30, 50, 50)]
+    assert of_kind(found, "lone_setting", *names) == [
+        ("prod", 3, "num.io.threads", 0, 44, 44, None, None)
+    ]
+    name = "leader.replication.throttled.rate"
+    assert of_kind(found, "throttle_left", *names) == [("prod", None, name, 0, 46, 46, None, None)]
+    names = ("group_id", "source", "number", *TIMES)
+    assert of_kind(found, "crash_loop", *names) == [("billing", "log", 3, 12, 12, 40, 40)]

@@ -46,7 +46,7 @@ class Copy:
         command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
         for name in listed.stdout.splitlines():
-            if (root / name).is_file() and not name.endswith(".tar.xz"):
+            if (root / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, folder / name)
 

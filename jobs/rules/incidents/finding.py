@@ -43,6 +43,7 @@ CRASH_LOOP: Final = "crash_loop"
 GROUP_BEHIND: Final = "group_behind"
 LONE_SETTING: Final = "lone_setting"
 THROTTLE_LEFT: Final = "throttle_left"
+SHARED_RACK: Final = "shared_rack"
 
 BESIDE: Final = (
     ONE_IN_SYNC,
@@ -50,6 +51,7 @@ BESIDE: Final = (
     GROUP_BEHIND,
     LONE_SETTING,
     THROTTLE_LEFT,
+    SHARED_RACK,
 )
 """Findings beside incidents: each is worth an event, and belongs to no incident."""
 LEVELS: Final = {
@@ -66,7 +68,7 @@ REOPENED_WITHIN: Final = timedelta(minutes=15)
 STUCK_AFTER: Final = timedelta(minutes=5)
 """A group whose rebalance lasts for so long is stuck."""
 WORTH_AFTER: Final = dict.fromkeys(
-    (ONE_IN_SYNC, GROUP_BEHIND, THROTTLE_LEFT), timedelta(minutes=10)
+    (ONE_IN_SYNC, GROUP_BEHIND, THROTTLE_LEFT, SHARED_RACK), timedelta(minutes=10)
 )
 """Findings that are some once they have lasted for so long."""
 ELECTIONS, ELECTIONS_WITHIN = 3, timedelta(minutes=10)
@@ -133,7 +135,7 @@ class Finding:
             return Subject(topic=self.topic)
         if self.kind == LONE_SETTING:
             return Subject(self.broker_id, topic=self.topic)
-        if self.kind in {REASSIGNMENT, QUORUM_LOST, QUORUM_FLAPPING}:
+        if self.kind in {REASSIGNMENT, QUORUM_LOST, QUORUM_FLAPPING, SHARED_RACK}:
             return Subject()
         return Subject(self.broker_id, self.leader)
 

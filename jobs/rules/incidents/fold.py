@@ -126,7 +126,7 @@ def _incidents(
     _overlap([row for row, _ in found])
     there = {row["id"] for row, _ in found}
     gone = (row for id_, row in before.incidents.items() if id_ not in there)
-    return found + [(_gone(row, merged.get(row["id"]), take.until), NONE) for row in gone]
+    return found + [(_gone(row, merged.get(row["id"]), take), NONE) for row in gone]
 
 
 def _changed(made: Made, before: Mapping[str, Row], tied: Sequence[Row], at: datetime) -> None:
@@ -195,19 +195,20 @@ def _lasts(row: Row, other: Row) -> bool:
     return row["ended_before"] is None or other["began_before"] <= row["ended_before"]
 
 
-def _gone(row: Row, into: str | None, until: datetime) -> Row:
+def _gone(row: Row, into: str | None, take: ClusterTake) -> Row:
     """The row of an incident of which no finding is there any more: `into` another one, or none."""
+    until = take.until
     is_over = row["ended_before"] is not None
     if into is not None:
         reason = MERGED
     elif is_over and row["ended_before"] + REVISED_WITHIN <= until:
         reason = row["end_reason"]
     elif row["class"] == FINDING:
-        reason = RECOVERED  # Nobody says when: it is not there any more.
+        reason = RECOVERED  # It was there in the round before.
     else:
         reason = row["end_reason"] if row["end_reason"] in {MERGED, WITHDRAWN} else WITHDRAWN
     return row | {
-        "ended_after": row["ended_after"] if is_over else until,
+        "ended_after": row["ended_after"] if is_over else take.after,
         "ended_before": row["ended_before"] if is_over else until,
         "end_reason": reason,
         "merged_into": into or row["merged_into"],

@@ -49,6 +49,7 @@ SENTENCES: Final = {
     "group_behind": "{groups} {be} behind for long",
     "lone_setting": "{brokers} {be} set otherwise than all others{setting}",
     "throttle_left": "a throttle {be} left over without a reassignment{setting}",
+    "shared_rack": "two replicas of {partitions} {be} in one rack",
 }
 """Kind of a finding, as of gold.incident_links -> what happened."""
 

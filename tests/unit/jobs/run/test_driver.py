@@ -76,7 +76,8 @@ def test_one_module_reaches_for_the_jvm() -> None:
     # A name of a logger is no import.
     assert asking.pop("jobs/run/cli.py") == asking.pop("jobs/validate.py") == {"py4j"}
     # delta-rs has a class of the same name as Spark's plugin.
-    assert asking.pop("schemas/in_duckdb.py") == {"DeltaTable"}
+    for file in ("schemas/in_duckdb.py", "schemas/delta_in_duckdb.py"):
+        assert asking.pop(file) == {"DeltaTable"}
     of_the_session = {"_jvm", "_jsc", "_jsparkSession", "_jdf", "sparkContext", "newSession"}
     assert asking == {"jobs/run/driver.py": {*of_the_session, "py4j", "DeltaTable"}}
 
@@ -211,6 +212,7 @@ def test_settings_of_a_cluster() -> None:
         "spark.sql.extensions",
         "spark.sql.catalog.spark_catalog",
         "spark.sql.session.timeZone",
+        "spark.sql.parquet.outputTimestampType",
     )
     for name in (
         *alike,

@@ -239,11 +239,25 @@ def test_a_finding_beside_incidents_has_events_and_overlaps_none() -> None:
     assert (row["overlaps"], other["overlaps"]) == ([], [])
     # The setting, or the placement, is another one: nobody says since when.
     rounds.round([missing(3, 20)], 620)
-    assert (rounds.incidents[0]["end_reason"], rounds.incidents[0]["ended_before"]) == (
-        "recovered",
+    row = rounds.incidents[0]
+    assert (row["end_reason"], row["ended_after"], row["ended_before"]) == (
+        *("recovered", at(611)),
         at(620),
     )
     assert rounds.told() == ["opened", "opened", "worse", "ended"]
+
+
+def test_replicas_that_share_a_rack_for_ten_minutes_are_a_finding() -> None:
+    placed = finding("shared_rack", 10, topic="orders", partitions=4)
+    rounds = Rounds().begun()
+    assert rounds.round([placed], 500).due_at == at(10 + 600)
+    assert not rounds.incidents
+    # Another state of a partition is known: the finding is as old as it was.
+    later = finding("shared_rack", 300, topic="orders", partitions=3)
+    row = rounds.rounds([placed], 620).rounds([later], 640).incident
+    assert (row["kind"], row["class"], row["severity"]) == ("shared_rack", "finding", "info")
+    assert (row["began_before"], row["ended_before"]) == (at(10), None)
+    assert rounds.told() == ["opened"]
 
 
 def test_a_group_that_is_behind_is_a_finding_after_ten_minutes() -> None:
