@@ -6,7 +6,9 @@ Delta's log is read by delta-rs (`deltalake`): DuckDB's own extension would be a
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -251,6 +253,9 @@ def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
 def connected(lake: Lake | None = None) -> duckdb.DuckDBPyConnection:
     """A database in UTC that reads files of a lake alone, no others and no variables of Python."""
     database = duckdb.connect()
+    # Unless it has a folder for what does not fit into memory, DuckDB makes one where we are.
+    folder = f"{tempfile.gettempdir()}/kafka-metadata-history-duckdb-{os.getuid()}"
+    database.execute("SET temp_directory = $folder", {"folder": folder})
     database.execute("SET TimeZone = 'UTC'")
     database.execute("SET python_enable_replacements = false")
     database.execute("SET parquet_metadata_cache = true")

@@ -70,8 +70,8 @@ def make(folder: Path, of: list[Cluster], say: Callable[[str], object]) -> None:
             store.commit(table)
     making.unlink()
     content = {
-        "lake": str(folder / "lake"),
-        "checkpoints": str(folder / "checkpoints"),
+        "lake": str(folder.resolve() / "lake"),
+        "checkpoints": str(folder.resolve() / "checkpoints"),
         "clusters": {each.name: {"kafka.bootstrap.servers": "127.0.0.1:9"} for each in of},
     }
     (folder / CONFIG).write_text(yaml.safe_dump(content, sort_keys=False))

@@ -36,7 +36,7 @@ told AS (
     coalesce(narrowed_before, began_before) AS began_before
   FROM gold.rebalances
   WHERE began_before <= CAST(:until AS TIMESTAMP)
-    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
+    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP)) AND lasts_until >= CAST(:since AS TIMESTAMP)
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
 ),

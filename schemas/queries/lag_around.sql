@@ -7,7 +7,8 @@ WITH rebalances AS (
     pause_ms_max,
     lead(began_before) OVER (PARTITION BY cluster_id, cluster, group_id ORDER BY began_before) AS next_before
   FROM gold.rebalances
-  WHERE (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
+  WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
+    AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group)
 )
 
@@ -17,8 +18,7 @@ SELECT r.cluster, r.group_id, r.began_before,
   r.generation, r.ended_before, r.pause_ms_min, r.pause_ms_max, l.valid_from, l.valid_to
 FROM rebalances r
 JOIN gold.group_lag l ON l.cluster_id = r.cluster_id AND l.cluster = r.cluster AND l.group_id = r.group_id
-WHERE r.began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
-  AND (CAST(:broker AS INT) IS NULL OR r.coordinator = :broker)
+WHERE (CAST(:broker AS INT) IS NULL OR r.coordinator = :broker)
   -- Of the window alone, so that files of before and afterwards are skipped.
   AND (l.valid_to IS NULL OR l.valid_to >= CAST(:since AS TIMESTAMP) - INTERVAL '5' MINUTE)
   AND l.valid_from <= CAST(:until AS TIMESTAMP)

@@ -6,13 +6,47 @@
 -- looked, or where a rack or a min ISR was not known before. partition, replicas and racks are those of the first of
 -- the partitions. A reassignment that runs, and adds replicas, counts as done.
 -- theme: maintenance
-WITH states AS (
-  SELECT *, valid_to IS NULL OR valid_to > CAST(:until AS TIMESTAMP) AS is_there,
-    prev_error_code IS NULL AS is_listed_anew, replicas IS DISTINCT FROM prev_replicas AS is_moved
+WITH there AS (
+  SELECT cluster_id, topic, partition, replicas
   FROM silver.partition_snapshots
-  WHERE valid_from <= CAST(:until AS TIMESTAMP)
+  WHERE valid_from <= CAST(:until AS TIMESTAMP) AND (valid_to IS NULL OR valid_to > CAST(:until AS TIMESTAMP))
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
+),
+
+sharing AS (
+  SELECT l.cluster_id, l.replicas
+  FROM (SELECT cluster_id, replicas, explode(replicas) AS broker_id FROM (SELECT DISTINCT cluster_id, replicas FROM there)) l
+  JOIN silver.broker_racks r
+    ON r.cluster_id = l.cluster_id AND r.broker_id = l.broker_id AND r.valid_from <= CAST(:until AS TIMESTAMP)
+      AND (r.valid_to IS NULL OR r.valid_to > CAST(:until AS TIMESTAMP))
+  GROUP BY l.cluster_id, l.replicas
+  HAVING count(r.rack) > count(DISTINCT r.rack)
+),
+
+-- The partitions that may be placed badly at the window's end: the history of no other is looked at.
+suspects AS (
+  SELECT t.cluster_id, t.topic, t.partition
+  FROM there t
+  LEFT JOIN sharing s ON s.cluster_id = t.cluster_id AND s.replicas = t.replicas
+  LEFT JOIN silver.topic_configs c
+    ON c.cluster_id = t.cluster_id AND c.topic = t.topic AND c.valid_from <= CAST(:until AS TIMESTAMP)
+      AND (c.valid_to IS NULL OR c.valid_to > CAST(:until AS TIMESTAMP))
+  WHERE s.cluster_id IS NOT NULL OR size(t.replicas) = 1 OR size(t.replicas) <= c.min_insync_replicas
+  UNION
+  SELECT cluster_id, topic, partition
+  FROM silver.reassignments
+  WHERE valid_from <= CAST(:until AS TIMESTAMP) AND (valid_to IS NULL OR valid_to > CAST(:until AS TIMESTAMP))
+),
+
+states AS (
+  SELECT s.*, s.valid_to IS NULL OR s.valid_to > CAST(:until AS TIMESTAMP) AS is_there,
+    s.prev_error_code IS NULL AS is_listed_anew, s.replicas IS DISTINCT FROM s.prev_replicas AS is_moved
+  FROM silver.partition_snapshots s
+  JOIN suspects u ON u.cluster_id = s.cluster_id AND u.topic = s.topic AND u.partition = s.partition
+  WHERE s.valid_from <= CAST(:until AS TIMESTAMP)
+    AND (CAST(:cluster AS STRING) IS NULL OR s.cluster = :cluster)
+    AND (CAST(:topic AS STRING) IS NULL OR s.topic = :topic)
 ),
 
 -- The partitions that are there at the window's end: each list of replicas since they are there.

@@ -10,7 +10,8 @@ SELECT cluster, group_id, coalesce(narrowed_after, began_after) AS began_after,
   silent_ms_max, partitions_committed, partitions_moved, members, coordinator, followed_coordinator_move
 FROM gold.rebalances
 WHERE partitions_committed IS NOT NULL
-  AND began_before <= CAST(:until AS TIMESTAMP) AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
+  AND began_before <= CAST(:until AS TIMESTAMP)
+  AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP)) AND lasts_until >= CAST(:since AS TIMESTAMP)
   AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:broker AS INT) IS NULL OR coordinator = :broker)
   AND (CAST(:group AS STRING) IS NULL OR group_id = :group)

@@ -11,7 +11,7 @@ WITH chosen AS (
     coalesce(ended_before, CAST(:until AS TIMESTAMP)) AS maybe_until
   FROM gold.rebalances
   WHERE began_before <= CAST(:until AS TIMESTAMP)
-    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
+    AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP)) AND lasts_until >= CAST(:since AS TIMESTAMP)
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:broker AS INT) IS NULL OR coordinator = :broker)
     AND (CAST(:group AS STRING) IS NULL OR group_id = :group)

@@ -4,10 +4,16 @@
 -- is in the least.
 -- theme: groups
 WITH states AS (
-  SELECT *, state NOT IN ('Stable', 'Empty', 'Dead') AS is_unstable,
-    coalesce(end_reason IS NOT NULL AND valid_to <= CAST(:until AS TIMESTAMP), false) AS is_gone
-  FROM silver.group_snapshots
-  WHERE valid_from <= CAST(:until AS TIMESTAMP)
+  SELECT s.*, s.state NOT IN ('Stable', 'Empty', 'Dead') AS is_unstable,
+    coalesce(s.end_reason IS NOT NULL AND s.valid_to <= CAST(:until AS TIMESTAMP), false) AS is_gone
+  FROM silver.group_snapshots s
+  JOIN (
+    SELECT DISTINCT cluster_id, group_id
+    FROM silver.group_snapshots
+    WHERE valid_from <= CAST(:until AS TIMESTAMP) AND (valid_to IS NULL OR valid_to > CAST(:until AS TIMESTAMP))
+      AND state NOT IN ('Stable', 'Empty', 'Dead')
+  ) u ON u.cluster_id = s.cluster_id AND u.group_id = s.group_id
+  WHERE s.valid_from <= CAST(:until AS TIMESTAMP)
 ),
 
 -- Since the last state that was stable, or unknown, or since the group is there.
@@ -34,6 +40,7 @@ rebalancing AS (
     coalesce(narrowed_before, began_before) AS began_before, members, reasons, source
   FROM gold.rebalances
   WHERE began_before <= CAST(:until AS TIMESTAMP) AND (ended_before IS NULL OR ended_before > CAST(:until AS TIMESTAMP))
+    AND lasts_until > CAST(:until AS TIMESTAMP)
 ),
 
 stuck AS (

@@ -159,6 +159,8 @@ REBALANCES = _view(
         reprocessed_max -- At most; null where that is not known of each partition.
         lost_unread -- Offsets that retention had deleted unread, where the ends of logs were asked
             for.
+        lasts_until -- ended_before; the end of the year 9999 while it lasts. By a filter of it an
+            engine passes over all else that is known of rebalances.
         is_open -- ended_before IS NULL.
     """),
 )

@@ -241,7 +241,7 @@ UNION ALL
 SELECT 'rebalance_ended', cluster_id, cluster, NULL, NULL, group_id, coordinator, NULL,
   concat_ws(', ', end_reason, concat('generation ', generation),
     concat(members, IF(members = 1, ' member', ' members'))),
-  array_join(reasons, ', '), ended_after, ended_before
+  array_join(reasons, ', '), ended_after, lasts_until
 FROM {gold.rebalances} WHERE ended_before IS NOT NULL
 UNION ALL
 SELECT 'coordinator_moved', cluster_id, cluster, '__consumer_offsets', log_partition, group_id, broker_id,

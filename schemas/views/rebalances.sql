@@ -1,7 +1,11 @@
 -- What the log or polls tell of a rebalance, and what else is known of it. Each context is made of rebalances again,
 -- and joined by what people filter by: Spark then filters there too, skips files, and leaves out a context that
 -- nobody asks for.
-WITH settled AS (
+WITH told AS (
+  SELECT *, coalesce(ended_before, TIMESTAMP'9999-12-31 00:00:00Z') AS lasts_until FROM {internal.rebalances}
+),
+
+settled AS (
   SELECT cluster_id, max(done_at) AS settled_at FROM {internal.clusters} GROUP BY cluster_id
 ),
 
@@ -34,17 +38,17 @@ led_in AS (
 
 asked AS (
   SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.log_partition, r.began_before, r.ended_before,
-    r.ended_leader_epoch,
+    r.ended_leader_epoch, r.lasts_until,
     explode(sequence(
       unix_micros(r.began_before) DIV 2592000000000,
       unix_micros(greatest(r.began_before, coalesce(r.ended_before, s.settled_at))) DIV 2592000000000
     )) AS month
-  FROM {internal.rebalances} r JOIN settled s ON s.cluster_id = r.cluster_id
+  FROM told r JOIN settled s ON s.cluster_id = r.cluster_id
 ),
 
 near AS (
   SELECT * FROM (
-    SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.log_partition, r.began_before,
+    SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.log_partition, r.began_before, r.lasts_until,
       l.poll, l.began_before AS led_before, l.leader, l.is_move, l.settled_at,
       -- The poll before and the poll after it agree on the leader.
       r.began_before BETWEEN l.began_before AND coalesce(l.next_after, l.settled_at) AS is_led,
@@ -63,7 +67,7 @@ near AS (
 ),
 
 coordinated AS (
-  SELECT n.id, n.cluster_id, n.cluster, n.group_id, n.began_before,
+  SELECT n.id, n.cluster_id, n.cluster, n.group_id, n.began_before, n.lasts_until,
     max(CASE WHEN n.is_led AND n.leader <> -1 THEN n.leader END) AS coordinator,
     -- A move before the group was there is no event of it, and means nothing to it. Of several the last counts.
     max(CASE WHEN n.is_near AND n.is_move AND g.group_id IS NOT NULL THEN n.poll END) AS move_poll,
@@ -76,15 +80,15 @@ coordinated AS (
   LEFT JOIN {gold.group_lives} g
     ON g.cluster_id = n.cluster_id AND g.group_id = n.group_id AND g.log_partition = n.log_partition
       AND g.valid_from <= n.led_before AND (g.valid_to IS NULL OR g.valid_to > n.led_before)
-  GROUP BY n.id, n.cluster_id, n.cluster, n.group_id, n.began_before
+  GROUP BY n.id, n.cluster_id, n.cluster, n.group_id, n.began_before, n.lasts_until
 ),
 
 -- What polls saw begin belongs to the first rebalance whose record (which of classic groups only the end writes) came
 -- after it had begun, and before a poll showed it over, unless it had begun by the end of the rebalance before.
 begun AS (
-  SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.began_before,
+  SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.began_before, r.lasts_until,
     min(struct(b.began_before AS by, b.began_after AS after)) AS first
-  FROM {internal.rebalances} r
+  FROM told r
   JOIN {internal.rebalance_begins} b ON b.cluster_id = r.cluster_id AND b.group_id = r.group_id
   WHERE r.source = 'log' AND r.group_type = 'classic'
     AND (b.began_after IS NULL OR b.began_after < r.began_before)
@@ -92,7 +96,7 @@ begun AS (
     AND (r.began_after IS NULL OR b.began_before > r.began_after)
     AND (r.since_previous_ms IS NULL
       OR unix_micros(b.began_before) > unix_micros(r.began_before) - 1000 * r.since_previous_ms)
-  GROUP BY r.id, r.cluster_id, r.cluster, r.group_id, r.began_before
+  GROUP BY r.id, r.cluster_id, r.cluster, r.group_id, r.began_before, r.lasts_until
 ),
 
 -- How many partitions topics had, from when to when. Where polls saw a topic only later, what they saw first counts
@@ -118,7 +122,7 @@ names AS (
 
 -- Topics that members want (has is null), and what they have of topics.
 wanted AS (
-  SELECT id, cluster_id, cluster, group_id, began_before, coalesce(ended_before, began_before) AS at,
+  SELECT id, cluster_id, cluster, group_id, began_before, coalesce(ended_before, began_before) AS at, lasts_until,
     explode(concat(
       transform(
         subscribed,
@@ -126,27 +130,28 @@ wanted AS (
       ),
       assigned
     )) AS has
-  FROM {internal.rebalances}
+  FROM told
 ),
 
 assigned AS (
-  SELECT w.id, w.cluster_id, w.cluster, w.group_id, w.began_before, w.at, coalesce(w.has.topic, n.topic) AS topic,
+  SELECT w.id, w.cluster_id, w.cluster, w.group_id, w.began_before, w.lasts_until, w.at,
+    coalesce(w.has.topic, n.topic) AS topic,
     coalesce(sum(w.has.partitions), 0) AS partitions,
     max(CASE WHEN w.has.partitions IS NULL THEN 1 ELSE 0 END) = 1 AS is_wanted
   FROM wanted w LEFT JOIN names n ON n.cluster_id = w.cluster_id AND n.topic_id = w.has.topic_id
-  GROUP BY w.id, w.cluster_id, w.cluster, w.group_id, w.began_before, w.at, coalesce(w.has.topic, n.topic)
+  GROUP BY w.id, w.cluster_id, w.cluster, w.group_id, w.began_before, w.lasts_until, w.at, coalesce(w.has.topic, n.topic)
 ),
 
 -- Null where a topic has no name, or it is not known how many partitions it had.
 unassigned AS (
-  SELECT a.id, a.cluster_id, a.cluster, a.group_id, a.began_before,
+  SELECT a.id, a.cluster_id, a.cluster, a.group_id, a.began_before, a.lasts_until,
     CASE WHEN max(CASE WHEN a.topic IS NULL OR (a.is_wanted AND t.partition_count IS NULL) THEN 1 ELSE 0 END) = 0
       THEN CAST(sum(CASE WHEN a.is_wanted THEN greatest(t.partition_count - a.partitions, 0) ELSE 0 END) AS INT)
     END AS partitions
   FROM assigned a
   LEFT JOIN topics t
     ON t.cluster_id = a.cluster_id AND t.topic = a.topic AND t.since <= a.at AND (t.until IS NULL OR t.until > a.at)
-  GROUP BY a.id, a.cluster_id, a.cluster, a.group_id, a.began_before
+  GROUP BY a.id, a.cluster_id, a.cluster, a.group_id, a.began_before, a.lasts_until
 ),
 
 -- The closer bounds of what polls saw begin; none out of order, were the clocks apart.
@@ -154,15 +159,15 @@ bounded AS (
   SELECT r.*,
     greatest(r.began_after, b.first.after) AS after,
     greatest(least(r.began_before, b.first.by), r.began_after, b.first.after) AS by
-  FROM {internal.rebalances} r
+  FROM told r
   LEFT JOIN begun b
     ON b.id = r.id AND b.cluster_id = r.cluster_id AND b.cluster = r.cluster AND b.group_id = r.group_id
-      AND b.began_before = r.began_before
+      AND b.began_before = r.began_before AND b.lasts_until = r.lasts_until
 ),
 
 -- Of all partitions that had committed offsets. If the most is not known of one, it is not known of all.
 costs AS (
-  SELECT rebalance_id AS id, cluster_id, cluster, group_id, began_before,
+  SELECT rebalance_id AS id, cluster_id, cluster, group_id, began_before, ended_before AS lasts_until,
     CAST(count(*) AS INT) AS partitions_committed,
     max(pause_ms_min) AS pause_ms_min,
     CASE WHEN count(pause_ms_max) = count(*) THEN max(pause_ms_max) END AS pause_ms_max,
@@ -176,7 +181,7 @@ costs AS (
       AS reprocessed_max,
     sum(CAST(lost_unread AS DECIMAL(38, 0))) AS lost_unread
   FROM {gold.rebalance_cost}
-  GROUP BY rebalance_id, cluster_id, cluster, group_id, began_before
+  GROUP BY rebalance_id, cluster_id, cluster, group_id, began_before, ended_before
 )
 
 SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.group_type, r.prev_group_type, r.protocol_type, r.source,
@@ -218,17 +223,17 @@ SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.group_type, r.prev_group_typ
     AS reprocessed_max,
   CASE WHEN o.lost_unread IS NOT NULL THEN CAST(least(o.lost_unread, 9223372036854775807) AS BIGINT) END AS lost_unread,
   r.updated_at,
-  r.ended_before IS NULL AS is_open
+  r.lasts_until, r.ended_before IS NULL AS is_open
 FROM bounded r
 LEFT JOIN logged g ON g.cluster_id = r.cluster_id AND g.group_id = r.group_id
 LEFT JOIN coordinated c
   ON c.id = r.id AND c.cluster_id = r.cluster_id AND c.cluster = r.cluster AND c.group_id = r.group_id
-    AND c.began_before = r.began_before
+    AND c.began_before = r.began_before AND c.lasts_until = r.lasts_until
 LEFT JOIN unassigned u
   ON u.id = r.id AND u.cluster_id = r.cluster_id AND u.cluster = r.cluster AND u.group_id = r.group_id
-    AND u.began_before = r.began_before
+    AND u.began_before = r.began_before AND u.lasts_until = r.lasts_until
 LEFT JOIN costs o
   ON o.id = r.id AND o.cluster_id = r.cluster_id AND o.cluster = r.cluster AND o.group_id = r.group_id
-    AND o.began_before = r.began_before
+    AND o.began_before = r.began_before AND o.lasts_until = r.lasts_until
 -- Polls tell of a group until its log does: from there on what they told is hidden.
 WHERE r.source = 'log' OR g.logged_from IS NULL OR r.began_before < g.logged_from

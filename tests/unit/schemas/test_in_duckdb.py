@@ -1,9 +1,11 @@
 """Spark's SQL in DuckDB's words, where the two differ."""
 
+import tempfile
+
 import duckdb
 import pytest
 
-from schemas.in_duckdb import query_in_duckdb
+from schemas.in_duckdb import connected, query_in_duckdb
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,8 @@ def test_a_cast_that_duckdb_does_not_have_is_an_error() -> None:
     with pytest.raises(duckdb.ConversionException, match="Unimplemented type for cast"):
         duckdb.sql(query_in_duckdb("SELECT CAST(now() AS DOUBLE)")).fetchall()
     assert duckdb.sql(query_in_duckdb("SELECT TRY_CAST('x' AS INT)")).fetchall() == [(None,)]
+
+
+def test_what_does_not_fit_into_memory_lies_with_temporary_files() -> None:
+    ((folder,),) = connected().sql("SELECT current_setting('temp_directory')").fetchall()
+    assert folder.startswith(tempfile.gettempdir())

@@ -217,6 +217,7 @@ def test_views_have_the_columns_that_the_tables_had(lake: duckdb.DuckDBPyConnect
                 "narrowed_after",
                 "narrowed_before",
                 "is_open",
+                "lasts_until",
                 "partitions_committed",
                 "pause_ms_min",
                 "pause_ms_max",
