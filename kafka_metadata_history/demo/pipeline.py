@@ -12,19 +12,20 @@ from typing import Self
 import psutil
 import yaml
 
-from jobs.configuration.histories import DECLARED
+from jobs.configuration.histories import DECLARED, INCIDENTS, ISR_SHRINK, LEADER_CHURN
 from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.opened import without_spark
 from local_cluster.process import NodeProcess
 from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.recorder.spool import Spooled
-from schemas.lake import Lake, LakeError
+from schemas.lake import Lake, LakeError, resolved
 
+CLUSTER = "demo"
 POLL_INTERVAL = "2s"
 ENRICH = {"configs": "30s", "reassignments": "2s", "elr": "10s", "groups": "2s", "offsets": "4s"}
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 30.0
-_HISTORY_SECONDS = 240.0
+_HISTORY_SECONDS = 480.0
 """From the last step on, with the rest of Spark's start."""
 _LOG_LINES = 25
 _SEEN = " UNION ALL ".join(
@@ -32,9 +33,19 @@ _SEEN = " UNION ALL ".join(
     for each in DECLARED
     if each.seen_at is not None
 )
-BEHIND = f"""SELECT count(*) FROM ({_SEEN})
-WHERE coalesce(seen_at, TIMESTAMP '1970-01-01 00:00:00Z') < TIMESTAMP '{{at}}'"""  # noqa: S608
-"""How many histories have nothing yet that was read after a time."""
+_MADE_OF_SILVER = " UNION ALL ".join(
+    each.waits.query for each in (ISR_SHRINK, LEADER_CHURN, INCIDENTS) if each.waits is not None
+)
+BEHIND = resolved(
+    f"""SELECT count(*) FROM (
+  SELECT coalesce(seen_at, TIMESTAMP '1970-01-01 00:00:00Z') < TIMESTAMP ':at' AS is_behind
+  FROM ({_SEEN})
+  UNION ALL
+  SELECT true FROM ({_MADE_OF_SILVER.replace("CLUSTERS", f"'{CLUSTER}'")})
+) WHERE is_behind""",  # noqa: S608 - as above
+    lambda name: name,
+)
+"""How many histories have nothing yet that was read after a time, or not all changes of silver."""
 
 
 class PipelineError(KafkaMetadataHistoryError, RuntimeError):
@@ -51,7 +62,7 @@ def configuration(bootstrap_servers: str, controller_servers: str) -> str:
         {
             "lake": "lake",
             "checkpoints": "checkpoints",
-            "clusters": {"demo": servers},
+            "clusters": {CLUSTER: servers},
             "poll": {"pollInterval": POLL_INTERVAL, "enrich": ENRICH},
             "groupLog": {"startingOffsets": "earliest"},
             "clusterLog": {"startingOffsets": "earliest"},
@@ -111,7 +122,7 @@ class Pipeline:
 
     def await_history(self, at: datetime) -> None:
         """Wait until all up to a time is history. Raises PipelineError when that does not come."""
-        sql = BEHIND.format(at=f"{at:%Y-%m-%d %H:%M:%S}Z")
+        sql = BEHIND.replace(":at", f"{at:%Y-%m-%d %H:%M:%S}Z")
 
         def is_made() -> bool:
             with suppress(LakeError, QueryError):  # a lake that Spark has only begun to make
