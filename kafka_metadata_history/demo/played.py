@@ -66,7 +66,8 @@ FROM (
 GROUP BY ALL ORDER BY log_before, topic, partition LIMIT 3"""
 """Between which polls, as bronze has them, leaders changed that the controllers' log tells."""
 FIRST_INCIDENT = (
-    "SELECT id FROM gold.incidents WHERE merged_into IS NULL ORDER BY began_before LIMIT 1"
+    "SELECT id FROM gold.incidents WHERE merged_into IS NULL "
+    "ORDER BY severity <> 'page', began_before LIMIT 1"
 )
 MORE = (
     ("timeline", "--topic", "payments"),
