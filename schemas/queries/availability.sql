@@ -10,7 +10,8 @@ WITH days AS (
     bad_for_reads_s_min, bad_for_reads_s_max, bad_for_writes_s_min, bad_for_writes_s_max,
     marked_bad_for_reads_s_min, marked_bad_for_reads_s_max, marked_bad_for_writes_s_min, marked_bad_for_writes_s_max
   FROM gold.availability
-  WHERE day >= CAST(CAST(:since AS TIMESTAMP) AS DATE) AND CAST(day AS TIMESTAMP) < CAST(:until AS TIMESTAMP)
+  WHERE day >= CAST(CAST(:since AS TIMESTAMP) AS DATE)
+    AND day <= CAST(CAST(:until AS TIMESTAMP) - INTERVAL '1' MICROSECOND AS DATE)
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:topic AS STRING) IS NULL OR topic = :topic)
   UNION ALL

@@ -211,6 +211,19 @@ RESTARTS = _view(
     """),
 )
 
+BAD_SPANS = _view(
+    "internal.bad_spans",
+    "From when to when a partition could not be read or written. Spans of a partition may overlap.",
+    meanings("""
+        is_bad_for_reads -- It could not be read, either.
+        is_sure -- From began_before to ended_after it surely was so; else it may have been.
+        began_after -- It began after this; null: not before began_before.
+        began_before -- It had begun by this.
+        ended_after -- It ended after this; null while it lasts.
+        ended_before -- It had ended by this; null while it lasts.
+    """),
+)
+
 AVAILABILITY = _view(
     "gold.availability",
     "Metadata availability: of each topic and day (UTC), for how many seconds its partitions were "
@@ -272,5 +285,5 @@ INCIDENT_TIMELINE = View(
     """),
 )
 
-VIEWS = (*OF_SILVER, *OF_GROUPS, RESTARTS, AVAILABILITY, INCIDENT_TIMELINE)
+VIEWS = (*OF_SILVER, *OF_GROUPS, RESTARTS, BAD_SPANS, AVAILABILITY, INCIDENT_TIMELINE)
 """In an order in which each refers to views before it."""

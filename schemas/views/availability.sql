@@ -12,112 +12,125 @@ WITH observed AS (
   WHERE o.history = 'isr_shrink' AND o.until IS NOT NULL
 ),
 
-spans AS (
-  SELECT cluster_id, cluster, topic, partition, level = 'offline' AS is_of_reads,
-    inline(array(struct(true AS is_sure, began_before AS since, ended_after AS until),
-      struct(false AS is_sure, coalesce(began_after, began_before) AS since, ended_before AS until)))
-  FROM {gold.isr_episodes}
-  WHERE level IN ('offline', 'under_min_isr')
-  UNION ALL
-  -- Where the min ISR is not known, each ISR that lacks a replica may be too small.
-  SELECT e.cluster_id, e.cluster, e.topic, e.partition, false, false,
-    coalesce(e.began_after, e.began_before), e.ended_before
-  FROM {gold.isr_episodes} e
-  LEFT JOIN {silver.topic_configs} c
-    ON c.cluster_id = e.cluster_id AND c.cluster = e.cluster AND c.topic = e.topic
-      AND c.min_insync_replicas IS NOT NULL
-      AND c.valid_from <= e.began_before AND (c.valid_to IS NULL OR c.valid_to >= e.ended_before)
-  WHERE e.level = 'under_replicated' AND c.topic IS NULL
-  UNION ALL
-  -- Between two polls. A change that none of them saw may have been to no leader.
-  SELECT cluster_id, cluster, topic, partition, true, false, began_after, began_before
-  FROM {gold.leader_changes}
-  WHERE changes_max IS NULL OR changes_max > 1
-  UNION ALL
-  -- Without epochs each change may be one that no poll saw.
-  SELECT cluster_id, cluster, topic, partition, true, false, coalesce(prev_sent_at, valid_from), valid_to
-  FROM {silver.partition_snapshots}
-  WHERE leader_epoch IS NULL
-),
-
--- Of a partition each second counts once, and who cannot read cannot write.
-stretches AS (
-  SELECT cluster_id, cluster, topic, of, is_sure, until,
-    greatest(since, max(until) OVER (
-      PARTITION BY cluster_id, cluster, topic, partition, of, is_sure ORDER BY since, until
-      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS since
+-- All else is joined with days first, so that who asks for some days does not pay for the others. A day has its gaps
+-- alone, or each piece of it would be held against all of them.
+days AS (
+  SELECT cluster_id, cluster, until AS observed_until, hides_leader, hides_isr, number, CAST(begins AS DATE) AS day,
+    begins, ends,
+    filter(gaps, gap -> coalesce(gap.gap_end > begins, true) AND coalesce(gap.gap_start < ends, true)) AS gaps
   FROM (
-    SELECT s.cluster_id, s.cluster, s.topic, s.partition, s.is_sure, s.since,
-      least(coalesce(s.until, o.until), o.until) AS until,
-      explode(IF(s.is_of_reads, array('reads', 'writes'), array('writes'))) AS of
-    FROM spans s JOIN observed o ON o.cluster_id = s.cluster_id AND o.cluster = s.cluster
+    SELECT *, timestamp_micros(number * 86400000000) AS begins, timestamp_micros((number + 1) * 86400000000) AS ends
+    FROM (
+      SELECT *, explode(sequence(unix_micros(since) DIV 86400000000, unix_micros(until) DIV 86400000000)) AS number
+      FROM observed
+    )
   )
 ),
 
--- Maintenance that somebody marked; marks may overlap.
-marked AS (
-  SELECT o.cluster_id, o.cluster, m.until,
-    greatest(m.since, max(m.until) OVER (
-      PARTITION BY o.cluster_id, o.cluster ORDER BY m.since, m.until
-      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS since
-  FROM {gold.marks} m JOIN observed o ON m.cluster IS NULL OR m.cluster = o.cluster
-  WHERE m.until IS NOT NULL
+-- A row for each day that a span may touch; a second one does no harm, as each second counts once. Almost all spans
+-- touch the day alone in which they had begun.
+pieces AS (
+  SELECT s.*, d.day, d.observed_until
+  FROM {internal.bad_spans} s
+  JOIN days d
+    ON d.cluster_id = s.cluster_id AND d.cluster = s.cluster
+      AND d.number = unix_micros(s.began_before) DIV 86400000000
+      -- The number says so, too, but what is compared with a column itself lets DuckDB pass over files.
+      AND d.begins <= s.began_before AND d.ends > s.began_before
+  WHERE s.ended_before IS NOT NULL
+  UNION ALL
+  -- Over midnight.
+  SELECT s.*, d.day, d.observed_until
+  FROM {internal.bad_spans} s
+  JOIN days d
+    ON d.cluster_id = s.cluster_id AND d.cluster = s.cluster
+      AND d.begins < s.ended_before AND d.ends > coalesce(s.began_after, s.began_before)
+  WHERE unix_micros(coalesce(s.began_after, s.began_before)) DIV 86400000000
+    < unix_micros(s.ended_before) DIV 86400000000
+  UNION ALL
+  -- Those that last.
+  SELECT s.*, d.day, d.observed_until
+  FROM {internal.bad_spans} s
+  JOIN days d
+    ON d.cluster_id = s.cluster_id AND d.cluster = s.cluster AND d.ends > coalesce(s.began_after, s.began_before)
+  WHERE s.ended_before IS NULL
 ),
 
-counted AS (
-  SELECT cluster_id, cluster, topic, of, is_sure, NOT is_sure AS is_most, 1 AS partitions, since, until FROM stretches
+-- Of a partition each second of a day counts once, and who cannot read cannot write.
+stretches AS (
+  SELECT cluster_id, cluster, topic, day, of, is_sure, until,
+    greatest(since, max(until) OVER (
+      PARTITION BY cluster_id, cluster, topic, partition, day, of, is_sure ORDER BY since, until
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS since
+  FROM (
+    SELECT cluster_id, cluster, topic, partition, day, is_sure, since, least(until, observed_until) AS until,
+      explode(IF(is_bad_for_reads, array('reads', 'writes'), array('writes'))) AS of
+    FROM (
+      SELECT cluster_id, cluster, topic, partition, day, observed_until, is_bad_for_reads,
+        inline(array(struct(true AS is_sure, IF(is_sure, began_before, NULL) AS since, ended_after AS until),
+          struct(false AS is_sure, coalesce(began_after, began_before) AS since, ended_before AS until)))
+      FROM pieces
+    )
+  )
+  WHERE since < until
+),
+
+-- What is counted of a day: all of it, and maintenance that somebody marked. Marks may overlap.
+windows AS (
+  SELECT cluster_id, cluster, day, hides_leader, hides_isr, gaps, '' AS what, begins AS since, ends AS until FROM days
   UNION ALL
-  SELECT s.cluster_id, s.cluster, s.topic, concat('marked ', s.of), s.is_sure, NOT s.is_sure, 1,
-    greatest(s.since, m.since), least(s.until, m.until)
-  FROM stretches s
-  JOIN marked m
-    ON m.cluster_id = s.cluster_id AND m.cluster = s.cluster AND m.since < s.until AND m.until > s.since
-  UNION ALL
-  SELECT t.cluster_id, t.cluster, t.topic, 'there', true, true, t.partition_count, t.valid_from,
-    least(IF(t.end_reason IS NULL, coalesce(t.valid_to, o.until), t.last_seen_sent_at), o.until)
+  SELECT d.cluster_id, d.cluster, d.day, d.hides_leader, d.hides_isr, d.gaps, 'marked ',
+    greatest(m.since, d.begins), least(m.until, d.ends)
+  FROM days d
+  JOIN (
+    SELECT o.cluster_id, o.cluster, m.until,
+      greatest(m.since, max(m.until) OVER (
+        PARTITION BY o.cluster_id, o.cluster ORDER BY m.since, m.until
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS since
+    FROM {gold.marks} m JOIN observed o ON m.cluster IS NULL OR m.cluster = o.cluster
+    WHERE m.until IS NOT NULL
+  ) m ON m.cluster_id = d.cluster_id AND m.cluster = d.cluster AND m.since < d.ends AND m.until > d.begins
+),
+
+there AS (
+  SELECT t.cluster_id, t.cluster, t.topic, true AS is_sure, t.partition_count AS partitions, t.valid_from AS since,
+    least(IF(t.end_reason IS NULL, t.valid_to, t.last_seen_sent_at), o.until) AS until
   FROM {silver.topic_snapshots} t JOIN observed o ON o.cluster_id = t.cluster_id AND o.cluster = t.cluster
   UNION ALL
-  SELECT cluster_id, cluster, topic, 'there', false, true,
-    partition_count - coalesce(prev_partition_count, 0), prev_sent_at, valid_from
+  SELECT cluster_id, cluster, topic, false, partition_count - coalesce(prev_partition_count, 0), prev_sent_at, valid_from
   FROM {silver.topic_snapshots}
   UNION ALL
-  SELECT cluster_id, cluster, topic, 'there', false, true, partition_count, last_seen_sent_at, valid_to
+  SELECT cluster_id, cluster, topic, false, partition_count, last_seen_sent_at, valid_to
   FROM {silver.topic_snapshots}
   WHERE end_reason IS NOT NULL
 ),
 
--- The gaps of each day alone, or each piece would be held against all of them.
-gaps AS (
-  SELECT cluster_id, cluster, hides_leader, hides_isr, day,
-    filter(gaps, gap -> coalesce(gap.gap_end > CAST(day AS TIMESTAMP), true)
-      AND coalesce(gap.gap_start < CAST(date_add(CAST(day AS DATE), 1) AS TIMESTAMP), true)) AS gaps
-  FROM (
-    SELECT *, explode(sequence(CAST(since AS DATE), CAST(until AS DATE), INTERVAL '1' DAY)) AS day FROM observed
-  )
+counted AS (
+  SELECT s.cluster_id, s.cluster, s.topic, s.day, w.hides_leader, w.hides_isr, w.gaps, concat(w.what, s.of) AS of,
+    s.is_sure, NOT s.is_sure AS is_most, 1 AS partitions, greatest(s.since, w.since) AS since,
+    least(s.until, w.until) AS until
+  FROM stretches s
+  JOIN windows w
+    ON w.cluster_id = s.cluster_id AND w.cluster = s.cluster AND w.day = s.day
+      AND w.since < s.until AND w.until > s.since
+  UNION ALL
+  SELECT t.cluster_id, t.cluster, t.topic, d.day, d.hides_leader, d.hides_isr, d.gaps, 'there',
+    t.is_sure, true, t.partitions, greatest(t.since, d.begins), least(t.until, d.ends)
+  FROM there t
+  JOIN days d
+    ON d.cluster_id = t.cluster_id AND d.cluster = t.cluster AND d.begins < t.until AND d.ends > t.since
+  WHERE t.partitions > 0
 ),
 
-pieces AS (
-  SELECT cluster_id, cluster, topic, day, of, is_sure, is_most, partitions,
-    greatest(since, CAST(day AS TIMESTAMP)) AS since,
-    least(until, CAST(date_add(CAST(day AS DATE), 1) AS TIMESTAMP)) AS until
-  FROM (
-    SELECT *, explode(sequence(CAST(since AS DATE), CAST(until AS DATE), INTERVAL '1' DAY)) AS day
-    FROM counted
-    WHERE since < until AND partitions > 0
-  )
-),
-
-days AS (
-  SELECT p.cluster_id, p.cluster, p.topic, p.day, p.of, p.is_sure, p.is_most, g.hides_leader, g.hides_isr,
-    p.partitions * (unix_micros(p.until) - unix_micros(p.since)) AS us,
-    p.partitions * coalesce(aggregate(g.gaps, CAST(0 AS BIGINT), (sum, gap) -> sum + greatest(0,
-      unix_micros(least(gap.gap_end, p.until)) - unix_micros(greatest(gap.gap_start, p.since)))), 0) AS unobserved_us
-  FROM pieces p
-  JOIN gaps g ON g.cluster_id = p.cluster_id AND g.cluster = p.cluster AND g.day = p.day
-  WHERE p.since < p.until
+measured AS (
+  SELECT *, partitions * (unix_micros(until) - unix_micros(since)) AS us,
+    partitions * coalesce(aggregate(gaps, CAST(0 AS BIGINT), (sum, gap) -> sum + greatest(0,
+      unix_micros(least(gap.gap_end, until)) - unix_micros(greatest(gap.gap_start, since)))), 0) AS unobserved_us
+  FROM counted
+  WHERE since < until
 )
 
-SELECT cluster_id, cluster, topic, CAST(day AS DATE) AS day,
+SELECT cluster_id, cluster, topic, day,
   sum(IF(of = 'there' AND is_sure, us - unobserved_us, 0)) / 1e6 AS partition_s_min,
   sum(IF(of = 'there' AND is_most, us, 0)) / 1e6 AS partition_s_max,
   sum(IF(of = 'there' AND is_most, unobserved_us, 0)) / 1e6 AS not_observed_s,
@@ -133,5 +146,5 @@ SELECT cluster_id, cluster, topic, CAST(day AS DATE) AS day,
   sum(IF(of = 'marked writes' AND is_sure, us - unobserved_us, 0)) / 1e6 AS marked_bad_for_writes_s_min,
   IF(bool_or(hides_leader OR hides_isr), NULL, sum(IF(of = 'marked writes' AND is_most, us - unobserved_us, 0)) / 1e6)
     AS marked_bad_for_writes_s_max
-FROM days
+FROM measured
 GROUP BY cluster_id, cluster, topic, day

@@ -102,6 +102,53 @@ def test_an_episode_is_cut_at_midnight_and_one_that_lasts_at_the_last_observatio
     }
 
 
+def test_each_day_has_its_part_of_what_lies_over_midnight() -> None:
+    """Between the polls on both sides of midnight it began, or was over."""
+    midnight = DAY / 2
+    began = episode("offline", (midnight - 20, midnight + 10, midnight + 50, midnight + 60))
+    ended = episode("offline", (midnight - 60, midnight - 50, midnight - 10, midnight + 20))
+    for of, expected in ((began, [(0, 20), (40, 60)]), (ended, [(40, 60), (0, 20)])):
+        found = days({gold.ISR_EPISODES: [of]})
+        assert [bounds(row, "bad_for_reads") for row in found.values()] == expected
+
+
+def test_each_second_counts_once_on_both_sides_of_midnight() -> None:
+    """Under min ISR, then offline, then under min ISR; two of the three lie over midnight."""
+    midnight = DAY / 2
+    rows: Rows = {
+        gold.ISR_EPISODES: [
+            episode("under_min_isr", (midnight - 100, midnight - 90, midnight + 30, midnight + 40)),
+            episode("offline", (midnight - 50, midnight - 40, midnight + 60, midnight + 70)),
+            episode("under_min_isr", (midnight + 60, midnight + 70, midnight + 80, midnight + 90)),
+        ]
+    }
+    found = days(rows)
+    assert [bounds(row, "bad_for_reads") for row in found.values()] == [(40, 50), (60, 70)]
+    assert [bounds(row, "bad_for_writes") for row in found.values()] == [(90, 100), (70, 90)]
+
+
+def test_an_episode_counts_on_days_after_the_one_in_which_it_began() -> None:
+    """It began two days before noon, when nobody observed."""
+    found = days({gold.ISR_EPISODES: [episode("offline", (None, -2 * DAY, DAY, DAY))]})
+    assert {day: bounds(row, "bad_for_reads") for day, row in found.items()} == {
+        0: (DAY / 2, DAY / 2),
+        1: (DAY / 2, DAY / 2),
+    }
+
+
+def test_a_topic_counts_on_both_sides_of_midnight() -> None:
+    midnight = DAY / 2
+    short = topic(
+        after=midnight - 20,
+        since=midnight - 10,
+        last=midnight + 30,
+        until=midnight + 45,
+        end="gone",
+    )
+    found = days({silver.TOPIC_SNAPSHOTS: [short]})
+    assert [bounds(row, "partition") for row in found.values()] == [(10, 20), (30, 45)]
+
+
 def test_what_nobody_observed_is_neither_good_nor_bad() -> None:
     """Offline from before a gap of an hour until after it."""
     begin, end = 1000, 1000 + HOUR
@@ -144,8 +191,19 @@ def test_without_a_min_isr_a_replica_that_is_out_may_be_too_few() -> None:
     known: Rows = {gold.ISR_EPISODES: [out]}
     assert bounds(days(known)[0], "bad_for_writes") == (0, 0)
     assert bounds(days({**known, silver.TOPIC_CONFIGS: []})[0], "bad_for_writes") == (0, 120)
-    late = {**known, silver.TOPIC_CONFIGS: [setting(150)]}
-    assert bounds(days(late)[0], "bad_for_writes") == (0, 120)
+
+
+def test_a_min_isr_that_was_known_late_is_not_known_before() -> None:
+    """Of an episode in which it became known; after that one nothing is in doubt."""
+    outs = [
+        episode("under_replicated", (100, 110, 200, 220)),
+        episode("under_replicated", (300, 310, 400, 410)),
+        episode("under_replicated", (DAY / 2 - 10, DAY / 2 - 5, DAY / 2 + 30, DAY / 2 + 40)),
+    ]
+    late = days({gold.ISR_EPISODES: outs, silver.TOPIC_CONFIGS: [setting(150)]})
+    assert [bounds(row, "bad_for_writes") for row in late.values()] == [(0, 120), (0, 0)]
+    never = days({gold.ISR_EPISODES: outs, silver.TOPIC_CONFIGS: [setting(DAY)]})
+    assert [bounds(row, "bad_for_writes") for row in never.values()] == [(0, 240), (0, 40)]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +238,19 @@ def test_marks_stand_beside_and_take_nothing_away() -> None:
     assert bounds(row, "marked_bad_for_writes") == (50, 60)
 
 
+def test_a_mark_over_midnight_stands_beside_both_days() -> None:
+    midnight = DAY / 2
+    lasts = episode("offline", (midnight - 60, midnight - 50, midnight + 100, midnight + 110))
+    windows = [
+        marked(midnight - 20, midnight + 30),
+        marked(midnight - 30, midnight - 10),
+        marked(midnight + 20, midnight + 40),
+    ]
+    found = days({gold.ISR_EPISODES: [lasts], gold.MARKS: windows})
+    assert [bounds(row, "marked_bad_for_reads") for row in found.values()] == [(30, 30), (40, 40)]
+    assert [bounds(row, "bad_for_reads") for row in found.values()] == [(50, 60), (100, 110)]
+
+
 # --- the question ---
 
 
@@ -211,6 +282,13 @@ def test_a_budget_is_of_what_somebody_observed() -> None:
     assert bounds(whole, "left") == pytest.approx((whole["budget_s"] - 120, whole["budget_s"] - 90))
     assert bounds(orders, "left")[1] == pytest.approx(0.0005 * 1.5 * DAY - 90)
     assert bounds(whole, "marked") == (40, 50)
+
+
+def test_a_day_of_which_no_moment_is_asked_is_left_out() -> None:
+    midnight = DAY / 2
+    for until, seconds in ((midnight, midnight), (midnight + 1, midnight + DAY)):
+        whole, *_ = budget(OFFLINE, until=until)
+        assert whole["budget_s"] == pytest.approx(0.001 * 4 * seconds)
 
 
 def test_what_came_after_the_last_observation_is_not_observed() -> None:
