@@ -12,6 +12,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from schemas.table import PART
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -32,22 +34,26 @@ def query_of(database: duckdb.DuckDBPyConnection, stored: DeltaTable, folder: st
     empty = database.from_arrow(pa.schema(stored.schema()).empty_table())
     types = dict(zip(empty.columns, map(str, empty.types), strict=True))
     # DuckDB's own way of partitions would take folders above the lake for columns, too.
-    columns = {each: f"partition.{each}" for each in stored.metadata().partition_columns}
+    columns = [each for each in stored.metadata().partition_columns if each in types]
     files = {
-        f"{folder}/{unquote(action['path'])}": tuple(map(action.get, columns.values()))
+        f"{folder}/{unquote(action['path'])}": {
+            each: _value(action[f"partition.{each}"]) for each in columns
+        }
         for action in pa.table(stored.get_add_actions(flatten=True)).to_pylist()
     }
-    parts = []
+    selects = []
     for some in _alike(database, files):
-        values = dict(zip(columns, map(_value, files[some[0]]), strict=True))
-        parts.append(f"{_columns(types, _columns_of(database, some) | values)} FROM {_read(some)}")
-    return " UNION ALL ".join(parts) or f"{_columns(types, {})} WHERE false"
+        values = _columns_of(database, some) | files[some[0]]
+        if PART in columns:
+            values[PART] = _by_file({each: files[each][PART] for each in some})
+        selects.append(f"{_columns(types, values)} FROM {_read(some)}")
+    return " UNION ALL ".join(selects) or f"{_columns(types, {})} WHERE false"
 
 
 def _alike(
-    database: duckdb.DuckDBPyConnection, files: Mapping[str, tuple[object, ...]]
+    database: duckdb.DuckDBPyConnection, files: Mapping[str, Mapping[str, str]]
 ) -> list[list[str]]:
-    """Files of one partition that have the same columns."""
+    """Files with the same columns, of one partition but for PART: a plan has to name each."""
     if not files:
         return []
     shapes = database.execute(
@@ -57,7 +63,8 @@ def _alike(
     ).fetchall()
     found: dict[tuple[object, ...], list[str]] = defaultdict(list)
     for file, shape in sorted(shapes):
-        found[(*files[file], *shape)].append(file)
+        partition = (value for name, value in files[file].items() if name != PART)
+        found[(*partition, *shape)].append(file)
     return [*found.values()]
 
 
@@ -66,7 +73,14 @@ def _columns_of(database: duckdb.DuckDBPyConnection, files: Sequence[str]) -> di
 
 
 def _read(files: Sequence[str]) -> str:
-    return f"read_parquet([{', '.join(map(_text, files))}], hive_partitioning = false)"
+    paths = ", ".join(map(_text, files))
+    return f"read_parquet([{paths}], hive_partitioning = false, filename = true)"
+
+
+def _by_file(values: Mapping[str, str]) -> str:
+    """The value of each file. Who does not ask for it has no cost of it."""
+    pairs = ", ".join(f"{_text(file)}: {value}" for file, value in values.items())
+    return f"(MAP {{{pairs}}})[filename]"
 
 
 def _columns(types: Mapping[str, str], values: Mapping[str, str]) -> str:

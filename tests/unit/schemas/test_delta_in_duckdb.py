@@ -54,21 +54,23 @@ def folder(tmp_path: Path) -> Path:
     older = pa.table(
         {
             "day": [date(2026, 11, 1), None],
+            "part": pa.array([1, None], pa.int32()),
             "at": pa.array([NOON, None], TIME),
             "some": [[{"a": 1}], []],
         }
     )
-    write_deltalake(found, older, partition_by=["day"])
+    write_deltalake(found, older, partition_by=["day", "part"])
     for file in map(Path, found.rglob("*.parquet")):
         pq.write_table(
             pq.read_table(file, partitioning=None), file, use_deprecated_int96_timestamps=True
         )
     newer = pa.table(
         {
-            "day": [date(2026, 11, 1)],
-            "at": pa.array([NOON], TIME),
-            "some": [[{"a": 2, "b": "x"}]],
-            "name": ["x"],
+            "day": [date(2026, 11, 1)] * 2,
+            "part": pa.array([2, 3], pa.int32()),
+            "at": pa.array([NOON, NOON], TIME),
+            "some": [[{"a": 2, "b": "x"}], []],
+            "name": ["x", "y"],
         }
     )
     write_deltalake(found, newer, mode="append", schema_mode="merge")
@@ -78,20 +80,23 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_files_that_differ(folder: Path) -> None:
-    assert len([*folder.rglob("*.parquet")]) == 3
+    assert len([*folder.rglob("*.parquet")]) == 4
     found = read(folder)
     assert found.schema.field("at").type == TIME
-    assert found.sort_by([("day", "ascending"), ("name", "ascending")]).to_pylist() == [
-        {"day": date(2026, 11, 1), "at": NOON, "some": [{"a": 2, "b": "x"}], "name": "x"},
-        {"day": date(2026, 11, 1), "at": NOON, "some": [{"a": 1, "b": None}], "name": None},
-        {"day": None, "at": None, "some": [], "name": None},
+    rows = found.sort_by([("day", "ascending"), ("name", "ascending")]).to_pylist()
+    first = {"day": date(2026, 11, 1), "at": NOON}
+    assert rows == [
+        first | {"part": 2, "some": [{"a": 2, "b": "x"}], "name": "x"},
+        first | {"part": 3, "some": [], "name": "y"},
+        first | {"part": 1, "some": [{"a": 1, "b": None}], "name": None},
+        {"day": None, "part": None, "at": None, "some": [], "name": None},
     ]
 
 
 def test_a_filter_of_the_partition_passes_over_files(folder: Path) -> None:
     database = connected(Lake(root=str(folder.parent.parent)))
     query = query_of(database, DeltaTable(folder), str(folder))
-    for file in folder.rglob("day=2026-11-01/*.parquet"):
+    for file in folder.rglob("day=2026-11-01/*/*.parquet"):
         whole = file.read_bytes()
         file.write_bytes(whole[:4] + bytes(60) + whole[64:])
     with pytest.raises(duckdb.Error):
