@@ -34,7 +34,7 @@ def query_of(database: duckdb.DuckDBPyConnection, stored: DeltaTable, folder: st
     empty = database.from_arrow(pa.schema(stored.schema()).empty_table())
     types = dict(zip(empty.columns, map(str, empty.types), strict=True))
     # DuckDB's own way of partitions would take folders above the lake for columns, too.
-    columns = [each for each in stored.metadata().partition_columns if each in types]
+    columns = stored.metadata().partition_columns
     files = {
         f"{folder}/{unquote(action['path'])}": {
             each: _value(action[f"partition.{each}"]) for each in columns

@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make(folder: Path, of: list[Cluster], say: Callable[[str], object]) -> None:
     """Make a lake of these clusters in `folder`, and a configuration of them."""
+    folder = folder.resolve()  # the configuration names it for commands that run elsewhere
     began, making = time.monotonic(), folder / "making.db"
     folder.mkdir(parents=True)
     with duckdb.connect(str(making)) as database:
@@ -70,8 +71,8 @@ def make(folder: Path, of: list[Cluster], say: Callable[[str], object]) -> None:
             store.commit(table)
     making.unlink()
     content = {
-        "lake": str(folder.resolve() / "lake"),
-        "checkpoints": str(folder.resolve() / "checkpoints"),
+        "lake": str(folder / "lake"),
+        "checkpoints": str(folder / "checkpoints"),
         "clusters": {each.name: {"kafka.bootstrap.servers": "127.0.0.1:9"} for each in of},
     }
     (folder / CONFIG).write_text(yaml.safe_dump(content, sort_keys=False))

@@ -24,7 +24,7 @@ sharing AS (
   HAVING count(r.rack) > count(DISTINCT r.rack)
 ),
 
--- The partitions that may be placed badly at the window's end: the history of no other is looked at.
+-- The partitions that may be placed badly at the window's end. Only their history is read.
 suspects AS (
   SELECT t.cluster_id, t.topic, t.partition
   FROM there t

@@ -7,6 +7,7 @@ WITH states AS (
   SELECT s.*, s.state NOT IN ('Stable', 'Empty', 'Dead') AS is_unstable,
     coalesce(s.end_reason IS NOT NULL AND s.valid_to <= CAST(:until AS TIMESTAMP), false) AS is_gone
   FROM silver.group_snapshots s
+  -- Only the history of groups that are unstable at the window's end is read.
   JOIN (
     SELECT DISTINCT cluster_id, group_id
     FROM silver.group_snapshots

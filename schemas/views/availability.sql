@@ -75,7 +75,7 @@ stretches AS (
   WHERE since < until
 ),
 
--- What is counted of a day: all of it, and maintenance that somebody marked. Marks may overlap.
+-- Each day is counted as a whole. Maintenance that somebody marked is counted beside it. Marks may overlap.
 windows AS (
   SELECT cluster_id, cluster, day, hides_leader, hides_isr, gaps, '' AS what, begins AS since, ends AS until FROM days
   UNION ALL

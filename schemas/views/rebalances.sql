@@ -1,6 +1,6 @@
 -- What the log or polls tell of a rebalance, and what else is known of it. Each context is made of rebalances again,
--- and joined by what people filter by: Spark then filters there too, skips files, and leaves out a context that
--- nobody asks for.
+-- and joined by what people filter by: an engine then filters there too, and Spark leaves out a context that nobody
+-- asks for. A filter of lasts_until reaches each context; Spark skips files by a filter of ended_before alone.
 WITH told AS (
   SELECT *, coalesce(ended_before, TIMESTAMP'9999-12-31 00:00:00Z') AS lasts_until FROM {internal.rebalances}
 ),

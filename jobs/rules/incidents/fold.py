@@ -197,11 +197,10 @@ def _lasts(row: Row, other: Row) -> bool:
 
 def _gone(row: Row, into: str | None, take: ClusterTake) -> Row:
     """The row of an incident of which no finding is there any more: `into` another one, or none."""
-    until = take.until
     is_over = row["ended_before"] is not None
     if into is not None:
         reason = MERGED
-    elif is_over and row["ended_before"] + REVISED_WITHIN <= until:
+    elif is_over and row["ended_before"] + REVISED_WITHIN <= take.until:
         reason = row["end_reason"]
     elif row["class"] == FINDING:
         reason = RECOVERED  # It was there in the round before.
@@ -209,7 +208,7 @@ def _gone(row: Row, into: str | None, take: ClusterTake) -> Row:
         reason = row["end_reason"] if row["end_reason"] in {MERGED, WITHDRAWN} else WITHDRAWN
     return row | {
         "ended_after": row["ended_after"] if is_over else take.after,
-        "ended_before": row["ended_before"] if is_over else until,
+        "ended_before": row["ended_before"] if is_over else take.until,
         "end_reason": reason,
         "merged_into": into or row["merged_into"],
         "offline": 0,
