@@ -31,7 +31,7 @@ Follow: TypeAlias = "Callable[..., Stream]"
 
 def options_of(quorum: Quorum, *nodes: int, **more: str) -> dict[str, str]:
     """Options of the source that give some controllers, or all."""
-    given = {SERVERS: quorum.where(*nodes), "clusterId": CLUSTER_ID, "requestTimeout": "1s"}
+    given = {SERVERS: quorum.where(*nodes), "clusterId": CLUSTER_ID, "requestTimeout": "2s"}
     return given | more
 
 
@@ -86,7 +86,7 @@ def rows_of_span(
         return ClusterLog(parse_cluster_log({SERVERS: "h:1", "clusterId": "x"})).unread(
             span, "truncated", read_at
         )
-    return read_span(cluster, span, read_at=read_at, timeout_ms=300, pace=pace)
+    return read_span(cluster, span, read_at=read_at, timeout_ms=5_000, pace=pace)
 
 
 class Stream:
@@ -96,7 +96,7 @@ class Stream:
 
     def __init__(self, quorum: Quorum, starting: Any = "earliest") -> None:
         self.cluster = cluster_of(quorum)
-        self.watcher = LogWatcher(self.cluster, starting, 1_000)
+        self.watcher = LogWatcher(self.cluster, starting, 5_000)
         self.position: LogPosition | None = None
 
     def plan(self) -> list[Span]:
