@@ -77,8 +77,8 @@ def without_spark(lake: Lake) -> InDuckDB:
 
 
 class InDuckDB:
-    """Answers Spark's SQL about a lake in a folder. A table is opened once: all questions are
-    answered of the rows that it had then.
+    """Answers Spark's SQL about a lake in a folder, to several threads at once. A table is opened
+    once: all questions are answered of the rows that it had then.
 
     It raises QueryError for what is no query, or names what no lake has; LakeError for a folder
     that holds no lake, one that is not ours, of a newer version, damaged, or not complete.
@@ -135,8 +135,10 @@ class InDuckDB:
             new = named_in(sql) - self._tried
             self._there = attach(self._database, self._lake, new, self._there)
             self._tried.update(new)
+            asking = self._database.cursor()
+        with asking:
             try:
-                return self._database.sql(query).to_arrow_table()
+                return asking.sql(query).to_arrow_table()
             except duckdb.Error as error:
                 raise self._explained(sql, error) from error
 

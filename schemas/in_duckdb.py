@@ -251,13 +251,15 @@ def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
 
 
 def connected(lake: Lake | None = None) -> duckdb.DuckDBPyConnection:
-    """A database in UTC that reads files of a lake alone, no others and no variables of Python."""
+    """A database in UTC that reads files of a lake alone, no others and no variables of Python. Its
+    cursors, a thread each, are set up alike.
+    """
     database = duckdb.connect()
     # Unless it has a folder for what does not fit into memory, DuckDB makes one where we are.
     folder = f"{tempfile.gettempdir()}/kafka-metadata-history-duckdb-{os.getuid()}"
     database.execute("SET temp_directory = $folder", {"folder": folder})
-    database.execute("SET TimeZone = 'UTC'")
-    database.execute("SET python_enable_replacements = false")
+    database.execute("SET GLOBAL TimeZone = 'UTC'")
+    database.execute("SET GLOBAL python_enable_replacements = false")
     database.execute("SET parquet_metadata_cache = true")
     if lake is not None:
         database.execute("SET allowed_directories = $folders", {"folders": [f"{lake.root}/"]})

@@ -1,0 +1,58 @@
+"""A lake in a folder that a program asks for long: each commit of a job makes a new version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from kafka_metadata_history.opened import has_folder, without_spark
+from schemas.lake import TABLES, LakeError
+
+if TYPE_CHECKING:
+    from kafka_metadata_history.answers.questions import Ask
+    from schemas.lake import Lake
+
+
+@dataclass(frozen=True)
+class Version:
+    """A lake as of a commit. `name` differs from that of each other version. `ask`: our own SQL,
+    `own`: SQL that a person wrote; all answers are of the rows that a table had when it was first
+    asked.
+    """
+
+    name: str
+    ask: Ask
+    own: Ask
+
+
+class LiveLake:
+    """The newest version of a lake, to several threads. Nothing is read while nobody asks."""
+
+    def __init__(self, lake: Lake) -> None:
+        """Raise LakeError for a lake that is no folder of this machine."""
+        if not lake.is_folder:
+            raise LakeError(f"{lake}: is no folder of this machine, which is all that is read here")
+        self.lake = lake
+        self._one_by_one = Lock()
+        self._newest: Version | None = None
+
+    def version(self) -> str:
+        """Return the name of the newest version. It looks at folders' times of change alone, some
+        microseconds each.
+        """
+        folders = [Path(self.lake.path(table), "_delta_log") for table in TABLES]
+        changed = [each.stat().st_mtime_ns if each.is_dir() else 0 for each in folders]
+        return sha256(repr(changed).encode()).hexdigest()[:16]
+
+    def now(self) -> Version:
+        """Return the newest version, opened. Raises LakeError if there is no lake."""
+        with self._one_by_one:
+            name = self.version()
+            if self._newest is None or self._newest.name != name:
+                has_folder(self.lake)
+                opened = without_spark(self.lake)
+                self._newest = Version(name, opened, opened.own)
+            return self._newest
