@@ -31,11 +31,12 @@ class Version:
 class LiveLake:
     """The newest version of a lake, to several threads. Nothing is read while nobody asks."""
 
-    def __init__(self, lake: Lake) -> None:
-        """Raise LakeError for a lake that is no folder of this machine."""
+    def __init__(self, lake: Lake, limit_s: float | None = None) -> None:
+        """Raise LakeError for a lake that is no folder of this machine. `limit_s`: of an answer."""
         if not lake.is_folder:
             raise LakeError(f"{lake}: is no folder of this machine, which is all that is read here")
         self.lake = lake
+        self._limit_s = limit_s
         self._one_by_one = Lock()
         self._newest: Version | None = None
 
@@ -53,6 +54,6 @@ class LiveLake:
             name = self.version()
             if self._newest is None or self._newest.name != name:
                 has_folder(self.lake)
-                opened = without_spark(self.lake)
+                opened = without_spark(self.lake, self._limit_s)
                 self._newest = Version(name, opened, opened.own)
             return self._newest

@@ -5,8 +5,9 @@ for all others.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -32,7 +33,7 @@ from schemas.own_sql import NotKnownError, own_in_duckdb, prepare
 from schemas.table import LAKE_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from pyspark.sql import SparkSession
@@ -71,21 +72,23 @@ def opened(lake: Lake, *, by_spark: bool = False) -> Opened:
     return Opened(found, found.own, "DuckDB", found.older)
 
 
-def without_spark(lake: Lake) -> InDuckDB:
+def without_spark(lake: Lake, limit_s: float | None = None) -> InDuckDB:
     """Return what answers Spark's SQL about a lake in a folder, without a JVM."""
-    return InDuckDB(lake)
+    return InDuckDB(lake, limit_s)
 
 
 class InDuckDB:
     """Answers Spark's SQL about a lake in a folder, to several threads at once. A table is opened
     once: all questions are answered of the rows that it had then.
 
-    It raises QueryError for what is no query, or names what no lake has; LakeError for a folder
-    that holds no lake, one that is not ours, of a newer version, damaged, or not complete.
+    It raises QueryError for what is no query, names what no lake has, or takes longer than
+    `limit_s` seconds; LakeError for a folder that holds no lake, one that is not ours, of a newer
+    version, damaged, or not complete.
     """
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, limit_s: float | None = None) -> None:
         self._lake = lake
+        self._limit_s = limit_s
         self._database = connected(lake)
         self._one_by_one = Lock()
         self._has_macros = False
@@ -136,9 +139,14 @@ class InDuckDB:
             self._there = attach(self._database, self._lake, new, self._there)
             self._tried.update(new)
             asking = self._database.cursor()
-        with asking:
+        with asking, _interrupted(asking, self._limit_s):
             try:
                 return asking.sql(query).to_arrow_table()
+            except duckdb.InterruptException as error:
+                raise QueryError(
+                    f"no answer within {self._limit_s:g} s: ask about a shorter window, or narrow "
+                    "the question"
+                ) from error
             except duckdb.Error as error:
                 raise self._explained(sql, error) from error
 
@@ -164,6 +172,21 @@ class InDuckDB:
                 f"{self._lake}: version {version} may lack what this asks for: DuckDB: {line}"
             )
         return QueryError(f"DuckDB: {line}")
+
+
+@contextmanager
+def _interrupted(asking: duckdb.DuckDBPyConnection, limit_s: float | None) -> Iterator[None]:
+    """Interrupt what is asked after so many seconds; None: never."""
+    if limit_s is None:
+        yield
+        return
+    timer = Timer(limit_s, asking.interrupt)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 _NOT_KNOWN: Final = re.compile(

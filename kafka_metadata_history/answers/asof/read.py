@@ -169,9 +169,14 @@ class AsOf:
         found: list[dict[str, Any]] = self.table(sql_of(name), **values).to_pylist()
         return [row for row in found if row["cluster"] in self.reach]
 
-    def partitions(self, topic: str | None = None) -> list[PartitionRow]:
-        """Return the partitions of a topic; None: all."""
-        found: list[PartitionRow] = self.table(sql_of("partitions"), topic=topic).to_pylist()
+    def partitions(
+        self, topic: str | None = None, *, only_not_well: bool = False
+    ) -> list[PartitionRow]:
+        """Return the partitions of a topic; None: all, or those that may not be well."""
+        sql = sql_of("partitions")
+        found: list[PartitionRow] = self.table(
+            sql, topic=topic, only_not_well=only_not_well
+        ).to_pylist()
         return [row for row in found if row["cluster"] in self.reach]
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import pyarrow as pa
@@ -75,6 +76,22 @@ BROKERS: Final = pa.schema(
         "preferred_for": pa.int64(),
         "incarnation_id": pa.string(),
         "broker_epoch": pa.int64(),
+    }
+)
+LOADS: Final = pa.schema(
+    {
+        "cluster": pa.string(),
+        "rack": pa.string(),
+        "broker_id": pa.int32(),
+        "state": pa.string(),
+        "leads": pa.int64(),
+        "preferred_for": pa.int64(),
+        "replicates": pa.int64(),
+        "offline": pa.int64(),
+        "under_min_isr": pa.int64(),
+        "under_replicated": pa.int64(),
+        "address": pa.string(),
+        "since": _TIME,
     }
 )
 GROUPS: Final = pa.schema(
@@ -193,6 +210,43 @@ def _worst(row: Row) -> tuple[object, ...]:
     return (*(-(row[each] or 0) for each in counts), row["cluster"])
 
 
+def not_well(state: AsOf) -> pa.Table:
+    """Return a row for each partition that is offline, under min ISR or under-replicated, or of
+    which nobody knows that, the worst first: PARTITIONS.
+    """
+    rows = [
+        found
+        for row in state.partitions(only_not_well=True)
+        if row["cluster"] in state.facts
+        and (found := _partition(row, (), state.facts[row["cluster"]]))["level"] != IN_SYNC
+    ]
+    return _table(sorted(rows, key=_worst_partition), PARTITIONS)
+
+
+def loads(state: AsOf, partitions: pa.Table) -> pa.Table:
+    """Return a row for each broker that is there or has replicas, by rack, with how many of its
+    partitions are at each level: LOADS. `partitions`: as `not_well` returned them.
+    """
+    counts: Counter[tuple[str, int, str]] = Counter()
+    for row in partitions.to_pylist():
+        for broker_id in row["replicas"] or ():
+            counts[row["cluster"], broker_id, row["level"]] += 1
+    has = {(row["cluster"], row["broker_id"]): row for row in state.rows("loads")}
+    there = {(row["cluster"], row["broker_id"]): row for row in state.rows("brokers")}
+    none: Row = {"state": NOT_LISTED, **dict.fromkeys(("leads", "preferred_for", "replicates"), 0)}
+    rows = [
+        {
+            **none,
+            **has.get(of, {}),
+            **there.get(of, {}),
+            **{level: counts[(*of, level)] for level in LEVELS},
+        }
+        for of in {*has, *there}
+    ]
+    rows.sort(key=lambda row: (row["cluster"], row.get("rack") or "", row["broker_id"]))
+    return _table(rows, LOADS)
+
+
 def topic(state: AsOf, name: str) -> tuple[pa.Table, list[str]]:
     """Return a row for each partition of a topic, and lines that say what is not known."""
     settings: dict[str, list[str]] = {}
@@ -207,11 +261,13 @@ def topic(state: AsOf, name: str) -> tuple[pa.Table, list[str]]:
         f"{cluster}: not known: min ISR and settings (`enrich: configs`)"
         for cluster in sorted({row["cluster"] for row in rows} - settings.keys())
     ]
-    worst = {each: place for place, each in enumerate(LEVELS)}
-    rows.sort(
-        key=lambda row: (worst.get(row["level"], len(worst)), row["cluster"], row["partition"])
-    )
+    rows.sort(key=_worst_partition)
     return _table(rows, PARTITIONS), lacks or _not_there(rows, "topic", name, state)
+
+
+def _worst_partition(row: Row) -> tuple[object, ...]:
+    place = LEVELS.index(row["level"]) if row["level"] in LEVELS else len(LEVELS)
+    return place, row["cluster"], row["topic"], row["partition"]
 
 
 def _partition(row: PartitionRow, settings: Sequence[str], fact: Facts) -> Row:
