@@ -44,6 +44,7 @@ from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_wit
 from kafka_metadata_history.printed import say
 from kafka_metadata_history.report_command import report
 from kafka_metadata_history.rows_options import print_rows, rows_options, without_cluster
+from kafka_metadata_history.serve import serve
 from kafka_metadata_history.show import show
 from kafka_metadata_history.whatif import whatif
 from kafka_metadata_history.window_options import Command, window_options
@@ -160,6 +161,7 @@ app.add_command(whatif)
 app.add_command(show)
 app.add_command(diff)
 app.add_command(may_stop)
+app.add_command(serve)
 
 
 @app.command()

@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -62,7 +62,7 @@ def as_csv(rows: pa.Table) -> str:
 
 def plain_rows(rows: pa.Table) -> Iterator[dict[str, object]]:
     """Each row, with values as JSON has them."""
-    for row in _rows(rows):
+    for row in rows_of(rows):
         yield {name: _plain(value) for name, value in row.items()}
 
 
@@ -109,15 +109,18 @@ def _no_formula(cell: object) -> object:
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """A column of a table for people: its heading, and the cell of each row."""
+class Shown:
+    """A column of a table for people: its heading, and the cell of each row. `names`: the columns
+    of the answer that it shows.
+    """
 
     heading: str
     cell: Callable[[Row], str]
     is_number: bool = False
+    names: tuple[str, ...] = ()
 
 
-_Bounds = tuple[str, str, Callable[[str, str, str], _Shown]]
+_Bounds = tuple[str, str, Callable[[str, str, str], Shown]]
 """Endings of two columns, and what makes one of them: of the rest of their names, and both
 names.
 """
@@ -131,9 +134,9 @@ def as_table(rows: pa.Table, *, wide: bool = False, width: int | None = None) ->
     columns = (
         [_alone(name, rows.schema.field(name).type) for name in rows.column_names]
         if wide
-        else _together(rows)
+        else together(rows)
     )
-    all_rows = list(_rows(rows))
+    all_rows = list(rows_of(rows))
     cells = [[column.cell(row) for row in all_rows] for column in columns]
     has_value = [wide or not len(rows) or any(each) for each in cells]
     kept = [
@@ -171,7 +174,8 @@ def _cut(cell: str) -> str:
     return cell if len(cell) <= LONGEST else f"{cell[:LONGEST]}... ({len(cell):,} characters)"
 
 
-def _rows(rows: pa.Table) -> Iterator[Row]:
+def rows_of(rows: pa.Table) -> Iterator[Row]:
+    """Each row, as Python has it. Raises QueryError for a value that Python has not."""
     try:
         for batch in rows.to_batches():
             yield from batch.to_pylist(maps_as_pydicts="strict")
@@ -180,9 +184,9 @@ def _rows(rows: pa.Table) -> Iterator[Row]:
         raise QueryError(f"a value of the answer cannot be shown: {error}") from error
 
 
-def _together(rows: pa.Table) -> list[_Shown]:
+def together(rows: pa.Table) -> list[Shown]:
     """The columns, those that are parts or bounds of one thing as one."""
-    found: list[_Shown] = []
+    found: list[Shown] = []
     taken: set[str] = set()
     bounds: list[_Bounds] = [*_PAIRS, ("_after", "_before", partial(_times, rows))]
     for name in rows.column_names:
@@ -197,11 +201,13 @@ def _together(rows: pa.Table) -> list[_Shown]:
                 and _fit(rows, name, low)
             ):
                 taken |= {name, other}
-                found.append(of(name.removesuffix(low), name, other))
+                made = of(name.removesuffix(low), name, other)
+                found.append(replace(made, names=(name, other)))
                 break
         else:
             taken.add(name)
-            found.append(_alone(name, rows.schema.field(name).type, in_seconds=True))
+            made = _alone(name, rows.schema.field(name).type, in_seconds=True)
+            found.append(replace(made, names=(name,)))
     return found
 
 
@@ -213,20 +219,20 @@ def _fit(rows: pa.Table, name: str, low: str) -> bool:
     return {"_after": is_time, "before": not is_time}.get(low, True)
 
 
-def _alone(name: str, type_: pa.DataType, *, in_seconds: bool = False) -> _Shown:
+def _alone(name: str, type_: pa.DataType, *, in_seconds: bool = False) -> Shown:
     is_number = (
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
     )
     if in_seconds and name.endswith("_ms"):
-        return _Shown(
+        return Shown(
             f"{_spaced(name.removesuffix('_ms'))} s",
             lambda row: _number(_thousandth(row[name])),
             True,
         )
-    return _Shown(_spaced(name) if in_seconds else name, lambda row: _text(row[name]), is_number)
+    return Shown(_spaced(name) if in_seconds else name, lambda row: _text(row[name]), is_number)
 
 
-def _times(rows: pa.Table, stem: str, after: str, before: str) -> _Shown:
+def _times(rows: pa.Table, stem: str, after: str, before: str) -> Shown:
     """Between two times: the later one whole, of the earlier one what differs. One that is exact
     has milliseconds. If all are of one day, the heading has the day.
     """
@@ -244,12 +250,12 @@ def _times(rows: pa.Table, stem: str, after: str, before: str) -> _Shown:
             return f"{end}.{at.microsecond // 1000:03}"
         return end if begin == end else f"{begin} to {end[11:] if begin[:11] == end[:11] else end}"
 
-    return _Shown(" ".join((_spaced(stem), *(days if begin_of_text else ()))), cell)
+    return Shown(" ".join((_spaced(stem), *(days if begin_of_text else ()))), cell)
 
 
 def _numbers(
     stem: str, least: str, most: str, scale: Callable[[object], object] = lambda value: value
-) -> _Shown:
+) -> Shown:
     """Between two numbers."""
 
     def cell(row: Row) -> str:
@@ -258,44 +264,44 @@ def _numbers(
             return low
         return f"{low} to {high}" if low and high else f"≥ {low}" if low else f"≤ {high}"
 
-    return _Shown(_spaced(stem), cell, True)
+    return Shown(_spaced(stem), cell, True)
 
 
-def _milliseconds(stem: str, least: str, most: str) -> _Shown:
+def _milliseconds(stem: str, least: str, most: str) -> Shown:
     return _numbers(f"{stem} s", least, most, _thousandth)
 
 
-def _seconds(stem: str, least: str, most: str) -> _Shown:
+def _seconds(stem: str, least: str, most: str) -> Shown:
     return _numbers(f"{stem}seconds", least, most)
 
 
-def _partitions(_: str, topic: str, partition: str) -> _Shown:
+def _partitions(_: str, topic: str, partition: str) -> Shown:
     """A partition as Kafka's logs name it, or a topic."""
     names = (topic, partition)
-    return _Shown(
+    return Shown(
         "topic-partition",
         lambda row: "-".join(_text(row[name]) for name in names if row[name] is not None),
     )
 
 
-def _states(stem: str, before: str, after: str) -> _Shown:
+def _states(stem: str, before: str, after: str) -> Shown:
     """The state before and after; an end without a state stays empty."""
 
     def cell(row: Row) -> str:
         ends = _text(row[before]), _text(row[after])
         return " → ".join(ends).strip() if any(ends) else ""
 
-    return _Shown(f"{_spaced(stem)}before → after", cell)
+    return Shown(f"{_spaced(stem)}before → after", cell)
 
 
-def _fenced(stem: str, brokers: str, fenced: str) -> _Shown:
+def _fenced(stem: str, brokers: str, fenced: str) -> Shown:
     """Brokers that are listed, and those that are fenced beside them."""
 
     def cell(row: Row) -> str:
         more = f" + {row[fenced]} fenced" if row[fenced] else ""
         return f"{_number(row[brokers])}{more}"
 
-    return _Shown(f"{_spaced(stem)}brokers", cell)
+    return Shown(f"{_spaced(stem)}brokers", cell)
 
 
 _PAIRS: Sequence[_Bounds] = (

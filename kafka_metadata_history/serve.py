@@ -1,0 +1,111 @@
+"""The command serve: pages over a lake."""
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from jobs.configuration.config import ConfigError, load
+from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.printed import say
+from metadata_source.references import REFERENCE, resolve_secret
+
+
+@click.command()
+@config_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8484,
+    show_default=True,
+    help="0: any free one.",
+)
+@click.option(
+    "--token",
+    metavar="REFERENCE",
+    help="Who asks has to show this token: env:NAME or file:/path. Needed beyond loopback.",
+)
+@click.option("--metrics-token", metavar="REFERENCE", help="Another token, of /metrics alone.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which the pages may be asked, such as that of a proxy.",
+)
+@click.option(
+    "--allow-sql", is_flag=True, help="Answer SQL that people write, on other hosts, too."
+)
+@click.option("--tls-cert", type=click.Path(dir_okay=False, exists=True), help="PEM: serve HTTPS.")
+@click.option("--tls-key", type=click.Path(dir_okay=False, exists=True), help="PEM, of --tls-cert.")
+def serve(
+    *,
+    config: str,
+    host: str,
+    port: int,
+    token: str | None,
+    metrics_token: str | None,
+    hosts: Sequence[str],
+    allow_sql: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
+) -> None:
+    """Show the lake as pages in a browser, until Ctrl-C. Read only, and without a JVM."""
+    import uvicorn  # noqa: PLC0415 - all other commands start without it
+
+    from kafka_metadata_history.web.access import Access, is_loopback  # noqa: PLC0415
+    from kafka_metadata_history.web.app import Serving, application  # noqa: PLC0415
+
+    read = load(config)
+    if not is_loopback(host) and token is None:
+        raise ConfigError(
+            f"--host {host}: others than this machine reach it, so --token is needed: env:NAME or "
+            "file:/path"
+        )
+    if (tls_cert is None) != (tls_key is None):
+        raise ConfigError("--tls-cert and --tls-key: give both or neither")
+    access = Access(
+        _secret("--token", token),
+        _secret("--metrics-token", metrics_token),
+        (host, *hosts) if hosts or is_loopback(host) else None,
+        tls_cert is not None,
+    )
+    serving = Serving(read, str(Path(config).resolve()), access, allow_sql or is_loopback(host))
+    app = application(serving)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigError(
+            f"--host {host} --port {port}: {error.strerror}; --port 0 takes a free one"
+        ) from error
+    with listening:
+        number = listening.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        scheme = "http" if tls_cert is None else "https"
+        say([f"{scheme}://{shown}:{number} shows {read.lake}; Ctrl-C ends it"])
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                server_header=False,
+                access_log=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=1,
+                ssl_certfile=tls_cert,
+                ssl_keyfile=tls_key,
+            )
+        )
+        server.run(sockets=[listening])
+
+
+def _secret(option: str, reference: str | None) -> str | None:
+    if reference is None:
+        return None
+    if not REFERENCE.fullmatch(reference):
+        raise ConfigError(
+            f"{option}: not a reference: give env:NAME or file:/path, no token itself"
+        )
+    return resolve_secret(option, reference).strip()

@@ -1,0 +1,337 @@
+"""The pages as an ASGI application: which address is which page, as HTML and as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.answers.text import as_csv
+from kafka_metadata_history.live import LiveLake
+from kafka_metadata_history.web import ask, html, views
+from kafka_metadata_history.web.access import COOKIE, Guard, inside
+from kafka_metadata_history.web.kept import BusyError, KeptAnswers
+from kafka_metadata_history.web.openapi import openapi
+from kafka_metadata_history.web.page import Asking, filters_in
+from metadata_source.errors import KafkaMetadataHistoryError
+from schemas.lake import LakeError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+
+    from jobs.configuration.config import Config
+    from kafka_metadata_history.web.access import Access
+    from kafka_metadata_history.web.page import Given, Page
+
+LIMIT_S: Final = 30.0
+"""Of one question."""
+LOOK_S: Final = 1.0
+"""Between two looks at Delta's logs."""
+_BEAT_S: Final = 20.0
+"""A page that hears nothing for so long hears that the server is there."""
+_LONGEST_FORM: Final = 100_000
+_KEPT_FOR: Final = timedelta(minutes=1)
+"""An answer is as of now, to so much, unless the lake has changed."""
+PAGES: Final[dict[str, Callable[[Asking], Page]]] = {
+    "/": views.fleet,
+    "/cluster": views.cluster,
+    "/incident/{id}": views.incident,
+    "/topic": views.topic,
+    "/broker": views.broker,
+    "/group": views.group,
+    "/diff": views.difference,
+    "/whatif": views.whatif,
+}
+"""Address -> page. Below /api each is JSON."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What is served. `config_file`: as SQL of a person is asked with it."""
+
+    config: Config
+    config_file: str
+    access: Access
+    allow_sql: bool
+
+
+class Pages:
+    """Answers requests about a lake, of its newest version."""
+
+    def __init__(self, of: Serving) -> None:
+        self._of = of
+        self._lake = LiveLake(of.config.lake, LIMIT_S)
+        self._kept = KeptAnswers()
+        self.version = self._lake.version()
+        self._changed = asyncio.Event()
+
+    async def watch(self) -> None:
+        """Look for new versions, and wake the pages that are open."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            newest = await run_in_threadpool(self._lake.version)
+            if newest != self.version:
+                self.version = newest
+                changed, self._changed = self._changed, asyncio.Event()
+                changed.set()
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        self._kept.close()
+
+    # --- one answer ---
+
+    async def html(self, make: Callable[[Asking], Page], request: Request) -> Response:
+        """Answer with a page."""
+        draw = partial(html.html, is_open=self._of.access.token is None, version=self.version)
+        try:
+            made = await self._made(request, lambda asking: draw(make(asking)))
+        except (KafkaMetadataHistoryError, OSError) as error:
+            status, text = _status(error), html.message("This cannot be shown", _line(error))
+            return HTMLResponse(text, status, _retry(status))
+        return HTMLResponse(made)
+
+    async def json(self, make: Callable[[Asking], Page], request: Request) -> Response:
+        """Answer with the JSON of a page."""
+        try:
+            made = await self._made(
+                request, lambda asking: json.dumps(make(asking).to_json(), allow_nan=False)
+            )
+        except (KafkaMetadataHistoryError, OSError) as error:
+            return _problem(error)
+        return Response(made, media_type="application/json")
+
+    async def csv(self, name: str, request: Request) -> Response:
+        """Answer a named question with CSV."""
+
+        def made(asking: Asking) -> str:
+            return as_csv(asking.ask(ask.asked_in(name, asking).sql).slice(0, ask.MOST))
+
+        try:
+            text = await self._made(request, made)
+        except (KafkaMetadataHistoryError, OSError) as error:
+            return _problem(error)
+        attached = f'attachment; filename="{name}.csv"'
+        return Response(text, media_type="text/csv", headers={"Content-Disposition": attached})
+
+    async def figures(self, request: Request) -> Response:
+        """Answer with the report of a window, which is a page of its own."""
+
+        def made(asking: Asking) -> str:
+            from kafka_metadata_history.report import make  # noqa: PLC0415 - takes a second
+
+            names = ("cluster", "topic", "broker", "group")
+            given = asking.given
+            since, until = given.get("since", "1 day"), given.get("until")
+            filters = filters_in(given, *names)
+            return make.make_report(asking.ask, since, until, filters, asking.now).html
+
+        try:
+            text = await self._made(request, made)
+        except (KafkaMetadataHistoryError, OSError) as error:
+            status = _status(error)
+            return HTMLResponse(html.message("This cannot be drawn", _line(error)), status)
+        # The page has a policy of its own, which allows its own script alone.
+        allowed = "frame-ancestors 'self'"
+        return HTMLResponse(text, headers={"Content-Security-Policy": allowed})
+
+    async def _made(self, request: Request, make: Callable[[Asking], str]) -> bytes:
+        given = _given(request)
+        now = datetime.now(UTC)
+        minute = now.replace(second=0, microsecond=0)
+        key = (self._lake.version(), minute, request.url.path, *sorted(given.items()))
+
+        def made() -> bytes:
+            ask_ = self._lake.now().ask
+            return make(Asking(ask_, self._of.config, given, now)).encode()
+
+        return await self._kept.get(key, made)
+
+    # --- other answers ---
+
+    async def changes(self, _: Request) -> Response:
+        """Answer with the name of the version now, and of each later one (server-sent events)."""
+
+        async def events() -> AsyncIterator[str]:
+            sent = None
+            while True:
+                changed = self._changed
+                yield f"data: {self.version}\n\n" if self.version != sent else ": there\n\n"
+                sent = self.version
+                try:
+                    await asyncio.wait_for(changed.wait(), _BEAT_S)
+                except TimeoutError:
+                    continue
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def health(self, _: Request) -> Response:
+        """Answer that the server is there. It says nothing of the lake."""
+        return PlainTextResponse("ok\n")
+
+    async def own_sql(self, request: Request) -> Response:
+        """Answer SQL that a person wrote, in a process of its own."""
+        if not self._of.allow_sql:
+            text = "SQL is asked on loopback alone, or with --allow-sql"
+            return HTMLResponse(html.message("Not allowed", text), 403)
+        sql = (await _form(request)).get("sql", "")
+        make = partial(ask.own_sql, sql, self._of.config_file)
+        try:
+            page = await self._kept.get((os.urandom(8), sql), lambda: self._drawn(make()))
+        except (KafkaMetadataHistoryError, OSError) as error:
+            page_of_error = html.message("This cannot be answered", _line(error))
+            return HTMLResponse(page_of_error, _status(error))
+        return HTMLResponse(page)
+
+    def _drawn(self, page: Page) -> bytes:
+        is_open = self._of.access.token is None
+        return html.html(page, is_open=is_open, version=self.version).encode()
+
+    async def login(self, request: Request) -> Response:
+        """Ask for the token, and give who has it a cookie."""
+        access = self._of.access
+        if access.token is None:
+            return RedirectResponse("/", 303)
+        if request.method == "GET":
+            return HTMLResponse(html.login("", inside(_given(request).get("next", "/"))))
+        form = await _form(request)
+        next_ = inside(form.get("next", "/"))
+        if not access.is_token(form.get("token", "")):
+            await asyncio.sleep(1)  # for who tries one after the other
+            return HTMLResponse(html.login("That is not the token.", next_), 401)
+        answer = RedirectResponse(next_, 303)
+        answer.set_cookie(
+            COOKIE, access.cookie(), httponly=True, samesite="strict", secure=access.is_https
+        )
+        return answer
+
+    async def logout(self, _: Request) -> Response:
+        """Take the cookie back."""
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return answer
+
+    async def question(self, request: Request) -> Response:
+        """Answer with a named question."""
+        name = request.path_params["name"]
+        if _given(request).get("format") == "csv":
+            return await self.csv(name, request)
+        return await self.html(partial(ask.answer, name), request)
+
+    async def questions(self, request: Request) -> Response:
+        """Answer with all named questions."""
+        return await self.html(partial(ask.questions, allow_sql=self._of.allow_sql), request)
+
+    async def question_json(self, request: Request) -> Response:
+        """Answer with the JSON of a named question."""
+        return await self.json(partial(ask.answer, request.path_params["name"]), request)
+
+    async def api(self, _: Request) -> Response:
+        """Answer with the description of all JSON."""
+        return Response(json.dumps(openapi(), indent=1), media_type="application/json")
+
+
+def application(of: Serving) -> Starlette:
+    """Return the application. Raises LakeError for a lake that is no folder of this machine."""
+    pages = Pages(of)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        watching = asyncio.create_task(pages.watch())
+        yield
+        watching.cancel()
+        pages.close()
+
+    routes: list[Any] = []
+    for path, make in PAGES.items():
+        routes += [
+            Route(path, partial(pages.html, make)),
+            Route(f"/api{path}".rstrip("/"), partial(pages.json, make)),
+        ]
+    routes += [
+        Route("/ask", pages.questions),
+        Route("/ask/sql", pages.own_sql, methods=["POST"]),
+        Route("/ask/{name}", pages.question),
+        Route("/api/openapi.json", pages.api),
+        Route("/api/ask/{name}", pages.question_json),
+        Route("/figures", pages.figures),
+        Route("/changes", pages.changes),
+        Route("/healthz", pages.health),
+        Route("/login", pages.login, methods=["GET", "POST"]),
+        Route("/logout", pages.logout, methods=["POST"]),
+        Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, access=of.access), Middleware(GZipMiddleware, 1_000)],
+        exception_handlers={404: _not_found},
+        lifespan=lifespan,
+    )
+
+
+async def _not_found(request: Request, _: Exception) -> Response:
+    text = f"{request.url.path}: there is no such page"
+    if request.url.path.startswith("/api/"):
+        return Response(json.dumps({"error": text}), 404, media_type="application/json")
+    return HTMLResponse(html.message("Not found", text), 404)
+
+
+def _given(request: Request) -> Given:
+    """The parameters of an address and its path, without empty ones."""
+    found = {name: value for name, value in request.query_params.items() if value.strip()}
+    return found | {name: str(value) for name, value in request.path_params.items() if name == "id"}
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a form that was sent, as a browser does."""
+    body = b""
+    async for some in request.stream():
+        body += some
+        if len(body) > _LONGEST_FORM:
+            return {}
+    text = body.decode("utf-8", errors="replace")
+    return {name: values[0] for name, values in parse_qs(text).items()}
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, QueryError):
+        return 400
+    return 503 if isinstance(error, BusyError | LakeError | OSError) else 500
+
+
+def _line(error: Exception) -> str:
+    return str(error)
+
+
+def _retry(status: int) -> dict[str, str]:
+    return {"Retry-After": "2"} if status == 503 else {}
+
+
+def _problem(error: Exception) -> Response:
+    status = _status(error)
+    text = json.dumps({"error": _line(error)})
+    return Response(text, status, _retry(status), media_type="application/json")
