@@ -1,5 +1,6 @@
 """The command serve: pages over a lake."""
 
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,10 +54,9 @@ def serve(
     tls_key: str | None,
 ) -> None:
     """Show the lake as pages in a browser, until Ctrl-C. Read only, and without a JVM."""
-    import uvicorn  # noqa: PLC0415 - all other commands start without it
-
+    from kafka_metadata_history.web import server  # noqa: PLC0415 - for this command alone
     from kafka_metadata_history.web.access import Access, is_loopback  # noqa: PLC0415
-    from kafka_metadata_history.web.app import Serving, application  # noqa: PLC0415
+    from kafka_metadata_history.web.app import Pages, Serving  # noqa: PLC0415
 
     read = load(config)
     if not is_loopback(host) and token is None:
@@ -72,33 +72,27 @@ def serve(
         (host, *hosts) if hosts or is_loopback(host) else None,
         tls_cert is not None,
     )
-    serving = Serving(read, str(Path(config).resolve()), access, allow_sql or is_loopback(host))
-    app = application(serving)
+    file = str(Path(config).resolve())
+    pages = Pages(Serving(read, file, access, allow_sql or is_loopback(host)))
+    tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ConfigError(
-            f"--host {host} --port {port}: {error.strerror}; --port 0 takes a free one"
+            f"--host {host} --port {port}: {_why(error)}; --port 0 takes a free one"
         ) from error
     with listening:
         number = listening.getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         scheme = "http" if tls_cert is None else "https"
         say([f"{scheme}://{shown}:{number} shows {read.lake}; Ctrl-C ends it"])
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_level="warning",
-                server_header=False,
-                access_log=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=1,
-                ssl_certfile=tls_cert,
-                ssl_keyfile=tls_key,
-            )
-        )
-        server.run(sockets=[listening])
+        server.run(pages, listening, tls)
+
+
+def _why(error: OSError) -> str:
+    """What is wrong, without the address, which Python appends."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
 
 
 def _secret(option: str, reference: str | None) -> str | None:

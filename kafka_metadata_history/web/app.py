@@ -8,7 +8,7 @@ import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -83,11 +83,14 @@ class Pages:
     """Answers requests about a lake, of its newest version."""
 
     def __init__(self, of: Serving) -> None:
+        """Raise LakeError for a lake that is no folder of this machine."""
         self._of = of
+        self.access = of.access
         self._lake = LiveLake(of.config.lake, LIMIT_S)
         self._kept = KeptAnswers()
         self.version = self._lake.version()
         self._changed = asyncio.Event()
+        self._is_over = False
 
     async def watch(self) -> None:
         """Look for new versions, and wake the pages that are open."""
@@ -96,8 +99,16 @@ class Pages:
             newest = await run_in_threadpool(self._lake.version)
             if newest != self.version:
                 self.version = newest
-                changed, self._changed = self._changed, asyncio.Event()
-                changed.set()
+                self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def end_changes(self) -> None:
+        """End the answers to who waits for changes."""
+        self._is_over = True
+        self._wake()
 
     def close(self) -> None:
         """Answer nothing more."""
@@ -107,7 +118,8 @@ class Pages:
 
     async def html(self, make: Callable[[Asking], Page], request: Request) -> Response:
         """Answer with a page."""
-        draw = partial(html.html, is_open=self._of.access.token is None, version=self.version)
+        is_open, version = self._of.access.token is None, self._lake.version()
+        draw = partial(html.html, is_open=is_open, version=version)
         try:
             made = await self._made(request, lambda asking: draw(make(asking)))
         except (KafkaMetadataHistoryError, OSError) as error:
@@ -166,8 +178,10 @@ class Pages:
         key = (self._lake.version(), minute, request.url.path, *sorted(given.items()))
 
         def made() -> bytes:
-            ask_ = self._lake.now().ask
-            return make(Asking(ask_, self._of.config, given, now)).encode()
+            # Opened when something is asked, and once.
+            newest = cache(self._lake.now)
+            asking = Asking(lambda sql: newest().ask(sql), self._of.config, given, now)
+            return make(asking).encode()
 
         return await self._kept.get(key, made)
 
@@ -178,7 +192,7 @@ class Pages:
 
         async def events() -> AsyncIterator[str]:
             sent = None
-            while True:
+            while not self._is_over:
                 changed = self._changed
                 yield f"data: {self.version}\n\n" if self.version != sent else ": there\n\n"
                 sent = self.version
@@ -255,9 +269,8 @@ class Pages:
         return Response(json.dumps(openapi(), indent=1), media_type="application/json")
 
 
-def application(of: Serving) -> Starlette:
-    """Return the application. Raises LakeError for a lake that is no folder of this machine."""
-    pages = Pages(of)
+def application(pages: Pages) -> Starlette:
+    """Return the application."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -287,7 +300,7 @@ def application(of: Serving) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, access=of.access), Middleware(GZipMiddleware, 1_000)],
+        middleware=[Middleware(Guard, access=pages.access), Middleware(GZipMiddleware, 1_000)],
         exception_handlers={404: _not_found},
         lifespan=lifespan,
     )

@@ -46,8 +46,12 @@ MOST: Final = 100_000
 DAY: Final = "1 day"
 LIMIT_S: Final = 30
 """Of SQL that a person wrote."""
-_MEMORY: Final = 2 * 2**30
+_MEMORY: Final = 4 * 2**30
 """Of the process that answers it, in bytes: what it maps, which is more than it uses."""
+_ENDED: Final = (
+    f"no answer: its process ended, as one does that needs more than {_MEMORY // 2**30} GiB; ask "
+    "for less"
+)
 _LONGEST: Final = 50_000_000
 """Of its answer, in bytes."""
 
@@ -158,7 +162,7 @@ def answer_of_process(sql: str, config: str, limit_s: float = LIMIT_S) -> pa.Tab
         finally:
             process.kill()
     if process.returncode != 0:
-        lines = said.decode(errors="replace").strip().splitlines() or ["its process was ended"]
+        lines = said.decode(errors="replace").strip().splitlines() or [_ENDED]
         raise QueryError(printable(lines[-1].removeprefix("kafka-metadata-history: ")))
     if len(found) > _LONGEST:
         raise QueryError(

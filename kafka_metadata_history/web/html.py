@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kafka_metadata_history.answers.text import LISTED, rows_of, together
+from kafka_metadata_history.answers.text import rows_of, together
 from kafka_metadata_history.web.page import Rows, address
 from metadata_source.text import LONGEST, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kafka_metadata_history.answers.text import Row, Shown
     from kafka_metadata_history.web.page import Page
@@ -84,7 +84,7 @@ def _address(column: str, row: Row, cluster: str | None) -> str | None:
     if value is None or value == -1:
         return None
     if column in _INCIDENTS:
-        return f"/incident/{value}"
+        return address(f"/incident/{value}", cluster=of)
     if column not in _PLACES or of is None:
         return None
     place = _PLACES[column]
@@ -117,10 +117,6 @@ def _kind(section: object) -> str:
     return type(section).__name__
 
 
-def _text_of(values: Mapping[str, str]) -> str:
-    return address("", **values)
-
-
 _TEMPLATES: Final = Environment(
     loader=FileSystemLoader(_HERE / "templates"),
     autoescape=True,
@@ -128,5 +124,5 @@ _TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals.update(grid=grid, kind=_kind, address=address, few=LISTED)
+_TEMPLATES.globals.update(grid=grid, kind=_kind, address=address)
 _TEMPLATES.filters["printable"] = printable

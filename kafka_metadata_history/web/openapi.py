@@ -25,7 +25,7 @@ _PARAMETERS: Final = {
 _PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "/api": ("Each cluster's state now, and its open incidents", ("cluster",)),
     "/api/cluster": ("A cluster at a time", ("cluster", "at", "since", "until")),
-    "/api/incident/{id}": ("An incident, its findings and its story", ()),
+    "/api/incident/{id}": ("An incident, its findings and its story", ("cluster",)),
     "/api/topic": ("A topic", ("cluster", "topic", "at", "since", "until")),
     "/api/broker": ("A broker", ("cluster", "broker", "at", "since", "until")),
     "/api/group": ("A group", ("cluster", "group", "at", "since", "until")),
@@ -40,7 +40,7 @@ _PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 def openapi() -> dict[str, Any]:
     """Return the description of all that is below /api."""
     paths = {path: _get(short, "", of) for path, (short, of) in _PAGES.items()}
-    paths["/api/incident/{id}"]["get"]["parameters"] = [
+    paths["/api/incident/{id}"]["get"]["parameters"] += [
         {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
     ]
     for name in names():

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 MOST: Final = 200
 """Rows of a table; all of them are a question's."""
+EVENTS: Final = 50
+"""Of a timeline; all of them are a question's."""
 STEPS: Final = 300
 """Of a slider: the newest."""
 DAY: Final = "1 day"
@@ -206,8 +208,8 @@ def cluster(of: Asking) -> Page:
                 read_open(of.ask, name)[:MOST],
                 "No incident is known to be open.",
             ),
-            _last(timeline, "Timeline", window, {"cluster": name}),
             _figures(window, {"cluster": name}),
+            _last(timeline, "Timeline", window, {"cluster": name}),
             Form(
                 "difference",
                 "What differs between two times",
@@ -245,7 +247,8 @@ def _slider(of: Asking, timeline: pa.Table, known: Sequence[Reach]) -> Slider:
 
 def incident(of: Asking) -> Page:
     """An incident: its story, the chain of its findings, and the figures of its time."""
-    account = read_account(of.ask, of.given["id"], None, read_recorded(of.ask, None))
+    recorded = read_recorded(of.ask, None)
+    account = read_account(of.ask, of.given["id"], of.given.get("cluster"), recorded)
     found = account.incident
     day = words.day_of(*(each.began_before for each in account.findings))
     chain = [
@@ -297,6 +300,8 @@ def incident(of: Asking) -> Page:
                     until=window["until"],
                 ),
             )
+            for each in reaches(of.ask, None)
+            if each.cluster == found.cluster and each.has(found.began_before)
         ],
     )
 
@@ -355,8 +360,8 @@ def _thing(  # noqa: PLR0917 - all of them differ by kind
             _newest(timeline.filter(pc.is_in(timeline["what"], pa.array(_SETTINGS)))),
             empty="None changed in this window, as far as it is known.",
         ),
-        _last(timeline, "Timeline", window, own),
         _figures(window, own),
+        _last(timeline, "Timeline", window, own),
     ]
     return Page(
         f"{kind.capitalize()} {name}",
@@ -502,22 +507,23 @@ def _last(
         "timeline",
         title,
         _newest(rows),
-        f"The newest first. {_part(len(rows))}",
+        f"The newest first. {_part(len(rows), EVENTS)}",
         "Nothing happened in this window, as far as it is known.",
         more=_all("timeline", window, own),
     )
 
 
 def _newest(rows: pa.Table) -> pa.Table:
-    return rows.slice(max(len(rows) - MOST, 0)).take(list(range(min(len(rows), MOST)))[::-1])
+    """The last rows, from the last one on."""
+    return rows.take(pa.array(range(len(rows) - 1, max(len(rows) - EVENTS, 0) - 1, -1), pa.int64()))
 
 
 def _first(rows: pa.Table) -> pa.Table:
     return rows.slice(0, MOST)
 
 
-def _part(rows: int) -> str:
-    return f"{MOST} of {rows:,} are shown." if rows > MOST else ""
+def _part(rows: int, most: int = MOST) -> str:
+    return f"{most} of {rows:,} are shown." if rows > most else ""
 
 
 def _answer(

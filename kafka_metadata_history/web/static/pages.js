@@ -14,7 +14,8 @@
     }
   });
   const fit = (frame) => {
-    const watch = () => { if (frame.contentDocument?.body) heights.observe(frame.contentDocument.body); };
+    // Until it is loaded it holds an empty page, as high as the frame.
+    const watch = () => { if (frame.contentDocument?.body?.firstElementChild) heights.observe(frame.contentDocument.body); };
     frame.addEventListener("load", watch);
     watch();
   };
@@ -80,7 +81,7 @@
       ready(made);
     }
     live.textContent = "";
-    document.documentElement.dataset.refreshed = version;
+    document.documentElement.dataset.shown = here;
   };
 
   document.querySelectorAll("[data-part]").forEach(ready);

@@ -1,0 +1,141 @@
+"""The command serve, in a process of its own."""
+
+import json
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPResponse
+from pathlib import Path
+
+import pytest
+
+from kafka_metadata_history import INTERRUPTED
+from kafka_metadata_history.command import exit_status
+from schemas import gold
+from schemas.lake import Lake
+from tests.support import stored
+from tests.support.programs import Program
+from tests.support.web_lakes import config_of, web_lake, web_rows
+
+COMMAND = (sys.executable, "-m", "kafka_metadata_history", "serve", "--port", "0")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("web")
+    return config_of(folder, web_lake(folder / "lake"))
+
+
+@contextmanager
+def serving(config: str, output: Path, *more: str) -> Iterator[tuple[str, Program]]:
+    """The address that the command prints, and its process."""
+    with Program([*COMMAND, "--config", config, *more], output) as program:
+        program.until(program.log, "the address", within=60)
+        found = re.match(r"(https?://\S+:\d+) shows \S+; Ctrl-C ends it\n", program.log())
+        assert found is not None, program.log()
+        yield found[1], program
+
+
+def opened(address: str, context: ssl.SSLContext | None = None) -> HTTPResponse:
+    answer = urllib.request.urlopen(address, timeout=60, context=context)  # noqa: S310 - our own
+    assert isinstance(answer, HTTPResponse)
+    return answer
+
+
+def get(address: str, context: ssl.SSLContext | None = None) -> bytes:
+    with opened(address, context) as answer:
+        return answer.read()
+
+
+def test_it_serves_until_a_signal_ends_it_though_pages_are_open(
+    config: str, tmp_path: Path
+) -> None:
+    with serving(config, tmp_path / "log") as (address, program):
+        assert b"<h1>Fleet</h1>" in get(address)
+        with opened(f"{address}/changes") as changes:
+            assert re.fullmatch(rb"data: \w{16}\n", changes.readline())
+            assert program.end(signal.SIGINT) == INTERRUPTED
+            assert len(program.log().split()) == len(
+                f"{address} shows lake; Ctrl-C ends it".split()
+            )
+
+
+def test_an_open_page_hears_of_a_commit(tmp_path: Path) -> None:
+    lake = web_lake(tmp_path / "lake")
+    with (
+        serving(config_of(tmp_path, lake), tmp_path / "log") as (address, _),
+        opened(f"{address}/changes") as changes,
+    ):
+        before = changes.readline()
+        assert changes.readline() == b"\n"
+        stored.append(lake, gold.LEADER_CHANGES, web_rows()[gold.LEADER_CHANGES][:1])
+        after = changes.readline()
+        assert after.startswith(b"data: ")
+        assert after != before
+
+
+def test_https_with_a_certificate_of_ones_own(config: str, tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-out", cert, "-keyout", key),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    given = ("--tls-cert", str(cert), "--tls-key", str(key))
+    with serving(config, tmp_path / "log", *given) as (address, _):
+        assert address.startswith("https://")
+        trusted = ssl.create_default_context(cafile=str(cert))
+        assert json.loads(get(f"{address}/api", trusted))["title"] == "Fleet"
+
+
+def problem(config: str, capsys: pytest.CaptureFixture[str], *given: str) -> str:
+    assert exit_status(["serve", "--config", config, *given]) == 1
+    return capsys.readouterr().err
+
+
+def test_a_port_in_use_is_one_line(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert problem(config, capsys, "--port", str(port)) == (
+            f"kafka-metadata-history: --host 127.0.0.1 --port {port}: Address already in use; "
+            "--port 0 takes a free one\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (("--host", "0.0.0.0"), "--host 0.0.0.0: others than this machine reach it, so --token"),  # noqa: S104
+        (("--token", "secret"), "--token: not a reference: give env:NAME or file:/path, no token"),
+        (("--token", "env:NOT_SET_HERE"), "--token: the environment variable NOT_SET_HERE is not"),
+        (("--metrics-token", "x"), "--metrics-token: not a reference"),
+        (("--tls-cert", __file__), "--tls-cert and --tls-key: give both or neither"),
+        (("--host", "256.1.1.1", "--token", "env:HOME"), "--host 256.1.1.1 --port 8484: "),
+    ],
+)
+def test_what_does_not_fit_together_is_one_line(
+    config: str, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], line: str
+) -> None:
+    found = problem(config, capsys, *given)
+    assert found.startswith(f"kafka-metadata-history: {line}")
+    assert len(found.splitlines()) == 1
+
+
+def test_a_lake_that_is_no_folder_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = config_of(tmp_path, Lake(root="s3a://bucket/lake"))
+    assert problem(config, capsys) == (
+        "kafka-metadata-history: s3a://bucket/lake: is no folder of this machine, which is all "
+        "that is read here\n"
+    )
