@@ -30,10 +30,10 @@ _PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "/api/broker": ("A broker", ("cluster", "broker", "at", "since", "until")),
     "/api/group": ("A group", ("cluster", "group", "at", "since", "until")),
     "/api/diff": (
-        "What differs between two times",
+        "Differences between two times",
         ("cluster", "from", "to", "topic", "broker", "group"),
     ),
-    "/api/whatif": ("What a loss would do", ("cluster", "kind", "lose", "at")),
+    "/api/whatif": ("The effects of a loss", ("cluster", "kind", "lose", "at")),
 }
 
 

@@ -212,7 +212,7 @@ def cluster(of: Asking) -> Page:
             _last(timeline, "Timeline", window, {"cluster": name}),
             Form(
                 "difference",
-                "What differs between two times",
+                "Differences between two times",
                 "/diff",
                 [
                     Field("cluster", "Cluster", name),
@@ -222,7 +222,7 @@ def cluster(of: Asking) -> Page:
             ),
             Form(
                 "whatif",
-                "What the loss of something would do",
+                "The effects of a loss",
                 "/whatif",
                 [
                     Field("cluster", "Cluster", name),
@@ -378,7 +378,7 @@ _SETTINGS: Final = ("config_set", "config_changed", "config_removed")
 
 
 def difference(of: Asking) -> Page:
-    """What differs between two times."""
+    """The differences between two times."""
     name = _cluster(of)
     known = reaches(of.ask, name)
     begin, end = moment(of.given.get("from", DAY), of.now), time_of(of.given.get("to"), of.now)
@@ -431,7 +431,7 @@ def difference(of: Asking) -> Page:
 
 
 def whatif(of: Asking) -> Page:
-    """What the loss of brokers, of a rack or of controllers would do."""
+    """The effects of the loss of brokers, of a rack or of controllers."""
     name = _cluster(of)
     kind = of.given.get("kind", "broker")
     if kind not in LOST:
@@ -463,7 +463,7 @@ def whatif(of: Asking) -> Page:
         )
     )
     return Page(
-        f"What if, {name}",
+        f"Loss in {name}",
         "/whatif",
         sections,
         cluster=name,
