@@ -106,7 +106,9 @@ def demo(folder: Path, run: RunCommand) -> None:
     _run(run, "explain", "--config", config)
     for id_ in opened(load(config).lake).ask(FIRST_INCIDENT)["id"].to_pylist():
         _run(run, "explain", id_, "--config", config)
-    click.echo(f"\nOpen {page} in a browser. Ask more:\n")
+    click.echo(f"\nOpen {page} in a browser, or all of it as pages:\n")
+    click.echo(f"  {shlex.join([*_command(), 'serve', '--config', config])}")
+    click.echo("\nAsk more:\n")
     for question in MORE:
         click.echo(f"  {shlex.join([*_command(), 'query', *question, '--config', config])}")
     click.echo()

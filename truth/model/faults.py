@@ -107,7 +107,10 @@ def _of_leaders(truth: Truth) -> Iterator[Fault]:
         if before.leader != NO_LEADER:
             yield Fault(LEADER_CHANGED, span, frozenset({before.leader}), before.topic, each.key)
         if each.unclean:
-            brokers = frozenset({*before.isr, before.leader} - {NO_LEADER})
+            # With an ELR the ISR may have been empty for a while.
+            last = [of for of in truth.partitions[each.key] if of.at <= before.at and of.isr]
+            isr = last[-1].isr if last else ()
+            brokers = frozenset({*isr, before.leader} - {NO_LEADER})
             yield Fault(UNCLEAN, span, brokers, before.topic, each.key)
 
 
