@@ -122,6 +122,12 @@ AIMS: Final = (
         for how, most, says in (("cold", 5, "the command"), ("warm", 2, "asked again"))
     ),
     *(
+        Aim(f"pages_{name}_{how}_s", "s", "<=", most, f"page `{name}`, a lake of a year, {says}")
+        for name in ("fleet", "cluster", "incident", "broker", "topic", "group", "figures")
+        for how, most, says in (("cold", 5, "the first"), ("warm", 2, "the second"))
+    ),
+    Aim("pages_mb", "MB", "<=", 500, "memory of `serve`: 100 open pages, five questions at once"),
+    *(
         Aim(f"{fleet}_{name}", unit, "<=", wanted, f"{clusters} clusters: {says}")
         for fleet, clusters, late in (("fleet", 300, 0.5), ("fleet_1000", 1_000, 1.0))
         for name, unit, wanted, says in (

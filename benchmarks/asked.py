@@ -33,10 +33,15 @@ LAKE: Final = ROOT / ".year-lake"
 
 def questions(_folder: Path, say: Say, runs: int) -> Results:
     """Measure asked_*_cold_s and asked_*_warm_s."""
+    return measured(year_lake(say), say, runs)
+
+
+def year_lake(say: Say) -> Path:
+    """Return the configuration of the lake, which is made unless it is there."""
     if not (LAKE / CONFIG).exists():
         shutil.rmtree(LAKE, ignore_errors=True)
         make(LAKE, clusters(**SIZES), say)
-    return measured(LAKE / CONFIG, say, runs)
+    return LAKE / CONFIG
 
 
 def measured(config: Path, say: Say, runs: int) -> Results:

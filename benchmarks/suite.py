@@ -52,6 +52,7 @@ MEASURES: Final = {
     "lag_fold": Measure("lag.visits", ("lag_fold_s", "lag_fold_kb", "lag_memory_mb")),
     "questions": Measure("views.questions", ("question_s",)),
     "asked": Measure("asked.questions", _beginning("asked_")),
+    "pages": Measure("pages.pages", _beginning("pages_")),
     "fleet": Measure("fleet.run.fleet_of_300", tuple(
         name for name in _beginning("fleet_") if not name.startswith("fleet_1000_"))),
     "small": Measure("rounds.warm.small", ("quiet_s", "news_s")),
@@ -75,7 +76,7 @@ MEASURES: Final = {
     "demo": Measure("rounds.whole.demo", ("demo_s", "demo_polls_on_time", "demo_missed")),
     "test": Measure("rounds.whole.tests", ("test_s",)),
 }  # fmt: skip
-LONG: Final = ("asked", "fleet_1000", "sizing", "year", "day", "demo", "test")
+LONG: Final = ("asked", "pages", "fleet_1000", "sizing", "year", "day", "demo", "test")
 """Measured when they are asked for."""
 
 
