@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 from jobs.configuration.config import MIGRATING, Config, Thresholds
 from jobs.configuration.keys import AUTO, CONTROLLER_RACKS, FILE, REQUIRED
 from jobs.configuration.limits import Limits
+from jobs.configuration.notify import KINDS
 from jobs.configuration.severities import SEVERITIES, Severity
 from metadata_source.options.cluster import field_of
 from metadata_source.options.readers import ENRICHMENTS
@@ -26,6 +27,8 @@ from metadata_source.options.table import (
     OPTIONS,
     Option,
 )
+from metadata_source.references import REFERENCE
+from schemas.incidents import SEVERITIES as LEVELS
 from schemas.lake import Lake
 
 SCHEMA = Path(__file__).resolve().parents[1] / "conf" / "schema.json"
@@ -58,6 +61,9 @@ def schema() -> dict[str, Any]:
 
 
 def _section(key: str, given: Any) -> dict[str, Any]:
+    if key == "notify":
+        keys = {name: _of_notify(name) | {"description": says} for name, (_, says) in given.items()}
+        return {**_object(keys), "type": ["object", "null"]}
     if isinstance(given, Mapping):
         keys = {
             name: _value(key, name, reader) | {"description": says}
@@ -93,6 +99,46 @@ def _section(key: str, given: Any) -> dict[str, Any]:
     of_all = (each for each in OF_SOURCES[key] if each.name not in OF_ONE_CLUSTER)
     options = _options(each for each in of_all if each.only is None or each.only[0] != "batch")
     return meaning | {**_object(options), "type": ["object", "null"]}
+
+
+def _of_notify(name: str) -> dict[str, Any]:
+    secret = {"type": "string", "pattern": f"^(?:{REFERENCE.pattern})$"}
+    page = {"type": "string", "pattern": r"^[hH][tT][tT][pP][sS]?://[^\s/]"}
+    url = {"oneOf": [secret, {**page, "pattern": r"^[hH][tT][tT][pP][sS]?://[^\s/@]+(/|$)"}]}
+    kind = {"enum": [*KINDS]}
+    match name:
+        case "pages":
+            return {"oneOf": [page, {"type": "null"}]}
+        case "heartbeat":
+            beat = _object({"url": url, "every": DURATION}, required=["url"])
+            return {"oneOf": [beat, {"type": "null"}]}
+        case "silences":
+            keys = {
+                "cluster": TEXT,
+                "broker": COUNT,
+                "kind": kind,
+                "until": {"type": "string"},
+                "marks": {"type": "boolean"},
+            }
+            either = {"anyOf": [{"required": ["until"]}, {"required": ["marks"]}]}
+            return {"type": ["array", "null"], "items": _object(keys) | either}
+    pagerduty = _object({"routingKey": secret, "url": url}, required=["routingKey"])
+    by_url = _object({"url": url}, required=["url"])
+    receivers = {
+        "pagerduty": pagerduty,
+        "alertmanager": by_url,
+        "webhook": by_url,
+        "apprise": _object({"url": secret}, required=["url"]),
+    }
+    narrows = {
+        "severity": {"enum": [*LEVELS]},
+        "clusters": {"oneOf": [TEXT, {"type": "array", "items": TEXT}]},
+        "kinds": {"oneOf": [kind, {"type": "array", "items": kind}]},
+    }
+    one = _object({**receivers, **narrows}) | {
+        "oneOf": [{"required": [receiver]} for receiver in receivers]
+    }
+    return {"type": ["object", "null"], "additionalProperties": one}
 
 
 def _value(section: str, name: str, reader: Callable[[str, Any], Any]) -> dict[str, Any]:

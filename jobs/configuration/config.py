@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from jobs.configuration.histories import DECLARED
-from jobs.configuration.keys import CONTROLLER_RACKS, FILE, REQUIRED, URI, read
+from jobs.configuration.keys import CONTROLLER_RACKS, FILE, REQUIRED
 from jobs.configuration.limits import Limits
+from jobs.configuration.notify import Notify
+from jobs.configuration.reading import URI, read
 from jobs.configuration.severities import SEVERITIES, Severity
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
 from metadata_source.options import Cluster, parse, parse_cluster_log, parse_group_log
@@ -84,6 +86,7 @@ class Config:
     kinds: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     severities: Mapping[str, Severity] = field(default_factory=lambda: SEVERITIES)
+    notify: Notify = field(default_factory=Notify)
 
     def __post_init__(self) -> None:
         """Say where the spool is where nothing does."""
@@ -125,6 +128,11 @@ class Config:
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a streaming query."""
         return f"{self.checkpoints.rstrip('/')}/{query}"
+
+    @property
+    def notify_folder(self) -> str:
+        """The folder of this machine in which `notify` keeps what it has sent."""
+        return _beside(self.checkpoints, "notify")
 
     def source_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
         """Options of the stream `kafka_metadata`. `cluster_ids`: as the lake knows, by alias."""
@@ -188,10 +196,15 @@ def spool_beside(checkpoints: str) -> str:
     """The folder of this machine in which polls wait for their commit, where the file names
     none.
     """
+    return _beside(checkpoints, "spool")
+
+
+def _beside(checkpoints: str, name: str) -> str:
     if not URI.match(checkpoints):
-        return f"{checkpoints.rstrip('/')}/spool"
+        return f"{checkpoints.rstrip('/')}/{name}"
     state = os.environ.get("XDG_STATE_HOME") or f"{Path.home()}/.local/state"
-    return f"{state}/kafka-metadata-history/{sha256(checkpoints.encode()).hexdigest()[:16]}"
+    place = f"{state}/kafka-metadata-history/{sha256(checkpoints.encode()).hexdigest()[:16]}"
+    return place if name == "spool" else f"{place}.{name}"
 
 
 def _is_of_controllers(name: str) -> bool:
@@ -288,7 +301,11 @@ def _config(given: dict[str, Any], folder: Path) -> Config:
         Limits(**given.pop("status", {})),
     )
     severities = {**SEVERITIES, **given.pop("severities", {})}
-    return Config(**given, thresholds=thresholds, limits=limits, severities=severities)
+    notify = Notify(**given.pop("notify", {}))
+    notify.check(given["clusters"])
+    return Config(
+        **given, thresholds=thresholds, limits=limits, severities=severities, notify=notify
+    )
 
 
 def _checked_clusters(config: Config) -> tuple[Cluster, ...]:

@@ -1,69 +1,19 @@
 """The keys of the configuration file: the reader of each value, and its meaning."""
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from jobs.configuration.histories import DECLARED
+from jobs.configuration.notify import NOTIFY
+from jobs.configuration.reading import DAYS, URI, as_duration, as_mapping, as_text, each_of, read
 from jobs.configuration.severities import INFO, PAGE, SEVERITIES, TICKET, Severity
-from metadata_source.options.cluster import field_of
-from metadata_source.options.readers import duration_ms, whole_number
+from metadata_source.options.readers import whole_number
 from metadata_source.options.table import OF_ONE_CLUSTER
-from metadata_source.text import did_you_mean
 from metadata_source.yaml_file import kind_of
 from schemas.lake import Lake
 
-_DAYS = re.compile(r"(\d+)\s*(?:d|days?)")
-URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
-"""The beginning of what is no folder of this machine."""
-
-
-def duration(text: str) -> timedelta:
-    """Days (`7d`, `2 days`), or what the data source's options take for a duration. Raises
-    ValueError.
-    """
-    days = _DAYS.fullmatch(text.strip().lower())
-    try:
-        return timedelta(days=int(days[1])) if days else timedelta(milliseconds=duration_ms(text))
-    except OverflowError:
-        raise ValueError(f"{text!r} is longer than {timedelta.max.days}d") from None
-
-
-def read(name: str, value: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a mapping, and of those in it, by fields. `name` is empty for the file."""
-    given = _mapping(name or "the file", value)
-    within = f"{name}." if name else ""
-    for key in given:
-        if key not in known:
-            hint = did_you_mean(key, known, f"known here: {', '.join(known)}", shown=within.__add__)
-            raise ValueError(f"unknown key {within}{key}; {hint}")
-    found: dict[str, Any] = {}
-    for key, item in given.items():
-        match known[key]:
-            case reader, _:
-                found[field_of(key)] = reader(f"{within}{key}", item)
-            case section:
-                found[key] = read(f"{within}{key}", item or {}, section)
-    return found
-
-
 # --- readers: each checks the value of a key, given by its whole name, and makes a field of it ---
-
-
-def _each(reader: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:
-    """Of a mapping with keys of any name."""
-    return lambda name, value: {
-        key: reader(f"{name}.{key}", item) for key, item in _mapping(name, value).items()
-    }
-
-
-def _mapping(name: str, value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping) and None in value:
-        raise ValueError(f"{name}: a name in it is nothing (null): quote it")
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ValueError(f"{name} is not a mapping of names to values")
-    return value
 
 
 def _lake(name: str, value: Any) -> Lake:
@@ -92,13 +42,13 @@ def _spool(name: str, value: Any) -> str:
 
 def _severity(name: str, value: Any) -> Severity:
     """Written as `ticket=1m, page=5m`, one of them, or `info`."""
-    text = _text(name, value)
+    text = as_text(name, value)
     found: dict[str, timedelta] = {}
     for each in () if text.strip() == INFO else text.split(","):
         word, _, after = (part.strip() for part in each.partition("="))
         if word not in {TICKET, PAGE} or word in found:
             raise ValueError(f"{name}: {text!r} is neither like 'ticket=1m, page=5m' nor {INFO!r}")
-        found[word] = _duration(name, after)
+        found[word] = as_duration(name, after)
     return Severity(**found)
 
 
@@ -121,16 +71,6 @@ def _here_only(name: str, value: Any, what: str) -> str:
     return folder
 
 
-def _text(name: str, value: Any) -> str:
-    """A text as it is written, or a list of them; empty where there is nothing."""
-    if isinstance(value, list):
-        return ",".join("" if item is None else str(item) for item in value)
-    if value is None or isinstance(value, str):
-        return value or ""
-    # Not shown: it may be a secret that was meant to be a reference.
-    raise ValueError(f"{name}: {kind_of(value)} is not text or a whole number")
-
-
 CONTROLLER_RACKS = "controllerRacks"
 """Of a cluster: a key of this program's, not an option of the data source."""
 
@@ -143,7 +83,7 @@ def _of_cluster(name: str, value: Any) -> str | dict[int, str]:
 def _racks(name: str, value: Any) -> dict[int, str]:
     """Racks of controllers, by id."""
     found = {}
-    for node, rack in _mapping(name, value or {}).items():
+    for node, rack in as_mapping(name, value or {}).items():
         if not node.isdecimal():
             raise ValueError(f"{name}: {node!r} is not the id of a controller, a whole number")
         if not isinstance(rack, str) or not rack:
@@ -154,15 +94,15 @@ def _racks(name: str, value: Any) -> dict[int, str]:
 
 def _option(name: str, value: Any) -> str:
     """An option of the data source."""
-    return _questions(name, value) if name.lower().endswith(".enrich") else _text(name, value)
+    return _questions(name, value) if name.lower().endswith(".enrich") else as_text(name, value)
 
 
 def _questions(name: str, value: Any) -> str:
     """`enrich` as the data source takes it, of a mapping of questions to intervals, or None."""
     if not isinstance(value, Mapping):
-        return _text(name, value)
+        return as_text(name, value)
     questions = {
-        str(kind): None if beat is None else _text(f"{name}.{kind}", beat)
+        str(kind): None if beat is None else as_text(f"{name}.{kind}", beat)
         for kind, beat in value.items()
     }
     return (
@@ -173,35 +113,28 @@ def _questions(name: str, value: Any) -> str:
 
 def _options(name: str, value: Any) -> dict[str, str]:
     """Options that hold for all clusters."""
-    given = _mapping(name, value or {})
+    given = as_mapping(name, value or {})
     for key in given:
         if key.lower() in map(str.lower, OF_ONE_CLUSTER):
             raise ValueError(f"{name}.{key}: set it under clusters: it is of one cluster")
         if key.lower() == "spool":
             raise ValueError(f"{name}.{key}: it is a key of the file itself, beside {name}")
-    return _each(_option)(name, given)
-
-
-def _duration(name: str, value: Any) -> timedelta:
-    try:
-        return duration(str(value))
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+    return each_of(_option)(name, given)
 
 
 def _age(name: str, value: Any) -> timedelta:
     """An age at which rows go. Days alone: who means months by `12M` would keep twelve minutes."""
-    if not _DAYS.fullmatch(str(value).strip().lower()):
+    if not DAYS.fullmatch(str(value).strip().lower()):
         raise ValueError(
             f"{name}: {value!r} is not a number of days: write it as 7d, a year as 365d"
         )
-    if (age := _duration(name, value)) < _LEAST_AGE:
+    if (age := as_duration(name, value)) < _LEAST_AGE:
         raise ValueError(f"{name}: {value!r} is less than 1d, the least")
     return age
 
 
 def _hand_over(name: str, value: Any) -> timedelta:
-    found = _duration(name, value)
+    found = as_duration(name, value)
     if found < _LEAST_HAND_OVER:
         raise ValueError(
             f"{name}: {value!r} is less than 2m: of a log in which nothing happens a minute is "
@@ -254,7 +187,7 @@ FILE: Mapping[str, Any] = {
         "auto: `run` upgrades a lake of an older version before it begins. Default: it refuses it.",
     ),
     "clusters": (
-        _each(_each(_of_cluster)),
+        each_of(each_of(_of_cluster)),
         "For each alias, which is for good, how to reach that cluster.",
     ),
     "poll": (_options, "Options that hold for all clusters."),
@@ -298,9 +231,9 @@ FILE: Mapping[str, Any] = {
             _count(2),
             "A client that joins a group so many times in crashLoopWindow is in a crash loop.",
         ),
-        "flapWindow": (_duration, "See flaps."),
-        "stormWindow": (_duration, "See storm."),
-        "crashLoopWindow": (_duration, "See crashLoop."),
+        "flapWindow": (as_duration, "See flaps."),
+        "stormWindow": (as_duration, "See storm."),
+        "crashLoopWindow": (as_duration, "See crashLoop."),
     },
     "severities": {
         kind: (_severity, f"After how long {kind} is worth a ticket, or a page; `info`: never.")
@@ -316,11 +249,12 @@ FILE: Mapping[str, Any] = {
             "Polls make history once nobody read the controllers' log for so long; 2m at least.",
         ),
     },
+    "notify": NOTIFY,
     "validation": {"docs": (_docs, "Folder of the data docs. Default: LAKE/quality/data_docs.")},
     "status": {
-        "window": (_duration, "Polls and gaps of so long before now count."),
+        "window": (as_duration, "Polls and gaps of so long before now count."),
         "lastGoodPoll": (
-            _duration,
+            as_duration,
             "The last good poll may be so old. Default: two intervals and two minutes.",
         ),
         "failures": (_count(1), "So many failed polls in a row are too many."),
@@ -335,8 +269,8 @@ FILE: Mapping[str, Any] = {
             _count(0),
             "More offsets of the group log that were gone unread are too many.",
         ),
-        "behind": (_duration, "History may be behind polls by so long."),
-        "upkeep": (_duration, "The last upkeep may be so long ago."),
+        "behind": (as_duration, "History may be behind polls by so long."),
+        "upkeep": (as_duration, "The last upkeep may be so long ago."),
         "lakeBytes": (
             _count(1),
             "The tables, with their logs, may be so large. Default: any size.",

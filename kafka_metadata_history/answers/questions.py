@@ -13,7 +13,7 @@ from textwrap import wrap
 
 import pyarrow as pa
 
-from jobs.configuration.keys import duration
+from jobs.configuration.reading import duration
 from kafka_metadata_history.answers.markers import markers_of, with_values
 from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import did_you_mean, printable

@@ -31,6 +31,16 @@ retention: {bronze: 3d, silver: 400d, gold: 400 days}
 thresholds: {flaps: 4, flapWindow: 1h, storm: 7, crashLoop: 3}
 validation: {docs: docs}
 status: {lastGoodPoll: 7m, failedPercent: 0, gaps: 0, behind: 5m}
+notify:
+  pages: https://history.example.com
+  targets:
+    on-call: {pagerduty: {routingKey: 'env:KAFKA_PAGERDUTY'}, severity: page, clusters: [orders]}
+    alerts: {alertmanager: {url: 'http://127.0.0.1:9093'}, kinds: [group_stuck]}
+    hook: {webhook: {url: 'file:/etc/kafka/hook'}}
+    mail: {apprise: {url: 'env:KAFKA_MAIL'}}
+  heartbeat: {url: 'https://beat.example.com/x', every: 1m}
+  silences: [{cluster: orders, broker: 3, kind: broker_missing, until: '2026-11-02T00:00Z'},
+             {marks: true}]
 """
 
 
@@ -94,6 +104,19 @@ def test_an_editor_and_the_parser_take_the_same(
         ("flapWindow: 1h", "flapWindow: long"),
         ("docs: docs", "docs: [docs]"),
         ("gaps: 0", "gaps: few"),
+        ("routingKey: 'env:KAFKA_PAGERDUTY'", "routingKey: secret"),
+        ("routingKey: 'env:KAFKA_PAGERDUTY'", ""),
+        ("severity: page", "severity: pages"),
+        ("kinds: [group_stuck]", "kinds: [stuck]"),
+        ("'http://127.0.0.1:9093'", "'ftp://127.0.0.1'"),
+        ("'http://127.0.0.1:9093'", "'http://me:secret@127.0.0.1'"),
+        ("url: 'env:KAFKA_MAIL'", "url: 'mailto://me:secret@example.com'"),
+        ("{apprise: {url: 'env:KAFKA_MAIL'}}", "{severity: page}"),
+        ("pages: https://history.example.com", "pages: env:PAGES"),
+        ("every: 1m", "every: soon"),
+        ("{marks: true}", "{cluster: orders}"),
+        ("broker: 3", "broker: first"),
+        ("kind: broker_missing", "kind: missing"),
     ],
 )
 def test_an_editor_and_the_parser_refuse_the_same(
