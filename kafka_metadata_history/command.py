@@ -40,6 +40,7 @@ from kafka_metadata_history.diff import diff
 from kafka_metadata_history.events import events
 from kafka_metadata_history.explain import explain
 from kafka_metadata_history.may_stop import may_stop
+from kafka_metadata_history.notify.command import notify
 from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
 from kafka_metadata_history.printed import say
 from kafka_metadata_history.report_command import report
@@ -162,6 +163,7 @@ app.add_command(show)
 app.add_command(diff)
 app.add_command(may_stop)
 app.add_command(serve)
+app.add_command(notify)
 
 
 @app.command()

@@ -36,6 +36,8 @@ _OVER: Final = (
     f"end_reason IS NOT NULL AND {_TRUE} ORDER BY ended_before DESC, began_before DESC, id "
     f"LIMIT {LAST}"
 )
+_NEWEST: Final = """((is_live AND end_reason IS NULL) OR id IN (
+  SELECT incident_id FROM gold.events WHERE known_at >= CAST(:since AS TIMESTAMP)){given})"""
 _IN_WINDOW: Final = f"""{_TRUE} AND began_before <= CAST(:until AS TIMESTAMP)
   AND (ended_before IS NULL OR ended_before >= CAST(:since AS TIMESTAMP))
   ORDER BY began_before, id"""
@@ -69,6 +71,23 @@ def read_window(ask: Ask, cluster: str, since: datetime, until: datetime) -> lis
     """Return the incidents of a cluster that lasted in a window, the worst first."""
     window = {"since": since.isoformat(), "until": until.isoformat()}
     return worst_first(_incidents(ask, _IN_WINDOW, cluster=cluster, **window))
+
+
+def read_newest(ask: Ask, since: datetime, ids: Sequence[str]) -> list[Incident]:
+    """Return the incidents that last, those of which something was known from then on, and those
+    with these ids: the worst first.
+    """
+    known = {f"id{number}": id_ for number, id_ in enumerate(ids)}
+    given = "".join(f" OR id = :{name}" for name in known)
+    values = {"since": since.isoformat(), "cluster": None, **known}
+    return worst_first(_incidents(ask, _NEWEST.replace("{given}", given), **values))
+
+
+def read_windows(ask: Ask, since: datetime) -> list[Row]:
+    """Return the windows that people have marked, and that were not over then: `cluster` (null: of
+    all), `since` and `until`.
+    """
+    return _rows(ask, "windows", since=since.isoformat())
 
 
 def worst_first(incidents: Collection[Incident]) -> list[Incident]:

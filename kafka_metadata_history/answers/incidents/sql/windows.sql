@@ -1,0 +1,3 @@
+SELECT cluster, since, until
+FROM gold.marks
+WHERE until >= CAST(:since AS TIMESTAMP)

@@ -1,0 +1,157 @@
+"""Which messages a target is to get: of what is so now, and of what it was sent. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from jobs.rules.incidents.incident import MERGED, WITHDRAWN
+from kafka_metadata_history.answers.questions import shown
+from kafka_metadata_history.notify.alert import Alert, is_worse, over, worst
+from kafka_metadata_history.notify.wanted import Window, is_silenced, passes
+from metadata_source.text import counted
+from schemas.incidents import SEVERITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from jobs.configuration.notify import Silence, Target
+
+SUMMARY: Final = "summary"
+"""The kind of a summary's alert."""
+SUMMED: Final = 20
+"""So many have a line of their own in a summary."""
+
+
+class Action(StrEnum):
+    """What a message says of its alert. A summary is of several, all over."""
+
+    OPENED = "opened"
+    WORSE = "worse"
+    ENDED = "ended"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is so at a time. `alerts`: those that last, the worst first, and those that ended of
+    late. `is_known`: False if the lake could not be read: what `alerts` lacks may last still.
+    """
+
+    at: datetime
+    alerts: Sequence[Alert]
+    is_known: bool = True
+    windows: Sequence[Window] = ()
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a target was sent last of an alert. `opens`: how often it was opened there; 0: a summary
+    had it. `at`: when it was seen so.
+    """
+
+    alert: Alert
+    opens: int
+    is_open: bool
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Message:
+    """`key`: the same if it is sent again, and of no other message to that target. `before`: the
+    alert as it was sent last, if it is open there. `becomes`: what is to be remembered once it is
+    sent, by the alerts' keys. `over`: of a summary: the alerts in it.
+    """
+
+    action: Action
+    key: str
+    alert: Alert
+    becomes: Mapping[str, Sent]
+    before: Alert | None = None
+    over: Sequence[Alert] = ()
+
+
+def due(
+    seen: Seen,
+    sent: Mapping[str, Sent],
+    target: Target,
+    silences: Sequence[Silence],
+    since: datetime,
+) -> list[Message]:
+    """Return what a target is to be sent now, the most urgent first. `sent`: by the alerts' keys.
+    `since`: alerts that were over before then are nobody's news.
+
+    What is open at the target ends there, whatever its keys and silences say by now.
+    """
+
+    def is_wanted(alert: Alert) -> bool:
+        return passes(alert, target) and not is_silenced(alert, silences, seen.windows, seen.at)
+
+    found = [*_opened(seen, sent, is_wanted), *_ended(seen, sent)]
+    missed = [
+        each
+        for each in seen.alerts
+        if each.key not in sent
+        and each.ended is not None
+        and each.ended >= since
+        and each.end_reason not in {MERGED, WITHDRAWN}
+        and is_wanted(each)
+    ]
+    return [*found, _summary(missed, seen)] if missed else found
+
+
+def _opened(
+    seen: Seen, sent: Mapping[str, Sent], is_wanted: Callable[[Alert], bool]
+) -> Iterator[Message]:
+    for alert in seen.alerts:
+        if not alert.is_open or not is_wanted(alert):
+            continue
+        was = sent.get(alert.key)
+        if was is None or not was.is_open:
+            opens = 1 if was is None else was.opens + 1
+            becomes = {alert.key: Sent(alert, opens, is_open=True, at=seen.at)}
+            yield Message(Action.OPENED, f"{alert.key}-opened-{opens}", alert, becomes)
+        elif is_worse(alert, was.alert):
+            now = worst(alert, was.alert)
+            brokers = ".".join(map(str, now.brokers))
+            key = f"{alert.key}-worse-{was.opens}-{now.severity}-{now.level}-{_digest(brokers)}"
+            becomes = {alert.key: Sent(now, was.opens, is_open=True, at=seen.at)}
+            yield Message(Action.WORSE, key, now, becomes, was.alert)
+
+
+def _ended(seen: Seen, sent: Mapping[str, Sent]) -> Iterator[Message]:
+    now = {each.key: each for each in seen.alerts}
+    for key, was in sent.items():
+        alert = now.get(key)
+        if was.is_open and (not alert.is_open if alert is not None else seen.is_known):
+            ended = alert or over(was.alert, seen.at)
+            becomes = {key: Sent(ended, was.opens, is_open=False, at=seen.at)}
+            yield Message(Action.ENDED, f"{key}-ended-{was.opens}", ended, becomes, was.alert)
+
+
+def _summary(missed: Sequence[Alert], seen: Seen) -> Message:
+    key = f"{SUMMARY}-{_digest(*sorted(each.key for each in missed))}"
+    began = min(each.began for each in missed)
+    lines = [f"{each.title}. {each.text}" for each in missed[:SUMMED]]
+    left = len(missed) - SUMMED
+    alert = Alert(
+        key=key,
+        cluster=None,
+        kind=SUMMARY,
+        severity=SEVERITIES[0],
+        began=began,
+        state="OVER",
+        title=f"{counted(len(missed), 'incident')} opened and ended since {shown(began)}",
+        text="\n".join([*lines, *([f"and {left:,} more"] if left > 0 else [])]),
+        ended=seen.at,
+        end_reason=SUMMARY,
+    )
+    becomes = {each.key: Sent(each, 0, is_open=False, at=seen.at) for each in missed}
+    return Message(Action.SUMMARY, key, alert, becomes, over=tuple(missed))
+
+
+def _digest(*of: str) -> str:
+    return sha256("\n".join(of).encode()).hexdigest()[:12]
