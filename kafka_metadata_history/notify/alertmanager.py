@@ -49,6 +49,8 @@ class Alertmanager:
 def alerts_of(message: Message, now: datetime) -> Iterator[dict[str, Any]]:
     """Yield the alerts of a message. As the severity is a label, that of a milder one is ended."""
     before = message.before
+    for each in message.unsure:
+        yield _alert(each, max(now, each.began))
     if message.action is Action.ENDED and before is not None:
         yield _alert(before, max(now, before.began), text=message.alert)
         return

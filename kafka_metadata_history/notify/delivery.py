@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Condition
 from typing import TYPE_CHECKING, Final
 
-from kafka_metadata_history.notify.due import Seen, Sent, due
+from kafka_metadata_history.notify.due import Action, Seen, Sent, due
 from kafka_metadata_history.notify.http import SendError
 from kafka_metadata_history.notify.state import StateError
 from metadata_source.errors import OptionsError
@@ -26,8 +27,8 @@ _ADVANCE: Final = timedelta(minutes=1)
 
 
 class Delivery:
-    """Sends what is due to one target, in a thread of its own. Each message is recorded once it is
-    sent: if that fails, it is sent again, with the same key.
+    """Sends what is due to one target, in a thread of its own. That a message may arrive is noted
+    before it is sent, that it has arrived after that: in between it is sent again, with its key.
     """
 
     def __init__(
@@ -104,6 +105,10 @@ class Delivery:
         self._record({})
         refused: SendError | None = None
         for message in due(seen, self._sent, self._target, self._silences, self._since):
+            if message.action is Action.OPENED:
+                self._record(
+                    {key: replace(each, is_sure=False) for key, each in message.becomes.items()}
+                )
             self._busy_since = time.monotonic()
             try:
                 self._receiver.send(message, datetime.now(UTC))
@@ -133,7 +138,7 @@ class Delivery:
         now, again = datetime.now(UTC), self._receiver.again
         if again is None or (self._kept_at is not None and now - self._kept_at < again):
             return
-        if lasting := [each.alert for each in self._sent.values() if each.is_open]:
+        if lasting := [each.alert for each in self._sent.values() if each.is_open and each.is_sure]:
             self._busy_since = time.monotonic()
             self._receiver.keep(lasting, now)
         self._kept_at = now

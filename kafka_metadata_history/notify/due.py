@@ -50,20 +50,23 @@ class Seen:
 @dataclass(frozen=True)
 class Sent:
     """What a target was sent last of an alert. `opens`: how often it was opened there; 0: a summary
-    had it. `at`: when it was seen so.
+    had it. `at`: when it was seen so. `is_sure`: False from before it is opened until that has
+    arrived: the target may know of it, or not.
     """
 
     alert: Alert
     opens: int
     is_open: bool
     at: datetime
+    is_sure: bool = True
 
 
 @dataclass(frozen=True)
 class Message:
     """`key`: the same if it is sent again, and of no other message to that target. `before`: the
     alert as it was sent last, if it is open there. `becomes`: what is to be remembered once it is
-    sent, by the alerts' keys. `over`: of a summary: the alerts in it.
+    sent, by the alerts' keys. `over`: of a summary: the alerts in it. `unsure`: those of them that
+    the target may have open, as they were sent.
     """
 
     action: Action
@@ -72,6 +75,7 @@ class Message:
     becomes: Mapping[str, Sent]
     before: Alert | None = None
     over: Sequence[Alert] = ()
+    unsure: Sequence[Alert] = ()
 
 
 def due(
@@ -100,7 +104,8 @@ def due(
         and each.end_reason not in {MERGED, WITHDRAWN}
         and is_wanted(each)
     ]
-    return [*found, _summary(missed, seen)] if missed else found
+    unsure = [(each, was) for each, was in _over(seen, sent) if not was.is_sure]
+    return [*found, _summary(missed, unsure, seen)] if missed or unsure else found
 
 
 def _opened(
@@ -110,10 +115,10 @@ def _opened(
         if not alert.is_open or not is_wanted(alert):
             continue
         was = sent.get(alert.key)
-        if was is None or not was.is_open:
-            opens = 1 if was is None else was.opens + 1
-            becomes = {alert.key: Sent(alert, opens, is_open=True, at=seen.at)}
-            yield Message(Action.OPENED, f"{alert.key}-opened-{opens}", alert, becomes)
+        if was is None or not was.is_open or not was.is_sure:
+            before = 0 if was is None else was.opens - was.is_open
+            becomes = {alert.key: Sent(alert, before + 1, is_open=True, at=seen.at)}
+            yield Message(Action.OPENED, f"{alert.key}-opened-{before + 1}", alert, becomes)
         elif is_worse(alert, was.alert):
             now = worst(alert, was.alert)
             brokers = ".".join(map(str, now.brokers))
@@ -123,18 +128,28 @@ def _opened(
 
 
 def _ended(seen: Seen, sent: Mapping[str, Sent]) -> Iterator[Message]:
+    for alert, was in _over(seen, sent):
+        if was.is_sure:
+            becomes = {alert.key: Sent(alert, was.opens, is_open=False, at=seen.at)}
+            key = f"{alert.key}-ended-{was.opens}"
+            yield Message(Action.ENDED, key, alert, becomes, was.alert)
+
+
+def _over(seen: Seen, sent: Mapping[str, Sent]) -> Iterator[tuple[Alert, Sent]]:
+    """Yield what is open at the target, or may be, and is over."""
     now = {each.key: each for each in seen.alerts}
     for key, was in sent.items():
         alert = now.get(key)
         if was.is_open and (not alert.is_open if alert is not None else seen.is_known):
-            ended = alert or over(was.alert, seen.at)
-            becomes = {key: Sent(ended, was.opens, is_open=False, at=seen.at)}
-            yield Message(Action.ENDED, f"{key}-ended-{was.opens}", ended, becomes, was.alert)
+            yield alert or over(was.alert, seen.at), was
 
 
-def _summary(missed: Sequence[Alert], seen: Seen) -> Message:
-    key = f"{SUMMARY}-{_digest(*sorted(each.key for each in missed))}"
-    began = min(each.began for each in missed)
+def _summary(never: Sequence[Alert], unsure: Sequence[tuple[Alert, Sent]], seen: Seen) -> Message:
+    opens = dict.fromkeys((each.key for each in never), 0)
+    opens |= {each.key: was.opens for each, was in unsure}
+    missed = sorted((*never, *(each for each, _ in unsure)), key=lambda each: each.began)
+    key = f"{SUMMARY}-{_digest(*(f'{key} {opens[key]}' for key in sorted(opens)))}"
+    began = missed[0].began
     lines = [f"{each.title}. {each.text}" for each in missed[:SUMMED]]
     left = len(missed) - SUMMED
     alert = Alert(
@@ -149,8 +164,14 @@ def _summary(missed: Sequence[Alert], seen: Seen) -> Message:
         ended=seen.at,
         end_reason=SUMMARY,
     )
-    becomes = {each.key: Sent(each, 0, is_open=False, at=seen.at) for each in missed}
-    return Message(Action.SUMMARY, key, alert, becomes, over=tuple(missed))
+    return Message(
+        Action.SUMMARY,
+        key,
+        alert,
+        {each.key: Sent(each, opens[each.key], is_open=False, at=seen.at) for each in missed},
+        over=missed,
+        unsure=[was.alert for _, was in unsure],
+    )
 
 
 def _digest(*of: str) -> str:

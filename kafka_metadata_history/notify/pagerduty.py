@@ -49,7 +49,11 @@ class PagerDuty:
 
 
 def events_of(message: Message) -> Iterator[dict[str, Any]]:
-    """Yield the events of a message, without the routing key. A summary is over at once."""
+    """Yield the events of a message, without the routing key. A summary is over at once, and so is
+    what may have been triggered of it.
+    """
+    for each in message.unsure:
+        yield _event("resolve", each)
     for action in _ACTIONS[message.action]:
         yield _event(action, message.alert)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Receiver(Protocol):
-    """Gets messages. Both methods raise SendError, and OptionsError for a secret that is missing."""
+    """Gets messages. Both methods raise SendError, or OptionsError for a secret that is missing."""
 
     @property
     def again(self) -> timedelta | None:
