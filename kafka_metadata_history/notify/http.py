@@ -53,7 +53,9 @@ class Address:
 
     def below(self, path: str) -> Address:
         """Return the address of a path below this one."""
-        return Address(f"{self.url.rstrip('/')}{path}", self.headers)
+        parts = urlsplit(self.url)
+        whole = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}{path}"))
+        return Address(whole, self.headers)
 
 
 def secret_of(name: str, given: str) -> str:
