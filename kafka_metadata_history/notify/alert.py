@@ -52,7 +52,7 @@ class Alert:
     @property
     def headline(self) -> str:
         """The state and the title, on one line."""
-        return f"{self.state}  {self.title}"
+        return f"{self.state} {self.title}"
 
 
 def of_incident(of: Incident, pages: str) -> Alert:

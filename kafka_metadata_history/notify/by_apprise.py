@@ -48,9 +48,8 @@ class ByApprise:
         if message.action in {Action.ENDED, Action.SUMMARY}:
             kind = kinds.SUCCESS
         link = f"\n{of.link}" if of.link is not None else ""
-        worse = "WORSE  " if message.action is Action.WORSE else ""
         is_sent = sender.notify(
-            title=f"{worse}{of.headline}",
+            title=f"WORSE {of.title}" if message.action is Action.WORSE else of.headline,
             body=f"{of.text}{link}\n[{message.key}]",
             notify_type=kind,
             body_format=self._apprise.NotifyFormat.TEXT,

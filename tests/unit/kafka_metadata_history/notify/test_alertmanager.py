@@ -32,7 +32,7 @@ def test_it_is_open_until_it_is_not_sent_again(receiver: HttpReceiver) -> None:
             "kind": "broker_missing",
             "severity": "ticket",
         },
-        "annotations": {"summary": "OPEN  ticket: a", "description": "a is missing."},
+        "annotations": {"summary": "OPEN ticket: a", "description": "a is missing."},
         "startsAt": "2026-11-01T12:00:00+00:00",
         "endsAt": (after(90) + LASTS).isoformat(),
     }
@@ -51,7 +51,7 @@ def test_it_ends_with_the_labels_that_it_was_sent_with() -> None:
     (of,) = alerts_of(message, after(90))
     (first,) = alerts_of(OPENED, after(90))
     assert (of["labels"], of["startsAt"]) == (first["labels"], first["startsAt"])
-    assert (ends_at(of), of["annotations"]["summary"]) == (after(90), "OVER  ticket: a")
+    assert (ends_at(of), of["annotations"]["summary"]) == (after(90), "OVER ticket: a")
 
 
 def test_another_severity_is_another_alert_and_ends_the_milder_one() -> None:
