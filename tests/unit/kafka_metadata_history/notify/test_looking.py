@@ -64,6 +64,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     )
     config = load(str(file))
     state = State(tmp_path)
+    state.since("a", noon(4000))
     yield Place(config.lake, config, state)
     state.close()
 
@@ -90,7 +91,7 @@ def test_incidents_are_alerts_with_the_words_of_explain(place: Place) -> None:
 
 def test_what_ended_since_the_targets_have_all_is_read_and_what_is_open_there(place: Place) -> None:
     place.make()
-    place.state.since("a", noon(0))
+    place.state.advance("a", noon(0))
     assert keys(place.looking().look(noon(300))) == [OPEN, RESTART], "known within the hour before"
     place.state.advance("a", noon(10_000))
     place.state.record("a", {UNKNOWN: Sent(alert(UNKNOWN), 1, is_open=True, at=noon(0))})
@@ -101,7 +102,7 @@ def test_what_ended_since_the_targets_have_all_is_read_and_what_is_open_there(pl
 
 def test_a_week_is_the_longest_that_is_made_up_for(place: Place) -> None:
     place.make()
-    place.state.since("a", noon(0))
+    place.state.advance("a", noon(0))
     late = noon(-298) + timedelta(days=7)
     assert RESTART in keys(place.looking().look(late))
     assert RESTART not in keys(place.looking().look(late + timedelta(seconds=1)))
@@ -117,7 +118,7 @@ def test_a_new_commit_is_seen_at_once(place: Place) -> None:
     over = incident("e0", "group_stuck", bounds((200, 201), (210, 211)))
     stored.append(place.lake, incidents.INCIDENTS, [over])
     assert "e0" not in keys(looking.look(noon(302)))
-    stored.append(place.lake, incidents.EVENTS, [event(9, "ended", "e0", 302)])
+    stored.append(place.lake, incidents.EVENTS, [event(9, "ended", "e0", 500)])
     assert "e0" in keys(looking.look(noon(303)))
 
 
