@@ -45,10 +45,11 @@ HARD: Final = (
 )
 """Lines of a service."""
 POLLS: Final = ("LimitNOFILE=65536", r"EnvironmentFile=\S+")
-"""Lines of a service that polls: it has the secrets, and nobody else has."""
+"""Lines of a service that polls: it has the secrets of clusters, and nobody else has."""
 MUST: Final[dict[str, tuple[str, ...]]] = {
     "systemd/*.service": HARD,
     f"systemd/{NAME}.service": (*POLLS, "Restart=on-failure", "SuccessExitStatus=143"),
+    f"systemd/{NAME}-notify.service": ("Restart=on-failure", r"EnvironmentFile=\S+/notify\.env"),
     "systemd/*-[osv]*.service": ("Type=oneshot", r"TimeoutStartSec=\S+"),
     f"systemd/{NAME}-once.service": POLLS,
     "systemd/*-once.timer": (f"Conflicts={NAME}.service",),

@@ -230,6 +230,6 @@ NOTIFY: Final[Mapping[str, Any]] = {
     "targets": (_targets, "Who gets messages: docs/notify.md. Default: nobody."),
     "pages": (_pages, "Where `serve` can be reached, for links. Default: messages have no link."),
     "heartbeat": (_heartbeat, "A URL to ask for as long as messages are sent. Default: none."),
-    "silences": (_silences, "What no message is sent of, and until when. Default: none."),
+    "silences": (_silences, "Of whom no message is sent, and until when. Default: none."),
 }
 """Keys of the section -> the reader of the value, and its meaning."""

@@ -115,6 +115,7 @@ def test_commands_have_options_that_exist() -> None:
         "kafka-metadata-history.service": ["run"],
         "kafka-metadata-history-once.service": ["run"],
         "kafka-metadata-history-validate.service": ["validate"],
+        "kafka-metadata-history-notify.service": ["notify"],
         "status-textfile.sh": ["status"],
         "status-cronjob.yaml": ["status"],
         "kafka_metadata_history.yml": ["run"],

@@ -24,6 +24,10 @@ UNKNOWN = [
     ("jobs/rounds", ("jobs.histories", "kafka")),
     ("jobs/histories", ("kafka", "metadata_source.transport")),
     ("kafka_metadata_history/answers", ("jobs.histories", "kafka")),
+    (
+        "kafka_metadata_history/notify",
+        ("jobs.histories", "pyspark", "duckdb", "deltalake", "kafka"),
+    ),
     ("kafka_metadata_history/report", ("jobs", "kafka")),
     ("kafka_metadata_history/jars", ("jobs", "schemas", "local_cluster")),
     ("local_cluster", ("jobs", "schemas", "metadata_source")),
