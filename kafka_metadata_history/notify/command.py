@@ -12,7 +12,7 @@ from kafka_metadata_history.printed import say
 @config_option
 @click.option("--once", is_flag=True, help="Look and send once, and end: for schedulers.")
 def notify(*, config: str, once: bool) -> int:
-    """Send a message when an incident opens, gets worse and is over. To the targets of the
+    """Send messages when incidents open, get worse and are over. To the targets of the
     configuration, until a signal comes.
     """
     from kafka_metadata_history.notify.sending import sender  # noqa: PLC0415 - only this command needs a client of HTTP

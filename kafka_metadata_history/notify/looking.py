@@ -17,6 +17,7 @@ from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.live import LiveLake
 from kafka_metadata_history.notify.alert import Alert, of_incident, of_lake, of_silent
 from kafka_metadata_history.notify.due import Seen
+from kafka_metadata_history.notify.state import State, StateError
 from kafka_metadata_history.notify.wanted import Window
 from schemas.lake import LakeError
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from jobs.configuration.config import Config
     from kafka_metadata_history.answers.incidents.records import Recorded
-    from kafka_metadata_history.notify.state import State
 
 OVERLAP: Final = timedelta(hours=1)
 """A round may be committed so long after its events were known."""
@@ -43,6 +43,7 @@ class Looking:
         self._targets = [*config.notify.targets]
         self._live = LiveLake(config.lake)
         self._version = ""
+        self._problem = ""
         self._incidents: Sequence[Alert] = ()
         self._recorded: Sequence[Recorded] = ()
         self._windows: Sequence[Window] = ()
@@ -54,15 +55,23 @@ class Looking:
         try:
             self._read(now)
         except (LakeError, QueryError, OSError) as error:
-            self._version = ""
-            since = self._state.trouble(LAKE_UNREADABLE, now, lasts=True)
-            if since == now:
-                self._say(f"{error}; waiting for it")
-            after = self._silent_after
-            is_long = after is not None and now - since > after
-            return Seen(now, [of_lake(str(error), since)] if is_long else [], is_known=False)
+            return self._unreadable(str(error), now)
+        except StateError:
+            raise
+        except Exception as error:  # noqa: BLE001 - files of a lake may go while they are read
+            return self._unreadable(f"{type(error).__name__}: {error}", now)
         self._state.trouble(LAKE_UNREADABLE, now, lasts=False)
         return Seen(now, [*self._silent(now), *self._incidents], windows=self._windows)
+
+    def _unreadable(self, problem: str, now: datetime) -> Seen:
+        self._version = ""
+        since = self._state.trouble(LAKE_UNREADABLE, now, lasts=True)
+        if problem != self._problem:
+            self._say(f"{problem}; waiting for it")
+        self._problem = problem
+        after = self._silent_after
+        is_long = after is not None and now - since > after
+        return Seen(now, [of_lake(problem, since)] if is_long else [], is_known=False)
 
     @property
     def _silent_after(self) -> timedelta | None:
@@ -82,7 +91,7 @@ class Looking:
             self._say("; ".join(lines) or "incidents of all clusters are made")
         self._incidents = [of_incident(each, self._config.notify.pages) for each in found]
         self._windows = [Window(**each) for each in windows]
-        self._recorded, self._version = recorded, newest.name
+        self._recorded, self._version, self._problem = recorded, newest.name, ""
 
     def _silent(self, now: datetime) -> list[Alert]:
         """Return the clusters of which nothing is recorded. One that never was may begin late."""

@@ -10,6 +10,7 @@ import pytest
 
 from jobs.configuration.config import Config, load
 from jobs.configuration.severities import NOTHING_RECORDED, Severity
+from kafka_metadata_history.notify import looking as looking_module
 from kafka_metadata_history.notify.due import Seen, Sent
 from kafka_metadata_history.notify.looking import Looking
 from kafka_metadata_history.notify.state import State
@@ -167,7 +168,7 @@ def test_a_lake_that_cannot_be_read_is_an_alert_once_it_lasts(place: Place) -> N
     seen = place.looking().look(noon(301))
     assert (keys(seen), seen.is_known) == (["lake_unreadable"], False)
     assert "no lake there" in seen.alerts[0].text
-    assert len(place.said) == 1, "said once"
+    assert len(place.said) == 2, "said once by each of the two"
     place.make()
     assert keys(looking.look(noon(302))) == [OPEN]
     shutil.rmtree(str(place.lake.root))
@@ -185,6 +186,23 @@ def test_a_lake_that_is_replaced_meanwhile(place: Place) -> None:
         recorded_rows() | {incidents.INCIDENTS: rows[incidents.INCIDENTS][1:]},
     )
     assert keys(looking.look(noon(301))) == []
+
+
+def test_a_read_that_breaks_off_is_a_lake_that_cannot_be_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.make()
+
+    def breaks(*_: object) -> None:
+        raise RuntimeError("a file is gone")
+
+    monkeypatch.setattr(looking_module, "read_newest", breaks)
+    looking = place.looking()
+    assert not looking.look(noon(300)).is_known
+    assert not looking.look(noon(301)).is_known
+    assert place.said == ["RuntimeError: a file is gone; waiting for it"]
+    monkeypatch.undo()
+    assert keys(looking.look(noon(302))) == [OPEN]
 
 
 def test_an_empty_history_is_not_known(place: Place) -> None:
