@@ -16,9 +16,9 @@ from metadata_source.yaml_file import truth
 from schemas import incidents
 
 LAKE_UNREADABLE: Final = "lake_unreadable"
-"""That the lake cannot be read: no finding of any cluster."""
+"""The kind of an alert: the lake cannot be read. It is no finding of a cluster."""
 KINDS: Final = (*SEVERITIES, LAKE_UNREADABLE)
-"""What a message may be about."""
+"""Kinds of the alerts that a message may be about."""
 EVENTS_URL: Final = "https://events.pagerduty.com/v2/enqueue"
 """PagerDuty's Events API of the service region US."""
 _LEAST_BEAT: Final = timedelta(seconds=10)
@@ -48,7 +48,7 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class Silence:
-    """What nobody wants to hear of: None is any. `marks`: in windows that people have marked."""
+    """Alerts of which nobody gets messages: None is any. `marks`: in windows that people marked."""
 
     cluster: str | None = None
     broker: int | None = None
@@ -59,7 +59,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Notify:
-    """What `notify` does. `pages`: where `serve` can be reached; empty: messages have no link."""
+    """The section as a whole. `pages`: where `serve` can be reached; empty: messages have no link."""
 
     pages: str = ""
     targets: Mapping[str, Target] = field(default_factory=dict)

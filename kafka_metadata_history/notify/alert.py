@@ -1,4 +1,4 @@
-"""What messages are about: an incident, a cluster that nothing is recorded of, or the lake."""
+"""Alerts: an incident, a cluster of which nothing is recorded, or a lake that cannot be read."""
 
 from __future__ import annotations
 

@@ -71,10 +71,10 @@ def labels_of(of: Alert) -> dict[str, str]:
 
 
 def _alert(of: Alert, ends: datetime, text: Alert | None = None) -> dict[str, Any]:
-    said = text or of
+    words = text or of
     alert = {
         "labels": labels_of(of),
-        "annotations": {"summary": said.headline, "description": said.text},
+        "annotations": {"summary": words.headline, "description": words.text},
         "startsAt": of.began.isoformat(),
         "endsAt": ends.isoformat(),
     }

@@ -27,7 +27,7 @@ SUMMED: Final = 20
 
 
 class Action(StrEnum):
-    """What a message says of its alert. A summary is of several, all over."""
+    """The news of a message. A summary is of several, all over."""
 
     OPENED = "opened"
     WORSE = "worse"
@@ -37,7 +37,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Seen:
-    """What is so at a time. `alerts`: those that last, the worst first, and those that ended of
+    """The state at a time. `alerts`: those that last, the worst first, and those that ended of
     late. `is_known`: False if the lake could not be read: what `alerts` lacks may last still.
     """
 
@@ -49,7 +49,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Sent:
-    """What a target was sent last of an alert. `opens`: how often it was opened there; 0: a summary
+    """The last message of an alert to a target. `opens`: how often it was opened there; 0: a summary
     had it. `at`: when it was seen so. `is_sure`: False from before it is opened until that has
     arrived: the target may know of it, or not.
     """

@@ -111,10 +111,10 @@ def _refused(to: Address, answer: HTTPError, hidden: str) -> SendError:
     if 300 <= answer.code < 400:
         return SendError("it redirects, which is not followed: give the URL that it leads to")
     try:
-        said = answer.read(_MOST_BYTES).decode(errors="replace")
+        text = answer.read(_MOST_BYTES).decode(errors="replace")
     except (OSError, HTTPException):
-        said = ""
-    text = " ".join(said.split())
+        text = ""
+    text = " ".join(text.split())
     line = _line(to, f"HTTP {answer.code}{f': {text}' if text else ''}", hidden)
     is_refused = 400 <= answer.code < 500 and answer.code not in _MAY_BE_OVER
     return SendError(line, _wait_s(answer.headers.get("Retry-After")), is_refused=is_refused)
@@ -136,8 +136,8 @@ def _wait_s(given: str | None) -> float | None:
 
 def _line(to: Address, error: object, hidden: str) -> str:
     """Return an error as a line without what may be secret: of an address, or of the body."""
-    said = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
     parts = urlsplit(to.url)
     for each in filter(None, (to.url, parts.path.strip("/"), parts.query, hidden)):
-        said = said.replace(each, "...")
-    return printable(said)[:_SHOWN]
+        text = text.replace(each, "...")
+    return printable(text)[:_SHOWN]

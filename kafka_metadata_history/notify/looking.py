@@ -1,4 +1,4 @@
-"""What is so now, read from the newest version of a lake."""
+"""The state of now, read from the newest version of a lake."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OVERLAP: Final = timedelta(hours=1)
 """A round may be committed so long after its events were known."""
 LONGEST: Final = timedelta(days=7)
-"""What opened and ended longer ago reaches nobody who was gone meanwhile."""
+"""Who was gone for longer gets no summary of the time before."""
 
 
 class Looking:

@@ -1,4 +1,4 @@
-"""What was sent to whom, in a folder of this machine beside the lake, and the one who sends."""
+"""Notes of what was sent to whom, in a folder of this machine, and the lock of the one sender."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _KEPT: Final = timedelta(days=1)
-"""What is over is remembered for so long: events of it may be read again."""
+"""An alert that is over is remembered for so long: events of it may be read again."""
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS target (name TEXT PRIMARY KEY, since TEXT NOT NULL, done TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sent (
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS trouble (name TEXT PRIMARY KEY, since TEXT NOT NULL);
 
 
 class StateError(KafkaMetadataHistoryError, RuntimeError):
-    """What was sent cannot be kept. One line: the folder, what is wrong and what to do."""
+    """Notes that cannot be kept. One line: the folder, what is wrong and what to do."""
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def _holder(held: IO[str]) -> str:
 
 
 class State:
-    """What was sent, by target, kept in a file. Called by several threads."""
+    """Notes of what was sent, by target, in a file. Called by several threads."""
 
     def __init__(self, folder: Path) -> None:
         """Raise StateError for a file that cannot be used; so do all others."""

@@ -36,7 +36,7 @@ def passes(alert: Alert, target: Target) -> bool:
 def is_silenced(
     alert: Alert, silences: Sequence[Silence], windows: Sequence[Window], now: datetime
 ) -> bool:
-    """Whether nobody wants to hear of an alert now; of one that is over: when it ended. One that
+    """Whether nobody gets messages of an alert now; of one that is over: when it ended. One that
     has several brokers is silenced if all of them are.
     """
     at = alert.ended or now

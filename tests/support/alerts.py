@@ -40,5 +40,5 @@ def ended(of: Alert, seconds: float = 60, reason: str = "recovered") -> Alert:
 
 
 def seen(*alerts: Alert, seconds: float = 90, **more: Any) -> Seen:
-    """What is so, so long after noon."""
+    """The state so long after noon."""
     return Seen(after(seconds), alerts, **more)

@@ -1,4 +1,4 @@
-"""What messages are about, in the words of `explain`, and when it is worse."""
+"""Alerts in the words of `explain`, and when it is worse."""
 
 import pytest
 

@@ -240,7 +240,7 @@ def test_all_that_lasts_is_open_at_the_target_and_all_that_is_over_is_not(
         if order.index(world.alerts[key].severity) >= order.index(target.severity)
     }
     assert bad <= world.open_there <= lasting
-    told = {
+    known = {
         key
         for each in world.received.values()
         for key in (each.alert.key, *(of.key for of in each.over))
@@ -249,7 +249,7 @@ def test_all_that_lasts_is_open_at_the_target_and_all_that_is_over_is_not(
         if each.end_reason == "recovered" and order.index(each.severity) >= order.index(
             target.severity
         ):
-            assert key in told, "it opened and ended, and nobody was told"
+            assert key in known, "it opened and ended, and no message has it"
     before = len(world.received)
     world.deliver(target, ["ok"] * 10)
     assert len(world.received) == before, "a message without news"

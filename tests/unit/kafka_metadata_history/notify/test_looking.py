@@ -1,4 +1,4 @@
-"""What is so now, as a lake in a folder has it, without a JVM."""
+"""The state of now, as a lake in a folder has it, without a JVM."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What was sent is kept in a file, and one process alone sends."""
+"""Notes of what was sent are in a file, and one process alone sends."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What is posted to a URL: docs/notify.md lists the fields."""
+"""The JSON of a webhook: docs/notify.md lists the fields."""
 
 import re
 
