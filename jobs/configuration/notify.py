@@ -59,7 +59,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Notify:
-    """The section as a whole. `pages`: where `serve` can be reached; empty: messages have no link."""
+    """The section as a whole. `pages`: where `serve` is reached; empty: messages have no link."""
 
     pages: str = ""
     targets: Mapping[str, Target] = field(default_factory=dict)

@@ -49,9 +49,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Sent:
-    """The last message of an alert to a target. `opens`: how often it was opened there; 0: a summary
-    had it. `at`: when it was seen so. `is_sure`: False from before it is opened until that has
-    arrived: the target may know of it, or not.
+    """The last message of an alert to a target. `opens`: how often it was opened there; 0: it was
+    in a summary. `at`: when it was seen so. `is_sure`: False from before it is opened until that
+    has arrived: the target may know of it, or not.
     """
 
     alert: Alert
