@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from base64 import b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
@@ -25,6 +25,8 @@ TIMEOUT_S: Final = 10.0
 """To connect, to send, and for each part of the answer."""
 _MOST_BYTES: Final = 65_536
 _SHOWN: Final = 200
+_SHORT: Final = 3
+"""So short a part of an address is no secret, and may be a part of any word."""
 _LONGEST_WAIT_S: Final = 3_600.0
 _MAY_BE_OVER: Final = {408, 425, 429}
 """Statuses of the receiver, of 400 to 499, that say nothing about the message."""
@@ -46,16 +48,17 @@ class SendError(KafkaMetadataHistoryError, RuntimeError):
 
 @dataclass(frozen=True)
 class Address:
-    """Where to send: a URL of http or https, and the headers that let in."""
+    """Where to send: a URL of http or https, headers that let in, and the secrets of its user."""
 
     url: str
     headers: Mapping[str, str]
+    secrets: tuple[str, ...] = ()
 
     def below(self, path: str) -> Address:
         """Return the address of a path below this one."""
         parts = urlsplit(self.url)
         whole = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}{path}"))
-        return Address(whole, self.headers)
+        return replace(self, url=whole)
 
 
 def secret_of(name: str, given: str) -> str:
@@ -73,9 +76,15 @@ def address_of(name: str, given: str) -> Address:
     if (problem := problem_of(url)) is not None:
         raise SendError(f"{name}: {problem}")
     parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    own = {"Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if at else {}
-    return Address(urlunsplit(parts._replace(netloc=host)), own)
+    user, _, host = parts.netloc.rpartition("@")
+    if not user:
+        return Address(url, {})
+    basic = b64encode(unquote(user).encode()).decode()
+    _, _, password = user.partition(":")
+    secrets = tuple(filter(None, (basic, user, password, unquote(password))))
+    return Address(
+        urlunsplit(parts._replace(netloc=host)), {"Authorization": f"Basic {basic}"}, secrets
+    )
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -138,6 +147,7 @@ def _line(to: Address, error: object, hidden: str) -> str:
     """Return an error as a line without what may be secret: of an address, or of the body."""
     text = " ".join(str(error).split()) or type(error).__name__
     parts = urlsplit(to.url)
-    for each in filter(None, (to.url, parts.path.strip("/"), parts.query, hidden)):
-        text = text.replace(each, "...")
+    for each in (to.url, parts.path.strip("/"), parts.query, hidden, *to.secrets):
+        if len(each) > _SHORT:
+            text = text.replace(each, "...")
     return printable(text)[:_SHOWN]

@@ -75,8 +75,12 @@ class State:
         self._one_by_one = Lock()
         with self._saying():
             self._database = sqlite3.connect(self._file, check_same_thread=False)
-            self._file.chmod(0o600)
-            self._database.executescript(_TABLES)
+            try:
+                self._file.chmod(0o600)
+                self._database.executescript(_TABLES)
+            except sqlite3.Error:
+                self._database.close()
+                raise
 
     def close(self) -> None:
         """Close the file."""

@@ -14,7 +14,7 @@ from kafka_metadata_history.command import FAILED
 from schemas import incidents
 from schemas.lake import Lake
 from tests.support import stored
-from tests.support.http_receiver import Answer, HttpReceiver
+from tests.support.http_receiver import Answer, HttpReceiver, receiving
 from tests.support.incident_rows import (
     OPEN,
     UNKNOWN,
@@ -24,6 +24,7 @@ from tests.support.incident_rows import (
     recorded_rows,
 )
 from tests.support.made_lakes import made_lake
+from tests.support.marks import traces
 from tests.support.printed import printed_by
 from tests.support.programs import Program
 from tests.support.repository import ROOT
@@ -184,6 +185,31 @@ def test_it_beats_while_all_is_well_and_a_target_that_fails_ends_that(
         ("POST", "/hook"),
         ("GET", "/beat"),
     ]
+
+
+def test_no_secret_is_kept_or_printed(
+    config: str,
+    tmp_path: Path,
+    receiver: HttpReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    marks = ["markoftherouting", "markofthepassword", "markofthepath"]
+    routing, password, path = marks
+    with receiving() as other:
+        monkeypatch.setenv("KAFKA_ROUTING", routing)
+        place = other.url.removeprefix("http://")
+        monkeypatch.setenv("KAFKA_HOOK", f"http://me:{password}@{place}/{path}")
+        keys = f"{{routingKey: env:KAFKA_ROUTING, url: '{receiver.url}'}}"
+        written(tmp_path, f"a: {{pagerduty: {keys}}}", "b: {webhook: {url: env:KAFKA_HOOK}}")
+        for status in (400, 500, 301, 202):
+            receiver.answers = [Answer(status, text=f"refused: {routing}")]
+            other.answers = [Answer(status, text=f"refused: {password} at /{path}")]
+            found, output, lines = asked(config, "--once", capsys=capsys)
+            assert (found, len(lines)) == ((0, 0) if status == 202 else (FAILED, 2))
+            assert not any(mark in f"{output} {lines}" for mark in marks)
+        assert all(mark in f"{receiver.got} {other.got}" for mark in (routing, path))
+    assert traces(tmp_path, marks) == []
 
 
 def test_it_writes_beside_the_tables_alone(

@@ -1,6 +1,7 @@
 """Requests to receivers that refuse, redirect, ask to wait, or are not there."""
 
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -91,8 +92,12 @@ def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_address_of_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_HOOK", "https://me:hunter%202@x:1/y?z")
     found = address_of("notify.url", "env:KAFKA_HOOK")
-    assert found == Address("https://x:1/y?z", {"Authorization": "Basic bWU6aHVudGVyIDI="})
-    assert found.below("/a").headers == found.headers
+    assert (found.url, found.headers) == (
+        "https://x:1/y?z",
+        {"Authorization": "Basic bWU6aHVudGVyIDI="},
+    )
+    assert {"hunter 2", "hunter%202", "bWU6aHVudGVyIDI="} <= {*found.secrets}
+    assert found.below("/a") == replace(found, url="https://x:1/y/a?z")
     monkeypatch.setenv("KAFKA_HOOK", "ftp://hunter2")
     with pytest.raises(SendError, match=r"notify\.url: it is no URL") as raised:
         address_of("notify.url", "env:KAFKA_HOOK")
