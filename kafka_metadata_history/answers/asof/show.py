@@ -298,7 +298,7 @@ def topic(state: AsOf, name: str) -> tuple[pa.Table, list[str]]:
     return _table(rows, PARTITIONS), lacks or _not_there(rows, "topic", name, state)
 
 
-def _worst_partition(row: Row) -> tuple[object, ...]:
+def _worst_partition(row: Mapping[str, Any]) -> tuple[object, ...]:
     place = LEVELS.index(row["level"]) if row["level"] in LEVELS else len(LEVELS)
     return place, row["cluster"], row["topic"], row["partition"]
 

@@ -1,19 +1,14 @@
 """Incidents as annotations of dashboards: docs/metrics.md has their JSON."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kafka_metadata_history.answers.incidents import story, words
 from kafka_metadata_history.answers.incidents.read import read_window
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafka_metadata_history.answers.incidents.records import Incident
-    from kafka_metadata_history.answers.questions import Ask
+from kafka_metadata_history.answers.incidents.records import Incident
+from kafka_metadata_history.answers.questions import Ask
 
 MOST: Final = 1_000
 """So many of a window are returned, the worst of them: a browser draws each one."""

@@ -150,6 +150,7 @@ class _Read:
     events: Mapping[str, Sequence[Row]]
     stale: Mapping[str, Sequence[Row]]
     listed: Mapping[str, Sequence[Row]] | None
+    loads: Mapping[str, Sequence[Row]]
     roles: Mapping[str, Sequence[Row]]
     keeps_events: bool
 
@@ -170,6 +171,7 @@ class _Read:
             _by_cluster(_rows(ask, "events", since=recently.isoformat())),
             _by_cluster(_rows(ask, "stale")),
             _by_cluster(state.rows("brokers")) if brokers else None,
+            _by_cluster(state.rows("loads")) if brokers else {},
             _by_cluster(_rows(ask, "brokers")) if brokers else {},
             keeps_events,
         )
@@ -226,16 +228,17 @@ class _Read:
         if self.listed is None:
             return
         states = {row["broker_id"]: row["state"] for row in self.listed.get(cluster, ())}
+        loads = {row["broker_id"]: row for row in self.loads.get(cluster, ())}
         roles = {row["broker_id"]: row for row in self.roles.get(cluster, ())}
         stale = {row["broker_id"] for row in self.stale.get(cluster, ())}
         has_log = self.recorded[cluster].has_coordinators_log
-        for broker in sorted({*states, *roles}):
-            role = roles.get(broker, {})
+        for broker in sorted({*states, *loads, *roles}):
+            load, role = loads.get(broker, {}), roles.get(broker, {})
             values: list[tuple[Metric, int | None]] = [
                 (declared.BROKER_LISTED, states.get(broker, FENCED) != FENCED),
                 (declared.BROKER_STALE, broker in stale),
-                (declared.BROKER_LEADS, role.get("leads", 0)),
-                (declared.BROKER_REPLICAS, role.get("replicas", 0)),
+                (declared.BROKER_LEADS, load.get("leads", 0)),
+                (declared.BROKER_REPLICAS, load.get("replicates", 0)),
                 (declared.BROKER_OUT, role.get("out", 0)),
                 (declared.BROKER_GROUPS, role.get("groups", 0) if has_log else None),
             ]
