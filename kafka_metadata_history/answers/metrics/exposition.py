@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -23,7 +23,7 @@ from kafka_metadata_history.answers.metrics.declared import (
 from kafka_metadata_history.answers.metrics.read import read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from prometheus_client import Metric
@@ -49,14 +49,56 @@ def exposition(state: LakeMetrics, now: datetime) -> bytes:
     """Return the metrics of a state as of `now`, of CONTENT_TYPE. A cluster whose last good
     observation is too old has its age alone.
     """
+    return ages(state, now) + body(state, observed(state, now))
+
+
+class Observed(NamedTuple):
+    """The clusters whose state, and those whose lags, are new enough."""
+
+    clusters: frozenset[str]
+    lags: frozenset[str]
+
+
+def observed(state: LakeMetrics, now: datetime) -> Observed:
+    """Return which clusters are observed at `now`."""
+    known = [each for each in state.clusters if each.known.counts(now)]
+    lags = [each for each in known if each.lag_known and each.lag_known.counts(now)]
+    return Observed(
+        frozenset(each.cluster for each in known), frozenset(each.cluster for each in lags)
+    )
+
+
+def ages(state: LakeMetrics, now: datetime) -> bytes:
+    """Return how old the newest observation of each cluster is: what changes with time alone."""
+    found = []
+    for each in state.clusters:
+        until = each.known.until
+        age = math.inf if until is None else max(0.0, (now - until).total_seconds())
+        found.append((each.cluster, Sample(RECORD_AGE, (), age)))
+    return _text(found)
+
+
+def body(state: LakeMetrics, of: Observed) -> bytes:
+    """Return all other metrics of the clusters that are observed."""
+    found = [
+        (each.cluster, sample)
+        for each in state.clusters
+        if each.cluster in of.clusters
+        for sample in each.samples
+    ]
+    found += _lags([each for each in state.clusters if each.cluster in of.lags])
+    return _text(found)
+
+
+def _text(samples: Iterable[tuple[str, Sample]]) -> bytes:
     registry = CollectorRegistry()
-    registry.register(_Of(state, now))
+    registry.register(_Of(samples))
     return generate_latest(registry)
 
 
 class _Of(Collector):
-    def __init__(self, state: LakeMetrics, now: datetime) -> None:
-        self._state, self._now = state, now
+    def __init__(self, samples: Iterable[tuple[str, Sample]]) -> None:
+        self._samples = samples
 
     def collect(self) -> Iterator[Metric]:
         """Yield each metric that has a value."""
@@ -64,25 +106,13 @@ class _Of(Collector):
         for each in METRICS:
             of = CounterMetricFamily if each.kind == COUNTER else GaugeMetricFamily
             families[each.name] = of(each.full_name, each.says, labels=("cluster", *each.labels))
-        for cluster, sample in self._samples():
+        for cluster, sample in self._samples:
             families[sample.metric.name].add_metric((cluster, *sample.labels), sample.value)
         yield from (each for each in families.values() if each.samples)
 
     def describe(self) -> Iterator[Metric]:
         """Yield nothing: a registry of one collector has no names to compare."""
         yield from ()
-
-    def _samples(self) -> Iterator[tuple[str, Sample]]:
-        observed = [each for each in self._state.clusters if each.known.counts(self._now)]
-        for each in self._state.clusters:
-            until = each.known.until
-            age = math.inf if until is None else max(0.0, (self._now - until).total_seconds())
-            yield each.cluster, Sample(RECORD_AGE, (), age)
-        for each in observed:
-            yield from ((each.cluster, sample) for sample in each.samples)
-        yield from _lags(
-            [each for each in observed if each.lag_known and each.lag_known.counts(self._now)]
-        )
 
 
 def _lags(clusters: Sequence[ClusterMetrics]) -> Iterator[tuple[str, Sample]]:

@@ -1,6 +1,5 @@
 """Metrics of a lake in a folder: read once for each version, by its own files."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -40,12 +39,16 @@ def test_a_version_is_read_once_and_a_new_one_at_once(
     assert (reads, metrics.is_asked) == ([None], True)
     opened = incident("d" * 12, "quorum_lost", bounds((1, 2)), cluster="prod", severity="page")
     stored.append(lake, incidents.INCIDENTS, [opened])
-    state = metrics.read()
+    for after in (31, 104.8):
+        found = samples(metrics.text(time(UNTIL + after)))
+        assert of(found, "record_age_seconds", cluster="prod") == pytest.approx(after)
+        assert of(found, "open_incidents", cluster="prod", severity="page") == 1
+    # Without a new version, a cluster ceases to be observed.
+    found = samples(metrics.text(time(UNTIL + 105.2)))
+    assert {dict(labels)["cluster"] for name in found for labels in found[name]} == {"prod", "east"}
+    assert set(found) == {"record_age_seconds"}
     assert len(reads) == 2
     assert reads[1] is not None, "the state before saves what changes slowly"
-    found = samples(metrics.text(time(UNTIL) + timedelta(seconds=1)))
-    assert of(found, "open_incidents", cluster="prod", severity="page") == 1
-    assert metrics.read() is state
 
 
 def test_no_lake_is_one_line(tmp_path: Path) -> None:
