@@ -90,6 +90,25 @@ def test_one_failure_from_offline(row: Row, bounds_of_one: tuple[int, int]) -> N
     assert tuple(bounds_found) == bounds_of_one
 
 
+@pytest.mark.parametrize(("leader", "count"), [(1, 1), (-1, 0)])
+def test_an_offline_partition_is_not_at_min_isr(leader: int, count: int) -> None:
+    row = current([1], [1, 2], leader=leader)
+    setting = lasting(0, topic="orders", min_insync_replicas=1, is_current=True)
+    rows = {silver.PARTITION_SNAPSHOTS: [row], silver.TOPIC_CONFIGS: [setting]}
+    with asking({}, rows) as ask:
+        found = read(ask)
+    labels = {"cluster": "prod", "level": "at_min_isr"}
+    assert of(found, "partitions_by_level_min", **labels) == count
+    labels["level"] = "offline"
+    assert of(found, "partitions_by_level_max", **labels) == 1 - count
+
+
+def test_groups_of_which_nothing_tells_are_neither_stuck_nor_well(ask: Ask) -> None:
+    found = read(ask)
+    assert "open_incidents" in found
+    assert not {"stuck_groups", "crash_loops"} & found.keys()
+
+
 def test_what_no_source_tells_is_absent() -> None:
     with asking({}, {groups.GROUP_LIVES: [], **{each: [] for each in incidents.TABLES}}) as ask:
         found = read(ask)
