@@ -63,6 +63,7 @@ def document(name: str) -> Any:
         ("kubernetes/status-cronjob.yaml", "image: ", "image: quay.io/", "is not allowed"),
         ("docker/Dockerfile", "COPY constraints-build.txt", "COPY . ", "is not allowed"),
         ("kubernetes/spark-application.yaml", "authenticate: ", "auth: ", "ask who connects"),
+        ("kubernetes/deployment.yaml", "Recreate", "RollingUpdate", "no line is type: Recreate"),
         ("README.md", "- **The command** is", f"`{NAME} walk`", "there is no command walk"),
     ],
 )
