@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from kafka_metadata_history.answers.metrics.declared import PREFIX, exported_names
 from kafka_metadata_history.command import NAME, app
 from metadata_source.references import DEFAULT_FOLDERS, DEFAULT_PREFIXES
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DEPLOY: Final = ROOT / "deploy"
+DEPLOYMENT: Final = DEPLOY / "kubernetes/deployment.yaml"
 LONGEST_LINE: Final = 120
 POD: Final = (
     "allowPrivilegeEscalation: false",
@@ -50,10 +52,18 @@ MUST: Final[dict[str, tuple[str, ...]]] = {
     "systemd/*.service": HARD,
     f"systemd/{NAME}.service": (*POLLS, "Restart=on-failure", "SuccessExitStatus=143"),
     f"systemd/{NAME}-notify.service": ("Restart=on-failure", r"EnvironmentFile=\S+/notify\.env"),
-    "systemd/*-[osv]*.service": ("Type=oneshot", r"TimeoutStartSec=\S+"),
+    **dict.fromkeys(
+        ("systemd/*-once.service", "systemd/*-status.service", "systemd/*-validate.service"),
+        ("Type=oneshot", r"TimeoutStartSec=\S+"),
+    ),
+    f"systemd/{NAME}-serve.service": ("Restart=on-failure", "SuccessExitStatus=143"),
     f"systemd/{NAME}-once.service": POLLS,
     "systemd/*-once.timer": (f"Conflicts={NAME}.service",),
     "kubernetes/s*-*.yaml": POD,
+    **dict.fromkeys(
+        ("kubernetes/deployment.yaml", "templates/deployment.yaml"),
+        (*POD, "readOnlyRootFilesystem: true", "replicas: 1", "type: Recreate"),
+    ),
     "kubernetes/spark-application.yaml": (
         # The driver has no rights to services and claims.
         'spark.kubernetes.driver.service.deleteOnTermination: "false"',
@@ -74,14 +84,20 @@ MUST_NOT: Final[dict[str, tuple[str, ...]]] = {
         r"(?:FROM|image:|COPY --from=)\s*\S+:latest\b",
     ),
     "systemd/*.service": (r"^MemoryDenyWriteExecute=",),  # Java compiles in memory
-    "systemd/*-[sv]*.service": (r"^EnvironmentFile=",),
+    "systemd/*-[sv]*.service": (r"^EnvironmentFile=",),  # nor has `serve`: it reads the lake
     # The configuration of the jobs is a ConfigMap, too.
     "kubernetes/rbac.yaml": (r"verbs: .*\bupdate\b",),
     # Both could bring files that nobody checked; so could a whole folder.
     "docker/Dockerfile": (r"^(?:ADD|ARG) ", r"^COPY (?!--from)(?:.* )?[.*/]+ "),
 }
 """By the names of files, patterns that none of their lines has."""
-SECRET: Final = re.compile(r"(?i)password|secret|token|credential|access.?key")
+CHART: Final = f"helm/{NAME}"
+IMAGES: Final = (
+    *(f"kubernetes/{name}.yaml" for name in ("spark-application", "status-cronjob", "deployment")),
+    f"{CHART}/values.yaml",
+)
+"""Files that name an image of the Dockerfile."""
+SECRET: Final = re.compile(r"(?i)password|secret(?!Name$)|token|credential|access.?key")
 ASSIGNED: Final = r"(?m)^\W*(?:export |env )?([\w.]+)\s*[=:][ \t]*(\S.*)$"
 REFERENCE: Final = re.compile(
     rf"env:{DEFAULT_PREFIXES}\w+|file:(?:{'|'.join(DEFAULT_FOLDERS.split(':'))})/[\w./-]+|"
@@ -106,6 +122,8 @@ def faults(name: str, text: str) -> Iterator[str]:
         if command not in app.commands:
             yield f"there is no command {command}"
     spark = r"spark-submit|pyspark-shell|SPARK_REMOTE|PYSPARK_SUBMIT_ARGS|kind: SparkApplication"
+    if path.parent.name in {"prometheus", "grafana"}:
+        yield from (f"{each} is no metric" for each in metrics_that_are_none(text))
     if re.search(spark, text) and 'spark.authenticate: "true"' not in text:
         yield "another Spark has to ask who connects"
     yield from (f"{key} is a secret" for key in _given_secrets(path, text))
@@ -114,7 +132,7 @@ def faults(name: str, text: str) -> Iterator[str]:
 def _given_secrets(path: Path, text: str) -> Iterator[str]:
     """Yield the keys that say they hold a secret, and hold more than a reference."""
     pairs = [(key, value.strip("'\"")) for key, value in re.findall(ASSIGNED, text)]
-    if path.suffix in {".yaml", ".yml"}:
+    if path.suffix in {".yaml", ".yml"} and not is_template(path):
         pairs += [pair for each in nested(text) for pair in _pairs("", each)]
     for key, value in pairs:
         if SECRET.search(key) and not REFERENCE.fullmatch(value):
@@ -137,6 +155,16 @@ def nested(text: str) -> list[Any]:
     found = [each for each in yaml.safe_load_all(text) if each is not None]
     maps = [each for each in found if isinstance(each, dict) and each.get("kind") == "ConfigMap"]
     return [*found, *(yaml.safe_load(inner) for each in maps for inner in each["data"].values())]
+
+
+def is_template(path: Path) -> bool:
+    """Return whether helm makes YAML of a file, which is none yet."""
+    return path.parent.name == "templates"
+
+
+def metrics_that_are_none(text: str) -> Iterator[str]:
+    """Yield the names of metrics of Kafka's state that nobody exports."""
+    yield from sorted(set(re.findall(rf"\b{PREFIX}\w+", text)) - exported_names())
 
 
 def installs(text: str) -> Iterator[str]:
@@ -168,6 +196,7 @@ def _references(value: Any, kind: str = "") -> Iterator[tuple[str, str]]:
         "secretKeyRef": "Secret",
         "serviceAccount": "ServiceAccount",
         "claimName": "PersistentVolumeClaim",
+        "secretName": "Secret",
         "subjects": "ServiceAccount",
         "roleRef": "Role",
     }
@@ -179,7 +208,7 @@ def _references(value: Any, kind: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for item in value:
             yield from _references(item, kind)
-    elif kind in {"ServiceAccount", "PersistentVolumeClaim"}:
+    elif kind in {"ServiceAccount", "PersistentVolumeClaim"} or (kind == "Secret" and value):
         yield kind, value
 
 
@@ -201,11 +230,15 @@ def differences() -> Iterator[str]:
         if (application["sparkConf"] | elsewhere).get(name) != value.strip():
             yield f"kubernetes/spark-application.yaml: {name} differs from conf/spark-cluster.conf"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for file in ("kubernetes/spark-application.yaml", "kubernetes/status-cronjob.yaml"):
-        (image,) = re.findall(r"image: (\S+)", (DEPLOY / file).read_text(encoding="utf-8"))
-        dockerfile = (DEPLOY / "docker/Dockerfile").read_text(encoding="utf-8")
-        if not image.endswith(f":{project['version']}") or f"--tag {image} " not in dockerfile:
-            yield f"{file}: docker/Dockerfile builds no image {image}"
+    dockerfile = (DEPLOY / "docker/Dockerfile").read_text(encoding="utf-8")
+    for file in IMAGES:
+        images = set(re.findall(r"image: (\S+)", (DEPLOY / file).read_text(encoding="utf-8")))
+        for image in sorted(images):
+            if not image.endswith(f":{project['version']}") or f"--tag {image} " not in dockerfile:
+                yield f"{file}: docker/Dockerfile builds no image {image}"
+    chart = _document(f"{CHART}/Chart.yaml")
+    if {chart["version"], chart["appVersion"]} != {project["version"]}:
+        yield f"{CHART}/Chart.yaml: the version is {project['version']}"
     locked = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     if f"\npyspark=={application['sparkVersion']} " not in locked:
         yield "kubernetes/spark-application.yaml: constraints.txt has another Spark"
@@ -227,6 +260,10 @@ def _secrets_elsewhere(application: dict[str, Any]) -> Iterator[str]:
             keys = {each["name"]: each["valueFrom"] for each in application[role]["env"]}
             if name not in given or keys.get(name, {})["secretKeyRef"]["key"] != name:
                 yield f"kubernetes/: the {role} has no variable {name}"
+    deployment = next(each for each in _documents(DEPLOYMENT) if each["kind"] == "Deployment")
+    run, serve = deployment["spec"]["template"]["spec"]["containers"]
+    if {each["name"] for each in run["env"]} != {*given} or "env" in serve:
+        yield "kubernetes/deployment.yaml: `run` has all variables, and nobody else has"
     of_databricks = (DEPLOY / f"databricks/{NAME}.yaml").read_text(encoding="utf-8")
     resources = (DEPLOY / f"databricks/resources/{NAME.replace('-', '_')}.yml").read_text("utf-8")
     for name in re.findall(r"env:(\w+)", of_databricks):

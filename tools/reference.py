@@ -16,6 +16,7 @@ from jobs.configuration.severities import SEVERITIES
 from jobs.rules.incidents.finding import BESIDE, OPENERS
 from jobs.rules.incidents.links import RULES
 from kafka_metadata_history.answers.incidents import words
+from kafka_metadata_history.answers.metrics.declared import COUNTER, METRICS
 from kafka_metadata_history.answers.questions import about, by_theme, filters_of, option
 from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
 from schemas.in_duckdb import in_duckdb
@@ -142,12 +143,23 @@ def severities() -> str:
     return "\n".join(rows)
 
 
+def metrics() -> str:
+    """Return the metrics of Kafka's state: name, labels, meaning, when it is absent."""
+    rows = ["| metric | labels | meaning | absent |", "|---|---|---|---|"]
+    for each in METRICS:
+        name = f"{each.name}_total" if each.kind == COUNTER else each.name
+        labels = ", ".join(f"`{label}`" for label in each.labels)
+        rows.append(f"| `{name}` | {labels} | {_cell(each.says)} | {_cell(each.absent)} |")
+    return "\n".join(rows)
+
+
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("configuration.md", "keys"): keys,
     ("incidents.md", "kinds"): kinds,
     ("incidents.md", "causes"): causes,
     ("incidents.md", "rules"): rules,
     ("incidents.md", "severities"): severities,
+    ("metrics.md", "metrics"): metrics,
     ("queries.md", "queries"): queries,
     ("queries.md", "known SQL"): known_functions,
     ("tables.md", "tables"): tables,

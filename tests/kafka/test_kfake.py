@@ -5,7 +5,6 @@ It is a Go module: where there is no Go it is not tried.
 """
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +14,9 @@ import pytest
 
 from kafka_metadata_history.check import checked, lines
 from metadata_source.options import parse
+from tests.support.go_programs import built
 
 SOURCE: Final = Path(__file__).parent / "kfake"
-USUAL_PLACE: Final = "/usr/local/go/bin/go"
-GO: Final = shutil.which("go") or shutil.which(USUAL_PLACE)
-BUILD_S: Final = 600
 
 ODD: Final = {
     "usual": "polled in ",
@@ -53,12 +50,8 @@ Told = Callable[[str], str]
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    """Build kfake and run it. go.sum has the checksums of all modules."""
-    if GO is None:
-        pytest.skip("there is no Go on this machine (go.dev/dl)")
-    program = tmp_path_factory.mktemp("kfake") / "kfake"
-    build = [GO, "build", "-mod=readonly", "-o", str(program), "."]
-    subprocess.run(build, cwd=SOURCE, check=True, timeout=BUILD_S)
+    """Build kfake and run it."""
+    program = built(SOURCE, tmp_path_factory.mktemp("kfake"))
     with subprocess.Popen(
         [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -10,12 +10,12 @@ import pyarrow as pa
 from jobs.rules.gold.isr import effective_min_isr
 from jobs.rules.gold.news import Levels
 from kafka_metadata_history.answers.asof.read import FENCED
-from kafka_metadata_history.answers.whatif.rules import NO_LEADER, Standing, standing
+from kafka_metadata_history.answers.whatif.rules import NO_LEADER, standing
 from metadata_source.kinds import OFFLINE, UNDER_REPLICATED
 from metadata_source.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from kafka_metadata_history.answers.asof.read import AsOf, Facts, PartitionRow
@@ -127,39 +127,44 @@ class _Alike(TypedDict):
     partitions: int
 
 
+class ClusterRow(TypedDict):
+    """A cluster at a time: how many partitions are at each level, how many brokers are listed and
+    fenced. None: that means nothing, or is not known. `_min`, `_max`: at least and at most.
+
+    `one_in_sync`: one replica of several is in the ISR, and leads. `not_known`: partitions of which
+    nobody knows whether they are under min ISR.
+    """
+
+    cluster: str
+    partitions: int
+    offline: int | None
+    under_min_isr_min: int
+    under_min_isr_max: int
+    at_min_isr_min: int
+    at_min_isr_max: int
+    one_in_sync_min: int
+    one_in_sync_max: int
+    under_replicated: int | None
+    not_known: int
+    brokers: int
+    fenced: int | None
+    controller_id: int | None
+    racks: Sequence[str]
+    at: datetime
+
+
 def clusters(state: AsOf, now: datetime) -> tuple[pa.Table, list[str]]:
     """Return a row for each cluster, and lines that say what is not known. A count of partitions is
     null where it means nothing, or nobody knows one of them.
     """
-    alike: dict[str, list[_Alike]] = {name: [] for name in state.facts}
-    for row in state.rows("levels"):
-        alike[row["cluster"]].append(_Alike(**row))  # type: ignore[typeddict-item]
-    brokers: dict[str, list[Row]] = {name: [] for name in state.facts}
-    for row in state.rows("brokers"):
-        brokers[row["cluster"]].append(row)
     rows, lacks = [], []
-    for name, fact in state.facts.items():
-        knows_fenced = fact.by_log or "fenced" in state.answered[name]
-        until = state.reach[name].until
-        of = brokers[name]
-        counts = _counts(alike[name], fact)
-        fenced = sum(each["state"] == FENCED for each in of)
-        rows.append(
-            {
-                "cluster": name,
-                **counts,
-                "brokers": len(of) - fenced,
-                "fenced": fenced if knows_fenced else None,
-                "controller_id": fact.controller_id,
-                "racks": sorted({each["rack"] for each in of if each["rack"] is not None}),
-                "age_s": None if until is None else (now - until).total_seconds(),
-                "at": state.at_of(name),
-            }
-        )
+    for each in cluster_rows(state):
+        name, until = each["cluster"], state.reach[each["cluster"]].until
+        rows.append({**each, "age_s": None if until is None else (now - until).total_seconds()})
         lacking = [
-            *(["min ISR (`enrich: configs`)"] if counts["not_known"] else []),
-            *(["fenced brokers (`enrich: fenced`)"] if not knows_fenced else []),
-            *(["the controller (`enrich: quorum`)"] if fact.voters is None else []),
+            *(["min ISR (`enrich: configs`)"] if each["not_known"] else []),
+            *(["fenced brokers (`enrich: fenced`)"] if each["fenced"] is None else []),
+            *(["the controller (`enrich: quorum`)"] if state.facts[name].voters is None else []),
         ]
         if lacking:
             lacks.append(f"{name}: not known: {'; '.join(lacking)}")
@@ -167,45 +172,73 @@ def clusters(state: AsOf, now: datetime) -> tuple[pa.Table, list[str]]:
     return _table(rows, CLUSTERS), lacks
 
 
+def cluster_rows(state: AsOf) -> list[ClusterRow]:
+    """Return a row for each cluster that has a state then, by name."""
+    alike: dict[str, list[_Alike]] = {name: [] for name in state.facts}
+    for row in state.rows("levels"):
+        alike[row["cluster"]].append(_Alike(**row))  # type: ignore[typeddict-item]
+    brokers: dict[str, list[Row]] = {name: [] for name in state.facts}
+    for row in state.rows("brokers"):
+        brokers[row["cluster"]].append(row)
+    rows: list[ClusterRow] = []
+    for name, fact in state.facts.items():
+        knows_fenced = fact.by_log or "fenced" in state.answered[name]
+        of = brokers[name]
+        fenced = sum(each["state"] == FENCED for each in of)
+        rows.append(
+            {
+                "cluster": name,
+                **_counts(alike[name], fact),  # type: ignore[typeddict-item]
+                "brokers": len(of) - fenced,
+                "fenced": fenced if knows_fenced else None,
+                "controller_id": fact.controller_id,
+                "racks": sorted({each["rack"] for each in of if each["rack"] is not None}),
+                "at": state.at_of(name),
+            }
+        )
+    return rows
+
+
 def _counts(alike: Iterable[_Alike], fact: Facts) -> Row:
-    found = {"offline": 0, "under": 0, "not_known": 0, "replicated": 0, "partitions": 0}
+    found = dict.fromkeys(("partitions", "offline", "under", "at", "one", "replicated"), 0)
+    not_known = {"min ISR": 0, "ISR": 0}
     odd = {each.partition(":")[0] for each in fact.not_meaningful or ()}
     for each in alike:
-        stands = _standing(
-            each["has_leader"], each["isr"], each["replicas"], each["min_insync_replicas"], fact
-        )
-        many = each["partitions"]
+        isr, replicas, many = each["isr"], each["replicas"], each["partitions"]
+        min_isr = _min_isr(each["min_insync_replicas"], replicas, fact)
+        stands = standing(each["has_leader"], isr, min_isr)
+        leads = stands.offline is False
         found["partitions"] += many
         found["offline"] += many * bool(stands.offline)
         found["under"] += many * bool(stands.under_min_isr)
-        found["not_known"] += many * (stands.under_min_isr is None)
+        found["at"] += many * (leads and isr is not None and isr == min_isr)
+        found["one"] += many * (leads and isr == 1 and replicas is not None and replicas > 1)
         found["replicated"] += many * bool(each["is_any_out"])
+        not_known["min ISR"] += many * (stands.under_min_isr is None)
+        is_one_known = stands.offline or (leads and isr is not None and replicas is not None)
+        not_known["ISR"] += many * (not is_one_known)
         odd |= {OFFLINE} if stands.offline is None else set()
         odd |= {UNDER_REPLICATED} if each["is_any_out"] is None else set()
     return {
         "partitions": found["partitions"],
         "offline": None if OFFLINE in odd else found["offline"],
         "under_min_isr_min": found["under"],
-        "under_min_isr_max": found["under"] + found["not_known"],
+        "under_min_isr_max": found["under"] + not_known["min ISR"],
+        "at_min_isr_min": found["at"],
+        "at_min_isr_max": found["at"] + not_known["min ISR"],
+        "one_in_sync_min": found["one"],
+        "one_in_sync_max": found["one"] + not_known["ISR"],
         "under_replicated": None if UNDER_REPLICATED in odd else found["replicated"],
-        "not_known": found["not_known"],
+        "not_known": not_known["min ISR"],
     }
 
 
-def _standing(
-    has_leader: bool | None,
-    isr: int | None,
-    replicas: int | None,
-    setting: int | None,
-    fact: Facts,
-) -> Standing:
-    """Return the standing of a partition, by the rules of history and of a loss."""
+def _min_isr(setting: int | None, replicas: int | None, fact: Facts) -> int | None:
     levels = Levels(fact.metadata_version_level, highest=fact.metadata_version_highest)
-    min_isr = None if replicas is None else effective_min_isr(setting, replicas, levels)
-    return standing(has_leader, isr, min_isr)
+    return None if replicas is None else effective_min_isr(setting, replicas, levels)
 
 
-def _worst(row: Row) -> tuple[object, ...]:
+def _worst(row: Mapping[str, Any]) -> tuple[object, ...]:
     counts = ("offline", "under_min_isr_min", "under_replicated", "fenced")
     return (*(-(row[each] or 0) for each in counts), row["cluster"])
 
@@ -265,7 +298,7 @@ def topic(state: AsOf, name: str) -> tuple[pa.Table, list[str]]:
     return _table(rows, PARTITIONS), lacks or _not_there(rows, "topic", name, state)
 
 
-def _worst_partition(row: Row) -> tuple[object, ...]:
+def _worst_partition(row: Mapping[str, Any]) -> tuple[object, ...]:
     place = LEVELS.index(row["level"]) if row["level"] in LEVELS else len(LEVELS)
     return place, row["cluster"], row["topic"], row["partition"]
 
@@ -274,13 +307,8 @@ def _partition(row: PartitionRow, settings: Sequence[str], fact: Facts) -> Row:
     odd = {each.partition(":")[0] for each in fact.not_meaningful or ()}
     replicas, isr, setting = row["replicas"], row["isr"], row["min_insync_replicas"]
     has_leader = None if "leader" in odd else row["leader"] != NO_LEADER
-    stands = _standing(
-        has_leader,
-        None if isr is None else len(isr),
-        None if replicas is None else len(replicas),
-        setting,
-        fact,
-    )
+    min_isr = _min_isr(setting, None if replicas is None else len(replicas), fact)
+    stands = standing(has_leader, None if isr is None else len(isr), min_isr)
     out = None
     if replicas is not None and isr is not None:
         out = {*replicas} - {*isr, *(row["adding_replicas"] or ())}
@@ -289,11 +317,10 @@ def _partition(row: PartitionRow, settings: Sequence[str], fact: Facts) -> Row:
         level = OFFLINE
     elif stands.under_min_isr:
         level = UNDER_MIN_ISR
-    levels = Levels(fact.metadata_version_level, highest=fact.metadata_version_highest)
     return {
         **row,
         "level": level,
-        "min_isr": None if replicas is None else effective_min_isr(setting, len(replicas), levels),
+        "min_isr": min_isr,
         "settings": settings,
     }
 
@@ -363,7 +390,7 @@ def _not_there(rows: Sequence[Row], what: str, name: str, state: AsOf) -> list[s
     return [f"{what} {name} was not there then {where}: history knows it at another time"]
 
 
-def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(
         [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
     )

@@ -67,8 +67,8 @@ def read_over(ask: Ask, cluster: str | None) -> list[Incident]:
     return _incidents(ask, _OVER, cluster=cluster)
 
 
-def read_window(ask: Ask, cluster: str, since: datetime, until: datetime) -> list[Incident]:
-    """Return the incidents of a cluster that lasted in a window, the worst first."""
+def read_window(ask: Ask, cluster: str | None, since: datetime, until: datetime) -> list[Incident]:
+    """Return the incidents of a cluster, or of all, that lasted in a window, the worst first."""
     window = {"since": since.isoformat(), "until": until.isoformat()}
     return worst_first(_incidents(ask, _IN_WINDOW, cluster=cluster, **window))
 

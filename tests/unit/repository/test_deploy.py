@@ -63,6 +63,7 @@ def document(name: str) -> Any:
         ("kubernetes/status-cronjob.yaml", "image: ", "image: quay.io/", "is not allowed"),
         ("docker/Dockerfile", "COPY constraints-build.txt", "COPY . ", "is not allowed"),
         ("kubernetes/spark-application.yaml", "authenticate: ", "auth: ", "ask who connects"),
+        ("kubernetes/deployment.yaml", "Recreate", "RollingUpdate", "no line is type: Recreate"),
         ("README.md", "- **The command** is", f"`{NAME} walk`", "there is no command walk"),
     ],
 )
@@ -97,6 +98,13 @@ def commands() -> Iterator[tuple[str, list[str]]]:
                 yield path.name, shlex.split(found)
     pod = document("kubernetes/status-cronjob.yaml")["spec"]["jobTemplate"]["spec"]["template"]
     yield "status-cronjob.yaml", pod["spec"]["containers"][0]["args"]
+    (deployment,) = (
+        each
+        for each in yaml.safe_load_all((DEPLOY / "kubernetes/deployment.yaml").read_text())
+        if each["kind"] == "Deployment"
+    )
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        yield "deployment.yaml", container["args"]
     bundle = document("databricks/resources/kafka_metadata_history.yml")["resources"]
     (job,) = bundle["jobs"].values()
     yield "kafka_metadata_history.yml", job["tasks"][0]["python_wheel_task"]["parameters"]
@@ -118,6 +126,8 @@ def test_commands_have_options_that_exist() -> None:
         "kafka-metadata-history-notify.service": ["notify"],
         "status-textfile.sh": ["status"],
         "status-cronjob.yaml": ["status"],
+        "deployment.yaml": ["run", "serve"],
+        "kafka-metadata-history-serve.service": ["serve"],
         "kafka_metadata_history.yml": ["run"],
         "Dockerfile": ["run"],
     }

@@ -1,0 +1,1 @@
+"""Kafka's state as metrics for Prometheus: docs/metrics.md."""
