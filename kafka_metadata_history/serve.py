@@ -29,6 +29,8 @@ from metadata_source.references import REFERENCE, resolve_secret
     help="Who asks has to show this token: env:NAME or file:/path. Needed beyond loopback.",
 )
 @click.option("--metrics-token", metavar="REFERENCE", help="Another token, of /metrics alone.")
+@click.option("--metrics-brokers", is_flag=True, help="Metrics of each broker, too.")
+@click.option("--metrics-lag", is_flag=True, help="Metrics of the lag of groups, the largest.")
 @click.option(
     "--allow-host",
     "hosts",
@@ -48,6 +50,8 @@ def serve(
     port: int,
     token: str | None,
     metrics_token: str | None,
+    metrics_brokers: bool,
+    metrics_lag: bool,
     hosts: Sequence[str],
     allow_sql: bool,
     tls_cert: str | None,
@@ -73,7 +77,8 @@ def serve(
         tls_cert is not None,
     )
     file = str(Path(config).resolve())
-    pages = Pages(Serving(read, file, access, allow_sql or is_loopback(host)))
+    is_allowed = allow_sql or is_loopback(host)
+    pages = Pages(Serving(read, file, access, is_allowed, metrics_brokers, metrics_lag))
     tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -27,6 +27,9 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from kafka_metadata_history.answers.incidents.annotations import annotations as of_incidents
+from kafka_metadata_history.answers.metrics.exposition import CONTENT_TYPE
+from kafka_metadata_history.answers.metrics.kept import KeptMetrics
 from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.answers.text import as_csv
 from kafka_metadata_history.live import LiveLake
@@ -71,12 +74,16 @@ PAGES: Final[dict[str, Callable[[Asking], Page]]] = {
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served. `config_file`: as SQL of a person is asked with it."""
+    """What is served. `config_file`: as SQL of a person is asked with it. `of_brokers`, `of_lag`:
+    whether metrics have each broker, and the lag of groups.
+    """
 
     config: Config
     config_file: str
     access: Access
     allow_sql: bool
+    of_brokers: bool = False
+    of_lag: bool = False
 
 
 class Pages:
@@ -87,6 +94,9 @@ class Pages:
         self._of = of
         self.access = of.access
         self._lake = LiveLake(of.config.lake, LIMIT_S)
+        self._metrics = KeptMetrics(
+            self._lake, of.config, brokers=of.of_brokers, group_lag=of.of_lag
+        )
         self._kept = KeptAnswers()
         self.version = self._lake.version()
         self._changed = asyncio.Event()
@@ -100,6 +110,9 @@ class Pages:
             if newest != self.version:
                 self.version = newest
                 self._wake()
+                if self._metrics.is_asked:  # so that no scrape waits for the lake
+                    with suppress(KafkaMetadataHistoryError, OSError):  # which the scrape says
+                        await run_in_threadpool(self._metrics.text, datetime.now(UTC))
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
@@ -129,10 +142,13 @@ class Pages:
 
     async def json(self, make: Callable[[Asking], Page], request: Request) -> Response:
         """Answer with the JSON of a page."""
+        return await self._json(
+            request, lambda asking: json.dumps(make(asking).to_json(), allow_nan=False)
+        )
+
+    async def _json(self, request: Request, make: Callable[[Asking], str]) -> Response:
         try:
-            made = await self._made(
-                request, lambda asking: json.dumps(make(asking).to_json(), allow_nan=False)
-            )
+            made = await self._made(request, make)
         except (KafkaMetadataHistoryError, OSError) as error:
             return _problem(error)
         return Response(made, media_type="application/json")
@@ -202,6 +218,24 @@ class Pages:
                     continue
 
         return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def metrics(self, _: Request) -> Response:
+        """Answer with the metrics of Kafka's state, for Prometheus."""
+        try:
+            text = await run_in_threadpool(self._metrics.text, datetime.now(UTC))
+        except (KafkaMetadataHistoryError, OSError) as error:
+            return PlainTextResponse(f"{error}\n", _status(error))
+        return Response(text, media_type=CONTENT_TYPE)
+
+    async def annotations(self, request: Request) -> Response:
+        """Answer with incidents, as annotations of Grafana."""
+
+        def made(asking: Asking) -> str:
+            since, until = (_time_of(name, asking.given) for name in ("from", "to"))
+            found = of_incidents(asking.ask, since, until, asking.given.get("cluster"))
+            return json.dumps([asdict(each) for each in found])
+
+        return await self._json(request, made)
 
     async def health(self, _: Request) -> Response:
         """Answer that the server is there. It says nothing of the lake."""
@@ -290,10 +324,12 @@ def application(pages: Pages) -> Starlette:
         Route("/ask/sql", pages.own_sql, methods=["POST"]),
         Route("/ask/{name}", pages.question),
         Route("/api/openapi.json", pages.api),
+        Route("/api/annotations", pages.annotations),
         Route("/api/ask/{name}", pages.question_json),
         Route("/figures", pages.figures),
         Route("/changes", pages.changes),
         Route("/healthz", pages.health),
+        Route("/metrics", pages.metrics),
         Route("/login", pages.login, methods=["GET", "POST"]),
         Route("/logout", pages.logout, methods=["POST"]),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
@@ -317,6 +353,14 @@ def _given(request: Request) -> Given:
     """The parameters of an address and its path, without empty ones."""
     found = {name: value for name, value in request.query_params.items() if value.strip()}
     return found | {name: str(value) for name, value in request.path_params.items() if name == "id"}
+
+
+def _time_of(name: str, given: Given) -> datetime:
+    """A time that an address gives in ms since 1970, as Grafana does."""
+    try:
+        return datetime.fromtimestamp(int(given[name]) / 1000, UTC)
+    except (KeyError, ValueError, OverflowError, OSError):
+        raise QueryError(f"{name}={given.get(name, '')}: not ms since 1970") from None
 
 
 async def _form(request: Request) -> dict[str, str]:

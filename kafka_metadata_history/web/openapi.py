@@ -33,6 +33,7 @@ _PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "Differences between two times",
         ("cluster", "from", "to", "topic", "broker", "group"),
     ),
+    "/api/annotations": ("Incidents, as Grafana has annotations", ("cluster", "from", "to")),
     "/api/whatif": ("The effects of a loss", ("cluster", "kind", "lose", "at")),
 }
 

@@ -320,6 +320,7 @@ OF_ALL_CLUSTERS = {
     "init": "reads no lake: the cluster that it asks for is the first one",
     "run": "records all clusters of the configuration",
     "notify": "narrows each target by its `clusters` in the configuration",
+    "serve": "has a page for each cluster",
     "validate": "holds what is new of all clusters against the rules",
     "maintain": "keeps up tables, which hold all clusters",
     "upgrade": "upgrades tables, which hold all clusters",

@@ -13,6 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 from starlette.testclient import TestClient
 
+from kafka_metadata_history.answers.metrics.exposition import CONTENT_TYPE
 from kafka_metadata_history.answers.questions import filters_of, names
 from kafka_metadata_history.web import ask
 from kafka_metadata_history.web.app import PAGES
@@ -314,7 +315,7 @@ def test_sql_is_not_answered_where_it_is_not_allowed(folder: Path) -> None:
 def test_all_json_is_described_and_all_that_is_described_answers(client: TestClient) -> None:
     described = client.get("/api/openapi.json").json()["paths"]
     pages_ = {f"/api{path}".rstrip("/") for path in PAGES}
-    assert {*described} == pages_ | {f"/api/ask/{name}" for name in names()}
+    assert {*described} == pages_ | {"/api/annotations"} | {f"/api/ask/{name}" for name in names()}
     window = {"since": NOON, "until": "2026-11-01T12:02:00Z"}
     for name in ("lag", "incidents"):
         known = [each["name"] for each in described[f"/api/ask/{name}"]["get"]["parameters"]]
@@ -322,6 +323,33 @@ def test_all_json_is_described_and_all_that_is_described_answers(client: TestCli
         answer = client.get(f"/api/ask/{name}", params=window)
         assert answer.status_code == 200
         assert answer.json()["rows"]["rows"]
+
+
+def test_prometheus_reads_metrics_of_the_newest_version(tmp_path: Path) -> None:
+    lake = web_lake(tmp_path / "lake")
+    with pages(config_of(tmp_path, lake)) as client:
+        answer = client.get("/metrics")
+        assert answer.headers["content-type"] == CONTENT_TYPE
+        (age,) = (
+            line
+            for line in answer.text.splitlines()
+            if line.startswith('kafka_history_record_age_seconds{cluster="prod"}')
+        )
+        assert float(age.split()[1]) > 100_000
+        shutil.rmtree(lake.root or "")
+        answer = client.get("/metrics")
+        assert answer.status_code == 503
+        assert "no lake there" in answer.text
+
+
+def test_grafana_reads_incidents_as_annotations(client: TestClient) -> None:
+    ms = [str(int(at(each).timestamp() * 1000)) for each in (0, 120)]
+    found = client.get("/api/annotations", params={"from": ms[0], "to": ms[1]}).json()
+    assert "Broker 3 has been missing" in {each["title"] for each in found}
+    assert all(int(ms[0]) <= each["time"] <= int(ms[1]) or each["timeEnd"] for each in found)
+    for wrong in ("", "?from=soon&to=1", "?from=1"):
+        answer = client.get(f"/api/annotations{wrong}")
+        assert (answer.status_code, "not ms since 1970" in answer.text) == (400, True)
 
 
 def test_pages_need_no_pyspark(folder: Path) -> None:
