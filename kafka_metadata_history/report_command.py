@@ -6,11 +6,12 @@ import click
 from click.core import ParameterSource
 
 from jobs.configuration.config import ConfigError, load
+from kafka_metadata_history.answers.asking import beside
 from kafka_metadata_history.answers.questions import option
 from kafka_metadata_history.answers.text import written
 from kafka_metadata_history.config_option import config_option
 from kafka_metadata_history.opened import opened
-from kafka_metadata_history.printed import beside, say, width
+from kafka_metadata_history.printed import say, width
 from kafka_metadata_history.report.week import WEEK, read_week, week_until
 from kafka_metadata_history.window_options import window_options
 
