@@ -40,6 +40,7 @@ from kafka_metadata_history.events import events
 from kafka_metadata_history.explain import explain
 from kafka_metadata_history.may_stop import may_stop
 from kafka_metadata_history.notify.command import notify
+from kafka_metadata_history.mcp_command import mcp
 from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
 from kafka_metadata_history.printed import say
 from kafka_metadata_history.report_command import report
@@ -154,6 +155,7 @@ app.add_command(diff)
 app.add_command(may_stop)
 app.add_command(serve)
 app.add_command(notify)
+app.add_command(mcp)
 
 
 @app.command()
