@@ -34,5 +34,5 @@ def explain(
     is_given = context.get_parameter_source("config") is ParameterSource.COMMANDLINE
     named = config if is_given else None
     ask, now = opened(read.lake).ask, datetime.now(UTC)
-    text = explained(ask, read, incident, cluster, form=form, now=now, named=named)
-    click.echo(text, nl=False)
+    say = explained(ask, read, incident, cluster, now=now, named=named)
+    click.echo(say(form), nl=False)

@@ -1,5 +1,6 @@
 """Incidents in words, in each form, for commands, Python and agents."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 from jobs.configuration.config import Config
@@ -22,22 +23,21 @@ def explained(
     incident: str | None,
     cluster: str | None,
     *,
-    form: str,
     now: datetime,
     named: str | None = None,
-) -> str:
-    """Say in one of FORMS which incidents are open, or explain one by the beginning of its id.
-    `config`: None: there is none. `named`: the file that commands in the text are to name.
+) -> Callable[[str], str]:
+    """Find which incidents are open, or one of them by the beginning of its id; return what says it
+    in one of FORMS. `config`: None: there is none. `named`: the file that commands in the text are
+    to name.
 
     Raises QueryError for an incident or a cluster that history does not know.
     """
     recorded = read_recorded(ask, cluster)
     if incident is not None:
         account = read_account(ask, incident, cluster, recorded)
-        return written.FORMS[form](account, now, named)
-    expected, severities = (
-        ([], SEVERITIES) if config is None else (config.clusters, config.severities)
-    )
+        return lambda form: written.FORMS[form](account, now, named)
+    expected = [] if config is None else [*config.clusters]
+    severities = SEVERITIES if config is None else config.severities
     all_of_them = listing.Listing(
         recorded,
         read_open(ask, cluster),
@@ -45,4 +45,4 @@ def explained(
         [name for name in expected if cluster in {None, name}],
         severities[NOTHING_RECORDED].page,
     )
-    return listing.FORMS[form](all_of_them, now, named)
+    return lambda form: listing.FORMS[form](all_of_them, now, named)

@@ -121,10 +121,8 @@ class _Explain(Arguments):
 
 
 def _explain(lake: Asked, config: Config, given: _Explain) -> Found:
-    text = explained(
-        lake.ask, config, given.incident, given.cluster, form="text", now=datetime.now(UTC)
-    )
-    return Found(text.splitlines())
+    say = explained(lake.ask, config, given.incident, given.cluster, now=datetime.now(UTC))
+    return Found(say("text").splitlines())
 
 
 EXPLAIN: Final = Tool(
