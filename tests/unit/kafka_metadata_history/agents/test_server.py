@@ -19,7 +19,7 @@ from kafka_metadata_history.answers.questions import filters_of, names
 from schemas import incidents
 from schemas.lake import Lake, LakeError
 from tests.support import stored
-from tests.support.asof_lakes import KNOWN, twice
+from tests.support.asof_lakes import KNOWN, both
 from tests.support.delta_lakes import delta_lake
 from tests.support.incident import at
 from tests.support.incident_rows import OPEN, event, incident_rows
@@ -33,9 +33,7 @@ Call = Callable[..., CallToolResult]
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The known incident, in two clusters, and incidents that were made by hand."""
-    rows = twice()
-    both = {table: [*of, *rows[table]] for table, of in KNOWN.items()}
-    return delta_lake(tmp_path_factory.mktemp("agents") / "lake", both | incident_rows())
+    return delta_lake(tmp_path_factory.mktemp("agents") / "lake", both() | incident_rows())
 
 
 def config(lake: object, place: Path) -> str:
