@@ -139,7 +139,7 @@ class _Show(Arguments):
     at: str | None = Field(default=None, description=_NEWEST)
     cluster: str | None = Field(default=None, description=_CLUSTER)
     topic: str | None = Field(default=None, description="The partitions of this topic.")
-    broker: int | None = Field(default=None, description="What this broker leads and lacks.")
+    broker: int | None = Field(default=None, description="This broker: what it leads and lacks.")
     group: str | None = Field(default=None, description="This group and its members.")
     limit: int = _ROWS
 

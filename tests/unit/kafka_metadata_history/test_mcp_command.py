@@ -1,6 +1,8 @@
 """The command mcp, as agents start it: a process whose stdin and stdout the SDK's client has."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +11,18 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from kafka_metadata_history import mcp_command
+from kafka_metadata_history import NAME, mcp_command
+from kafka_metadata_history.agents.bounded import CHARACTERS, ITEMS
+from kafka_metadata_history.agents.server import LIMIT_S
+from kafka_metadata_history.agents.tools import LIMIT, MOST, tools
+from kafka_metadata_history.answers.questions import names
 from kafka_metadata_history.command import FAILED, exit_status
+from metadata_source.text import LONGEST
+from tests.support.documents import document, section
 from tests.support.incident_rows import OPEN, incident_rows, recorded_rows
 from tests.support.made_lakes import made_lake
 
-COMMAND = [sys.executable, "-m", "kafka_metadata_history", "mcp", "--config"]
+COMMAND = [sys.executable, "-m", "kafka_metadata_history"]
 
 
 @pytest.fixture
@@ -29,8 +37,14 @@ def written(place: Path, lake: object) -> str:
     return str(file)
 
 
-def test_the_sdks_client_asks_the_command(config: str) -> None:
-    first, *rest = [*COMMAND, config]
+def test_the_sdks_client_asks_the_documented_command(config: str) -> None:
+    (example,) = re.findall(r"```json\n(.*?)```", document("agents.md"), re.DOTALL)
+    (written_down,) = json.loads(example)["mcpServers"].values()
+    assert written_down.pop("command") == NAME
+    name, option, file = written_down.pop("args")
+    assert written_down == {}
+    assert Path(file).is_absolute()
+    first, *rest = [*COMMAND, name, option, config]
     server = StdioServerParameters(command=first, args=rest, env={**os.environ})
 
     async def asked() -> tuple[str | None, set[str], str]:
@@ -47,9 +61,24 @@ def test_the_sdks_client_asks_the_command(config: str) -> None:
 
 def test_stdout_is_empty_where_nobody_asks_and_the_process_ends_with_stdin(config: str) -> None:
     done = subprocess.run(
-        [*COMMAND, config], check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=120
+        [*COMMAND, "mcp", "--config", config],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
     )
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_each_tool_is_in_the_documents_with_its_arguments() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)` \| .* \| (.*) \|$", section("agents.md", "## Tools"))
+    documented = {name: re.findall(r"`(\w+)`", given) for name, given in rows}
+    known = {name: [*each.arguments.model_fields] for name, each in tools().items()}
+    assert documented == {name: of for name, of in known.items() if name not in names()}
+    text = document("agents.md")
+    for number in (LIMIT, MOST, ITEMS, CHARACTERS, LONGEST):
+        assert re.search(rf"\b{number:,}\b", text), number
+    assert f"more than {LIMIT_S:g} s" in text
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """A lake opened in Python answers what the commands print."""
 
+import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +15,7 @@ import pytest
 import kafka_metadata_history as kmh
 from jobs.configuration.config import ConfigError
 from kafka_metadata_history import reader as readers
-from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.answers.questions import FILTERS, QueryError
 from kafka_metadata_history.answers.text import plain_rows
 from kafka_metadata_history.reader import LakeReader
 from schemas import incidents
@@ -21,6 +23,7 @@ from schemas.lake import Lake, LakeError
 from tests.support import stored
 from tests.support.asof_lakes import KNOWN, both
 from tests.support.delta_lakes import delta_lake
+from tests.support.documents import document
 from tests.support.incident import at
 from tests.support.incident_rows import OPEN, event, incident_rows
 from tests.support.printed import printed_by
@@ -234,6 +237,31 @@ def test_all_but_a_folder_is_asked_through_spark(monkeypatch: pytest.MonkeyPatch
     for place in ({"catalog": "main"}, "s3a://bucket/lake"):
         kmh.open(place)
     assert asked == [Lake(catalog="main"), Lake(root="s3a://bucket/lake")]
+
+
+def test_the_examples_of_the_documents(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = re.findall(r"```python\n(.*?)```", document("notebooks.md"), re.DOTALL)
+    assert len(examples) == 3
+    monkeypatch.chdir(Path(str(lake)).parent)
+    names_there: dict[str, object] = {}
+    for example in examples:
+        exec(example, names_there)  # noqa: S102 - our own documents
+    assert str(names_there["window"]).startswith("prod, ")
+
+
+def test_the_calls_of_the_documents() -> None:
+    (table,) = re.findall(
+        r"\| call \| returns \|\n\|---\|---\|\n(.*?)\n\n", document("notebooks.md"), re.DOTALL
+    )
+    documented = dict(re.findall(r"(?m)^\| `(\w+)\((.*?)\)`", table))
+    calls = {
+        name: call for name, call in vars(LakeReader).items() if callable(call) and name[0] != "_"
+    }
+    assert documented.keys() == calls.keys()
+    for name, call in calls.items():
+        for each in re.findall(r"(\w+)=", documented[name]):
+            parameters = inspect.signature(call).parameters
+            assert each in parameters or ("filters" in parameters and each in FILTERS)
 
 
 def test_importing_the_package_imports_nothing_large_and_a_folder_needs_no_spark(
