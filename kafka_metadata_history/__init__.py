@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka_metadata_history.names import FAILED, INTERRUPTED, NAME
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
     from kafka_metadata_history.reader import LakeReader
 
-NAME = "kafka-metadata-history"
-FAILED, INTERRUPTED = 1, 130
-"""Exit statuses of the command, beside 0 and those of errors."""
+__all__ = ["FAILED", "INTERRUPTED", "NAME", "open"]
 
 
 def open(lake: str | PathLike[str] | Mapping[str, str]) -> LakeReader:  # noqa: A001 - as kmh.open

@@ -10,7 +10,6 @@ import click
 
 from jobs.configuration.config import ConfigError, load, parsed
 from jobs.configuration.limits import CROSSED
-from kafka_metadata_history import FAILED, INTERRUPTED, NAME
 from kafka_metadata_history.answers.asking import answered
 from kafka_metadata_history.answers.questions import (
     FILTERS,
@@ -39,8 +38,9 @@ from kafka_metadata_history.diff import diff
 from kafka_metadata_history.events import events
 from kafka_metadata_history.explain import explain
 from kafka_metadata_history.may_stop import may_stop
-from kafka_metadata_history.notify.command import notify
 from kafka_metadata_history.mcp_command import mcp
+from kafka_metadata_history.names import FAILED, INTERRUPTED, NAME
+from kafka_metadata_history.notify.command import notify
 from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
 from kafka_metadata_history.printed import say
 from kafka_metadata_history.report_command import report

@@ -16,8 +16,8 @@ class NotInstalledError(KafkaMetadataHistoryError, RuntimeError):
 @click.command()
 @config_option
 def mcp(*, config: str) -> None:
-    """Answer agents, over the Model Context Protocol on stdin and stdout. Reads the lake alone, and
-    ends when stdin does.
+    """Answer agents, over MCP on stdin and stdout. The Model Context Protocol: each named query is
+    a tool. Reads the lake alone, and ends when stdin does.
     """
     read = load(config)
     try:

@@ -17,15 +17,23 @@ from kafka_metadata_history.answers.asking import answered, beside
 from kafka_metadata_history.answers.asof.asked import Comparison, Thing, difference, state
 from kafka_metadata_history.answers.incidents.read import read_events, read_recorded
 from kafka_metadata_history.answers.incidents.records import Event
-from kafka_metadata_history.answers.questions import QueryError, moment, question, reach
+from kafka_metadata_history.answers.questions import (
+    LINES,
+    QueryError,
+    check_filters,
+    filters_of,
+    moment,
+    question,
+    reach,
+    shown,
+)
 from kafka_metadata_history.answers.whatif.written import as_json, as_text
 from kafka_metadata_history.explained import explained
 from kafka_metadata_history.live import LiveLake
 from kafka_metadata_history.opened import Opened, asking, has_folder, opened
 from kafka_metadata_history.recorded import without
-from kafka_metadata_history.report.queries import SECTIONS
-from kafka_metadata_history.window import window_of
-from metadata_source.text import did_you_mean
+from kafka_metadata_history.report.queries import CLUSTERS, SECTIONS
+from metadata_source.text import did_you_mean, printable
 from schemas.incidents import EVENTS
 from schemas.lake import Lake, LakeError
 from schemas.table import arrow_type
@@ -36,11 +44,11 @@ if TYPE_CHECKING:
     from jobs.configuration.config import Config
     from kafka_metadata_history.answers.asking import Asked
     from kafka_metadata_history.report.make import Report
-    from kafka_metadata_history.window import LakeWindow
 
 When = str | datetime
 """A time, in ISO form (UTC unless it says otherwise) or not, or how long ago ("2 hours")."""
 DAY: Final = "1 day"
+_NARROWING: Final = ("cluster", "topic", "broker", "group")
 _TYPES: Final = {each.name: arrow_type(each.type) for each in EVENTS.columns}
 _EVENT: Final = pa.schema([(each, _TYPES[each]) for each in Event.__dataclass_fields__])
 
@@ -156,7 +164,7 @@ class LakeReader:
         """
         now = datetime.now(UTC)
         end = now if until is None else moment(_text(until), now)
-        return window_of(self, moment(_text(since), end), end, filters)
+        return _window(self, moment(_text(since), end), end, filters)
 
     def events(self, since: When = DAY, *, cluster: str | None = None) -> pa.Table:
         """Return what happened to incidents and is known since then, in the order in which it was
@@ -189,6 +197,49 @@ class LakeReader:
         now = datetime.now(UTC)
         ask = self.now().ask
         return make_report(ask, _text(since), _text(until), filters, now, sections=chosen)
+
+
+@dataclass(frozen=True)
+class LakeWindow:
+    """`filters`: what narrows each question that it can narrow; `cluster` is always there.
+    `others`: clusters to which less happened, each with its number of events.
+    """
+
+    reader: LakeReader
+    since: datetime
+    until: datetime
+    filters: Mapping[str, object]
+    others: Mapping[str, int]
+
+    def query(self, query: str, **more: object) -> pa.Table:
+        """Answer a question as `LakeReader.query` does, about this window. `more`: other filters,
+        or in place of those of the window.
+        """
+        narrowing = filters_of(query)
+        own = {name: value for name, value in self.filters.items() if name in narrowing}
+        return self.reader.query(query, since=self.since, until=self.until, **{**own, **more})
+
+    def figures(self, *sections: str) -> Report:
+        """Draw figures as `LakeReader.figures` does, of this window."""
+        given: Mapping[str, Any] = self.filters
+        return self.reader.figures(self.since, self.until, sections=sections, **given)
+
+    @property
+    def lines(self) -> list[str]:
+        """What it is, how far history reaches, when nobody looked, and which clusters it leaves
+        out.
+        """
+        cluster = str(self.filters["cluster"])
+        found = [f"{cluster}, {shown(self.since)} to {shown(self.until)}, in {self.reader.lake}"]
+        found += self.reader.reach(since=self.since, until=self.until, cluster=cluster)
+        if self.others:
+            named = [f"{name} ({events:,} events)" for name, events in self.others.items()]
+            more = f" and {left:,} more" if (left := len(named) - LINES) > 0 else ""
+            found.append(f"not shown: {', '.join(named[:LINES])}{more}; `cluster` chooses one")
+        return [printable(each) for each in found]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 def opened_reader(place: str | PathLike[str] | Mapping[str, str]) -> LakeReader:
@@ -235,3 +286,26 @@ def _text(at: When | None) -> str | None: ...
 def _text(at: When | None) -> str | None:
     """Return a time as `moment` takes it."""
     return at.isoformat() if isinstance(at, datetime) else at
+
+
+def _window(
+    reader: LakeReader, since: datetime, until: datetime, filters: Mapping[str, object]
+) -> LakeWindow:
+    """Choose one. Raises QueryError for a filter that is none, or whose value history does not
+    know; for a window that ends before it begins; for an empty history.
+    """
+    if unknown := [name for name in filters if name not in _NARROWING]:
+        raise QueryError(f"{unknown[0]} narrows no window: {', '.join(_NARROWING)} do")
+    ask = reader.now().ask
+    given = {name: value for name, value in filters.items() if value is not None}
+    of = question(CLUSTERS, since.isoformat(), until.isoformat(), {}, until)
+    check_filters(given, ask)
+    if "cluster" in given:
+        return LakeWindow(reader, since, until, given, {})
+    rows = ask(of.sql).to_pylist()
+    if not rows:
+        raise QueryError("history is empty: no cluster had a good poll that became history")
+    first, *others = rows
+    narrowed = {"cluster": first["cluster"], **given}
+    left = {row["cluster"]: row["events"] for row in others}
+    return LakeWindow(reader, since, until, narrowed, left)

@@ -20,10 +20,10 @@ from mcp_types import (
 from mcp_types import Tool as Offered
 from pydantic import ValidationError
 
-from kafka_metadata_history import NAME
 from kafka_metadata_history.agents.bounded import LONGEST_ERROR, structured, text
 from kafka_metadata_history.agents.tools import Tool, tools
 from kafka_metadata_history.live import LiveLake
+from kafka_metadata_history.names import NAME
 from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import did_you_mean, printable
 

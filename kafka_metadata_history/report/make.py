@@ -7,19 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.configuration.config import ConfigError
 from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.report.queries import SECTIONS
 from kafka_metadata_history.report.report_data import read_report_data
 from kafka_metadata_history.report.week import of_cluster
+from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import counted
-
-try:
-    from kafka_metadata_history.report.page import page
-except RuntimeError as error:  # of Bokeh, which looks for settings of the user
-    raise ConfigError(
-        "this user has no home folder, in which Bokeh looks for settings: set HOME"
-    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +22,18 @@ if TYPE_CHECKING:
 
     from kafka_metadata_history.answers.questions import Ask
     from kafka_metadata_history.report.queries import Section
+
+
+class NoHomeError(KafkaMetadataHistoryError, RuntimeError):
+    """Raised if Bokeh cannot be imported, as this user has no home folder. One line."""
+
+
+try:
+    from kafka_metadata_history.report.page import page
+except RuntimeError as error:  # of Bokeh, which looks for settings of the user
+    raise NoHomeError(
+        "this user has no home folder, in which Bokeh looks for settings: set HOME"
+    ) from error
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from kafka_metadata_history import NAME, mcp_command
+from kafka_metadata_history import mcp_command
 from kafka_metadata_history.agents.bounded import CHARACTERS, ITEMS
 from kafka_metadata_history.agents.server import LIMIT_S
 from kafka_metadata_history.agents.tools import LIMIT, MOST, tools
 from kafka_metadata_history.answers.questions import names
 from kafka_metadata_history.command import FAILED, exit_status
+from kafka_metadata_history.names import NAME
 from metadata_source.text import LONGEST
 from tests.support.documents import document, section
 from tests.support.incident_rows import OPEN, incident_rows, recorded_rows
