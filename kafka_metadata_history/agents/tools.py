@@ -60,10 +60,31 @@ class Tool:
     """
 
     name: str
-    title: str
     says: str
     arguments: type[Arguments]
     call: Callable[[Asked, Config, Any], Found]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its arguments, as short as can be: agents read those of all tools
+        before they ask anything.
+        """
+        whole = self.arguments.model_json_schema()
+        named = {name: _short(of) for name, of in whole.get("properties", {}).items()}
+        return {
+            "type": "object",
+            "properties": named,
+            "required": whole.get("required", []),
+            "additionalProperties": False,
+        }
+
+
+def _short(of: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an argument without what its name says, and null as nothing."""
+    either = [each for each in of.get("anyOf", ()) if each != {"type": "null"}]
+    kept = {name: each for name, each in of.items() if name not in {"title", "anyOf"}}
+    kept = {**kept, **(either[0] if either else {})}
+    return {name: each for name, each in kept.items() if (name, each) != ("default", None)}
 
 
 def tools() -> dict[str, Tool]:
@@ -72,8 +93,8 @@ def tools() -> dict[str, Tool]:
     return {each.name: each for each in (EXPLAIN, SHOW, DIFF, WHATIF, *named, TABLES_TOOL, SELECT)}
 
 
-_AT: Final = "A time in ISO form (UTC unless it says otherwise), or how long ago, as '2 hours'."
-_NEWEST: Final = f"{_AT} Default: the newest state."
+_AT: Final = "A time."
+_NEWEST: Final = "A time. Default: the newest state."
 _CLUSTER: Final = "This cluster alone, by its alias."
 _ROWS: Final = Field(default=LIMIT, ge=1, le=MOST, description="Rows at most, the first ones.")
 
@@ -85,8 +106,8 @@ def _named(name: str) -> Tool:
     short, more = about(name)
     narrowing = filters_of(name)
     fields: dict[str, Any] = {
-        "since": (str, Field(default="1 day", description=f"Begin of the window. {_AT}")),
-        "until": (str | None, Field(default=None, description=f"Its end. {_AT} Default: now.")),
+        "since": (str, Field(default="1 day", description="Begin of the window.")),
+        "until": (str | None, Field(default=None, description="Its end. Default: now.")),
     }
     for each in narrowing:
         kind = int if each == "broker" else str
@@ -103,7 +124,7 @@ def _named(name: str) -> Tool:
 
     # As agents have them: no options of a command.
     says = re.sub(r"--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), more)
-    return Tool(name, short, f"{short} {says}".strip(), arguments, call)
+    return Tool(name, f"{short} {says}".strip(), arguments, call)
 
 
 def _found(lake: Asked, answer: Answer, narrow: str) -> Found:
@@ -127,7 +148,6 @@ def _explain(lake: Asked, config: Config, given: _Explain) -> Found:
 
 EXPLAIN: Final = Tool(
     "explain",
-    "Which incidents are open, or what happened in one of them?",
     "Which incidents are open, or what happened in one of them? In which order, the cause and how "
     "sure it is, what is hurt, which logs to read. Begin with this one.",
     _Explain,
@@ -152,7 +172,6 @@ def _show(lake: Asked, _: Config, given: _Show) -> Found:
 
 SHOW: Final = Tool(
     "show",
-    "What is the state of clusters, a topic, a broker or a group, now or at a time?",
     "What is the state of clusters, a topic, a broker or a group, now or at a time? A row for each "
     "cluster, partition, broker or member, the worst first. Give one of topic, broker, group.",
     _Show,
@@ -193,7 +212,6 @@ def _diff(lake: Asked, _: Config, given: _Diff) -> Found:
 
 DIFF: Final = Tool(
     "diff",
-    "What differs between two times, or between the settings of two clusters?",
     "What differs between two times, or between the settings of two clusters? Brokers, leaders, "
     "replicas, topics, groups, settings. Many that are alike are one row, unless it is narrowed.",
     _Diff,
@@ -229,7 +247,6 @@ def _whatif(lake: Asked, config: Config, given: _Whatif) -> Found:
 
 WHATIF: Final = Tool(
     "whatif",
-    "What would the loss of brokers, racks or controllers do?",
     "What would the loss of brokers, racks or controllers do? Which partitions go offline or under "
     "min ISR, who leads then, whether the quorum holds. By the record: nothing is stopped.",
     _Whatif,
@@ -270,7 +287,6 @@ def _tables(lake: Asked, _: Config, given: _Tables) -> Found:
 TABLES_TOOL: Final = Tool(
     "tables",
     "Which tables and columns are there for select?",
-    "Which tables and columns are there for select?",
     _Tables,
     _tables,
 )
@@ -290,7 +306,6 @@ def _select(lake: Asked, _: Config, given: _Select) -> Found:
 
 SELECT: Final = Tool(
     "select",
-    "What does a query in SQL answer?",
     "What does a query in SQL answer? Read only, within a time limit. A named question knows more "
     "about causes and gaps: look for one first.",
     _Select,
