@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 import click
 
 from jobs.configuration.config import load
+from kafka_metadata_history.answers.asking import beside
 from kafka_metadata_history.answers.questions import check_filters, question, reach
 from kafka_metadata_history.answers.text import FORMS, written
 from kafka_metadata_history.config_option import config_option
 from kafka_metadata_history.opened import opened
-from kafka_metadata_history.printed import beside, say, width
+from kafka_metadata_history.printed import say, width
 from kafka_metadata_history.window_options import window_options
 from metadata_source.text import counted
 

@@ -10,12 +10,11 @@ import click
 
 from jobs.configuration.config import ConfigError, load, parsed
 from jobs.configuration.limits import CROSSED
-from kafka_metadata_history import FAILED, INTERRUPTED, NAME
+from kafka_metadata_history.answers.asking import answered
 from kafka_metadata_history.answers.questions import (
     FILTERS,
     FREE,
     QueryError,
-    check_filters,
     described,
     listed,
     name_of,
@@ -23,7 +22,6 @@ from kafka_metadata_history.answers.questions import (
     one_of,
     option,
     question,
-    reach,
 )
 from kafka_metadata_history.answers.status_text import FORMS as STATUS_FORMS
 from kafka_metadata_history.answers.text import WIDTH
@@ -40,11 +38,13 @@ from kafka_metadata_history.diff import diff
 from kafka_metadata_history.events import events
 from kafka_metadata_history.explain import explain
 from kafka_metadata_history.may_stop import may_stop
+from kafka_metadata_history.mcp_command import mcp
+from kafka_metadata_history.names import FAILED, INTERRUPTED, NAME
 from kafka_metadata_history.notify.command import notify
 from kafka_metadata_history.opened import MEMORY, has_folder, opened, status_without_spark
 from kafka_metadata_history.printed import say
 from kafka_metadata_history.report_command import report
-from kafka_metadata_history.rows_options import print_rows, rows_options, without_cluster
+from kafka_metadata_history.rows_options import print_rows, rows_options
 from kafka_metadata_history.serve import serve
 from kafka_metadata_history.show import show
 from kafka_metadata_history.whatif import whatif
@@ -123,19 +123,10 @@ def query(
     of = question(asked, since, until, filters, datetime.now(UTC))
     read = load(config)
     lake = opened(read.lake, by_spark=by_spark)
-    is_free = name_of(asked) == FREE
-    check_filters(of.filters, lake.ask)
-    rows = (lake.own if is_free else lake.ask)(of.sql)
-    chosen = {str(of.filters["cluster"])} if "cluster" in of.filters else {*read.clusters}
-    print_rows(
-        lake,
-        rows,
-        lambda: reach(of, lake.ask, None if wide else 1),
-        form,
-        limit,
-        wide=wide,
-        whole=lambda shown: shown if is_free else without_cluster(shown, chosen),
-    )
+    answer = answered(lake, of, None if wide else 1)
+    if name_of(asked) != FREE and not answer.clusters:
+        answer = replace(answer, clusters=frozenset(read.clusters))
+    print_rows(lake, answer, form, limit, wide=wide)
 
 
 @app.command()
@@ -164,6 +155,7 @@ app.add_command(diff)
 app.add_command(may_stop)
 app.add_command(serve)
 app.add_command(notify)
+app.add_command(mcp)
 
 
 @app.command()

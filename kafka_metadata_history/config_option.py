@@ -2,7 +2,7 @@
 
 import click
 
-from kafka_metadata_history import NAME
+from kafka_metadata_history.names import NAME
 
 CONFIG = f"{NAME}.yaml"
 

@@ -10,12 +10,12 @@ from typing import NoReturn
 import click
 
 from jobs.configuration.config import load
-from kafka_metadata_history import NAME
 from kafka_metadata_history.answers.incidents.following import FORMS, Following, version
 from kafka_metadata_history.answers.incidents.listing import not_made
 from kafka_metadata_history.answers.incidents.read import read_recorded
 from kafka_metadata_history.answers.questions import QueryError, moment
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.names import NAME
 from kafka_metadata_history.opened import opened
 from metadata_source.text import printable
 from schemas.lake import Lake, LakeError

@@ -6,15 +6,8 @@ import click
 from click.core import ParameterSource
 
 from jobs.configuration.config import load
-from jobs.configuration.severities import NOTHING_RECORDED
-from kafka_metadata_history.answers.incidents import listing, written
-from kafka_metadata_history.answers.incidents.read import (
-    read_account,
-    read_open,
-    read_over,
-    read_recorded,
-)
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.explained import FORMS, explained
 from kafka_metadata_history.opened import opened
 
 
@@ -25,7 +18,7 @@ from kafka_metadata_history.opened import opened
 @click.option(
     "--format",
     "form",
-    type=click.Choice(tuple(written.FORMS)),
+    type=click.Choice(FORMS),
     default="text",
     show_default=True,
     help="md: Markdown, for a post-mortem.",
@@ -37,21 +30,9 @@ def explain(
     """Say which incidents are open, or explain one. ID is its id, or the beginning of it: what
     happened in which order, the cause, what to read and to ask next.
     """
-    now = datetime.now(UTC)
     read = load(config)
-    ask = opened(read.lake).ask
     is_given = context.get_parameter_source("config") is ParameterSource.COMMANDLINE
     named = config if is_given else None
-    recorded = read_recorded(ask, cluster)
-    if incident is not None:
-        found = read_account(ask, incident, cluster, recorded)
-        click.echo(written.FORMS[form](found, now, named), nl=False)
-        return
-    all_of_them = listing.Listing(
-        recorded,
-        read_open(ask, cluster),
-        read_over(ask, cluster),
-        [name for name in read.clusters if cluster in {None, name}],
-        read.severities[NOTHING_RECORDED].page,
-    )
-    click.echo(listing.FORMS[form](all_of_them, now, named), nl=False)
+    ask, now = opened(read.lake).ask, datetime.now(UTC)
+    say = explained(ask, read, incident, cluster, now=now, named=named)
+    click.echo(say(form), nl=False)

@@ -12,6 +12,8 @@ from kafka_metadata_history.opened import has_folder, without_spark
 from schemas.lake import TABLES, LakeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka_metadata_history.answers.questions import Ask
     from schemas.lake import Lake
 
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
 class Version:
     """A lake as of a commit. `name` differs from that of each other version. `ask`: our own SQL,
     `own`: SQL that a person wrote; all answers are of the rows that a table had when it was first
-    asked.
+    asked. `older`: its version, if that is older than this program's.
     """
 
     name: str
     ask: Ask
     own: Ask
+    older: Callable[[], int | None] = lambda: None
 
 
 class LiveLake:
@@ -55,5 +58,5 @@ class LiveLake:
             if self._newest is None or self._newest.name != name:
                 has_folder(self.lake)
                 opened = without_spark(self.lake, self._limit_s)
-                self._newest = Version(name, opened, opened.own)
+                self._newest = Version(name, opened, opened.own, opened.older)
             return self._newest

@@ -25,6 +25,7 @@ from kafka_metadata_history.answers.whatif.verdict import (
 )
 from kafka_metadata_history.client_option import client_option, options_of_one
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.opened import opened
 from kafka_metadata_history.recorded import recorded
 from metadata_source.errors import PollError
 from metadata_source.options import parse
@@ -130,7 +131,9 @@ def _asked(cluster: "Cluster", timeout_ms: int, broker: int, accepted: Sequence[
 def _read(config: Config, cluster: str | None, broker: int, accepted: Sequence[str]) -> Verdict:
     """Read the record once. Raises QueryError for a broker that the cluster does not have."""
     now = datetime.now(UTC)
-    record, lacks = recorded(config, cluster, None, now, {})
+    record, lacks = recorded(
+        opened(config.lake), config, cluster, None, now=now, controller_racks={}
+    )
     if old := stale(record, now):
         return Verdict(record.cluster.name, broker, lacks=old)
     polling = parse(config.source_options({}), "stream").polling

@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 import click
 from click.core import ParameterSource
 
-from jobs.configuration.config import ConfigError, load
+from jobs.configuration.config import load
+from kafka_metadata_history.answers.asking import beside
 from kafka_metadata_history.answers.questions import option
 from kafka_metadata_history.answers.text import written
 from kafka_metadata_history.config_option import config_option
 from kafka_metadata_history.opened import opened
-from kafka_metadata_history.printed import beside, say, width
+from kafka_metadata_history.printed import say, width
 from kafka_metadata_history.report.week import WEEK, read_week, week_until
 from kafka_metadata_history.window_options import window_options
 
@@ -40,12 +41,7 @@ def report(
             f"--week is of seven whole days, and of whole clusters: leave out {narrower}"
         )
     read = load(config)
-    try:
-        from kafka_metadata_history.report import make  # noqa: PLC0415 - takes a second
-    except RuntimeError as error:  # of Bokeh, which looks for settings of the user
-        raise ConfigError(
-            "this user has no home folder, in which Bokeh looks for settings: set HOME"
-        ) from error
+    from kafka_metadata_history.report import make  # noqa: PLC0415 - takes a second
 
     lake, now, week = opened(read.lake), datetime.now(UTC), None
     if is_week:

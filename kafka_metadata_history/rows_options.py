@@ -1,13 +1,12 @@
 """The options of commands whose answer is rows, and how these are printed."""
 
-from collections.abc import Callable
-
 import click
 import pyarrow as pa
 
+from kafka_metadata_history.answers.asking import Answer, beside
 from kafka_metadata_history.answers.text import FORMS, written
 from kafka_metadata_history.opened import Opened
-from kafka_metadata_history.printed import beside, say, width
+from kafka_metadata_history.printed import say, width
 from kafka_metadata_history.window_options import Command
 from metadata_source.text import counted
 
@@ -38,27 +37,25 @@ def rows_options(command: Command) -> Command:
 
 def print_rows(
     lake: Opened,
-    rows: pa.Table,
-    known: Callable[[], list[str]],
+    answer: Answer,
     form: str,
     limit: int | None,
     *,
     wide: bool,
-    whole: Callable[[pa.Table], pa.Table] = lambda rows: rows,
 ) -> None:
-    """Print rows, and beside them how many there are, who answered, and the lines of `known`.
-    `whole`: makes the table for people of the rows that are shown.
+    """Print an answer, and beside it how many rows there are, who answered, and its lines. A table
+    for people lacks the column `cluster` if all are of the one that was asked for.
     """
+    rows = answer.rows
     most = (LIMIT if form == "table" else 0) if limit is None else limit
     shown = rows.slice(0, most) if most else rows
-    table = whole(shown) if form == "table" and not wide else shown
+    table = _without_cluster(shown, answer.clusters) if form == "table" and not wide else shown
     click.echo(written(table, form, wide=wide, width=width()), nl=False)
     left = f"; {len(shown)} shown, --limit 0 shows all" if len(shown) < len(rows) else ""
-    say([f"{counted(len(rows), 'row')}, by {lake.engine}{left}", *beside(lake, known)])
+    say([f"{counted(len(rows), 'row')}, by {lake.engine}{left}", *beside(lake, answer.lines)])
 
 
-def without_cluster(rows: pa.Table, clusters: set[str]) -> pa.Table:
-    """Rows without the column `cluster`, if all are of the one cluster that was asked for."""
+def _without_cluster(rows: pa.Table, clusters: frozenset[str]) -> pa.Table:
     if "cluster" not in rows.column_names or len(clusters) != 1:
         return rows
     is_one = {*rows["cluster"].to_pylist()} == clusters

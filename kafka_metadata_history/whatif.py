@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import reduce
-from operator import or_
 
 import click
 
 from jobs.configuration.config import load
-from kafka_metadata_history.answers.whatif.read import LOST, loss_of
-from kafka_metadata_history.answers.whatif.rules import what_if
+from kafka_metadata_history.answers.whatif.read import LOST
 from kafka_metadata_history.answers.whatif.written import FORMS
 from kafka_metadata_history.config_option import config_option
-from kafka_metadata_history.recorded import recorded
+from kafka_metadata_history.opened import opened
+from kafka_metadata_history.recorded import without
 
 
 def _racks(context: click.Context, option: click.Parameter, given: Sequence[str]) -> dict[int, str]:
@@ -61,7 +59,8 @@ def whatif(
     """Say what the loss of brokers or controllers would do. By the record, at a time: which
     partitions it takes offline or under min ISR, who leads then, whether the quorum holds.
     """
-    now = datetime.now(UTC)
-    record, _ = recorded(load(config), cluster, at, now, racks)
-    loss = reduce(or_, (loss_of(record, what, named) for what, named in lost))
-    click.echo(FORMS[form](what_if(record.cluster, loss), record, now), nl=False)
+    now, read = datetime.now(UTC), load(config)
+    found, record = without(
+        opened(read.lake), read, lost, cluster, at, now=now, controller_racks=racks
+    )
+    click.echo(FORMS[form](found, record, now), nl=False)

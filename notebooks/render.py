@@ -35,7 +35,7 @@ def names() -> list[str]:
 
 @contextmanager
 def kernel() -> Iterator[KernelManager]:
-    """A process that runs notebooks in their folder; Spark starts once in it, for all of them."""
+    """A process that runs notebooks in their folder, one after the other."""
     with TemporaryDirectory() as folder:
         # Sockets that only this user can reach, and no port: a kernel runs whatever it is sent.
         manager = KernelManager(

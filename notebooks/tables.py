@@ -1,9 +1,11 @@
 """Rows as people read them: both ends of what is bounded in one cell, times in UTC."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from metadata_source.text import printable
 from schemas.gold import LEVELS
@@ -15,8 +17,14 @@ pd.set_option("display.max_rows", None)
 pd.set_option("display.max_columns", None)
 
 
-def readable(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
+def sql(name: str) -> str:
+    """A question of these notebooks alone, in SQL: a file of sql/."""
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def readable(answer: pa.Table | pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
     """The first rows as text; says how many are left out, and when there are none."""
+    rows = answer.to_pandas() if isinstance(answer, pa.Table) else answer
     if rows.empty:
         print("None in this window.")
     if len(rows) > most:
@@ -38,10 +46,9 @@ def readable(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
     return pd.DataFrame(columns, index=range(1, len(rows) + 1))
 
 
-def worst_first(rows: pd.DataFrame) -> pd.DataFrame:
+def worst_first(answer: pa.Table) -> pd.DataFrame:
     """Rows with level and seconds_min, the worst level and the longest first."""
-    if rows.empty:
-        return rows
+    rows = answer.to_pandas()
     worse = rows.assign(level=pd.Categorical(rows["level"], LEVELS, ordered=True))
     return worse.sort_values(["level", "seconds_min"], ascending=False, kind="stable")
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import click
 
 from jobs.configuration.config import load
-from kafka_metadata_history import INTERRUPTED, NAME
 from kafka_metadata_history.demo.consumers import BILLING, GROUPS, SEARCH, Consumers
 from kafka_metadata_history.demo.incident import (
     MOVED,
@@ -34,6 +33,7 @@ from kafka_metadata_history.demo.pipeline import (
 )
 from kafka_metadata_history.demo.traffic import Traffic
 from kafka_metadata_history.jars.errors import JarsError
+from kafka_metadata_history.names import INTERRUPTED, NAME
 from kafka_metadata_history.opened import opened
 from local_cluster import LocalCluster, LocalClusterError
 from local_cluster.members import Members

@@ -3,8 +3,8 @@
 import click
 
 from jobs.configuration.config import load
-from kafka_metadata_history import FAILED, NAME
 from kafka_metadata_history.config_option import config_option
+from kafka_metadata_history.names import FAILED, NAME
 from kafka_metadata_history.printed import say
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_metadata_history import NAME
+from kafka_metadata_history.names import NAME
 from kafka_metadata_history.notify.due import Action, Message
 from kafka_metadata_history.notify.http import address_of, ask, secret_of
 

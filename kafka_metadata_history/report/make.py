@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_metadata_history.answers.questions import QueryError
-from kafka_metadata_history.report.page import page
 from kafka_metadata_history.report.queries import SECTIONS
 from kafka_metadata_history.report.report_data import read_report_data
 from kafka_metadata_history.report.week import of_cluster
+from metadata_source.errors import KafkaMetadataHistoryError
 from metadata_source.text import counted
 
 if TYPE_CHECKING:
@@ -23,12 +24,33 @@ if TYPE_CHECKING:
     from kafka_metadata_history.report.queries import Section
 
 
+class NoHomeError(KafkaMetadataHistoryError, RuntimeError):
+    """Raised if Bokeh cannot be imported, as this user has no home folder. One line."""
+
+
+try:
+    from kafka_metadata_history.report.page import page
+except RuntimeError as error:  # of Bokeh, which looks for settings of the user
+    raise NoHomeError(
+        "this user has no home folder, in which Bokeh looks for settings: set HOME"
+    ) from error
+
+
 @dataclass(frozen=True)
 class Report:
     """A page, and how many rows of gold it sums up."""
 
     html: str
     rows: int
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, for notebooks: its script and its looks touch
+        nothing else there, and its policy lets it load nothing. All that it draws with is in it.
+        """
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 1000px; border: '
+            '0"></iframe>'
+        )
 
 
 def make_report(

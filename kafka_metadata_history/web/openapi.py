@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_metadata_history import NAME
 from kafka_metadata_history.answers.questions import FILTERS, about, filters_of, names
+from kafka_metadata_history.names import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from notebooks.review import Framed
+from kafka_metadata_history.report.make import Report
 from schemas.lake import VIEWS
 from tests.support import chromium
 from tests.support.chromium import Tab, tab
@@ -205,7 +205,7 @@ def test_no_name_runs_and_nothing_leaves_the_page(browser: Tab, pages: Path) -> 
 
 
 def test_a_notebook_shows_it_in_a_frame(browser: Tab, pages: Path, tmp_path: Path) -> None:
-    framed = Framed((pages / "known.html").read_text())
+    framed = Report((pages / "known.html").read_text(), rows=1)
     (tmp_path / "notebook.html").write_text(
         f'<!DOCTYPE html><meta charset="utf-8">{framed._repr_html_()}'
     )

@@ -1,5 +1,5 @@
-"""The notebooks, run: here in DuckDB and by the documented command in Spark, of a history that is
-known; and where there is nothing to show.
+"""The notebooks, run: in this process and by the documented command, of a history that is known; in
+Spark; and where there is nothing to show.
 """
 
 import io
@@ -15,17 +15,20 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_notebook
 from pandas import DataFrame
 
+from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.reader import Text
+from kafka_metadata_history.report.make import Report
 from notebooks import render
 from notebooks.__main__ import main
 from notebooks.render import names
-from notebooks.review import Framed, ReviewError, open_review
-from schemas import consumption, groups, silver, views
-from schemas.lake import TABLES, VIEWS, Lake
+from schemas.lake import Lake, LakeError
 from tests.support.commands import run_in_new_shell
+from tests.support.delta_lakes import delta_lake
 from tests.support.documents import commands, document
+from tests.support.incident_groups import known_rows
 from tests.support.report_pages import columns_of, data_of, marks_of
 from tests.support.repository import ROOT
-from tests.support.shown_notebooks import known_to_duckdb, shown
+from tests.support.shown_notebooks import shown
 
 UNTIL = "2026-11-01T12:01:40Z"
 SINCE = datetime(2026, 11, 1, 12, 0, 5, tzinfo=UTC).timestamp() * 1000
@@ -121,7 +124,7 @@ def tables_of(soup: BeautifulSoup) -> list[list[list[str]]]:
     ]
 
 
-def page_of(name: str, lake: str = "known") -> Page:
+def page_of(name: str, lake: str) -> Page:
     """What a notebook shows of the known history, from 12:00:05 to 12:01:40."""
     with redirect_stdout(io.StringIO()) as printed:
         found = shown(name, lake=lake, since="95 seconds", until=UNTIL)
@@ -130,14 +133,21 @@ def page_of(name: str, lake: str = "known") -> Page:
         for each in found
         if isinstance(each, DataFrame)
     ]
-    reports = [each.html for each in found if isinstance(each, Framed)]
-    return Page(printed.getvalue(), [table for of in tables for table in of], reports)
+    reports = [each.html for each in found if isinstance(each, Report)]
+    texts = [str(each) for each in found if isinstance(each, Text)]
+    return Page(
+        "".join([printed.getvalue(), *texts]), [table for of in tables for table in of], reports
+    )
 
 
 @pytest.fixture(scope="module")
-def pages() -> dict[str, Page]:
-    with known_to_duckdb():
-        return {name: page_of(name) for name in names()}
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(delta_lake(tmp_path_factory.mktemp("known") / "lake", known_rows()))
+
+
+@pytest.fixture(scope="module")
+def pages(lake: str) -> dict[str, Page]:
+    return {name: page_of(name, lake) for name in names()}
 
 
 @pytest.fixture(scope="module")
@@ -182,12 +192,13 @@ def test_spark_shows_what_duckdb_does(
     pages: dict[str, Page], incident_lake: Lake, name: str
 ) -> None:
     """The tests' session is there, as one is on Databricks."""
-    assert_same(page_of(name, str(incident_lake)), pages[name], incident_lake)
+    in_spark = page_of(name, Path(str(incident_lake)).as_uri())
+    assert_same(in_spark, pages[name], Path(str(incident_lake)).as_uri())
 
 
-def assert_same(page: Page, known: Page, lake: Lake) -> None:
+def assert_same(page: Page, known: Page, lake: object) -> None:
     """Two pages show the same; `known` has it from DuckDB."""
-    said = known.text.replace("Lake known", f"Lake {lake}").splitlines()
+    said = re.sub(r"(?m), in /.*$", f", in {lake}", known.text).splitlines()
     assert [line for line in said if line not in page.text] == []
     assert page.tables == known.tables
     assert [data_of(report)["sections"] for report in page.reports] == [
@@ -200,8 +211,8 @@ def assert_same(page: Page, known: Page, lake: Lake) -> None:
 
 def test_isr_history(pages: dict[str, Page]) -> None:
     page = pages["isr_history"]
-    assert "Cluster prod: " in page.text
-    assert "from 2026-11-01 12:00:05Z to 2026-11-01 12:01:40Z" in page.text
+    assert "prod, 2026-11-01 12:00:05Z to 2026-11-01 12:01:40Z, in /" in page.text
+    assert "history of prod: 2026-11-01 12:00:00Z to 2026-11-01 12:02:00Z" in page.text
     assert page.columns("broker_id", "began", "duration_s", "worst_level") == [
         ("2", "11-01 12:00:00.0Z to 11-01 12:00:10.1Z", "19.9 to 40.1", "offline"),
         ("3", "11-01 12:00:10.0Z to 11-01 12:00:20.1Z", "29.9 to 50.1", "under_min_isr"),
@@ -353,6 +364,7 @@ def test_rebalance_history(pages: dict[str, Page]) -> None:
 def test_incident(pages: dict[str, Page]) -> None:
     page = pages["incident"]
     (report,) = page.reports
+    assert "incidents of prod are not made yet" in page.text
     # tests/unit/kafka_metadata_history/report and tests/browser have what is in it.
     assert "<title>Kafka metadata history of prod</title>" in report
     # One row of the table for each kind, of all groups.
@@ -370,78 +382,30 @@ def test_incident(pages: dict[str, Page]) -> None:
 
 
 def reports(found: list[object]) -> list[str]:
-    return [each.html for each in found if isinstance(each, Framed)]
+    return [each.html for each in found if isinstance(each, Report)]
 
 
 class TestNothing:
-    @pytest.mark.usefixtures("spark")
-    def test_a_folder_that_is_no_lake(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        found = shown("incident", lake=str(tmp_path / "empty"))
-        assert "Nothing is known here: the lake has no gold.isr_changes." in capsys.readouterr().out
-        assert reports(found) == []
+    @pytest.mark.parametrize("name", names())
+    def test_a_folder_that_is_no_lake(self, name: str, tmp_path: Path) -> None:
+        with pytest.raises(LakeError, match="no lake there; `kafka-metadata-history run` makes"):
+            shown(name, lake=str(tmp_path / "empty"))
 
-    @pytest.mark.parametrize(
-        ("name", "tables"), [("isr_history", 5), ("leader_churn", 7), ("rebalance_history", 11)]
-    )
-    def test_a_lake_without_tables(
-        self, capsys: pytest.CaptureFixture[str], name: str, tables: int
-    ) -> None:
-        with known_to_duckdb(without=[*TABLES, *VIEWS]):
-            found = shown(name, since="1 day")
+    def test_a_lake_without_history(self, tmp_path: Path) -> None:
+        empty = delta_lake(tmp_path / "lake", {})
+        with pytest.raises(QueryError, match="history is empty: no cluster had a good poll"):
+            shown("incident", lake=str(empty))
+
+    def test_a_window_before_history(self, lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+        found = shown("isr_history", lake=lake, since="2026-10-01", until="2026-10-02")
         said = capsys.readouterr().out
-        assert "Nothing is known here: the lake has no gold.isr_changes." in said
-        assert said.count("None in this window.") == tables
-        assert reports(found) == []
-
-    # What happened to brokers is told, of groups nothing.
-    def test_a_lake_that_was_made_before_groups_were_read(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with known_to_duckdb(
-            without=[*groups.TABLES, *consumption.TABLES, *views.OF_GROUPS, silver.GROUP_SNAPSHOTS]
-        ):
-            found = shown("rebalance_history", since="95 seconds", until=UNTIL)
-        assert (
-            "Nothing is known of groups: the lake has no gold.group_coordinators."
-            in capsys.readouterr().out
-        )
-        (report,) = reports(found)
-        sections = {
-            str(each["id"]): each.get_text()
-            for each in BeautifulSoup(report, "html.parser")(class_="drawn")
-        }
-        assert list(sections) == ["groups", "coordinators", "brokers", "leaders"]
-        for name in ("groups", "coordinators"):
-            assert "Nothing is known of this: DuckDB: no table " in sections[name]
-        assert [each["name"] for each in data_of(report)["sections"]][-1] == "leaders"
-
-    def test_a_report_of_such_a_lake(self) -> None:
-        with known_to_duckdb(
-            without=[*groups.TABLES, *consumption.TABLES, *views.OF_GROUPS, silver.GROUP_SNAPSHOTS]
-        ):
-            (report,) = page_of("incident").reports
-        of_groups = re.findall("Nothing is known of this: ([^<]*)", report)
-        assert of_groups
-        assert all("DuckDB: no table " in each for each in of_groups)
-        assert "broker 2 was missing from the ISRs" in report
-
-    def test_a_window_before_history(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with known_to_duckdb():
-            found = shown("isr_history", since="2026-10-01", until="2026-10-02")
-        said = capsys.readouterr().out
-        assert "history from 2026-11-01 12:00:00Z to 2026-11-01 12:02:00Z" in said
-        assert "Nothing is known of this window: history lies outside it." in said
+        assert "history of prod: 2026-11-01 12:00:00Z to 2026-11-01 12:02:00Z; it lacks" in said
+        assert said.count("None in this window.") == 5
         (report,) = reports(found)
         assert "Nothing is known of this window: history lies outside it." in report
 
-    def test_a_quiet_window(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with known_to_duckdb():
-            found = shown(
-                "leader_churn", since="2 seconds", until="2026-11-01T12:01:11Z", cluster="prod"
-            )
-        assert "Nothing happened in this window, as far as polls saw." in capsys.readouterr().out
+    def test_a_quiet_window(self, lake: str) -> None:
+        found = shown("leader_churn", lake=lake, since="2 seconds", until="2026-11-01T12:01:11Z")
         # Who led what is known; that it changed is not.
         (report,) = reports(found)
         assert "Nothing of this kind happened in this window, as far as polls saw." in report
@@ -450,21 +414,20 @@ class TestNothing:
     @pytest.mark.parametrize(
         ("parameters", "says"),
         [
-            ({"since": "1 hour", "cluster": "prd"}, "the lake has no cluster 'prd'; it has prod"),
             (
-                {"since": "1 hour", "group": "bill"},
-                "cluster prod has no group 'bill' in gold.group_lives",
+                {"cluster": "prd"},
+                "--cluster prd: history knows no such cluster; did you mean prod?",
             ),
-            (
-                {"since": "2026-11-02"},
-                "since '2026-11-02' is not before until '2026-11-01T12:01:40Z'",
-            ),
+            ({"group": "bill"}, "--group bill: history knows no such group"),
+            ({"since": "2026-11-02"}, "--since 2026-11-02 00:00:00Z is after --until 2026-11-01 "),
         ],
     )
-    def test_parameters_that_cannot_be_meant(self, parameters: dict[str, str], says: str) -> None:
-        with known_to_duckdb(), pytest.raises(ReviewError) as caught:
-            open_review("known", until=UNTIL, **parameters)
-        assert str(caught.value) == says
+    def test_parameters_that_cannot_be_meant(
+        self, lake: str, parameters: dict[str, str], says: str
+    ) -> None:
+        with pytest.raises(QueryError) as caught:
+            shown("incident", lake=lake, **{"since": "1 hour", "until": UNTIL, **parameters})
+        assert str(caught.value).startswith(says)
 
 
 def test_a_cell_that_fails_is_one_line(

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+import kafka_metadata_history as kmh
 from jobs import pipeline, query, validate
 from kafka_metadata_history.command import exit_status
-from notebooks.review import open_review
 from schemas.lake import Lake
 from tests.support.documents import section
 
@@ -97,8 +97,8 @@ def test_who_only_asks_writes_nothing(
 
 @pytest.mark.soak
 def test_a_notebook_writes_nothing(spark: SparkSession, config_of: Readable) -> None:
-    review = open_review(str(config_of([])), **WINDOW)
-    assert len(review.ask("broker_incidents")) == 2
+    window = kmh.open(str(config_of([]))).window(**WINDOW)
+    assert len(window.query("broker_incidents")) == 2
 
 
 @pytest.mark.soak

@@ -40,6 +40,12 @@ def twice(rows: Rows = KNOWN) -> Rows:
     }
 
 
+def both() -> dict[Table, list[Row]]:
+    """The rows of both clusters."""
+    rows = twice()
+    return {table: [*of, *rows[table]] for table, of in KNOWN.items()}
+
+
 def lasting(since: float, until: float | None = None, **columns: Any) -> Row:
     """A row of silver, from so many seconds after noon on."""
     return {

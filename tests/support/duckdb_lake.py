@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import duckdb
-import pandas as pd
 import pyarrow as pa
 
 from kafka_metadata_history.answers.markers import with_values
@@ -69,19 +68,3 @@ def asking(
     """
     with duckdb_lake(rows, VIEWS) as lake:
         yield lambda sql, parameters: ask(lake, with_values(sql, parameters))
-
-
-def framing(lake: duckdb.DuckDBPyConnection) -> Callable[[str, Mapping[str, object]], pd.DataFrame]:
-    """Asks a lake, with frames as answers: as Spark's toPandas makes them, in UTC and without
-    saying so.
-    """
-
-    def frame(sql: str, parameters: Mapping[str, object]) -> pd.DataFrame:
-        answer = lake.execute(in_duckdb(with_values(sql, parameters)))
-        made = pd.DataFrame(answer.fetchall(), columns=[name for name, *_ in answer.description])
-        for name, type_, *_ in answer.description:
-            if type_ == "TIMESTAMP WITH TIME ZONE":
-                made[name] = pd.to_datetime(made[name], utc=True).dt.tz_localize(None)
-        return made
-
-    return frame

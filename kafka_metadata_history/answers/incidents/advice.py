@@ -8,9 +8,9 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
 from jobs.rules.incidents.incident import MAINTENANCE
-from kafka_metadata_history import NAME
 from kafka_metadata_history.answers.incidents import words
 from kafka_metadata_history.answers.questions import filters_of, option
+from kafka_metadata_history.names import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from jobs.configuration.severities import NOTHING_RECORDED, SEVERITIES
-from kafka_metadata_history import NAME
 from kafka_metadata_history.answers.incidents import story, words
 from kafka_metadata_history.answers.questions import shown
 from kafka_metadata_history.answers.text import as_json as json_lines
 from kafka_metadata_history.answers.thresholds import span
+from kafka_metadata_history.names import NAME
 from metadata_source.text import printable, text_table
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kafka_metadata_history import NAME
 from kafka_metadata_history.answers.incidents.records import (
     Account,
     Event,
@@ -16,6 +15,7 @@ from kafka_metadata_history.answers.incidents.records import (
 )
 from kafka_metadata_history.answers.markers import with_values
 from kafka_metadata_history.answers.questions import QueryError
+from kafka_metadata_history.names import NAME
 from metadata_source.text import did_you_mean, printable
 from schemas.incidents import SEVERITIES
 

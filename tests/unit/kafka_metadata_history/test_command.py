@@ -324,6 +324,7 @@ OF_ALL_CLUSTERS = {
     "validate": "holds what is new of all clusters against the rules",
     "maintain": "keeps up tables, which hold all clusters",
     "upgrade": "upgrades tables, which hold all clusters",
+    "mcp": "answers of the cluster that each call of a tool names",
     "import": "takes all that `export` has written, which takes --cluster",
     "demo": "plays on a cluster of its own",
 }

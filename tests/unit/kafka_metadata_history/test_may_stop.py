@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafka_metadata_history import may_stop, recorded
+from kafka_metadata_history import may_stop
 from kafka_metadata_history.command import FAILED, USAGE, exit_status
 from kafka_metadata_history.opened import Opened
 from metadata_source.enrichment import VOTER_CAUGHT_UP_MS
@@ -228,7 +228,7 @@ def recorded_at(
         asked_at["seconds"] = answered
 
     monkeypatch.setattr(may_stop, "datetime", Clock)
-    monkeypatch.setattr(recorded, "opened", lake)
+    monkeypatch.setattr(may_stop, "opened", lake)
     with ExitStack() as kept:
         yield set_times
 

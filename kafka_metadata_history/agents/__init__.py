@@ -1,0 +1,1 @@
+"""What agents ask a lake, over the Model Context Protocol (MCP)."""
