@@ -33,7 +33,7 @@ from kafka_metadata_history.answers.metrics.kept import KeptMetrics
 from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.answers.text import as_csv
 from kafka_metadata_history.live import LiveLake
-from kafka_metadata_history.web import ask, html, views
+from kafka_metadata_history.web import ask, html, things, views
 from kafka_metadata_history.web.access import COOKIE, Guard, inside
 from kafka_metadata_history.web.kept import BusyError, KeptAnswers
 from kafka_metadata_history.web.openapi import openapi
@@ -63,11 +63,11 @@ PAGES: Final[dict[str, Callable[[Asking], Page]]] = {
     "/": views.fleet,
     "/cluster": views.cluster,
     "/incident/{id}": views.incident,
-    "/topic": views.topic,
-    "/broker": views.broker,
-    "/group": views.group,
-    "/diff": views.difference,
-    "/whatif": views.whatif,
+    "/topic": things.topic,
+    "/broker": things.broker,
+    "/group": things.group,
+    "/diff": things.difference,
+    "/whatif": things.whatif,
 }
 """Address -> page. Below /api each is JSON."""
 
@@ -157,7 +157,7 @@ class Pages:
         """Answer a named question with CSV."""
 
         def made(asking: Asking) -> str:
-            return as_csv(asking.ask(ask.asked_in(name, asking).sql).slice(0, ask.MOST))
+            return as_csv(ask.answer_in(name, asking).rows.slice(0, ask.MOST))
 
         try:
             text = await self._made(request, made)
@@ -195,9 +195,7 @@ class Pages:
 
         def made() -> bytes:
             # Opened when something is asked, and once.
-            newest = cache(self._lake.now)
-            asking = Asking(lambda sql: newest().ask(sql), self._of.config, given, now)
-            return make(asking).encode()
+            return make(Asking(cache(self._lake.now), self._of.config, given, now)).encode()
 
         return await self._kept.get(key, made)
 

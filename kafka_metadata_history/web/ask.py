@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from kafka_metadata_history.answers.asking import answered
 from kafka_metadata_history.answers.questions import (
     FILTERS,
     QueryError,
     about,
     by_theme,
-    check_filters,
     filters_of,
     names,
     question,
-    reach,
 )
 from kafka_metadata_history.web.page import (
     Field,
@@ -36,7 +35,7 @@ from metadata_source.text import did_you_mean, printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafka_metadata_history.answers.questions import Question
+    from kafka_metadata_history.answers.asking import Answer
     from kafka_metadata_history.web.page import Asking, Given
 
 SHOWN: Final = 500
@@ -82,8 +81,8 @@ def sql_form(given: Given) -> Form:
     )
 
 
-def asked_in(name: str, of: Asking) -> Question:
-    """Return a named question with what the address gives. Raises QueryError."""
+def answer_in(name: str, of: Asking) -> Answer:
+    """Return the answer to a named question with what the address gives. Raises QueryError."""
     if name not in names():
         raise QueryError(
             f"no question is called {name!r}; {did_you_mean(name, names(), 'see /ask')}"
@@ -92,14 +91,13 @@ def asked_in(name: str, of: Asking) -> Question:
         raise QueryError(f"{name} knows no {unknown[0]}; it takes {', '.join(filters_of(name))}")
     since, until = of.given.get("since", DAY), of.given.get("until")
     asked = question(name, since, until, filters_in(of.given), of.now)
-    check_filters(asked.filters, of.ask)
-    return asked
+    return answered(of.lake(), asked)
 
 
 def answer(name: str, of: Asking) -> Page:
     """A named question: its form, and its answer."""
-    asked = asked_in(name, of)
-    rows = of.ask(asked.sql)
+    found = answer_in(name, of)
+    rows = found.rows
     short, more = about(name)
     fields = [
         Field("since", "Since", of.given.get("since", DAY), "a time in ISO form, or how long ago"),
@@ -126,7 +124,7 @@ def answer(name: str, of: Asking) -> Page:
                 more=address(f"/ask/{name}", **of.given, format="csv"),
             ),
         ],
-        lines=reach(asked, of.ask, 5),
+        lines=found.lines(),
     )
 
 

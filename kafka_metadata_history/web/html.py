@@ -25,7 +25,6 @@ _PLACES: Final = {
     "broker_id": "broker",
     "leader": "broker",
     "coordinator": "broker",
-    "controller_id": "broker",
     "group_id": "group",
 }
 """Column -> the page of what it names."""

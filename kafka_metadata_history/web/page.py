@@ -10,13 +10,13 @@ from kafka_metadata_history.answers.questions import FILTERS
 from kafka_metadata_history.answers.text import plain_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
 
     from jobs.configuration.config import Config
-    from kafka_metadata_history.answers.questions import Ask
+    from kafka_metadata_history.answers.asking import Asked
 
 Given: TypeAlias = "Mapping[str, str]"
 """Parameters of a page's address, by name, without empty ones."""
@@ -24,12 +24,16 @@ Given: TypeAlias = "Mapping[str, str]"
 
 @dataclass(frozen=True)
 class Asking:
-    """What a page is made of. `ask`: answers of one version of the lake."""
+    """What a page is made of. `lake`: opens one version of it, the same each time."""
 
-    ask: Ask
+    lake: Callable[[], Asked]
     config: Config
     given: Given
     now: datetime
+
+    def ask(self, sql: str) -> pa.Table:
+        """Answer our own SQL."""
+        return self.lake().ask(sql)
 
 
 @dataclass(frozen=True)

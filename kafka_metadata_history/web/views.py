@@ -1,18 +1,14 @@
-"""The pages of the fleet, of a cluster, an incident, a topic, a broker and a group."""
+"""The pages of the fleet, of a cluster and of an incident."""
 
 from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from functools import partial, reduce
-from operator import or_
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from jobs.configuration.severities import NOTHING_RECORDED
-from kafka_metadata_history.answers.asof import diff as differing
 from kafka_metadata_history.answers.asof import show
 from kafka_metadata_history.answers.asof.read import AsOf, reaches, time_of
 from kafka_metadata_history.answers.incidents import story, words, written
@@ -23,57 +19,31 @@ from kafka_metadata_history.answers.incidents.read import (
     read_over,
     read_recorded,
 )
-from kafka_metadata_history.answers.questions import (
-    QueryError,
-    about,
-    check_filters,
-    filters_of,
-    moment,
-    one_of,
-    question,
-    reach,
-    shown,
-)
+from kafka_metadata_history.answers.questions import question, shown
 from kafka_metadata_history.answers.thresholds import span
-from kafka_metadata_history.answers.whatif.losses import with_racks
-from kafka_metadata_history.answers.whatif.read import LOST, loss_of, read_record
-from kafka_metadata_history.answers.whatif.rules import what_if
-from kafka_metadata_history.answers.whatif.written import FORMS as WHAT_IF_FORMS
-from kafka_metadata_history.web.page import (
-    Field,
-    Figures,
-    Form,
-    Link,
-    Page,
-    Rows,
-    Slider,
-    Text,
-    address,
-    filters_in,
+from kafka_metadata_history.web.page import Link, Page, Rows, Text, address
+from kafka_metadata_history.web.parts import (
+    DAY,
+    MOST,
+    Timeline,
+    Window,
+    cluster_of,
+    form_of_loss,
+    form_of_times,
+    part,
+    window_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from kafka_metadata_history.answers.asof.read import Reach
     from kafka_metadata_history.answers.incidents.records import Incident
-    from kafka_metadata_history.web.page import Asking, Section
+    from kafka_metadata_history.web.page import Asking
 
-MOST: Final = 200
-"""Rows of a table; all of them are a question's."""
-EVENTS: Final = 50
-"""Of a timeline; all of them are a question's."""
-STEPS: Final = 300
-"""Of a slider: the newest."""
-DAY: Final = "1 day"
 _OBJECTIVE: Final = 99
 """In percent; the budget that follows says how many seconds somebody observed."""
 _MARGIN: Final = timedelta(minutes=2)
 """Of an incident's figures, before and after."""
-WINDOW: Final = (
-    Field("since", "Since", DAY, "a time in ISO form, or how long ago"),
-    Field("until", "Until", "", "a time in ISO form, or how long ago; empty: now"),
-)
 
 
 def fleet(of: Asking) -> Page:
@@ -174,18 +144,19 @@ def _incidents(name: str, title: str, found: Sequence[Incident], empty: str) -> 
 
 def cluster(of: Asking) -> Page:
     """A cluster at any time: its brokers by rack, partitions that are not well, its timeline."""
-    name, at = _cluster(of), of.given.get("at")
+    name, at = cluster_of(of), of.given.get("at")
     known = reaches(of.ask, name)
     state = AsOf.of(of.ask, known, time_of(at, of.now))
     rows, lacks = show.clusters(state, of.now)
     partitions = show.not_well(state)
-    window = _window(of, known, DAY)
-    timeline = _timeline(of, window, {"cluster": name})
+    open_ = read_open(of.ask, name)[:MOST]
+    window = window_of(of, known, DAY, {"cluster": name})
+    timeline = Timeline.of(window)
     return Page(
         name,
         "/cluster",
         [
-            _slider(of, timeline, known),
+            timeline.slider(of, known),
             Rows("state", "State", rows, lines=lacks),
             Rows(
                 "brokers",
@@ -199,50 +170,18 @@ def cluster(of: Asking) -> Page:
                 "partitions",
                 "Partitions that are not well",
                 partitions.slice(0, MOST),
-                _part(len(partitions)),
+                part(len(partitions)),
                 "All partitions are in sync.",
             ),
-            _incidents(
-                "open",
-                "Open incidents now",
-                read_open(of.ask, name)[:MOST],
-                "No incident is known to be open.",
-            ),
-            _figures(window, {"cluster": name}),
-            _last(timeline, "Timeline", window, {"cluster": name}),
-            Form(
-                "difference",
-                "Differences between two times",
-                "/diff",
-                [
-                    Field("cluster", "Cluster", name),
-                    Field("from", "From", DAY, "a time in ISO form, or how long ago"),
-                    Field("to", "To", "", "empty: the newest state"),
-                ],
-            ),
-            Form(
-                "whatif",
-                "The effects of a loss",
-                "/whatif",
-                [
-                    Field("cluster", "Cluster", name),
-                    Field("kind", "Lose", "broker", choices=LOST),
-                    Field("lose", "Its id or name", "", "ids: 1 or 1,2; a rack's name"),
-                    Field("at", "At", at or "", "empty: the newest state"),
-                ],
-            ),
+            _incidents("open", "Open incidents now", open_, "No incident is known to be open."),
+            window.figures(),
+            timeline.section(),
+            form_of_times(name, {}),
+            form_of_loss(name, {} if at is None else {"at": at}),
         ],
         cluster=name,
-        lines=[*state.lines(of.now), *_reach(of, window, {"cluster": name})],
+        lines=[*state.lines(of.now), *timeline.lines],
     )
-
-
-def _slider(of: Asking, timeline: pa.Table, known: Sequence[Reach]) -> Slider:
-    times = sorted({*timeline["began_before"].to_pylist()} - {None})
-    of_record = [each for each in times if any(one.has(each) for one in known)]
-    here = {name: value for name, value in of.given.items() if name != "at"}
-    steps = [each.isoformat() for each in of_record[-STEPS:]]
-    return Slider("at", steps, of.given.get("at"), here)
 
 
 def incident(of: Asking) -> Page:
@@ -251,18 +190,15 @@ def incident(of: Asking) -> Page:
     account = read_account(of.ask, of.given["id"], of.given.get("cluster"), recorded)
     found = account.incident
     day = words.day_of(*(each.began_before for each in account.findings))
+    heads = ("when", "finding", "why")
     chain = [
-        dict(zip(("when", "finding", "why"), story.told(each, day), strict=True))
-        for each in account.findings
+        dict(zip(heads, story.told(each, day), strict=True)) for each in account.findings[:MOST]
     ]
     began = found.began_after or found.began_before
     ended = found.ended_before or account.recorded.until or found.began_before
-    window = {"since": (began - _MARGIN).isoformat(), "until": (ended + _MARGIN).isoformat()}
-    own = {"cluster": found.cluster}
-    links = question(
-        "incident_links", window["since"], window["until"], {**own, "incident": found.id}, of.now
-    )
-    timeline = _timeline(of, window, own)
+    since, until = (began - _MARGIN).isoformat(), (ended + _MARGIN).isoformat()
+    window = Window(of, since, until, {"cluster": found.cluster})
+    then = {"at": found.began_before.isoformat(), "since": since, "until": until}
     return Page(
         words.capital(words.of_incident(found)),
         "/incident",
@@ -271,285 +207,20 @@ def incident(of: Asking) -> Page:
             Rows(
                 "chain",
                 "Chain",
-                pa.Table.from_pylist(
-                    chain[:MOST],
-                    pa.schema([(each, pa.string()) for each in ("when", "finding", "why")]),
-                ),
-                "In order of time; why each follows, and how sure that is.",
+                pa.Table.from_pylist(chain, pa.schema([(each, pa.string()) for each in heads])),
+                f"In order of time; why each follows, and how sure that is. "
+                f"{part(len(account.findings))}",
                 "No finding is recorded.",
             ),
-            _figures(window, own),
-            Rows(
-                "rows",
-                "Rows behind each",
-                _first(of.ask(links.sql)),
-                more=_all("incident_links", window, {**own, "incident": found.id}),
-            ),
-            _last(timeline, "Timeline of the cluster meanwhile", window, own),
+            window.figures(),
+            window.rows("incident_links", "Rows behind each", incident=found.id),
+            Timeline.of(window).section("Timeline of the cluster meanwhile"),
         ],
         cluster=found.cluster,
         lines=[story.sentence(found), story.record_age(account, of.now)],
         links=[
-            Link(
-                "The cluster when it began",
-                address(
-                    "/cluster",
-                    cluster=found.cluster,
-                    at=found.began_before.isoformat(),
-                    since=window["since"],
-                    until=window["until"],
-                ),
-            )
+            Link("The cluster when it began", address("/cluster", cluster=found.cluster, **then))
             for each in reaches(of.ask, None)
             if each.cluster == found.cluster and each.has(found.began_before)
         ],
     )
-
-
-def topic(of: Asking) -> Page:
-    """A topic: its partitions at a time, its settings over time, what happened to it."""
-    name = _required(of, "topic")
-    asked = ["who_left_first", "leader_churn", "time_at_level", "reassignments", "availability"]
-    return _thing(of, "topic", name, "Partitions", partial(show.topic, name=name), asked)
-
-
-def broker(of: Asking) -> Page:
-    """A broker: what it leads, replicates and lacks at a time, what happened to it."""
-    text = _required(of, "broker")
-    if not text.isdecimal():
-        raise QueryError(f"broker {text}: not a broker's id, a whole number")
-    asked = ["broker_incidents", "broker_states", "away_from_preferred", "restart_steps"]
-    return _thing(
-        of, "broker", int(text), "State", partial(show.broker, broker_id=int(text)), asked
-    )
-
-
-def group(of: Asking) -> Page:
-    """A group: its members at a time, its lag, its rebalances and their cost."""
-    name = _required(of, "group")
-    asked = ["lag", "rebalances", "rebalance_cost", "who_joined_and_left", "crash_loops"]
-    return _thing(of, "group", name, "Members", partial(show.group, group_id=name), asked)
-
-
-def _thing(  # noqa: PLR0917 - all of them differ by kind
-    of: Asking,
-    kind: str,
-    name: str | int,
-    title: str,
-    state_of: Callable[[AsOf], tuple[pa.Table, list[str]]],
-    asked: Sequence[str],
-) -> Page:
-    """The page of one thing of a cluster: its state, then what named questions answer of it."""
-    cluster_ = _cluster(of)
-    own: dict[str, object] = {"cluster": cluster_, kind: name}
-    check_filters(own, of.ask)
-    known = reaches(of.ask, cluster_)
-    state = AsOf.of(of.ask, known, time_of(of.given.get("at"), of.now))
-    rows, lacks = state_of(state)
-    window = _window(of, known, "7 days")
-    timeline = _timeline(of, window, own)
-    sections: list[Section] = [
-        _slider(of, timeline, known),
-        Rows(
-            "state", title, rows.slice(0, MOST), _part(len(rows)), "It was not there then.", lacks
-        ),
-        *(_answer(of, each, window, own) for each in asked),
-        Rows(
-            "settings",
-            "Settings over time",
-            _newest(timeline.filter(pc.is_in(timeline["what"], pa.array(_SETTINGS)))),
-            empty="None changed in this window, as far as it is known.",
-        ),
-        _figures(window, own),
-        _last(timeline, "Timeline", window, own),
-    ]
-    return Page(
-        f"{kind.capitalize()} {name}",
-        f"/{kind}",
-        sections,
-        cluster=cluster_,
-        lines=[*state.lines(of.now), *_reach(of, window, own)],
-        links=[Link(cluster_, address("/cluster", cluster=cluster_))],
-    )
-
-
-_SETTINGS: Final = ("config_set", "config_changed", "config_removed")
-"""What a timeline calls changes of settings."""
-
-
-def difference(of: Asking) -> Page:
-    """The differences between two times."""
-    name = _cluster(of)
-    known = reaches(of.ask, name)
-    begin, end = moment(of.given.get("from", DAY), of.now), time_of(of.given.get("to"), of.now)
-    if end is not None and begin > end:
-        raise QueryError(f"from {shown(begin)} is after to {shown(end)}")
-    before = AsOf.of(of.ask, known, begin, "from")
-    after = AsOf.of(of.ask, known, end, "to")
-    named = filters_in(of.given, "topic", "broker", "group")
-    check_filters({"cluster": name, **named}, of.ask)
-    rows, lines = differing.between_times(before, after)
-    found = differing.differences(
-        differing.narrowed(rows, named), differing.hidden(before), differing.hidden(after)
-    )
-    table = differing.as_rows(differing.folded(found))
-    return Page(
-        f"{name}: {shown(begin)} and {shown(after.at_of(name))}",
-        "/diff",
-        [
-            Rows(
-                "differences",
-                "Differences",
-                table.slice(0, MOST),
-                f"Like differences are one row. {_part(len(table))}",
-                "Nothing differs, as far as it is known.",
-            ),
-            Form(
-                "difference",
-                "Other times",
-                "/diff",
-                [
-                    Field("cluster", "Cluster", name),
-                    Field(
-                        "from",
-                        "From",
-                        of.given.get("from", DAY),
-                        "a time in ISO form, or how long ago",
-                    ),
-                    Field("to", "To", of.given.get("to", ""), "empty: the newest state"),
-                    *(
-                        Field(each, each.capitalize(), of.given.get(each, ""), f"this {each} alone")
-                        for each in ("topic", "broker", "group")
-                    ),
-                ],
-            ),
-        ],
-        cluster=name,
-        lines=[*before.notes(), *after.lines(of.now), *lines],
-        links=[Link(name, address("/cluster", cluster=name))],
-    )
-
-
-def whatif(of: Asking) -> Page:
-    """The effects of the loss of brokers, of a rack or of controllers."""
-    name = _cluster(of)
-    kind = of.given.get("kind", "broker")
-    if kind not in LOST:
-        raise QueryError(f"kind {kind}: there are {', '.join(LOST)}")
-    record = read_record(of.ask, name, of.given.get("at"), of.now, {})
-    known = with_racks(record.cluster, of.config.controller_racks)
-    sections: list[Section] = []
-    if lost := of.given.get("lose"):
-        loss = reduce(or_, [loss_of(record, kind, lost)])
-        sections.append(
-            Text("effects", "Effects", WHAT_IF_FORMS["text"](what_if(known, loss), record, of.now))
-        )
-    sections.append(
-        Form(
-            "whatif",
-            "Lose something",
-            "/whatif",
-            [
-                Field("cluster", "Cluster", name),
-                Field("kind", "Lose", kind, choices=LOST),
-                Field(
-                    "lose",
-                    "Its id or name",
-                    of.given.get("lose", ""),
-                    "ids: 1 or 1,2; a rack's name",
-                ),
-                Field("at", "At", of.given.get("at", ""), "empty: the newest state"),
-            ],
-        )
-    )
-    return Page(
-        f"Loss in {name}",
-        "/whatif",
-        sections,
-        cluster=name,
-        links=[Link(name, address("/cluster", cluster=name))],
-    )
-
-
-# --- parts of pages ---
-
-
-def _cluster(of: Asking) -> str:
-    """The cluster that is given, or the only one. Raises QueryError for another, or for none."""
-    return one_of(
-        [each.cluster for each in reaches(of.ask, None)], of.given.get("cluster"), "history"
-    )
-
-
-def _window(of: Asking, known: Sequence[Reach], since: str) -> dict[str, str | None]:
-    """The window of a page: the end of the record and so long before, unless it is given."""
-    end = max((each.until for each in known if each.until is not None), default=of.now)
-    until = moment(of.given["until"], of.now) if "until" in of.given else end
-    begin = moment(of.given.get("since", since), until)
-    return {"since": begin.isoformat(), "until": until.isoformat()}
-
-
-def _required(of: Asking, name: str) -> str:
-    if name not in of.given:
-        raise QueryError(f"the address lacks {name}=")
-    return of.given[name]
-
-
-def _timeline(of: Asking, window: Mapping[str, str | None], own: Mapping[str, object]) -> pa.Table:
-    asked = question("timeline", str(window["since"]), window["until"], own, of.now)
-    return of.ask(asked.sql)
-
-
-def _last(
-    rows: pa.Table, title: str, window: Mapping[str, str | None], own: Mapping[str, object]
-) -> Rows:
-    return Rows(
-        "timeline",
-        title,
-        _newest(rows),
-        f"The newest first. {_part(len(rows), EVENTS)}",
-        "Nothing happened in this window, as far as it is known.",
-        more=_all("timeline", window, own),
-    )
-
-
-def _newest(rows: pa.Table) -> pa.Table:
-    """The last rows, from the last one on."""
-    return rows.take(pa.array(range(len(rows) - 1, max(len(rows) - EVENTS, 0) - 1, -1), pa.int64()))
-
-
-def _first(rows: pa.Table) -> pa.Table:
-    return rows.slice(0, MOST)
-
-
-def _part(rows: int, most: int = MOST) -> str:
-    return f"{most} of {rows:,} are shown." if rows > most else ""
-
-
-def _answer(
-    of: Asking, name: str, window: Mapping[str, str | None], own: Mapping[str, object]
-) -> Rows:
-    """A named question about one thing."""
-    narrowing = {key: value for key, value in own.items() if key in filters_of(name)}
-    rows = of.ask(question(name, str(window["since"]), window["until"], narrowing, of.now).sql)
-    return Rows(
-        name,
-        about(name)[0],
-        _first(rows),
-        _part(len(rows)),
-        "Nothing in this window, as far as it is known.",
-        more=_all(name, window, narrowing),
-    )
-
-
-def _all(name: str, window: Mapping[str, str | None], own: Mapping[str, object]) -> str:
-    return address(f"/ask/{name}", **window, **own)
-
-
-def _figures(window: Mapping[str, str | None], own: Mapping[str, object]) -> Figures:
-    return Figures("figures", "Figures", address("/figures", **window, **own))
-
-
-def _reach(of: Asking, window: Mapping[str, str | None], own: Mapping[str, object]) -> list[str]:
-    asked = question("timeline", str(window["since"]), window["until"], own, of.now)
-    return reach(asked, of.ask, 1)

@@ -1,6 +1,5 @@
 """The examples of deploy/ are taken by what reads them: configurations, commands, systemd, cron,
-shells and Airflow, with stand-ins for other programs where these are enough. What can be
-read of the files alone is `tools/check_deploy.py`'s, which `make lint` runs.
+shells and Airflow, with stand-ins where these are enough. `tools/check_deploy.py` reads files alone.
 """
 
 import json

@@ -154,7 +154,7 @@ def test_all_questions_are_listed(client: TestClient) -> None:
         ("/broker?broker=x", 400, "broker x: not a broker's id, a whole number"),
         ("/incident/ffff", 400, "there is no incident 'ffff'"),
         ("/whatif?lose=9", 400, "--lose broker 9: "),
-        ("/whatif?kind=city&lose=9", 400, "kind city: there are broker, controller, rack"),
+        ("/whatif?kind=city&lose=9", 400, "--lose city 9: one of broker, controller, rack"),
         ("/ask/timelin", 400, "no question is called 'timelin'; did you mean timeline?"),
         ("/ask/timeline?colour=red", 400, "timeline knows no colour; it takes cluster, topic, "),
         ("/nothing", 404, "/nothing: there is no such page"),
