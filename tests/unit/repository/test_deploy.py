@@ -1,5 +1,5 @@
 """The examples of deploy/ are taken by what reads them: configurations, commands, systemd, cron,
-shells and Airflow, with stand-ins where these are enough. `tools/check_deploy.py` reads files alone.
+shells and Airflow, with stand-ins where these are enough. `tools/check_deploy.py` reads files.
 """
 
 import json
