@@ -55,8 +55,10 @@ class Grid:
 
 
 def grid(of: Rows, cluster: str | None) -> Grid:
-    """Return the cells of a table. `cluster`: of rows that name none."""
-    columns, rows = together(of.rows), list(rows_of(of.rows))
+    """Return the cells of a table. `cluster`: that of the page, which its rows need not name."""
+    named = {*of.rows["cluster"].to_pylist()} if "cluster" in of.rows.column_names else set()
+    table = of.rows.drop_columns(["cluster"]) if named == {cluster} else of.rows
+    columns, rows = together(table), list(rows_of(table))
     cells = [[_cell(column, row, cluster) for row in rows] for column in columns]
     kept = [
         (column, each)
