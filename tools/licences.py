@@ -29,12 +29,12 @@ What shows and sends the record needs these beside. The size is that of the pack
 
 | Python package | size | saves us |
 | --- | --- | --- |
-| starlette | 0.4 MB | routes, forms of answers, static files, compression, a client for tests |
+| starlette | 0.3 MB | routes, forms of answers, static files, compression, a client for tests |
 | uvicorn, h11, anyio | 1.0 MB | HTTP/1.1 with TLS, deadlines and an orderly end |
 | jinja2 | 0.5 MB (Bokeh brings it, too) | templates that escape each value |
-| prometheus-client | 0.3 MB | Prometheus' text format, and its reader in tests |
-| mcp (extra `mcp`) | 1.5 MB, 20 MB with what it needs | the Model Context Protocol, and its client in tests |
-| apprise (extra `apprise`) | 8.9 MB | mail and over a hundred services of chat and messages |
+| prometheus-client | 0.2 MB | Prometheus' text format, and its reader in tests |
+| mcp (extra `mcp`) | 28 MB with all it needs | the Model Context Protocol, its client in tests |
+| apprise (extra `apprise`) | 11 MB with all it needs | mail, and services of chat and messages |
 
 `metadata_source/messages/*.json` are files of Apache Kafka, unchanged: Apache License 2.0, with its
 NOTICE beside them.
