@@ -126,6 +126,7 @@ AIMS: Final = (
         for name in ("fleet", "cluster", "incident", "broker", "topic", "group", "figures")
         for how, most, says in (("cold", 5, "the first"), ("warm", 2, "the second"))
     ),
+    Aim("pages_scrape_s", "s", "<=", 0.1, "/metrics of a version that was read before"),
     Aim("pages_mb", "MB", "<=", 500, "memory of `serve`: 100 open pages, five questions at once"),
     *(
         Aim(f"{fleet}_{name}", unit, "<=", wanted, f"{clusters} clusters: {says}")

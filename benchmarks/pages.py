@@ -46,7 +46,7 @@ _NAMES: Final = {
 
 
 def pages(_folder: Path, say: Say, runs: int) -> Results:
-    """Measure pages_*_cold_s, pages_*_warm_s, pages_mb."""
+    """Measure pages_*_cold_s, pages_*_warm_s, pages_mb and pages_scrape_s."""
     config = year_lake(say)
     ask = without_spark(load(str(config)).lake)
     names: dict[str, str] = {}
@@ -64,6 +64,9 @@ def pages(_folder: Path, say: Say, runs: int) -> Results:
         found_ |= {f"pages_{page}_cold_s": median(cold), f"pages_{page}_warm_s": median(warm)}
         say(f"{page}: {found_[f'pages_{page}_cold_s'].value:.2f} s, then {warm[-1]:.2f} s")
     found_["pages_mb"] = Measured(most := _crowd(config, names), (most,))
+    with _serving(config) as (port, _):
+        _get(port, "/metrics")
+        found_["pages_scrape_s"] = median([_get(port, "/metrics") for _ in range(5)])
     return found_
 
 

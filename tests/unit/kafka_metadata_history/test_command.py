@@ -343,3 +343,39 @@ def test_each_command_takes_a_cluster_or_has_a_reason() -> None:
 @pytest.mark.parametrize("name", names())
 def test_each_question_takes_a_cluster(name: str) -> None:
     assert "cluster" in filters_of(name)
+
+
+READING = (
+    ("query", "lag"),
+    ("query", "SELECT count(*) FROM silver.quorum"),
+    ("status",),
+    ("explain",),
+    ("events",),
+    ("availability",),
+    ("whatif", "--lose", "broker", "1"),
+    ("show",),
+    ("diff", "2026-11-01T12:00:05Z"),
+    ("report", "--since", "2026-11-01", "--until", "2026-11-02", "--out", os.devnull),
+)
+
+
+def test_commands_that_only_read_need_no_pyspark(config: str) -> None:
+    """It would take seconds."""
+    script = (
+        "import json, sys\n"
+        "from kafka_metadata_history.command import exit_status\n"
+        "config, commands = sys.argv[1], json.loads(sys.argv[2])\n"
+        "found = [exit_status([*each, '--config', config]) for each in commands]\n"
+        "loaded = {each.partition('.')[0] for each in sys.modules} & {'pyspark', 'py4j'}\n"
+        "print(f'{found} {loaded or None}')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, config, json.dumps(READING)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    # The record is old: `status` says so by its exit status.
+    expected = [3 if each == ("status",) else 0 for each in READING]
+    assert done.stdout.splitlines()[-1] == f"{expected} None", done.stderr

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
 
@@ -78,6 +78,20 @@ def test_an_open_page_hears_of_a_commit(tmp_path: Path) -> None:
         after = changes.readline()
         assert after.startswith(b"data: ")
         assert after != before
+
+
+def test_who_reads_no_answer_and_who_never_ends_a_request_keeps_nobody_waiting(
+    config: str, tmp_path: Path
+) -> None:
+    with serving(config, tmp_path / "log") as (address, program), ExitStack() as clients:
+        where = ("127.0.0.1", int(address.rpartition(":")[2]))
+        for request in (b"GET /figures HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET / HTTP/1.1\r\n"):
+            for _ in range(10):
+                client = clients.enter_context(socket.create_connection(where, timeout=60))
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+                client.sendall(request)
+        assert json.loads(get(f"{address}/api"))["title"] == "Fleet"
+        program.check_running()
 
 
 def test_https_with_a_certificate_of_ones_own(config: str, tmp_path: Path) -> None:
