@@ -1,4 +1,4 @@
-"""Incidents in words, in each form, for commands, Python and agents."""
+"""The words for incidents, in each form, for commands, Python and agents."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kafka_metadata_history.opened import has_folder, without_spark
+from kafka_metadata_history.opened import InDuckDB, has_folder, without_spark
 from schemas.lake import TABLES, LakeError
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from kafka_metadata_history.answers.questions import Ask
     from schemas.lake import Lake
+
+
+_FOLDERS: Final = [each for table in TABLES for each in (table, table.older) if each is not None]
+"""Those that older versions have in place of others, too."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +46,37 @@ class LiveLake:
         self._limit_s = limit_s
         self._one_by_one = Lock()
         self._newest: Version | None = None
+        self._is_over = False
 
     def version(self) -> str:
         """Return the name of the newest version. It looks at folders' times of change alone, some
         microseconds each.
         """
-        folders = [Path(self.lake.path(table), "_delta_log") for table in TABLES]
-        changed = [each.stat().st_mtime_ns if each.is_dir() else 0 for each in folders]
+        changed = [_changed(Path(self.lake.path(table), "_delta_log")) for table in _FOLDERS]
         return sha256(repr(changed).encode()).hexdigest()[:16]
+
+    def end(self) -> None:
+        """Interrupt what is asked, from another thread: it fails, and so does all after it."""
+        self._is_over = True
+        if self._newest is not None and isinstance(self._newest.ask, InDuckDB):
+            self._newest.ask.end()
 
     def now(self) -> Version:
         """Return the newest version, opened. Raises LakeError if there is no lake."""
         with self._one_by_one:
             name = self.version()
+            if self._is_over:
+                raise LakeError(f"{self.lake}: nobody is asked any more")
             if self._newest is None or self._newest.name != name:
                 has_folder(self.lake)
                 opened = without_spark(self.lake, self._limit_s)
                 self._newest = Version(name, opened, opened.own, opened.older)
             return self._newest
+
+
+def _changed(folder: Path) -> int:
+    """When something was put into a folder, in ns since 1970; 0: it is not there."""
+    try:
+        return folder.stat().st_mtime_ns
+    except (FileNotFoundError, NotADirectoryError):
+        return 0

@@ -94,10 +94,18 @@ class InDuckDB:
         self._has_macros = False
         self._tried: set[str] = set()
         self._there: dict[str, int] = {}
+        self._asking: set[duckdb.DuckDBPyConnection] = set()
+        self._is_over = False
 
     def __call__(self, sql: str) -> pa.Table:
         """Answer SQL of this program, which is known to mean the same in both engines."""
         return self._asked(sql, query_in_duckdb)
+
+    def end(self) -> None:
+        """Interrupt what is asked, from another thread: it fails, and so does all after it."""
+        self._is_over = True
+        for asking in [*self._asking]:
+            asking.interrupt()
 
     def older(self) -> int | None:
         """Return the version of the lake, if that is older than this program's, by the tables that
@@ -138,17 +146,22 @@ class InDuckDB:
             new = named_in(sql) - self._tried
             self._there = attach(self._database, self._lake, new, self._there)
             self._tried.update(new)
+            if self._is_over:
+                raise QueryError("nobody is asked any more")
             asking = self._database.cursor()
+            self._asking.add(asking)
         with asking, _interrupted(asking, self._limit_s):
             try:
                 return asking.sql(query).to_arrow_table()
             except duckdb.InterruptException as error:
+                limit = "" if self._limit_s is None else f" within {self._limit_s:g} s"
                 raise QueryError(
-                    f"no answer within {self._limit_s:g} s: ask about a shorter window, or narrow "
-                    "the question"
+                    f"no answer{limit}: ask about a shorter window, or narrow the question"
                 ) from error
             except duckdb.Error as error:
                 raise self._explained(sql, error) from error
+            finally:
+                self._asking.discard(asking)
 
     def _explained(self, sql: str, error: duckdb.Error) -> QueryError | LakeError:
         """Say what is wrong: with the query, or with the lake."""

@@ -12,6 +12,9 @@ from kafka_metadata_history.config_option import config_option
 from kafka_metadata_history.printed import say
 from metadata_source.references import REFERENCE, resolve_secret
 
+SHORTEST = 16
+"""So long a token is at least: one that is tried out letter by letter takes years."""
+
 
 @click.command()
 @config_option
@@ -63,11 +66,16 @@ def serve(
     from kafka_metadata_history.web.app import Pages, Serving  # noqa: PLC0415
 
     read = load(config)
-    if not is_loopback(host) and token is None:
+    # Names are given where others ask, through a proxy.
+    is_local = is_loopback(host) and not hosts
+    if not is_local and token is None:
+        given = f"--allow-host {hosts[0]}" if hosts else f"--host {host}"
         raise ConfigError(
-            f"--host {host}: others than this machine reach it, so --token is needed: env:NAME or "
+            f"{given}: others than this machine reach it, so --token is needed: env:NAME or "
             "file:/path"
         )
+    if odd := next((each for each in hosts if ":" in each), None):
+        raise ConfigError(f"--allow-host {odd}: a name without a port")
     if (tls_cert is None) != (tls_key is None):
         raise ConfigError("--tls-cert and --tls-key: give both or neither")
     access = Access(
@@ -77,7 +85,7 @@ def serve(
         tls_cert is not None,
     )
     file = str(Path(config).resolve())
-    is_allowed = allow_sql or is_loopback(host)
+    is_allowed = allow_sql or is_local
     pages = Pages(Serving(read, file, access, is_allowed, metrics_brokers, metrics_lag))
     tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
     try:
@@ -107,4 +115,7 @@ def _secret(option: str, reference: str | None) -> str | None:
         raise ConfigError(
             f"{option}: not a reference: give env:NAME or file:/path, no token itself"
         )
-    return resolve_secret(option, reference).strip()
+    secret = resolve_secret(option, reference).strip()
+    if len(secret) < SHORTEST:
+        raise ConfigError(f"{option}: {reference} has less than {SHORTEST} characters")
+    return secret

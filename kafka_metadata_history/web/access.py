@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from kafka_metadata_history.web.page import address
 
@@ -28,14 +28,16 @@ COOKIE: Final = "kafka-metadata-history"
 _HEALTH: Final = "/healthz"
 _METRICS: Final = "/metrics"
 _ALWAYS: Final = (_HEALTH, "/login")
+POLICY: Final = "Content-Security-Policy"
 HEADERS: Final = {
-    "Content-Security-Policy": (
+    POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
         "connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
         "frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # With no-referrer a browser would send forms with `Origin: null`, which is refused.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -75,7 +77,9 @@ class Access:
         path = request.url.path
         if path in _ALWAYS or path.startswith("/static/"):
             return True
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            bearer = ""
         if path == _METRICS and self.metrics_token is not None:
             return _same(bearer, self.metrics_token)
         if self.token is None:
@@ -90,7 +94,7 @@ class Access:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        return is_loopback(name) or name in self.hosts
+        return is_loopback(name) or name in {each.lower() for each in self.hosts}
 
 
 def _same(one: str, other: str) -> bool:
@@ -122,27 +126,34 @@ class Guard:
     def _refused(self, request: Request) -> Response | None:
         headers, path = request.headers, request.url.path
         if path != _HEALTH and not self._access.knows(headers.get("host", "")):
-            return _plain("Host: not a name of these pages; --allow-host gives them one", 421)
+            line = "Host: not a name of these pages; --allow-host gives them one"
+            return _refusal(path, line, 421)
         if not _is_of_same_origin(headers):
-            return _plain("Origin: a page of another site may not ask", 403)
+            return _refusal(path, "Origin: a page of another site may not ask", 403)
         if self._access.allows(request):
             return None
         is_person = "text/html" in headers.get("accept", "")
         if request.method == "GET" and is_person and _is_navigation(headers):
             asked = path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(address("/login", next=asked), 303)
-        return _plain("a token is needed: Authorization: Bearer TOKEN, or log in", 401)
+        line = "a token is needed: Authorization: Bearer TOKEN, or log in"
+        return _refusal(path, line, 401)
 
 
-def _plain(text: str, status: int) -> Response:
+def _refusal(path: str, line: str, status: int) -> Response:
     more = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return PlainTextResponse(f"{text}\n", status, more)
+    if path.startswith("/api"):
+        return JSONResponse({"error": line}, status, more)
+    return PlainTextResponse(f"{line}\n", status, more)
 
 
 def _is_of_same_origin(headers: Headers) -> bool:
     """Whether no page of another site asks. Links from elsewhere may open pages."""
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+    try:
+        origin = urlsplit(headers.get("origin", f"//{headers.get('host')}"))
+    except ValueError:
+        return False
+    if origin.netloc != headers.get("host", ""):
         return False
     site = headers.get("sec-fetch-site", "none")
     return site in {"none", "same-origin"} or _is_navigation(headers)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +33,7 @@ from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.answers.text import as_csv
 from kafka_metadata_history.live import LiveLake
 from kafka_metadata_history.web import ask, html, things, views
-from kafka_metadata_history.web.access import COOKIE, Guard, inside
+from kafka_metadata_history.web.access import COOKIE, HEADERS, POLICY, Guard, inside
 from kafka_metadata_history.web.kept import BusyError, KeptAnswers
 from kafka_metadata_history.web.openapi import openapi
 from kafka_metadata_history.web.page import Asking, filters_in
@@ -56,9 +55,9 @@ LOOK_S: Final = 1.0
 """Between two looks at Delta's logs."""
 _BEAT_S: Final = 20.0
 """A page that hears nothing for so long hears that the server is there."""
+_LEVEL: Final = 1
+"""Of gzip: it takes its time from all who are answered."""
 _LONGEST_FORM: Final = 100_000
-_KEPT_FOR: Final = timedelta(minutes=1)
-"""An answer is as of now, to so much, unless the lake has changed."""
 PAGES: Final[dict[str, Callable[[Asking], Page]]] = {
     "/": views.fleet,
     "/cluster": views.cluster,
@@ -98,6 +97,9 @@ class Pages:
             self._lake, of.config, brokers=of.of_brokers, group_lag=of.of_lag
         )
         self._kept = KeptAnswers()
+        self._sql = ask.OwnSql(of.config_file)
+        self._of_sql = KeptAnswers(at_once=1, most_bytes=0)
+        self._one_login = asyncio.Lock()
         self.version = self._lake.version()
         self._changed = asyncio.Event()
         self._is_over = False
@@ -106,37 +108,49 @@ class Pages:
         """Look for new versions, and wake the pages that are open."""
         while True:
             await asyncio.sleep(LOOK_S)
-            newest = await run_in_threadpool(self._lake.version)
+            try:
+                newest = await run_in_threadpool(self._lake.version)
+            except OSError:  # whoever asks meanwhile is answered so
+                continue
             if newest != self.version:
                 self.version = newest
                 self._wake()
-                if self._metrics.is_asked:  # so that no scrape waits for the lake
-                    with suppress(KafkaMetadataHistoryError, OSError):  # which the scrape says
-                        await run_in_threadpool(self._metrics.text, datetime.now(UTC))
+
+    async def read_ahead(self) -> None:
+        """Read the metrics of each new version, so that no scrape waits for the lake."""
+        while True:
+            await self._changed.wait()
+            if self._metrics.is_asked:
+                with suppress(KafkaMetadataHistoryError, OSError):  # which the scrape says
+                    await run_in_threadpool(self._metrics.text, datetime.now(UTC))
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def end_changes(self) -> None:
-        """End the answers to who waits for changes."""
+    def end(self) -> None:
+        """Answer nothing more: who waits for changes is let go, what is asked is interrupted."""
         self._is_over = True
         self._wake()
+        self._sql.end()
+        self._lake.end()
 
     def close(self) -> None:
-        """Answer nothing more."""
+        """End the threads."""
         self._kept.close()
+        self._of_sql.close()
 
     # --- one answer ---
 
     async def html(self, make: Callable[[Asking], Page], request: Request) -> Response:
         """Answer with a page."""
-        is_open, version = self._of.access.token is None, self._lake.version()
-        draw = partial(html.html, is_open=is_open, version=version)
+        is_open = self._of.access.token is None
         try:
+            draw = partial(html.html, is_open=is_open, version=self._lake.version())
             made = await self._made(request, lambda asking: draw(make(asking)))
         except (KafkaMetadataHistoryError, OSError) as error:
-            status, text = _status(error), html.message("This cannot be shown", _line(error))
+            status = _status(error)
+            text = html.message("This cannot be shown", str(error), self.version)
             return HTMLResponse(text, status, _retry(status))
         return HTMLResponse(made)
 
@@ -157,7 +171,10 @@ class Pages:
         """Answer a named question with CSV."""
 
         def made(asking: Asking) -> str:
-            return as_csv(ask.answer_in(name, asking).rows.slice(0, ask.MOST))
+            rows = ask.answer_in(name, asking).rows
+            if len(rows) > ask.MOST:
+                raise QueryError(f"{len(rows):,} rows, more than {ask.MOST:,}: narrow the question")
+            return as_csv(rows)
 
         try:
             text = await self._made(request, made)
@@ -181,11 +198,11 @@ class Pages:
         try:
             text = await self._made(request, made)
         except (KafkaMetadataHistoryError, OSError) as error:
-            status = _status(error)
-            return HTMLResponse(html.message("This cannot be drawn", _line(error)), status)
+            status, text_of = _status(error), html.message("This cannot be drawn", str(error))
+            policy = HEADERS[POLICY].replace("frame-ancestors 'none'", "frame-ancestors 'self'")
+            return HTMLResponse(text_of, status, {**_retry(status), POLICY: policy})
         # The page has a policy of its own, which allows its own script alone.
-        allowed = "frame-ancestors 'self'"
-        return HTMLResponse(text, headers={"Content-Security-Policy": allowed})
+        return HTMLResponse(text, headers={POLICY: "frame-ancestors 'self'"})
 
     async def _made(self, request: Request, make: Callable[[Asking], str]) -> bytes:
         given = _given(request)
@@ -244,18 +261,18 @@ class Pages:
         if not self._of.allow_sql:
             text = "SQL is asked on loopback alone, or with --allow-sql"
             return HTMLResponse(html.message("Not allowed", text), 403)
-        sql = (await _form(request)).get("sql", "")
-        make = partial(ask.own_sql, sql, self._of.config_file)
-        try:
-            page = await self._kept.get((os.urandom(8), sql), lambda: self._drawn(make()))
-        except (KafkaMetadataHistoryError, OSError) as error:
-            page_of_error = html.message("This cannot be answered", _line(error))
-            return HTMLResponse(page_of_error, _status(error))
-        return HTMLResponse(page)
-
-    def _drawn(self, page: Page) -> bytes:
         is_open = self._of.access.token is None
-        return html.html(page, is_open=is_open, version=self.version).encode()
+
+        def made(sql: str) -> bytes:
+            # Without a version: nobody sends the form again for a new one.
+            return html.html(self._sql.page(sql), is_open=is_open, version=None).encode()
+
+        try:
+            sql = (await _form(request)).get("sql", "")
+            return HTMLResponse(await self._of_sql.get(sql, partial(made, sql)))
+        except (KafkaMetadataHistoryError, OSError) as error:
+            status, text = _status(error), html.message("This cannot be answered", str(error))
+            return HTMLResponse(text, status, _retry(status))
 
     async def login(self, request: Request) -> Response:
         """Ask for the token, and give who has it a cookie."""
@@ -264,14 +281,20 @@ class Pages:
             return RedirectResponse("/", 303)
         if request.method == "GET":
             return HTMLResponse(html.login("", inside(_given(request).get("next", "/"))))
-        form = await _form(request)
+        try:
+            form = await _form(request)
+        except QueryError as error:
+            return HTMLResponse(html.login(str(error), "/"), 400)
         next_ = inside(form.get("next", "/"))
         if not access.is_token(form.get("token", "")):
-            await asyncio.sleep(1)  # for who tries one after the other
+            async with self._one_login:  # for who tries one after the other
+                await asyncio.sleep(1)
             return HTMLResponse(html.login("That is not the token.", next_), 401)
         answer = RedirectResponse(next_, 303)
+        # Of a proxy only the browser knows whether it has TLS.
+        is_https = access.is_https or request.headers.get("origin", "").startswith("https:")
         answer.set_cookie(
-            COOKIE, access.cookie(), httponly=True, samesite="strict", secure=access.is_https
+            COOKIE, access.cookie(), httponly=True, samesite="strict", secure=is_https
         )
         return answer
 
@@ -292,6 +315,10 @@ class Pages:
         """Answer with all named questions."""
         return await self.html(partial(ask.questions, allow_sql=self._of.allow_sql), request)
 
+    async def questions_json(self, request: Request) -> Response:
+        """Answer with the JSON of all named questions."""
+        return await self.json(partial(ask.questions, allow_sql=self._of.allow_sql), request)
+
     async def question_json(self, request: Request) -> Response:
         """Answer with the JSON of a named question."""
         return await self.json(partial(ask.answer, request.path_params["name"]), request)
@@ -306,9 +333,11 @@ def application(pages: Pages) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        watching = asyncio.create_task(pages.watch())
+        tasks = [asyncio.create_task(each) for each in (pages.watch(), pages.read_ahead())]
         yield
-        watching.cancel()
+        pages.end()
+        for task in tasks:
+            task.cancel()
         pages.close()
 
     routes: list[Any] = []
@@ -322,6 +351,7 @@ def application(pages: Pages) -> Starlette:
         Route("/ask/sql", pages.own_sql, methods=["POST"]),
         Route("/ask/{name}", pages.question),
         Route("/api/openapi.json", pages.api),
+        Route("/api/ask", pages.questions_json),
         Route("/api/annotations", pages.annotations),
         Route("/api/ask/{name}", pages.question_json),
         Route("/figures", pages.figures),
@@ -334,7 +364,10 @@ def application(pages: Pages) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, access=pages.access), Middleware(GZipMiddleware, 1_000)],
+        middleware=[
+            Middleware(Guard, access=pages.access),
+            Middleware(GZipMiddleware, 1_000, _LEVEL),
+        ],
         exception_handlers={404: _not_found},
         lifespan=lifespan,
     )
@@ -367,7 +400,7 @@ async def _form(request: Request) -> dict[str, str]:
     async for some in request.stream():
         body += some
         if len(body) > _LONGEST_FORM:
-            return {}
+            raise QueryError(f"the form has more than {_LONGEST_FORM:,} bytes")
     text = body.decode("utf-8", errors="replace")
     return {name: values[0] for name, values in parse_qs(text).items()}
 
@@ -378,15 +411,11 @@ def _status(error: Exception) -> int:
     return 503 if isinstance(error, BusyError | LakeError | OSError) else 500
 
 
-def _line(error: Exception) -> str:
-    return str(error)
-
-
 def _retry(status: int) -> dict[str, str]:
     return {"Retry-After": "2"} if status == 503 else {}
 
 
 def _problem(error: Exception) -> Response:
     status = _status(error)
-    text = json.dumps({"error": _line(error)})
+    text = json.dumps({"error": str(error)})
     return Response(text, status, _retry(status), media_type="application/json")

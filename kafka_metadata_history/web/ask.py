@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from io import SEEK_END
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from kafka_metadata_history.answers.questions import (
     names,
     question,
 )
+from kafka_metadata_history.names import NAME
 from kafka_metadata_history.web.page import (
     Field,
     Form,
@@ -33,7 +35,7 @@ from kafka_metadata_history.web.page import (
 from metadata_source.text import did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafka_metadata_history.answers.asking import Answer
     from kafka_metadata_history.web.page import Asking, Given
@@ -41,12 +43,20 @@ if TYPE_CHECKING:
 SHOWN: Final = 500
 """Rows of a page; the CSV has more."""
 MOST: Final = 100_000
-"""Rows of CSV and of JSON."""
+"""Rows of CSV, and of SQL that a person wrote."""
 DAY: Final = "1 day"
 LIMIT_S: Final = 30
 """Of SQL that a person wrote."""
 _MEMORY: Final = 4 * 2**30
 """Of the process that answers it, in bytes: what it maps, which is more than it uses."""
+_LIMITED: Final = (
+    "import resource\n"
+    f"resource.setrlimit(resource.RLIMIT_AS, ({_MEMORY}, {_MEMORY}))\n"
+    f"resource.setrlimit(resource.RLIMIT_FSIZE, ({2**30}, {2**30}))\n"
+    "from kafka_metadata_history.command import main\n"
+    "main()\n"
+)
+"""The command, within bounds of memory and of the files that it writes."""
 _ENDED: Final = (
     f"no answer: its process ended, as one does that needs more than {_MEMORY // 2**30} GiB; ask "
     "for less"
@@ -128,43 +138,66 @@ def answer(name: str, of: Asking) -> Page:
     )
 
 
-def own_sql(sql: str, config: str) -> Page:
-    """The answer to SQL that a person wrote."""
-    rows = answer_of_process(sql, config)
-    part = f"{SHOWN} of {len(rows):,} rows are shown." if len(rows) > SHOWN else ""
-    return Page(
-        "SQL",
-        "/ask/sql",
-        [
-            sql_form({"sql": sql}),
-            Rows("rows", "Answer", rows.slice(0, SHOWN), part, "No rows."),
-        ],
-    )
-
-
-def answer_of_process(sql: str, config: str, limit_s: float = LIMIT_S) -> pa.Table:
-    """Return what SQL answers, by the command `query` in a process of its own that ends at its
-    limits of time and memory. Raises QueryError with the line that the command says.
+class OwnSql:
+    """Answers SQL that people write, by the command `query` in a process for each, which ends at
+    its limits of time, memory and output.
     """
-    # What is no name is SQL.
-    command = [sys.executable, "-m", "kafka_metadata_history", "query", "--config", config]
-    command += ["--format", "json", "--limit", str(MOST), "--", f"{sql} "]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        try:
-            found, said = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            raise QueryError(f"no answer within {limit_s:g} s: ask for less") from None
-        finally:
+
+    def __init__(self, config: str) -> None:
+        """Keep the file that the command is to take."""
+        self._config = config
+        self._processes: set[subprocess.Popen[bytes]] = set()
+
+    def page(self, sql: str) -> Page:
+        """Return the page of an answer."""
+        rows = self.answer(sql)
+        part = f"{SHOWN} of {len(rows):,} rows are shown." if len(rows) > SHOWN else ""
+        found = Rows("rows", "Answer", rows.slice(0, SHOWN), part, "No rows.")
+        return Page("SQL", "/ask/sql", [sql_form({"sql": sql}), found])
+
+    def answer(self, sql: str, limit_s: float = LIMIT_S) -> pa.Table:
+        """Return its rows. Raises QueryError with the line that the command prints."""
+        if not sql.strip() or "\0" in sql:
+            raise QueryError("one SELECT is needed")
+        # With a space it is no name of a question.
+        command = [sys.executable, "-c", _LIMITED, "query", "--config", self._config]
+        command += ["--format", "json", "--limit", str(MOST), "--", f"{sql} "]
+        with TemporaryFile() as found, TemporaryFile() as problems:
+            status = self._run(command, found, problems, limit_s)
+            if found.tell() > _LONGEST:
+                raise QueryError(f"the answer has more than {_LONGEST:,} bytes: ask for less")
+            found.seek(0)
+            problems.seek(0)
+            if status != 0:
+                raise QueryError(problem_of(problems.read().decode(errors="replace")))
+            rows: list[Mapping[str, object]] = [json.loads(line) for line in found]
+        return pa.Table.from_pylist(rows)
+
+    def _run(
+        self, command: Sequence[str], found: IO[bytes], problems: IO[bytes], limit_s: float
+    ) -> int:
+        """Run a command and return its exit status. `found`, `problems`: what it prints."""
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=found, stderr=problems
+        ) as process:
+            self._processes.add(process)
+            try:
+                return process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                raise QueryError(f"no answer within {limit_s:g} s: ask for less") from None
+            finally:
+                process.kill()
+                self._processes.discard(process)
+                found.seek(0, SEEK_END)
+
+    def end(self) -> None:
+        """End all that is asked, from another thread."""
+        for process in [*self._processes]:
             process.kill()
-    if process.returncode != 0:
-        lines = said.decode(errors="replace").strip().splitlines() or [_ENDED]
-        raise QueryError(printable(lines[-1].removeprefix("kafka-metadata-history: ")))
-    if len(found) > _LONGEST:
-        raise QueryError(
-            f"the answer has {len(found):,} bytes, more than {_LONGEST:,}: ask for less"
-        )
-    rows: list[Mapping[str, object]] = [json.loads(line) for line in found.splitlines()]
-    return pa.Table.from_pylist(rows)
+
+
+def problem_of(printed: str) -> str:
+    """Return the line with which a command ended; one that has none had no memory left."""
+    own = f"{NAME}: "
+    lines = [line for line in printed.splitlines() if line.startswith(own)]
+    return printable(lines[-1].removeprefix(own)) if lines else _ENDED

@@ -99,14 +99,16 @@ def _mark(column: str, row: Row) -> str:
     return f"is-{column.removesuffix('_min')}" if column in _COUNTS and value else ""
 
 
-def html(page: Page, *, is_open: bool, version: str) -> str:
-    """Return a page. `is_open`: nobody had to log in. `version`: of the lake that it shows."""
+def html(page: Page, *, is_open: bool, version: str | None) -> str:
+    """Return a page. `is_open`: nobody had to log in. `version`: of the lake that it shows; None:
+    the page is not brought up to date.
+    """
     return _TEMPLATES.get_template("page.html").render(page=page, is_open=is_open, version=version)
 
 
-def message(title: str, text: str) -> str:
-    """Return a page that says one thing."""
-    return _TEMPLATES.get_template("message.html").render(title=title, text=text)
+def message(title: str, text: str, version: str | None = None) -> str:
+    """Return a page that says one thing. `version`: as of `html`."""
+    return _TEMPLATES.get_template("message.html").render(title=title, text=text, version=version)
 
 
 def login(problem: str, next_: str) -> str:

@@ -16,7 +16,7 @@ AT_ONCE: Final = 5
 """So many answers are made at a time."""
 PATIENCE_S: Final = 5.0
 """So long one more waits for its turn."""
-_BYTES: Final = 64 * 2**20
+BYTES: Final = 64 * 2**20
 """All answers that are kept."""
 
 
@@ -27,10 +27,12 @@ class BusyError(KafkaMetadataHistoryError):
 class KeptAnswers:
     """Answers by key. Used in one event loop; an answer is made in a thread."""
 
-    def __init__(self, at_once: int = AT_ONCE, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, at_once: int = AT_ONCE, patience_s: float = PATIENCE_S, most_bytes: int = BYTES
+    ) -> None:
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="answer")
         self._free = asyncio.Semaphore(at_once)
-        self._patience_s = patience_s
+        self._patience_s, self._most_bytes = patience_s, most_bytes
         self._being_made: dict[object, asyncio.Task[bytes]] = {}
         self._kept: OrderedDict[object, bytes] = OrderedDict()
         self._bytes = 0
@@ -69,7 +71,7 @@ class KeptAnswers:
     def _keep(self, key: object, made: bytes) -> None:
         self._kept[key] = made
         self._bytes += len(made)
-        while self._bytes > _BYTES and self._kept:
+        while self._bytes > self._most_bytes and self._kept:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest)
 

@@ -44,6 +44,7 @@ def openapi() -> dict[str, Any]:
     paths["/api/incident/{id}"]["get"]["parameters"] += [
         {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
     ]
+    paths["/api/ask"] = _get("The named questions, by theme", "", ())
     for name in names():
         short, more = about(name)
         of = ("since", "until", *filters_of(name))

@@ -52,7 +52,8 @@ class Rows:
 
     def to_json(self) -> dict[str, Any]:
         """Return rows as JSON has them, and the lines beside them."""
-        return {"rows": list(plain_rows(self.rows)), "lines": list(self.lines)}
+        beside = {"about": self.about, "lines": list(self.lines), "more": self.more}
+        return {"rows": list(plain_rows(self.rows)), **beside}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,6 @@ class Text:
     name: str
     title: str
     text: str
-    is_preformatted: bool = True
 
     def to_json(self) -> str:
         """Return the text."""
@@ -183,11 +183,16 @@ def address(path: str, **given: object) -> str:
     return f"{path}?{urlencode(some)}" if some else path
 
 
+def is_broker_id(text: str) -> bool:
+    """Whether that may be a broker's id: a 32-bit number."""
+    return text.isdecimal() and len(text) <= len("2147483647")
+
+
 def filters_in(given: Given, *names: str) -> dict[str, object]:
     """Return those parameters that narrow questions, as `question` takes them."""
     wanted = names or tuple(FILTERS)
     return {
-        name: int(value) if name == "broker" and value.isdecimal() else value
+        name: int(value) if name == "broker" and is_broker_id(value) else value
         for name, value in given.items()
         if name in wanted
     }

@@ -24,7 +24,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Open pages wait for changes in an answer that has no end of its own.
-        self._pages.end_changes()
+        self._pages.end()
         await super().shutdown(sockets)
 
 

@@ -14,7 +14,7 @@ from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.answers.whatif.read import LOST
 from kafka_metadata_history.answers.whatif.written import as_text
 from kafka_metadata_history.recorded import without
-from kafka_metadata_history.web.page import Page, Rows, Text
+from kafka_metadata_history.web.page import Page, Rows, Text, is_broker_id
 from kafka_metadata_history.web.parts import (
     DAY,
     MOST,
@@ -60,7 +60,7 @@ def group(of: Asking) -> Page:
 def thing_of(of: Asking) -> Thing:
     """Return the thing that an address names. Raises QueryError for several."""
     number = of.given.get("broker")
-    if number is not None and not number.isdecimal():
+    if number is not None and not is_broker_id(number):
         raise QueryError(f"broker {number}: not a broker's id, a whole number")
     broker_id = None if number is None else int(number)
     return Thing(of.given.get("topic"), broker_id, of.given.get("group"))

@@ -1,7 +1,9 @@
 """The pages of `serve` in a real browser, headless Chromium. Without one they are not tried."""
 
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -42,14 +44,23 @@ class Served(NamedTuple):
     lake: Lake
 
 
+TOKEN = "a-token-of-the-tests"  # noqa: S105 - of a server on loopback
+
+
+@contextmanager
+def serving(folder: Path, lake: Lake, *options: str) -> Iterator[Served]:
+    command = [sys.executable, "-m", "kafka_metadata_history", "serve", "--port", "0"]
+    command += ["--config", config_of(folder, lake), *options]
+    with Program(command, folder / "log", variables={**os.environ, "TOKEN": TOKEN}) as program:
+        program.until(program.log, "the address", within=60)
+        yield Served(program.log().split()[0], lake)
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("web")
-    lake = web_lake(folder / "lake")
-    command = [sys.executable, "-m", "kafka_metadata_history", "serve", "--port", "0"]
-    with Program([*command, "--config", config_of(folder, lake)], folder / "log") as program:
-        program.until(program.log, "the address", within=60)
-        yield Served(program.log().split()[0], lake)
+    with serving(folder, web_lake(folder / "lake")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +205,37 @@ def test_a_page_shows_a_commit_keeps_its_place_and_what_is_being_typed(
     browser.until("document.querySelector('#rows').textContent.includes('brand-new')")
     assert browser.value("scrollY") == 500
     assert browser.value("document.querySelector('#question [name=topic]').value") == "half"
+
+
+def filled(browser: Tab, selector: str, text: str) -> None:
+    """Fill in a field, and send its form."""
+    field = f"document.querySelector({selector!r})"
+    browser.value(f"{field}.value = {text!r}; {field}.form.querySelector('button').click()")
+
+
+def test_a_person_asks_sql_by_a_form(browser: Tab, served: Served) -> None:
+    opened(browser, served, "/ask")
+    filled(browser, "[name=sql]", "SELECT count(*) AS n FROM silver.broker_snapshots")
+    browser.until("document.querySelector('#rows td') !== null")
+    assert browser.value("location.pathname") == "/ask/sql"
+    assert "/changes" not in " ".join(
+        each["request"]["url"] for each in of(browser, "Network.requestWillBeSent")[-3:]
+    )
+
+
+def test_a_person_logs_in_and_out(browser: Tab, served: Served, tmp_path: Path) -> None:
+    with serving(tmp_path, served.lake, "--token", "env:TOKEN") as guarded:
+        opened(browser, guarded, "/whatif?cluster=prod")
+        browser.until("location.pathname === '/login'")
+        filled(browser, "[name=token]", "a-token-of-nobody")
+        browser.until("document.querySelector('[role=alert]') !== null")
+        filled(browser, "[name=token]", TOKEN)
+        browser.until("location.pathname + location.search === '/whatif?cluster=prod'")
+        browser.until("document.querySelector('nav form button') !== null")
+        browser.value("document.querySelector('nav form button').click()")
+        browser.until("location.pathname === '/login'")
+        opened(browser, guarded, "/")
+        assert browser.value("location.pathname") == "/login"
 
 
 def test_a_person_without_a_script_steps_and_asks_by_forms(browser: Tab, served: Served) -> None:

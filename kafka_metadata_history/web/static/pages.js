@@ -54,26 +54,29 @@
     part.querySelectorAll("form.slider").forEach(slide);
   };
 
-  // --- a new version of the lake: parts that differ are replaced, but for what is being typed in ---
+  // --- a new version of the lake: parts that differ are replaced, but for figures and what is being typed in ---
   let number = 0;
   const refresh = async () => {
     const own = ++number;
     const answer = await fetch(here, {redirect: "error"}).catch(() => null);
     if (own !== number) return;
-    if (answer === null || !answer.ok) {
-      live.textContent = answer?.status === 401 ? "Log in again to see what is new." : "This page could not be brought up to date; trying again.";
-      if (answer?.status !== 401) setTimeout(() => { if (own === number) refresh(); }, 2000 + 1000 * Math.random());
+    if (answer === null || answer.status >= 500) {
+      live.textContent = "This page could not be brought up to date; trying again.";
+      setTimeout(() => { if (own === number) refresh(); }, 2000 + 1000 * Math.random());
       return;
     }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     version = page.body.dataset.version ?? version;
-    for (const part of page.querySelectorAll("[data-part]")) {
+    if (!answer.ok) {
+      live.textContent = answer.status === 401 ? "Log in again to see what is new." : page.querySelector(".line")?.textContent ?? "";
+      return;
+    }
+    const parts = [...page.querySelectorAll("[data-part]")];
+    if (document.querySelector("[data-part]") === null) { location.reload(); return; }
+    for (const part of parts) {
       const old = document.querySelector(`[data-part="${part.dataset.part}"]`);
-      if (old === null || old.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) continue;
-      const frames = [...part.querySelectorAll("iframe")];
-      const olds = [...old.querySelectorAll("iframe")];
-      if (frames.length ? frames.every((frame, n) => frame.getAttribute("src") === olds[n]?.getAttribute("src")) : old.innerHTML === part.innerHTML) continue;
-      frames.forEach((frame, n) => { frame.style.height = olds[n]?.style.height ?? ""; });
+      const isTyped = old?.contains(document.activeElement) && document.activeElement.matches("input, select, textarea");
+      if (old === null || isTyped || old.querySelector("iframe") || old.innerHTML === part.innerHTML) continue;
       const made = document.adoptNode(part);
       const scrolled = [...old.querySelectorAll(".wide")].map((each) => each.scrollLeft);
       old.replaceWith(made);
@@ -84,12 +87,26 @@
     document.documentElement.dataset.shown = here;
   };
 
+  // --- the server names each new version; a browser has few connections, so a hidden page has none ---
+  let changes = null;
+  const listen = () => {
+    if (document.hidden || changes !== null) return;
+    changes = new EventSource("/changes");
+    changes.onmessage = (event) => { if (event.data !== version) setTimeout(refresh, 300 * Math.random()); };
+    changes.onopen = () => { live.textContent = ""; };
+    changes.onerror = () => {
+      live.textContent = "The connection is lost; trying again.";
+      if (changes?.readyState !== EventSource.CLOSED) return;
+      changes = null;
+      setTimeout(listen, 5000);
+    };
+  };
+  const hush = () => { changes?.close(); changes = null; };
+
   document.querySelectorAll("[data-part]").forEach(ready);
   if (version !== undefined) {
-    const changes = new EventSource("/changes");
-    changes.onmessage = (event) => { if (event.data !== version) setTimeout(refresh, 300 * Math.random()); };
-    changes.onerror = () => { live.textContent = "The connection is lost; trying again."; };
-    changes.onopen = () => { live.textContent = ""; };
+    document.addEventListener("visibilitychange", () => { if (document.hidden) hush(); else listen(); });
+    listen();
   }
   document.documentElement.dataset.ready = "yes";
 })();

@@ -1,6 +1,7 @@
 """The command serve, in a process of its own."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -12,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
+from urllib.parse import urlencode
 
+import psutil
 import pytest
 
 from kafka_metadata_history import INTERRUPTED
@@ -64,6 +67,24 @@ def test_it_serves_until_a_signal_ends_it_though_pages_are_open(
             assert len(program.log().split()) == len(
                 f"{address} shows lake; Ctrl-C ends it".split()
             )
+
+
+def test_it_ends_at_once_though_it_is_asked_something_slow(config: str, tmp_path: Path) -> None:
+    many = "(SELECT explode(sequence(1, 1000000)) AS n)"
+    sql = f"SELECT count(*) FROM {many} AS a, {many} AS b WHERE a.n * b.n % 7 = 3"
+    with serving(config, tmp_path / "log") as (address, program):
+        where = ("127.0.0.1", int(address.rpartition(":")[2]))
+        body = urlencode({"sql": sql}).encode()
+        with socket.create_connection(where, timeout=60) as client:
+            client.sendall(
+                b"POST /ask/sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
+                % (len(body), body)
+            )
+            process = psutil.Process(program.pid)
+            program.until(process.children, "the process of the SELECT", within=60)
+            os.kill(program.pid, signal.SIGINT)
+            assert program.wait(20) == INTERRUPTED
+    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 def test_an_open_page_hears_of_a_commit(tmp_path: Path) -> None:
@@ -134,12 +155,25 @@ def test_a_port_in_use_is_one_line(config: str, capsys: pytest.CaptureFixture[st
         (("--token", "env:NOT_SET_HERE"), "--token: the environment variable NOT_SET_HERE is not"),
         (("--metrics-token", "x"), "--metrics-token: not a reference"),
         (("--tls-cert", __file__), "--tls-cert and --tls-key: give both or neither"),
-        (("--host", "256.1.1.1", "--token", "env:HOME"), "--host 256.1.1.1 --port 8484: "),
+        (("--token", "env:SHORT"), "--token: env:SHORT has less than 16 characters"),
+        (("--metrics-token", "env:BLANK"), "--metrics-token: env:BLANK has less than 16 char"),
+        (
+            ("--allow-host", "name"),
+            "--allow-host name: others than this machine reach it, so --tok",
+        ),
+        (("--allow-host", "n:1", "--token", "env:LONG"), "--allow-host n:1: a name without a port"),
+        (("--host", "240.0.0.1", "--token", "env:LONG"), "--host 240.0.0.1 --port 8484: "),
     ],
 )
 def test_what_does_not_fit_together_is_one_line(
-    config: str, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], line: str
+    config: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, ...],
+    line: str,
 ) -> None:
+    for name, secret in (("SHORT", "short"), ("BLANK", " " * 20), ("LONG", "x" * 20)):
+        monkeypatch.setenv(name, secret)
     found = problem(config, capsys, *given)
     assert found.startswith(f"kafka-metadata-history: {line}")
     assert len(found.splitlines()) == 1

@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 from kafka_metadata_history.web.access import COOKIE, Access, inside, is_loopback
 from tests.support.web_lakes import config_of, pages, web_lake
 
-TOKEN, OF_METRICS = "the-token", "of-metrics"
+TOKEN, OF_METRICS = "the-token-of-pages", "the-token-of-metrics"
 BROWSER = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate"}
 GUARDED = Access(TOKEN, OF_METRICS, ("history.example.com",), is_https=True)
 SAID = "https://history.example.com"
@@ -55,6 +55,7 @@ def test_without_a_token_only_names_of_this_machine_are_answered(
         ({"Origin": "http://127.0.0.1:9999"}, 403),
         ({"Origin": "http://evil.example.com"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
         ({"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
@@ -75,11 +76,15 @@ def test_a_program_shows_the_token_as_a_bearer(config: str) -> None:
             for more in (
                 {},
                 {"Authorization": "Bearer wrong"},
+                {"Authorization": TOKEN},
                 {"Authorization": f"Bearer {OF_METRICS}"},
                 {"Authorization": f"Bearer {TOKEN}"},
             )
         ]
-        assert answers == [401, 401, 401, 200]
+        assert answers == [401, 401, 401, 401, 200]
+        assert client.get("/api").json() == {
+            "error": "a token is needed: Authorization: Bearer TOKEN, or log in"
+        }
         assert asked(client, f"/api?token={TOKEN}") == 401
         assert client.get("/api").headers["www-authenticate"] == "Bearer"
 
@@ -155,6 +160,12 @@ def test_each_answer_says_what_a_browser_may_do(config: str) -> None:
             assert "default-src 'none'" in headers["content-security-policy"]
             assert headers["x-content-type-options"] == "nosniff"
             assert headers["cache-control"] == "no-store"
+
+
+def test_a_name_is_known_however_it_is_written(config: str) -> None:
+    access = Access(TOKEN, hosts=("History.Example.com",))
+    with pages(config, access, base="https://history.example.com") as client:
+        assert client.get("/login").status_code == 200
 
 
 def test_a_token_is_in_no_text_of_its_own() -> None:

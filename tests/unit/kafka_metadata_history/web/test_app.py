@@ -15,13 +15,15 @@ from starlette.testclient import TestClient
 
 from kafka_metadata_history.answers.metrics.exposition import CONTENT_TYPE
 from kafka_metadata_history.answers.questions import filters_of, names
-from kafka_metadata_history.web import ask
+from kafka_metadata_history.live import LiveLake
+from kafka_metadata_history.web import app, ask
 from kafka_metadata_history.web.app import PAGES
 from schemas import gold
 from tests.support import stored
 from tests.support.incident import at
 from tests.support.incident_rows import OPEN, RESTART
 from tests.support.reports import HOSTILE
+from tests.support.waiting import eventually
 from tests.support.web_lakes import config_of, pages, web_lake, web_rows
 
 NOON = "2026-11-01T12:00:00Z"
@@ -131,6 +133,15 @@ def test_a_question_is_a_form_and_its_csv_has_all_rows(client: TestClient) -> No
     assert len(rows) == len(page.select("#rows tbody tr")) > 10
 
 
+def test_an_answer_with_more_rows_than_csv_may_have_is_refused(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask, "MOST", 3)
+    answer = client.get(f"/ask/timeline?since={NOON}&until=2026-11-01T12:02:00.5Z&format=csv")
+    assert answer.status_code == 400
+    assert answer.json()["error"].endswith(" rows, more than 3: narrow the question")
+
+
 def test_all_questions_are_listed(client: TestClient) -> None:
     links = [each["href"] for each in soup_of(client, "/ask").select("section li a")]
     assert sorted(links) == [f"/ask/{name}" for name in names()]
@@ -182,6 +193,9 @@ def test_the_figures_are_a_page_of_their_own(client: TestClient) -> None:
     assert figures.headers["content-security-policy"] == "frame-ancestors 'self'"
     assert "script-src &#x27;sha256-" in figures.text
     assert line_of(client, "/figures?since=never", 400).startswith("'never' is neither a time")
+    # Or the frame would show a refusal of the browser's own.
+    problem = client.get("/figures?since=never").headers["content-security-policy"]
+    assert "frame-ancestors 'self'" in problem
 
 
 # --- what the lake may be ---
@@ -213,6 +227,32 @@ def test_a_lake_that_is_not_there_or_is_empty_is_one_line(tmp_path: Path, is_the
         )
         assert client.get("/healthz").text == "ok\n"
         assert soup_of(client, "/ask").h1.get_text() == "Ask"  # type: ignore[union-attr]
+
+
+def test_who_looks_for_versions_passes_over_a_disk_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "LOOK_S", 0.01)
+    lake = web_lake(tmp_path / "lake")
+    problems = iter([OSError(5, "Input/output error")] * 3)
+    version = LiveLake.version
+
+    def failing(of: LiveLake) -> str:
+        for problem in problems:
+            raise problem
+        return version(of)
+
+    with pages(config_of(tmp_path, lake)) as client:
+        before = soup_of(client, "/").body["data-version"]  # type: ignore[index]
+        monkeypatch.setattr(LiveLake, "version", failing)
+        stored.append(lake, gold.LEADER_CHANGES, web_rows()[gold.LEADER_CHANGES][:1])
+
+        def is_seen() -> bool:
+            answer = client.get("/")
+            return f'data-version="{before}"' not in answer.text and answer.status_code == 200
+
+        eventually(is_seen, "the new version", within=60)
+    assert next(problems, None) is None
 
 
 def test_a_lake_that_comes_goes_and_is_replaced_is_shown_as_it_is(tmp_path: Path) -> None:
@@ -281,10 +321,16 @@ def test_sql_is_answered(client: TestClient) -> None:
     ("text", "line"),
     [
         ("DROP TABLE silver.quorum", "neither a name nor a query (SELECT)"),
+        ("SELECT 1\0", "one SELECT is needed"),
+        (" ", "one SELECT is needed"),
+        ("x" * 200_000, "the form has more than 100,000 bytes"),
+        (
+            "SELECT repeat('x', 20000) FROM (SELECT explode(sequence(1, 8000)) AS n)",
+            "the answer has more than 50,000,000 bytes: ask for less",
+        ),
         ("SELECT * FROM read_csv('/etc/passwd')", "the function read_csv is not known"),
-        ("SELECT * FROM '/etc/passwd'", ""),
-        ("SELECT explode(sequence(1, 30000000000)) AS x", ""),
-        ("--spark x", ""),
+        ("SELECT * FROM '/etc/passwd'", "/etc/passwd: no such table"),
+        ("--spark x", "neither a name nor a query (SELECT), which is all that is asked here"),
     ],
 )
 def test_sql_that_does_more_than_ask_is_one_line(client: TestClient, text: str, line: str) -> None:
@@ -299,7 +345,19 @@ def test_sql_that_takes_too_long_is_ended(folder: Path) -> None:
     many = "(SELECT explode(sequence(1, 1000000)) AS n)"
     text = f"SELECT count(*) FROM {many} AS a, {many} AS b WHERE a.n * b.n % 7 = 3"
     with pytest.raises(ask.QueryError, match=r"no answer within 3 s: ask for less"):
-        ask.answer_of_process(text, str(folder / "kafka-metadata-history.yaml"), 3)
+        ask.OwnSql(str(folder / "kafka-metadata-history.yaml")).answer(text, 3)
+
+
+@pytest.mark.parametrize(
+    ("printed", "line"),
+    [
+        ("1 row\nkafka-metadata-history: DuckDB: no\n", "DuckDB: no"),
+        ("memory allocation of 1 bytes failed\n", "no answer: its process ended, as one does that"),
+        ("", "no answer: its process ended"),
+    ],
+)
+def test_a_process_that_ended_is_one_line(printed: str, line: str) -> None:
+    assert ask.problem_of(printed).startswith(line)
 
 
 def test_sql_is_not_answered_where_it_is_not_allowed(folder: Path) -> None:
@@ -315,7 +373,9 @@ def test_sql_is_not_answered_where_it_is_not_allowed(folder: Path) -> None:
 def test_all_json_is_described_and_all_that_is_described_answers(client: TestClient) -> None:
     described = client.get("/api/openapi.json").json()["paths"]
     pages_ = {f"/api{path}".rstrip("/") for path in PAGES}
-    assert {*described} == pages_ | {"/api/annotations"} | {f"/api/ask/{name}" for name in names()}
+    assert {*described} == pages_ | {"/api/annotations", "/api/ask"} | {
+        f"/api/ask/{name}" for name in names()
+    }
     window = {"since": NOON, "until": "2026-11-01T12:02:00Z"}
     for name in ("lag", "incidents"):
         known = [each["name"] for each in described[f"/api/ask/{name}"]["get"]["parameters"]]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from kafka_metadata_history.answers.questions import QueryError
-from kafka_metadata_history.web import kept
 from kafka_metadata_history.web.kept import BusyError, KeptAnswers
 
 
@@ -99,14 +98,11 @@ def test_what_failed_is_not_kept() -> None:
     assert asyncio.run(asked()) == b"answer"
 
 
-def test_the_answers_that_nobody_asked_for_longest_go_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(kept, "_BYTES", 10)
+def test_the_answers_that_nobody_asked_for_longest_go_first() -> None:
     made: list[str] = []
 
     async def asked() -> None:
-        answers = KeptAnswers()
+        answers = KeptAnswers(most_bytes=10)
 
         async def get(key: str, size: int) -> None:
             def make() -> bytes:
