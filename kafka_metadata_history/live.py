@@ -22,6 +22,10 @@ _FOLDERS: Final = [each for table in TABLES for each in (table, table.older) if 
 """Those that older versions have in place of others, too."""
 
 
+_MEMORY: Final = "300MB"
+"""Of all that is asked at a time. A program that stays gives no memory of the heap back."""
+
+
 @dataclass(frozen=True)
 class Version:
     """A lake as of a commit. `name` differs from that of each other version. `ask`: our own SQL,
@@ -69,7 +73,7 @@ class LiveLake:
                 raise LakeError(f"{self.lake}: nobody is asked any more")
             if self._newest is None or self._newest.name != name:
                 has_folder(self.lake)
-                opened = without_spark(self.lake, self._limit_s)
+                opened = without_spark(self.lake, self._limit_s, _MEMORY)
                 self._newest = Version(name, opened, opened.own, opened.older)
             return self._newest
 

@@ -72,9 +72,11 @@ def opened(lake: Lake, *, by_spark: bool = False) -> Opened:
     return Opened(found, found.own, "DuckDB", found.older)
 
 
-def without_spark(lake: Lake, limit_s: float | None = None) -> InDuckDB:
+def without_spark(
+    lake: Lake, limit_s: float | None = None, most_memory: str | None = None
+) -> InDuckDB:
     """Return what answers Spark's SQL about a lake in a folder, without a JVM."""
-    return InDuckDB(lake, limit_s)
+    return InDuckDB(lake, limit_s, most_memory)
 
 
 class InDuckDB:
@@ -86,10 +88,12 @@ class InDuckDB:
     version, damaged, or not complete.
     """
 
-    def __init__(self, lake: Lake, limit_s: float | None = None) -> None:
+    def __init__(
+        self, lake: Lake, limit_s: float | None = None, most_memory: str | None = None
+    ) -> None:
         self._lake = lake
         self._limit_s = limit_s
-        self._database = connected(lake)
+        self._database = connected(lake, most_memory)
         self._one_by_one = Lock()
         self._has_macros = False
         self._tried: set[str] = set()

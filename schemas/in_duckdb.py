@@ -250,9 +250,12 @@ def unreadable(lake: Lake, name: str, problem: str) -> LakeError:
     return LakeError(f"{lake}: {name} cannot be read: {line[:500]}: {todo}")
 
 
-def connected(lake: Lake | None = None) -> duckdb.DuckDBPyConnection:
+def connected(
+    lake: Lake | None = None, most_memory: str | None = None
+) -> duckdb.DuckDBPyConnection:
     """A database in UTC that reads files of a lake alone, no others and no variables of Python. Its
-    cursors, a thread each, are set up alike.
+    cursors, a thread each, are set up alike. `most_memory`: as DuckDB has it; beyond it all goes to
+    files. None: DuckDB's own, most of the machine's.
     """
     database = duckdb.connect()
     # Unless it has a folder for what does not fit into memory, DuckDB makes one where we are.
@@ -261,6 +264,8 @@ def connected(lake: Lake | None = None) -> duckdb.DuckDBPyConnection:
     database.execute("SET GLOBAL TimeZone = 'UTC'")
     database.execute("SET GLOBAL python_enable_replacements = false")
     database.execute("SET parquet_metadata_cache = true")
+    if most_memory is not None:
+        database.execute("SET memory_limit = $most", {"most": most_memory})
     if lake is not None:
         database.execute("SET allowed_directories = $folders", {"folders": [f"{lake.root}/"]})
     database.execute("SET enable_external_access = false")

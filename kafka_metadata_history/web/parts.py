@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from kafka_metadata_history.answers.asking import answered
 from kafka_metadata_history.answers.asof.read import reaches
 from kafka_metadata_history.answers.questions import (
     QueryError,
@@ -16,6 +15,7 @@ from kafka_metadata_history.answers.questions import (
     moment,
     one_of,
     question,
+    reach,
 )
 from kafka_metadata_history.answers.whatif.read import LOST
 from kafka_metadata_history.web.page import Field, Figures, Form, Link, Rows, Slider, address
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafka_metadata_history.answers.asof.read import Reach
+    from kafka_metadata_history.answers.questions import Question
     from kafka_metadata_history.web.page import Asking
 
 MOST: Final = 200
@@ -48,20 +49,19 @@ class Window:
     until: str
     own: Mapping[str, object]
 
-    def answer(self, name: str, **more: object) -> tuple[pa.Table, list[str], str]:
-        """Return the rows of a named question, the lines beside them, and its address. What does
-        not narrow the question is left out.
+    def asked(self, name: str, **more: object) -> tuple[Question, str]:
+        """Return a named question about this window, and its address. What does not narrow the
+        question is left out. Whoever makes the page has looked whether history knows the names.
         """
         given = {**self.own, **more}
         narrowing = {key: value for key, value in given.items() if key in filters_of(name)}
-        asked = question(name, self.since, self.until, narrowing, self.of.now)
-        found = answered(self.of.lake(), asked, 1)
         where = address(f"/ask/{name}", since=self.since, until=self.until, **narrowing)
-        return found.rows, found.lines(), where
+        return question(name, self.since, self.until, narrowing, self.of.now), where
 
     def rows(self, name: str, title: str | None = None, **more: object) -> Rows:
         """Return the first rows of a named question as a section."""
-        rows, _, where = self.answer(name, **more)
+        asked, where = self.asked(name, **more)
+        rows = self.of.ask(asked.sql)
         first = rows.slice(0, MOST)
         return Rows(name, title or about(name)[0], first, part(len(rows)), _NOTHING, more=where)
 
@@ -82,7 +82,9 @@ class Timeline:
     @classmethod
     def of(cls, window: Window) -> Timeline:
         """Ask for it."""
-        return cls(*window.answer("timeline"))
+        asked, where = window.asked("timeline")
+        ask = window.of.ask
+        return cls(ask(asked.sql), reach(asked, ask, 1), where)
 
     def section(self, title: str = "Timeline") -> Rows:
         """Return the newest events, from the last one on."""

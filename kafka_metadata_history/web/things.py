@@ -71,7 +71,7 @@ def _thing(of: Asking, thing: Thing, title: str, asked: Sequence[str]) -> Page:
     cluster = cluster_of(of)
     found = state(of.ask, of.given.get("at"), cluster, thing, of.now)
     known = reaches(of.ask, cluster)
-    window = window_of(of, known, "7 days", {"cluster": cluster, **thing.given})
+    window = window_of(of, known, DAY, {"cluster": cluster, **thing.given})
     timeline = Timeline.of(window)
     changed = pc.is_in(timeline.events["what"], pa.array(_SETTINGS))
     sections: list[Section] = [

@@ -19,7 +19,8 @@ from kafka_metadata_history.answers.incidents.read import (
     read_over,
     read_recorded,
 )
-from kafka_metadata_history.answers.questions import question, shown
+from kafka_metadata_history.answers.metrics.read import bad_seconds
+from kafka_metadata_history.answers.questions import shown
 from kafka_metadata_history.answers.thresholds import span
 from kafka_metadata_history.web.page import Link, Page, Rows, Text, address
 from kafka_metadata_history.web.parts import (
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from kafka_metadata_history.answers.incidents.records import Incident
     from kafka_metadata_history.web.page import Asking
 
-_OBJECTIVE: Final = 99
-"""In percent; the budget that follows says how many seconds somebody observed."""
+_DAYS: Final = timedelta(days=6)
+"""Before today."""
 _MARGIN: Final = timedelta(minutes=2)
 """Of an incident's figures, before and after."""
 
@@ -55,7 +56,7 @@ def fleet(of: Asking) -> Page:
     open_ = read_open(of.ask, cluster)
     counts = Counter(each.cluster for each in open_)
     names = rows["cluster"].to_pylist()
-    spent = _availability(of, cluster)
+    spent = _availability(of)
     rows = rows.append_column("open_incidents", pa.array([counts[each] for each in names]))
     for column, values in spent.items():
         rows = rows.append_column(
@@ -99,20 +100,17 @@ def fleet(of: Asking) -> Page:
     )
 
 
-def _availability(of: Asking, cluster: str | None) -> dict[str, dict[str, float | None]]:
+def _availability(of: Asking) -> dict[str, dict[str, float | None]]:
     """For reads and for writes: cluster -> the least availability of seven days, in percent."""
-    filters = {"cluster": cluster, "slo": str(_OBJECTIVE)}
-    rows = of.ask(question("availability", "7 days", None, filters, of.now).sql).to_pylist()
-    found: dict[str, dict[str, float | None]] = {
-        "available_for_reads": {},
-        "available_for_writes": {},
+    rows = bad_seconds(of.ask, of.now - _DAYS)
+    return {
+        f"available_for_{kind}": {
+            row["cluster"]: round(100 * (1 - row[f"{kind}_max"] / row["seconds"]), 4)
+            for row in rows
+            if row["seconds"] and row[f"{kind}_max"] is not None
+        }
+        for kind in ("reads", "writes")
     }
-    for row in rows:
-        if row["topic"] is None and row["budget_s"] and row["spent_s_max"] is not None:
-            observed = row["budget_s"] * 100 / (100 - _OBJECTIVE)
-            least = 100 * (1 - row["spent_s_max"] / observed)
-            found[f"available_for_{row['bad_for']}"][row["cluster"]] = round(least, 4)
-    return found
 
 
 def _incidents(name: str, title: str, found: Sequence[Incident], empty: str) -> Rows:

@@ -106,9 +106,16 @@ def _availability(ask: Ask, newest: datetime) -> Availability:
             *_ratios("reads", row["seconds"], row["reads_min"], row["reads_max"]),
             *_ratios("writes", row["seconds"], row["writes_min"], row["writes_max"]),
         ]
-        for row in _rows(ask, "availability", since=since.isoformat())
+        for row in bad_seconds(ask, since)
     }
     return Availability(newest, found)
+
+
+def bad_seconds(ask: Ask, since: datetime) -> list[dict[str, Any]]:
+    """Return for each cluster the seconds of its partitions that somebody observed since the begin
+    of a day (UTC), and those that were bad for reads and for writes, at least and at most.
+    """
+    return _rows(ask, "availability", since=since.isoformat())
 
 
 def _ratios(
