@@ -19,7 +19,7 @@ from tests.support.chromium import NAMES, found, tab
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG, PICTURE = ROOT / ".demo" / "demo.yaml", ROOT / "docs" / "cluster.png"
-SIZE = (1280, 1240)
+SIZE = (1280, 900)
 COLOURS = 64
 SETTLED_S = 3
 """Until figures are drawn."""
