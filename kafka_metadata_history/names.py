@@ -1,4 +1,4 @@
-"""What the command is called, and its exit statuses beside 0 and those of errors."""
+"""The name of the command, and its exit statuses beside 0 and those of errors."""
 
 from typing import Final
 

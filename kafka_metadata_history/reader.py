@@ -226,7 +226,7 @@ class LakeWindow:
 
     @property
     def lines(self) -> list[str]:
-        """What it is, how far history reaches, when nobody looked, and which clusters it leaves
+        """The window, how far history reaches, when nobody looked, and which clusters it leaves
         out.
         """
         cluster = str(self.filters["cluster"])

@@ -104,7 +104,7 @@ def serve(
 
 
 def _why(error: OSError) -> str:
-    """What is wrong, without the address, which Python appends."""
+    """The problem, without the address, which Python appends."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
 
 

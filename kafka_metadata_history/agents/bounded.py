@@ -1,4 +1,4 @@
-"""What a tool answers: bounded, printable, and marked as data."""
+"""The answers of tools: bounded, printable, and marked as data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ITEMS: Final = 50
 
 @dataclass(frozen=True)
 class Found:
-    """What a tool found. `lines`: sentences. `rows`: None: it has none. `notes`: what is said
+    """The finds of a tool. `lines`: sentences. `rows`: None: it has none. `notes`: what is said
     beside: how far history reaches, gaps, what is not known. `narrow`: how to get fewer rows.
     """
 

@@ -88,7 +88,7 @@ def due(
     """Return what a target is to be sent now, the most urgent first. `sent`: by the alerts' keys.
     `since`: alerts that were over before then are nobody's news.
 
-    What is open at the target ends there, whatever its keys and silences say by now.
+    An alert that is open at the target ends there, whatever its keys and silences say by now.
     """
 
     def is_wanted(alert: Alert) -> bool:

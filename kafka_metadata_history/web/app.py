@@ -73,8 +73,8 @@ PAGES: Final[dict[str, Callable[[Asking], Page]]] = {
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served. `config_file`: as SQL of a person is asked with it. `of_brokers`, `of_lag`:
-    whether metrics have each broker, and the lag of groups.
+    """The things to serve. `config_file`: as SQL of a person is asked with it. `of_brokers`,
+    `of_lag`: whether metrics have each broker, and the lag of groups.
     """
 
     config: Config

@@ -1,4 +1,4 @@
-"""What the JSON is, as OpenAPI: made from the named questions and their filters."""
+"""The JSON of pages as OpenAPI: made from the named questions and their filters."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Given: TypeAlias = "Mapping[str, str]"
 
 @dataclass(frozen=True)
 class Asking:
-    """What a page is made of. `lake`: opens one version of it, the same each time."""
+    """The parts that a page is made of. `lake`: opens one version of it, the same each time."""
 
     lake: Callable[[], Asked]
     config: Config

@@ -88,8 +88,8 @@ class Timeline:
 
     def section(self, title: str = "Timeline") -> Rows:
         """Return the newest events, from the last one on."""
-        said = f"The newest first. {part(len(self.events), EVENTS)}"
-        return Rows("timeline", title, newest(self.events), said, _NOTHING, more=self.where)
+        about_it = f"The newest first. {part(len(self.events), EVENTS)}"
+        return Rows("timeline", title, newest(self.events), about_it, _NOTHING, more=self.where)
 
     def slider(self, of: Asking, known: Sequence[Reach]) -> Slider:
         """Return a slider that steps on the events of which the record has the state."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kafka_metadata_history.web.page import Asking, Section
 
 _SETTINGS: Final = ("config_set", "config_changed", "config_removed")
-"""What a timeline calls changes of settings."""
+"""Changes of settings, as a timeline calls them."""
 
 
 def topic(of: Asking) -> Page:

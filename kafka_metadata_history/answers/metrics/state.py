@@ -33,7 +33,7 @@ class Known:
 
 @dataclass(frozen=True)
 class ClusterMetrics:
-    """What is exported of a cluster. `lags`: the largest first. `lag_known`: None: nobody asks."""
+    """The samples of a cluster. `lags`: the largest first. `lag_known`: None: nobody asks."""
 
     cluster: str
     known: Known
