@@ -189,10 +189,9 @@ class Pages:
         def made(asking: Asking) -> str:
             from kafka_metadata_history.report import make  # noqa: PLC0415 - takes a second
 
-            names = ("cluster", "topic", "broker", "group")
             given = asking.given
-            since, until = given.get("since", "1 day"), given.get("until")
-            filters = filters_in(given, *names)
+            since, until = given.get("since", ask.DAY), given.get("until")
+            filters = filters_in(given, "cluster", "topic", "broker", "group")
             return make.make_report(asking.ask, since, until, filters, asking.now).html
 
         try:
