@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-LAKE_VERSION = 11
+LAKE_VERSION = 12
 """The version of the lake. It rises with any change of columns, or of what they mean."""
 
 OLDEST_UPGRADED = 7

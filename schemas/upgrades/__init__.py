@@ -7,6 +7,7 @@ from schemas.upgrades import (
     v009_no_contradictions,
     v010_columns_of_states,
     v011_incidents,
+    v012_transactions_and_storage,
 )
 from schemas.upgrades.step import Step
 
@@ -15,6 +16,7 @@ STEPS: Final[tuple[Step, ...]] = (
     v009_no_contradictions.STEP,
     v010_columns_of_states.STEP,
     v011_incidents.STEP,
+    v012_transactions_and_storage.STEP,
 )
 """In order. Each leads from the version before to its own; the last one to LAKE_VERSION."""
 
