@@ -105,7 +105,7 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
             Poll(
                 poll_id=poll_id,
                 sent_at=header["sent_at"],
-                received_at=header["received_at"],
+                received_at=_shown_by(header),
                 broker_id=header["broker_id"],
                 interval=timedelta(milliseconds=header["interval_ms"]),
                 accepted=accepted,
@@ -118,6 +118,13 @@ def polls_of(rows: Iterable[Mapping[str, Any]], journal: Sequence[Entry]) -> lis
             quiet, digest = header["broker_id"] if is_quiet else None, header["digest"]
             known, before, listed = known | epochs, told, _listed(header)
     return polls
+
+
+def _shown_by(header: Mapping[str, Any]) -> datetime:
+    """By when what a poll showed was so: another broker may have had to confirm it."""
+    answered: datetime = header["received_at"]
+    same = [told for told in header["witnesses"] or () if told["is_behind"] is False]
+    return max(answered, min((told["received_at"] for told in same), default=answered))
 
 
 def _listed(header: Mapping[str, Any]) -> set[int]:

@@ -74,6 +74,22 @@ def shows_again(header: Header, answered_by: int | None) -> bool:
     return answered_by is not None and answered_by in {header["broker_id"], *heard}
 
 
+def seen_at(header: Header) -> datetime:
+    """By when a good poll's answer was true: once it came, or once another broker, which was asked
+    about its news, showed the same.
+
+    A broker alone may be behind, and the old state that it shows may come back before the other
+    answers.
+    """
+    answered: datetime = header["received_at"]
+    confirmed = [
+        told["received_at"]
+        for told in header["witnesses"] or ()
+        if told["is_behind"] is False and told["received_at"] is not None
+    ]
+    return max(answered, min(confirmed, default=answered))
+
+
 def is_by_unlisted(header: Header, listed: Collection[int]) -> bool:
     """Whether a broker answered that the cluster, as last accepted, does not list, and no other
     broker was asked.

@@ -24,6 +24,7 @@ from jobs.rules.silver.acceptance import (
     is_stale,
     let_go,
     outcome,
+    seen_at,
     shows_again,
 )
 from jobs.rules.silver.intervals import Intervals
@@ -173,7 +174,9 @@ def _answers(header: Header, *, by_log: bool) -> dict[str, Answered]:
 def poll_of(header: Header) -> Poll:
     """A good poll as an accepted one."""
     at = header["received_at"]
-    return Poll(header["poll_id"], at, header["sent_at"] or at, header["interval_ms"] or 0)
+    return Poll(
+        header["poll_id"], seen_at(header), header["sent_at"] or at, header["interval_ms"] or 0
+    )
 
 
 def _take(state: State, headers: Iterable[Header]) -> list[Header]:

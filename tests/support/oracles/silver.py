@@ -60,6 +60,12 @@ def made_again(topic_id: str | None, epochs: dict[int, int | None], topic: dict[
     return any(e < old for old, e in pairs) and all(e in range(max(old, 1)) for old, e in pairs)
 
 
+def confirmed_at(answer: Answer) -> datetime:
+    """By when an answer was true: with the first other broker that showed the same, if one did."""
+    others = [told["received_at"] for told in answer.witnesses or () if told["is_behind"] is False]
+    return max(answer.received_at, min(filter(None, others), default=answer.received_at))
+
+
 def accepted_answers(
     answers: list[Answer], cluster_id: str, kind: str = "kafka"
 ) -> list[tuple[Answer, datetime, datetime]]:
@@ -76,7 +82,7 @@ def accepted_answers(
         return bool(ids.get(name) and topic["topic_id"] and ids[name] != topic["topic_id"])
 
     def accept(answer: Answer) -> None:
-        at, sent = answer.received_at, answer.sent_at
+        at, sent = confirmed_at(answer), answer.sent_at
         if accepted:
             before, at_before, sent_before = accepted[-1]
             # Nothing comes before the answers beside the poll before.

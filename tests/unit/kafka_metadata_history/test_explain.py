@@ -136,7 +136,7 @@ def test_the_lines_of_the_documents(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = "kafka-metadata-history (?:explain|query (?:incident|events)).*"
-    lines = dict.fromkeys(commands(asked))
+    lines = [line for line in dict.fromkeys(commands(asked)) if ".demo/" not in line]
     assert len(lines) >= 6
     monkeypatch.setenv("KAFKA_METADATA_HISTORY_CONFIG", config)
     for line in lines:

@@ -22,6 +22,7 @@ from tests.support.histories import GROUP_STATE, START, Answer
 from tests.support.oracles.silver import views
 from tests.support.silver_cases import (
     Row,
+    answered,
     at,
     epochs,
     failed,
@@ -267,6 +268,32 @@ def test_a_broker_that_was_behind_proves_not_that_nothing_had_changed(case: str)
     news = poll(len(quiet), 1, NEWS, *witnesses)
     expected = (at(proof), at(len(quiet)) + timedelta(milliseconds=100))
     assert bounds(*quiet, news) == expected
+
+
+MOMENT = answered(1) + timedelta(milliseconds=75)
+CONFIRMED: dict[str, tuple[list[Row], datetime]] = {
+    "nobody else was asked: its own time": ([], answered(1)),
+    "another showed the same, later": ([heard(2, received_at=MOMENT)], MOMENT),
+    "two did: the first of them": (
+        [heard(0, received_at=MOMENT + timedelta(seconds=1)), heard(2, received_at=MOMENT)],
+        MOMENT,
+    ),
+    "who was behind confirms nothing": (
+        [heard(2, is_behind=True, received_at=MOMENT)],
+        answered(1),
+    ),
+    "nor who may have been": ([heard(2, is_behind=None, received_at=MOMENT)], answered(1)),
+    "nor who did not answer": ([unreachable(2)], answered(1)),
+}
+"""Witnesses of news that broker 1 tells, and by when these were surely so."""
+
+
+@pytest.mark.parametrize("case", CONFIRMED)
+def test_news_were_so_by_the_time_at_which_another_broker_showed_them(case: str) -> None:
+    """A broker that is behind may show an ISR of before that comes back within a round trip."""
+    witnesses, moment = CONFIRMED[case]
+    news = poll(1, 1, NEWS, *witnesses)
+    assert bounds(poll(0, 0, WHOLE), news)[1] == moment
 
 
 def test_the_news_of_a_broker_prove_that_it_was_not_behind_when_it_told_them() -> None:
