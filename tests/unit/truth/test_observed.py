@@ -25,13 +25,25 @@ def topic(n: int, epoch: int, leader: int = 1, **more) -> dict:
     }  # fmt: skip
 
 
+def heard(**more) -> dict:
+    """A witness."""
+    return {"broker_id": 2, "error_kind": None, "received_at": second(1.5), **more}
+
+
+def test_an_answer_was_so_by_the_time_at_which_another_broker_showed_the_same():
+    confirmed = row(1, witnesses=[heard(is_behind=False)])
+    behind = row(2, witnesses=[heard(is_behind=True, received_at=second(2.5))])
+    polls = polls_of([row(0), confirmed, behind], [])
+    assert [poll.received_at for poll in polls] == [second(0.01), second(1.5), second(2.01)]
+
+
 @pytest.mark.parametrize(
     ("digest", "is_behind", "accepted"),
     [(b"0", True, False), (b"0", None, False), (b"0", False, True), (b"1", True, True)],
     ids=["behind", "perhaps", "not behind", "with news"],
 )
 def test_a_broker_that_is_behind_proves_not_that_nothing_changed(digest, is_behind, accepted):
-    told = [{"broker_id": 2, "error_kind": None, "is_behind": is_behind}]
+    told = [heard(is_behind=is_behind)]
     rows = [row(0), topic(0, 3), row(1, 2, digest=digest), row(2, witnesses=told), topic(2, 4)]
     assert [poll.accepted for poll in polls_of(rows, [])] == [True, accepted, True]
 
@@ -65,8 +77,8 @@ def test_a_broker_that_lost_something_may_have_been_behind(last, accepted):
     ("answer", "accepted"),
     [
         ({}, False),
-        ({"witnesses": [{"broker_id": 2, "error_kind": "timeout", "is_behind": None}]}, False),
-        ({"witnesses": [{"broker_id": 2, "error_kind": None, "is_behind": False}]}, True),
+        ({"witnesses": [heard(error_kind="timeout", is_behind=None)]}, False),
+        ({"witnesses": [heard(is_behind=False)]}, True),
         ({"digest": b"0"}, True),
         ({"brokers": [{"broker_id": 3}]}, True),
         ({"broker_id": 2}, True),
