@@ -189,7 +189,16 @@ def test_seven_days_later_nothing_of_the_older_lake_is_kept(
         list(undo(spark, lake, later))
 
 
-@pytest.mark.parametrize("version", range(OLDEST_UPGRADED + 1, LAKE_VERSION))
+@pytest.mark.parametrize(
+    "version",
+    [
+        *(
+            pytest.param(version, marks=pytest.mark.soak)
+            for version in range(OLDEST_UPGRADED + 1, LAKE_VERSION - 1)
+        ),
+        LAKE_VERSION - 1,
+    ],
+)
 def test_a_lake_of_a_version_between_is_upgraded(
     spark: SparkSession, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
