@@ -92,7 +92,7 @@ def _interval_table(
     memory: tuple[Column, ...] = (),
     **constraints: str,
 ) -> Table:
-    """`memory`: columns that change within a state."""
+    """`memory`: columns that are no part of a state: they may change within it."""
     prev = tuple(map(_prev, state))
     return Table(
         schema="silver",
@@ -223,6 +223,12 @@ QUORUM = _interval_table(
             last 2 s, sorted; null while that is not told (before Kafka 3.3).
         observers_behind array<int> -- Observers that were not in the last 9 s, sorted; null as the
             other.
+    """),
+    memory=columns("""
+        behind array<struct<replica_id: int, is_voter: boolean, offsets: bigint, caught_up_at:
+            timestamp>> -- Of voters and observers that were behind: by how many offsets in the
+            first answer that showed this state, and when they had all that the active controller
+            had, by its clock; null in it where it never saw that. Null as voters_behind.
     """),
 )
 

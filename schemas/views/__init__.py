@@ -199,6 +199,24 @@ OF_GROUPS = (
     REMOVED_COMMITS,
 )
 
+CONTROLLERS = _view(
+    "gold.controllers",
+    "Active controllers over time: a row for each term, from its election to the next one. By the "
+    "controllers' log; where that has no election of an epoch, by polls (enrichment quorum; with "
+    "ZooKeeper each poll).",
+    meanings("""
+        controller_id -- The active controller; -1 when there is none, as polls show.
+        controller_epoch -- Its epoch, the leader epoch of the controllers' log; null with
+            ZooKeeper.
+        ended_after -- The next term began after this, so that this one lasted until then, or had
+            failed before; null while it lasts.
+        ended_before -- The next term had begun by this; null while it lasts.
+        end_reason -- another_elected | elected_again (the same controller, in a later epoch) | lost
+            (no controller was active); null while it lasts. Why a controller stopped being the
+            active one no source tells.
+    """),
+)
+
 RESTARTS = _view(
     "gold.restarts",
     "Brokers that were down one after the other, as in a rolling restart: a row for each broker, "
@@ -285,5 +303,5 @@ INCIDENT_TIMELINE = View(
     """),
 )
 
-VIEWS = (*OF_SILVER, *OF_GROUPS, RESTARTS, BAD_SPANS, AVAILABILITY, INCIDENT_TIMELINE)
+VIEWS = (*OF_SILVER, *OF_GROUPS, CONTROLLERS, RESTARTS, BAD_SPANS, AVAILABILITY, INCIDENT_TIMELINE)
 """In an order in which each refers to views before it."""

@@ -91,19 +91,10 @@ FROM (
   GROUP BY f.cluster_id, f.cluster, f.broker_id, f.last_seen_sent_at, f.valid_to
 )
 UNION ALL
-SELECT 'controller_elected', cluster_id, cluster, NULL, NULL, NULL, NULL,
-  concat(prev_controller_id, ', epoch ', prev_controller_epoch), concat(controller_id, ', epoch ', controller_epoch),
-  NULL, began_after, began_before
-FROM {gold.controller_changes}
-UNION ALL
--- As polls show it, unless the controllers' log has an election of that epoch.
 SELECT IF(controller_id = -1, 'controller_lost', 'controller_elected'), cluster_id, cluster, NULL, NULL, NULL, NULL,
-  nullif(concat_ws(', ', CAST(prev_controller_id AS STRING), concat('epoch ', prev_quorum_epoch)), ''),
-  concat_ws(', ', CAST(controller_id AS STRING), concat('epoch ', quorum_epoch)), NULL, prev_sent_at, valid_from
-FROM {silver.quorum} q
-WHERE (controller_id IS DISTINCT FROM prev_controller_id OR quorum_epoch <> prev_quorum_epoch) AND NOT EXISTS (
-  SELECT 1 FROM {gold.controller_changes} c WHERE c.cluster_id = q.cluster_id AND c.controller_epoch = q.quorum_epoch
-)
+  nullif(concat_ws(', ', CAST(prev_controller_id AS STRING), concat('epoch ', prev_controller_epoch)), ''),
+  concat_ws(', ', CAST(controller_id AS STRING), concat('epoch ', controller_epoch)), NULL, began_after, began_before
+FROM {gold.controllers}
 UNION ALL
 SELECT 'quorum_voters_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
   concat('{', array_join(prev_voters, ','), '}'), concat('{', array_join(voters, ','), '}'), NULL,

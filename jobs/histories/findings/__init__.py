@@ -1,7 +1,8 @@
 """Rows of gold and silver that may belong to an incident, as gold.incident_links has them.
 
 Each file of SQL here makes rows of one kind of source: those that last, or ended since a time. Rows
-that are alike are one. A source is read again only once one of its tables was written.
+that are alike are one. A source is read again only once one of its tables was written. A view stands
+for the tables that it reads: a round reads each in the version that its plan names.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,14 +20,23 @@ from jobs.rounds.stage import arrow_schema
 from jobs.rules.ids import POLLS
 from jobs.run.side_by_side import side_by_side
 from schemas.incidents import INCIDENT_LINKS
-from schemas.lake import REFERENCE, TABLES, resolved
+from schemas.lake import REFERENCE, TABLES, VIEWS, resolved
 from schemas.table import Table
 
 Versions = dict[str, int]
 """Full name of a table -> its version."""
 
+_VIEWS: Final[Mapping[str, str]] = {view.full_name: f"({view.query})" for view in VIEWS}
+
+
+def _of_tables(sql: str) -> str:
+    while (found := resolved(sql, lambda name: _VIEWS.get(name, f"{{{name}}}"))) != sql:
+        sql = found
+    return sql
+
+
 _SQL: Final[Mapping[str, str]] = {
-    file.stem: file.read_text(encoding="utf-8")
+    file.stem: _of_tables(file.read_text(encoding="utf-8"))
     for file in sorted(Path(__file__).parent.glob("*.sql"))
 }
 _TABLES: Final[Mapping[str, Table]] = {table.full_name: table for table in TABLES}

@@ -287,12 +287,17 @@ def by_subject(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
 
 
 def flapping(elections: Sequence[Finding]) -> Iterable[Finding]:
-    """Elections of controllers that come too close together, as findings that open an incident."""
+    """Elections of controllers that surely came too close together, as findings that open an
+    incident.
+
+    Two polls may have missed some between them. Epochs do not tell: votes that nobody won raise
+    them, too.
+    """
     ordered = sorted(elections, key=_by_begin)
     for place in range(len(ordered) - ELECTIONS + 1):
         some = ordered[place : place + ELECTIONS]
         first, last = some[0], some[-1]
-        if last.began_before - first.began_before <= ELECTIONS_WITHIN:
+        if last.began_before - (first.began_after or first.began_before) <= ELECTIONS_WITHIN:
             yield replace(
                 first,
                 kind=QUORUM_FLAPPING,

@@ -47,7 +47,7 @@ from schemas import gold, silver
 TOPIC, BROKERS, WITNESSES, CONTROLLER = "topic", "brokers", "witnesses", "controller"
 QUORUM = "quorum"
 _NO_QUORUM = dict.fromkeys(
-    ("quorum_epoch", "voters", "observers", "voters_behind", "observers_behind")
+    ("quorum_epoch", "voters", "observers", "voters_behind", "observers_behind", "behind")
 )
 Records = Mapping[str, list[Mapping[str, Any]]]
 """The rows of one poll beside its header, by kind of record."""

@@ -47,6 +47,9 @@ def take(
             key, state, is_whole = _thing(enrichment, row, said)
             listed.add(key)
             known.show(key, state, now, whole=is_whole)
+            if enrichment == "quorum" and known.open[key]["first_poll"] == now.poll.id:
+                # No part of the state: it differs with each answer.
+                known.amend(key, {"behind": how_far_behind(said, row["quorum_replicas"])})
     ended = [key for key in known.open if key not in listed]
     asked = asked_for(topic_filter, {key[0] for key in ended}) if enrichment in _BY_TOPIC else None
     for key in ended:
@@ -151,6 +154,33 @@ def _behind(replicas: Iterable[Mapping[str, Any]] | None) -> Row:
         else None
         for of, is_voter in (("voters", True), ("observers", False))
     }
+
+
+def how_far_behind(
+    said: Mapping[str, Any], replicas: Iterable[Mapping[str, Any]] | None
+) -> list[Row] | None:
+    """The replicas of the controllers' log that are behind, each with how far, as silver.quorum has
+    them; None where that is not told. `said`: of the quorum.
+    """
+    told = [each for each in replicas or () if each["is_behind"] is not None]
+    ends = [each["log_end_offset"] for each in told if each["replica_id"] == said["leader_id"]]
+    end = max((each for each in ends if each is not None), default=None)
+    return (
+        [
+            {
+                "replica_id": each["replica_id"],
+                "is_voter": each["is_voter"],
+                "offsets": None
+                if end is None or each["log_end_offset"] is None
+                else max(0, end - each["log_end_offset"]),
+                "caught_up_at": each["last_caught_up_at"],
+            }
+            for each in told
+            if each["is_behind"]
+        ]
+        if told
+        else None
+    )
 
 
 def static_configs(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:

@@ -105,7 +105,7 @@ def commands(of: Account, config: str | None) -> list[str]:
     if found.cause == "reassignment" or "reassignment" in kinds:
         asked.append(_query(of, "reassignments", config))
     if found.cause == "quorum" or found.kind.startswith("quorum"):
-        asked.append(_query(of, "controller_changes", config))
+        asked.append(_query(of, "controllers", config))
     if found.cause == "stale":
         asked.append(_query(of, "stale_brokers", config, broker=broker))
     if kinds & _OF_GROUPS:

@@ -128,8 +128,6 @@ def read_account(
         "until": until.isoformat(),
     }
     at_begin = values | {"since": of.began_before.isoformat()}
-    controllers = _rows(ask, "controllers", **at_begin)
-    best = min((row["place"] for row in controllers), default=None)
     return Account(
         of,
         [record(Finding, row) for row in _rows(ask, "findings", **values)],
@@ -139,7 +137,7 @@ def read_account(
             row["broker_id"]: f"{row['host']}:{row['port']}"
             for row in _rows(ask, "hosts", **at_begin)
         },
-        [row["controller_id"] for row in controllers if row["place"] == best],
+        [row["controller_id"] for row in _rows(ask, "controllers", **at_begin)],
     )
 
 

@@ -1,15 +1,7 @@
--- The active controllers from then to then: by the controllers' log, else by answers of brokers.
-WITH told AS (
-  SELECT 1 AS place, controller_id, began_before AS since,
-    lead(began_before) OVER (ORDER BY began_before, id) AS until
-  FROM gold.controller_changes
-  WHERE cluster = :cluster
-  UNION ALL
-  SELECT 2, controller_id, valid_from, valid_to FROM silver.quorum WHERE cluster = :cluster AND controller_id >= 0
-)
-
-SELECT place, controller_id, min(since) AS since
-FROM told
-WHERE since <= CAST(:until AS TIMESTAMP) AND (until IS NULL OR until > CAST(:since AS TIMESTAMP))
-GROUP BY place, controller_id
-ORDER BY place, since, controller_id
+-- The active controllers from then to then.
+SELECT controller_id, min(began_before) AS since
+FROM gold.controllers
+WHERE cluster = :cluster AND controller_id >= 0 AND began_before <= CAST(:until AS TIMESTAMP)
+  AND (ended_before IS NULL OR ended_before > CAST(:since AS TIMESTAMP))
+GROUP BY controller_id
+ORDER BY since, controller_id
