@@ -51,6 +51,7 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
             }
             replicas = [
                 {"replica_id": each, "is_voter": of is voters, "is_behind": each in of_behind}
+                | {"log_end_offset": 100 - each, "last_caught_up_at": None}
                 for of, of_behind in zip((voters, observers), behind, strict=True)
                 if of_behind is not None
                 for each in of

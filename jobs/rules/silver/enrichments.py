@@ -160,27 +160,25 @@ def how_far_behind(
     said: Mapping[str, Any], replicas: Iterable[Mapping[str, Any]] | None
 ) -> list[Row] | None:
     """The replicas of the controllers' log that are behind, each with how far, as silver.quorum has
-    them; None where that is not told. `said`: of the quorum.
+    them; None where that is not told. `said`: of the quorum. `replicas`: as in bronze, by id.
     """
     told = [each for each in replicas or () if each["is_behind"] is not None]
-    ends = [each["log_end_offset"] for each in told if each["replica_id"] == said["leader_id"]]
-    end = max((each for each in ends if each is not None), default=None)
-    return (
-        [
-            {
-                "replica_id": each["replica_id"],
-                "is_voter": each["is_voter"],
-                "offsets": None
-                if end is None or each["log_end_offset"] is None
-                else max(0, end - each["log_end_offset"]),
-                "caught_up_at": each["last_caught_up_at"],
-            }
-            for each in told
-            if each["is_behind"]
-        ]
-        if told
-        else None
-    )
+    if not told:
+        return None
+    ends = {each["replica_id"]: each["log_end_offset"] for each in told}
+    end = ends.get(said["leader_id"])
+    # One that came back with another directory is there twice; the last one is the closest.
+    behind = {(each["replica_id"], each["is_voter"]): each for each in told if each["is_behind"]}
+    return [
+        {
+            **{name: each[name] for name in ("replica_id", "is_voter")},
+            "offsets": None
+            if end is None or each["log_end_offset"] is None
+            else max(0, end - each["log_end_offset"]),
+            "caught_up_at": each["last_caught_up_at"],
+        }
+        for each in behind.values()
+    ]
 
 
 def static_configs(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:

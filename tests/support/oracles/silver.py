@@ -370,8 +370,25 @@ def expected_rows(
         f"silver.{table}": [of_cluster | row for row in rows_of(table, *line_and_ends)]
         for table, line_and_ends in rows.items()
     }
+    far = {a.poll_id: how_far(a) for a in answers if () in a.enrichments.get("quorum", ())}
+    for row in tables["silver.quorum"]:
+        row["behind"] = far.get(row["first_poll"])
     tables["silver.poll_gaps"] = [of_cluster | row for row in gap_rows(answers, line, cluster_id)]
     return tables
+
+
+def how_far(answer: Answer) -> list[dict[str, Any]] | None:
+    """Replica n has the controllers' log up to 100 - n (tests/support/bronze_rows.py)."""
+    leader, _, voters, observers, *behind = answer.enrichments["quorum"][()]
+    told = [of for of, whom in zip((voters, observers), behind, strict=True) if whom is not None]
+    is_there = any(leader in of for of in told)
+    rows = [
+        {"replica_id": n, "is_voter": of is voters, "caught_up_at": None}
+        | {"offsets": max(0, n - leader) if is_there else None}
+        for of, whom in zip((voters, observers), behind, strict=True)
+        for n in whom or ()
+    ]
+    return rows if any(told) else None
 
 
 def enrichment_line(

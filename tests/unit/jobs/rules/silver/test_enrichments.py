@@ -21,6 +21,7 @@ from tests.support.histories import START, UNTOLD, Answer
 from tests.support.silver_cases import Row, rows, shown_by, shows, taken
 
 CLUSTER = {"cluster_id": "id-prod", "cluster": "prod"}
+SEEN = START - timedelta(seconds=30)
 POLLS = [Poll(f"s/{n}", START, START, 10_000) for n in range(2)]
 FIRST, SECOND = Observation(POLLS[0], None), Observation(POLLS[1], POLLS[0])
 
@@ -56,12 +57,19 @@ THINGS: dict[str, tuple[str, Row, Any, Row]] = {
             "quorum": {"leader_id": 3, "leader_epoch": 7, "voters": [2, 1], "observers": [9, 4]},
             "quorum_replicas": [
                 {"replica_id": n, "is_voter": n < 4, "is_behind": n in {2, 4}}
+                | {"log_end_offset": None if n == 4 else 100 + n, "last_caught_up_at": SEEN}
                 for n in (1, 2, 3, 4, 4, 9)
             ],
         },
         (),
         {"controller_id": 3, "quorum_epoch": 7, "voters": [1, 2], "observers": [4, 9]}
-        | {"voters_behind": [2], "observers_behind": [4]},
+        | {"voters_behind": [2], "observers_behind": [4]}
+        | {
+            "behind": [
+                {"replica_id": n, "is_voter": n < 4, "offsets": far, "caught_up_at": SEEN}
+                for n, far in ((2, 1), (4, None))
+            ]
+        },
     ),
     "reassignments": (
         "reassignments",
@@ -99,6 +107,19 @@ def test_what_an_answer_lists(kind: str) -> None:
     take(kind, [], None, SECOND, known)
     (ended,) = known.changed.values()
     assert (known.open, ended["end_reason"]) == ({}, "gone"), "it is listed no more"
+
+
+def test_how_far_somebody_is_behind_is_as_of_the_first_answer_and_no_state_of_its_own() -> None:
+    kind, row, key, state = THINGS["quorum"]
+    known = known_of(kind)
+    take(kind, [row], None, FIRST, known)
+    later = [each | {"log_end_offset": 50} for each in row["quorum_replicas"]]
+    take(kind, [row | {"quorum_replicas": later}], None, SECOND, known)
+    assert (known.open[key]["behind"], len(known.changed)) == (state["behind"], 1)
+    untold = [each | {"is_behind": None} for each in later]
+    fresh = known_of(kind)
+    take(kind, [row | {"quorum_replicas": untold}], None, FIRST, fresh)
+    assert fresh.open[key]["behind"] is None
 
 
 @pytest.mark.parametrize(
