@@ -356,6 +356,28 @@ CONTROLLER_CHANGES = Table(
     over=("began_before",),
 )
 
+VOTER_CHANGES = Table(
+    schema="internal",
+    name="voter_changes",
+    comment=(
+        "One row for each time that controllers were added to the quorum, or removed (KIP-853), as "
+        "the controllers' log has it. gold.voter_changes has what polls saw, too."
+    ),
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        *columns("""
+            voters array<int> NOT NULL -- Controllers that vote afterwards, sorted.
+            prev_voters array<int> NOT NULL -- Those before, sorted.
+        """),
+        *POLL,
+        *BEGAN,
+    ),
+    key=("id",),
+    cluster_by=("cluster_id", "began_before"),
+    over=("began_before",),
+)
+
 MARKS = Table(
     schema="gold",
     name="marks",
@@ -400,5 +422,7 @@ ACCESS_CHANGES = Table(
 
 ISR_TABLES = (ISR_CHANGES, ISR_EPISODES, BROKER_INCIDENTS)
 LEADER_TABLES = (LEADER_CHANGES, LEADER_BALANCE)
-TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS, CONTROLLER_CHANGES, ACCESS_CHANGES)
+OF_LOG = (CONTROLLER_CHANGES, VOTER_CHANGES, ACCESS_CHANGES)
+"""Events that the controllers' log alone tells."""
+TABLES = (*ISR_TABLES, *LEADER_TABLES, STALE_BROKERS, *OF_LOG)
 """The tables that the rules make: all but MARKS."""

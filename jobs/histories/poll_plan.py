@@ -16,12 +16,7 @@ from schemas import gold, silver
 from schemas.internal import STATE
 
 OF_POLLS = {
-    SILVER: (
-        *silver.TABLES,
-        gold.STALE_BROKERS,
-        gold.CONTROLLER_CHANGES,
-        gold.ACCESS_CHANGES,
-    ),
+    SILVER: (*silver.TABLES, gold.STALE_BROKERS, *gold.OF_LOG),
     "isr_shrink": gold.ISR_TABLES,
     "leader_churn": gold.LEADER_TABLES,
 }

@@ -51,8 +51,7 @@ _MADE = (
     HISTORY_SOURCES,
     POLL_GAPS,
     gold.STALE_BROKERS,
-    gold.CONTROLLER_CHANGES,
-    gold.ACCESS_CHANGES,
+    *gold.OF_LOG,
 )
 """The tables whose rows the folds of polls and of the log make."""
 

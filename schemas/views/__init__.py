@@ -217,6 +217,17 @@ CONTROLLERS = _view(
     """),
 )
 
+VOTER_CHANGES = _view(
+    "gold.voter_changes",
+    "Controllers that were added to the quorum, or removed: a row for each change. The controllers' "
+    "log tells each of a dynamic quorum (KIP-853), polls what changed between two answers "
+    "(enrichment quorum).",
+    meanings("""
+        voters -- Controllers that vote afterwards, sorted.
+        prev_voters -- Those before, sorted.
+    """),
+)
+
 RESTARTS = _view(
     "gold.restarts",
     "Brokers that were down one after the other, as in a rolling restart: a row for each broker, "
@@ -279,12 +290,12 @@ INCIDENT_TIMELINE = View(
     meanings=meanings("""
         what -- Kind of event: isr_left, leader_changed, broker_gone, rebalance_began,
             coordinator_moved, ... Polls or the controllers' log tell broker_fenced,
-            broker_unfenced, broker_unregistered, controller_elected, config_changed; the log counts
-            where both do. The log alone tells broker_registered, broker_controlled_shutdown,
+            broker_unfenced, broker_unregistered, controller_elected, quorum_voters_changed,
+            config_changed; the log counts where both do. The log alone tells broker_registered, broker_controlled_shutdown,
             config_set, config_removed, feature_level_changed, acl_added, acl_removed,
             quota_changed, and settings other than
             min.insync.replicas and unclean.leader.election.enable; polls alone controller_lost,
-            quorum_voters_changed, quorum_observers_changed, quorum_behind (who is not caught up
+            quorum_observers_changed, quorum_behind (who is not caught up
             with the active controller), group_behind and group_behind_no_more (by Burrow's status).
         topic -- Its topic; null of brokers, controllers and features, and of groups but for a move
             of their coordinator.
@@ -303,5 +314,6 @@ INCIDENT_TIMELINE = View(
     """),
 )
 
-VIEWS = (*OF_SILVER, *OF_GROUPS, CONTROLLERS, RESTARTS, BAD_SPANS, AVAILABILITY, INCIDENT_TIMELINE)
+OF_QUORUM = (CONTROLLERS, VOTER_CHANGES)
+VIEWS = (*OF_SILVER, *OF_GROUPS, *OF_QUORUM, RESTARTS, BAD_SPANS, AVAILABILITY, INCIDENT_TIMELINE)
 """In an order in which each refers to views before it."""

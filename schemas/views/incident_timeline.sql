@@ -98,8 +98,8 @@ FROM {gold.controllers}
 UNION ALL
 SELECT 'quorum_voters_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
   concat('{', array_join(prev_voters, ','), '}'), concat('{', array_join(voters, ','), '}'), NULL,
-  prev_sent_at, valid_from
-FROM {silver.quorum} WHERE voters <> prev_voters
+  began_after, began_before
+FROM {gold.voter_changes}
 UNION ALL
 SELECT 'quorum_observers_changed', cluster_id, cluster, NULL, NULL, NULL, NULL,
   concat('{', array_join(prev_observers, ','), '}'), concat('{', array_join(observers, ','), '}'), NULL,

@@ -14,7 +14,7 @@ from jobs.rules.silver.state import Poll
 from schemas import gold, silver
 from tests.support.stage import Row, Rows, Stage
 
-_EVENTS = (gold.CONTROLLER_CHANGES, gold.ACCESS_CHANGES)
+_EVENTS = gold.OF_LOG
 _ALL = (*TABLES, silver.HISTORY_SOURCES, *_EVENTS)
 KEYS = {table.full_name: table.key for table in _ALL}
 COLUMNS = {table.full_name: set(table.column_names) for table in _ALL}

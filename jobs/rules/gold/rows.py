@@ -185,6 +185,14 @@ class AccessChange(OfCluster, Began):
     change: str
 
 
+class VoterChange(OfCluster, Began):
+    """internal.voter_changes."""
+
+    id: str
+    voters: list[int]
+    prev_voters: list[int]
+
+
 class ControllerChange(OfCluster, Began):
     """gold.controller_changes."""
 

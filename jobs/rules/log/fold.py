@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jobs.rules.gold.bounds import Bounds
-from jobs.rules.gold.rows import AccessChange, ControllerChange
+from jobs.rules.gold.rows import AccessChange, ControllerChange, VoterChange
 from jobs.rules.ids import LOG, log_id, row_id
 from jobs.rules.log.image import A_FEATURE, A_PARTITION, A_TOPIC, LIVENESS, SETTINGS, Image, Thing
 from jobs.rules.log.records import (
@@ -153,6 +153,7 @@ class _Cluster:
         )
         self._controllers: list[ControllerChange] = []
         self._access: list[AccessChange] = []
+        self._voters: list[VoterChange] = []
         self._is_source = False  # silver.history_sources says that the log tells.
 
     def result(self) -> LogResult:
@@ -162,6 +163,7 @@ class _Cluster:
         }
         rows[gold.CONTROLLER_CHANGES.full_name] = self._controllers
         rows[gold.ACCESS_CHANGES.full_name] = self._access
+        rows[gold.VOTER_CHANGES.full_name] = self._voters
         return LogResult(
             self._state, {table: changed for table, changed in rows.items() if changed}
         )
@@ -189,6 +191,7 @@ class _Cluster:
         if record["leader_change"] is not None:
             controller = record["leader_change"]["leader"]
             self._controllers.append(self._elected(controller, leader_epoch, observation))
+        self._take_voters(record, observation)
         if record["type"] in _ACCESS_CHANGES and not record["is_control"]:
             self._access.append(self._access_changed(_ACCESS_CHANGES[record["type"]], observation))
         if state.topic_filter != self._topic_filter:
@@ -205,6 +208,7 @@ class _Cluster:
         self._image = Image(self._static_configs)
         for record in snapshot.records:
             self._image.replay(record)
+            self._take_voters(record, observation)
         state.last, state.run, state.run_at = observation.poll, observation.poll.id, None
         state.next_offset, state.leader_epoch, state.is_whole = (
             snapshot.offset,
@@ -348,6 +352,25 @@ class _Cluster:
         }
         state.controller, state.controller_epoch = controller, epoch
         return row
+
+    def _take_voters(self, record: Record, observation: Observation) -> None:
+        """Take a VotersRecord, which names all voters; one that names those of before may tell
+        other addresses.
+        """
+        if record["voters"] is None:
+            return
+        before = self._state.voters
+        voters = self._state.voters = tuple(sorted({each["voter_id"] for each in record["voters"]}))
+        if before not in {None, voters}:
+            self._voters.append(
+                {
+                    "id": row_id(self._columns["cluster_id"], "voters", observation.poll.id),
+                    **self._columns,
+                    "voters": [*voters],
+                    "prev_voters": [*(before or ())],
+                    **_bounds(observation).began,
+                }
+            )
 
     def _access_changed(self, change: str, observation: Observation) -> AccessChange:
         """A record of an ACL or of a quota, of which the type is all that is kept."""

@@ -24,6 +24,7 @@ class State:
     ids of observations. `run`, `run_at`: id and time of the first of the records up to the last one
     that have one time, offset by offset. A batch of the controllers is atomic, and has one time.
     `controller`: the active controller, None while unknown; `controller_epoch`: its epoch.
+    `voters`: by the last VotersRecord, sorted; None while there was none.
     `is_open`: rows from `next_offset` on have to come again, as the end of a transaction was not
     there. `tells`: the log tells the history of topics and partitions, rather than polls.
     `heard_at`: when what was taken of it was read, by our clock, and all was known up to there.
@@ -41,6 +42,7 @@ class State:
     run_at: datetime | None = None
     controller: int | None = None
     controller_epoch: int | None = None
+    voters: tuple[int, ...] | None = None
     is_open: bool = False
     tells: bool = False
     heard_at: datetime | None = None

@@ -67,6 +67,7 @@ TABLES: dict[Any, Table] = {
     RemovedCommit: consumption.REMOVED_COMMITS,
     of_gold.StaleBroker: gold.STALE_BROKERS,
     of_gold.AccessChange: gold.ACCESS_CHANGES,
+    of_gold.VoterChange: gold.VOTER_CHANGES,
     of_gold.ControllerChange: gold.CONTROLLER_CHANGES,
     of_silver.PollGap: silver.POLL_GAPS,
     of_gold.PartitionState: silver.PARTITION_SNAPSHOTS,

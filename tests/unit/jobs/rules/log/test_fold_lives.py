@@ -177,8 +177,9 @@ def test_random_logs_have_everything() -> None:
     made = [RandomLog(random.Random(seed)).grow(BATCHES) for seed in range(20)]
     lakes = [whole(rows_of(entries)) for entries in made]
     rows = {table: [row for lake in lakes for row in lake.rows[table]] for table in lakes[0].rows}
-    # ACLs and quotas have a test of their own.
-    assert {table for table, made in rows.items() if not made} <= {gold.ACCESS_CHANGES.full_name}
+    # ACLs, quotas and voters have tests of their own.
+    none = {table for table, made in rows.items() if not made}
+    assert none <= {gold.ACCESS_CHANGES.full_name, gold.VOTER_CHANGES.full_name}
     snapshots = rows[PARTITIONS]
     assert any(row["valid_from"] == row["valid_to"] for row in snapshots)
     only_offline = ("leader", "leader_epoch", "isr", "replicas")
