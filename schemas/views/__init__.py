@@ -219,9 +219,9 @@ CONTROLLERS = _view(
 
 VOTER_CHANGES = _view(
     "gold.voter_changes",
-    "Controllers that were added to the quorum, or removed: a row for each change. The controllers' "
-    "log tells each of a dynamic quorum (KIP-853), polls what changed between two answers "
-    "(enrichment quorum).",
+    "Controllers that were added to the quorum, or removed: a row for each change. The "
+    "controllers' log tells each of a dynamic quorum (KIP-853), polls what changed between two "
+    "answers (enrichment quorum).",
     meanings("""
         voters -- Controllers that vote afterwards, sorted.
         prev_voters -- Those before, sorted.
@@ -291,10 +291,9 @@ INCIDENT_TIMELINE = View(
         what -- Kind of event: isr_left, leader_changed, broker_gone, rebalance_began,
             coordinator_moved, ... Polls or the controllers' log tell broker_fenced,
             broker_unfenced, broker_unregistered, controller_elected, quorum_voters_changed,
-            config_changed; the log counts where both do. The log alone tells broker_registered, broker_controlled_shutdown,
-            config_set, config_removed, feature_level_changed, acl_added, acl_removed,
-            quota_changed, and settings other than
-            min.insync.replicas and unclean.leader.election.enable; polls alone controller_lost,
+            config_changed; the log counts where both do. The log alone tells broker_registered,
+            broker_controlled_shutdown, config_set, config_removed, feature_level_changed,
+            acl_added, acl_removed, quota_changed, and settings other than min.insync.replicas and unclean.leader.election.enable; polls alone controller_lost,
             quorum_observers_changed, quorum_behind (who is not caught up
             with the active controller), group_behind and group_behind_no_more (by Burrow's status).
         topic -- Its topic; null of brokers, controllers and features, and of groups but for a move

@@ -40,6 +40,7 @@ from schemas import views
 from schemas.in_spark import attach, read_view
 from schemas.lake import Lake
 from tests.support import (
+    incident_controllers,
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
@@ -71,6 +72,11 @@ class TestIsr(incident_questions.Isr):
 
 @pytest.mark.soak
 class TestLog(incident_questions.Log):
+    pass
+
+
+@pytest.mark.soak
+class TestControllers(incident_controllers.Controllers):
     pass
 
 

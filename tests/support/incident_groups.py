@@ -23,6 +23,7 @@ from schemas.table import Table
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import CLUSTER, NOON, STREAM, answers, at
+from tests.support.incident_controllers import controllers_rows
 from tests.support.incident_log import log_rows
 from tests.support.incident_rows import incident_rows
 from tests.support.large_rounds import tables_of
@@ -483,11 +484,14 @@ def known_rows() -> dict[Table, list[dict[str, Any]]]:
         tables_of(bronze_rows("prod", answers()))
         | group_rows()
         | log_rows()
+        | controllers_rows()
         | incident_rows("east")
     )
 
 
 def write_rows(lake: Lake) -> None:
     """Append those that no rules make here to the lake's tables."""
-    for table, rows in (group_rows() | log_rows() | incident_rows("east")).items():
+    for table, rows in (
+        group_rows() | log_rows() | controllers_rows() | incident_rows("east")
+    ).items():
         stored.append(lake, table, rows)

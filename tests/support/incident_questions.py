@@ -225,26 +225,6 @@ class Log:
             ("feature_level_changed", None, None, "metadata.version=25", None),
         ]
 
-    def test_controller_changes(self, ask: Ask) -> None:
-        told = (
-            "controller_id",
-            "controller_epoch",
-            "prev_controller_id",
-            "began_after",
-            "began_before",
-            "ended_before",
-        )
-        first, second = (3001, 4, None, None, -3600.0, 62.0), (3002, 5, 3001, 62.0, 62.0, 93.0)
-        third = (3001, 8, None, 93.0, 93.0, None)
-        assert columns(ask("controller_changes"), *told) == [first, second, third]
-        assert columns(ask("controller_changes", since="2026-11-01T12:01:10Z"), *told) == [
-            second,
-            third,
-        ]
-        as_of = ask("controller_changes", until="2026-11-01T12:01:10Z")
-        assert columns(as_of, *told) == [first, (*second[:-1], None)]
-        assert ask("controller_changes", cluster="other") == []
-
     def test_broker_states(self, ask: Ask) -> None:
         told = (
             "broker_id",

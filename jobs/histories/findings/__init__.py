@@ -1,8 +1,8 @@
 """Rows of gold and silver that may belong to an incident, as gold.incident_links has them.
 
 Each file of SQL here makes rows of one kind of source: those that last, or ended since a time. Rows
-that are alike are one. A source is read again only once one of its tables was written. A view stands
-for the tables that it reads: a round reads each in the version that its plan names.
+that are alike are one. A source is read again only once one of its tables was written. A view
+stands for the tables that it reads: a round reads each in the version that its plan names.
 """
 
 from collections.abc import Collection, Mapping

@@ -89,7 +89,7 @@ def test_controllers_of_polls_and_of_the_log_are_terms_one_after_the_other() -> 
     def terms(rows: Mapping[Table, list[Row]]) -> list[EVENT]:
         parameters = {"since": "2026-11-01T11:00:00Z", "until": "2026-11-01T13:00:00Z"}
         with asking(rows) as answers:
-            found = answers(text_of("controller_changes"), parameters | {"cluster": None})
+            found = answers(text_of("controllers"), parameters | {"cluster": None})
         times = ("began_after", "began_before", "ended_before")
         return [
             (

@@ -13,6 +13,7 @@ import pytest
 from kafka_metadata_history.answers import questions
 from schemas import bronze, groups
 from tests.support import (
+    incident_controllers,
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
@@ -35,6 +36,10 @@ class TestIsr(incident_questions.Isr):
 
 
 class TestLog(incident_questions.Log):
+    pass
+
+
+class TestControllers(incident_controllers.Controllers):
     pass
 
 
@@ -92,7 +97,10 @@ def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
 
 
 def test_every_question_is_asked_here() -> None:
-    modules = incident_questions, incident_groups_questions, incident_rows_questions
+    modules = (
+        *(incident_questions, incident_groups_questions, incident_rows_questions),
+        incident_controllers,
+    )
     files = [module.__file__ for module in modules]
     texts = "".join(Path(file).read_text() for file in files)
     asked = set(re.findall(r'ask\("(\w+)"', texts))

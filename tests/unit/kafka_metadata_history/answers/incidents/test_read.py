@@ -35,7 +35,16 @@ OF = {"cluster": "prod", "cluster_id": "id-prod"}
 
 def elected(number: int, seconds: float, controller: int) -> Row:
     times = {"began_after": at(seconds), "began_before": at(seconds)}
-    return OF | times | {"id": f"{number}", "controller_id": controller, "controller_epoch": number}
+    return (
+        OF
+        | times
+        | {
+            "id": f"{number}",
+            "controller_id": controller,
+            "controller_epoch": number,
+            "poll": f"s/{number}",
+        }
+    )
 
 
 @pytest.fixture(scope="module")
