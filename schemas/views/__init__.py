@@ -293,9 +293,10 @@ INCIDENT_TIMELINE = View(
             broker_unfenced, broker_unregistered, controller_elected, quorum_voters_changed,
             config_changed; the log counts where both do. The log alone tells broker_registered,
             broker_controlled_shutdown, config_set, config_removed, feature_level_changed,
-            acl_added, acl_removed, quota_changed, and settings other than min.insync.replicas and unclean.leader.election.enable; polls alone controller_lost,
-            quorum_observers_changed, quorum_behind (who is not caught up
-            with the active controller), group_behind and group_behind_no_more (by Burrow's status).
+            acl_added, acl_removed, quota_changed, and settings other than min.insync.replicas and
+            unclean.leader.election.enable; polls alone controller_lost, quorum_observers_changed,
+            quorum_behind (who is not caught up with the active controller), group_behind and
+            group_behind_no_more (by Burrow's status).
         topic -- Its topic; null of brokers, controllers and features, and of groups but for a move
             of their coordinator.
         partition -- Its partition; null of all that is no event of a partition.

@@ -186,14 +186,21 @@ class AsOf:
 
     @cached_property
     def voters_behind(self) -> dict[str, list[int]]:
-        """By cluster, the voters that were not caught up when the quorum was asked last. Lakes
-        below version 11 do not have them.
-        """
+        """By cluster, the voters that were not caught up when the quorum was asked last."""
+        return {row["cluster"]: row["voters_behind"] for row in self._behind}
+
+    @cached_property
+    def observers_behind(self) -> dict[str, list[int] | None]:
+        """By cluster, the observers that were not."""
+        return {row["cluster"]: row["observers_behind"] for row in self._behind}
+
+    @cached_property
+    def _behind(self) -> list[Row]:
+        """Lakes below version 11 do not have them."""
         try:
-            rows = self.rows("voters_behind")
+            return self.rows("behind")
         except LakeError:
-            return {}
-        return {row["cluster"]: row["voters_behind"] for row in rows}
+            return []
 
     @cached_property
     def answered(self) -> dict[str, dict[str, datetime]]:

@@ -93,6 +93,11 @@ VOTERS_BEHIND: Final = Metric(
     "Voters that were not caught up when the quorum was asked last.",
     absent="if the quorum was not asked within a day (`enrich: quorum`)",
 )
+OBSERVERS_BEHIND: Final = Metric(
+    "quorum_observers_behind",
+    "Observers, brokers mostly, that were not caught up then: clients see old metadata of theirs.",
+    absent=VOTERS_BEHIND.absent,
+)
 OPEN: Final = Metric(
     "open_incidents",
     "Incidents, and findings beside them, that last; 0 of a severity that none has.",
@@ -199,6 +204,7 @@ METRICS: Final = (
     CONTROLLERS,
     VOTERS,
     VOTERS_BEHIND,
+    OBSERVERS_BEHIND,
     OPEN,
     OPEN_BY_CAUSE,
     OPENED_RECENTLY,

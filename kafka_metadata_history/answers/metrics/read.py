@@ -201,9 +201,16 @@ class _Read:
             yield Sample(declared.CONTROLLERS, (), facts.controller_id >= 0)
         if facts.voters is not None:
             yield Sample(declared.VOTERS, (), len(facts.voters))
-            behind = self.state.voters_behind.get(cluster)
-            if behind is not None and "quorum" in self.state.answered[cluster]:
-                yield Sample(declared.VOTERS_BEHIND, (), len(behind))
+        if "quorum" in self.state.answered[cluster]:
+            yield from _some(
+                *(
+                    (metric, None if behind is None else len(behind))
+                    for metric, behind in (
+                        (declared.VOTERS_BEHIND, self.state.voters_behind.get(cluster)),
+                        (declared.OBSERVERS_BEHIND, self.state.observers_behind.get(cluster)),
+                    )
+                )
+            )
 
     def _of_incidents(self, cluster: str) -> Iterator[Sample]:
         lasting = self.open.get(cluster, ())

@@ -114,6 +114,7 @@ def test_what_no_source_tells_is_absent() -> None:
         found = read(ask)
     for name in ("fenced_brokers", "active_controllers", "quorum_voters", "quorum_voters_behind"):
         assert name not in found
+    assert "quorum_observers_behind" not in found
     for name in ("open_incidents", "recent_opened_incidents", "stuck_groups", "crash_loops"):
         assert name not in found
     assert not any(name.startswith("broker_") or "lag" in name for name in found)
@@ -122,7 +123,7 @@ def test_what_no_source_tells_is_absent() -> None:
 def test_fenced_brokers_and_the_quorum_as_they_are_answered() -> None:
     quorum = lasting(
         0, controller_id=-1, quorum_epoch=4, voters=[3001, 3002], voters_behind=[3002],
-        is_current=True,
+        observers_behind=[1, 2, 3], is_current=True,
     )  # fmt: skip
     fenced = lasting(10, broker_id=4, rack="b", host="h", port=1, is_current=True)
     rows = {
@@ -134,6 +135,7 @@ def test_fenced_brokers_and_the_quorum_as_they_are_answered() -> None:
         found = read(ask)
     names = ("fenced_brokers", "active_controllers", "quorum_voters", "quorum_voters_behind")
     assert [of(found, name, cluster="prod") for name in names] == [1, 0, 2, 1]
+    assert of(found, "quorum_observers_behind", cluster="prod") == 3
 
 
 def test_incidents_that_last_and_those_that_opened_lately(ask: Ask) -> None:

@@ -1,2 +1,0 @@
--- Which voters were not caught up when the quorum was asked last.
-SELECT cluster, voters_behind FROM silver.quorum WHERE {of_cluster} AND {then} AND voters_behind IS NOT NULL
