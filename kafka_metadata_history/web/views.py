@@ -173,6 +173,7 @@ def cluster(of: Asking) -> Page:
             ),
             _incidents("open", "Open incidents now", open_, "No incident is known to be open."),
             window.figures(),
+            window.rows("controllers", "Active controllers"),
             timeline.section(),
             form_of_times(name, {}),
             form_of_loss(name, {} if at is None else {"at": at}),

@@ -1,5 +1,5 @@
-"""Controllers of a cluster of their own, two hours before the known incident: rows that were made
-by hand, and what questions answer of them.
+"""The quorum two hours before the known incident, as polls told it until they ended: rows that were
+made by hand, and what questions answer of them.
 """
 
 from datetime import datetime, timedelta
@@ -8,10 +8,9 @@ from typing import Any
 from schemas import gold, silver
 from schemas.table import Table
 from tests.support.incident_questions import Ask, columns
-from tests.support.timeline_rows import at, log_id, polled
+from tests.support.timeline_rows import CLUSTER, STREAM, at, log_id, polled
 
 Row = dict[str, Any]
-WEST = {"cluster": "west", "cluster_id": "id-west"}
 _BEFORE = timedelta(hours=2)
 _VOTERS, _MORE = [7, 8], [7, 8, 9]
 
@@ -34,27 +33,29 @@ def _far(replica: int, offsets: int, caught_up: float | None) -> Row:
 
 def controllers_rows() -> dict[Table, list[Row]]:
     """Observer 1 is behind from 100 s to 200 s, voter 8 meanwhile, and again at the end."""
-    quorum = {
-        0: _state(7, 1, _VOTERS),
-        100: _state(7, 1, _VOTERS, _far(1, 40, 85)),
-        120: _state(7, 1, _VOTERS, _far(1, 90, 85), _far(8, 5, None)),
-        200: _state(7, 1, _MORE),
-        300: _state(8, 4, _MORE),
-        310: _state(8, 5, _MORE),
-        400: _state(8, 5, [8, 9], _far(8, 3, 390)),
+    quorum: dict[float, Row | None] = {
+        0: _state(7, 0, _VOTERS),
+        100: _state(7, 0, _VOTERS, _far(1, 40, 85)),
+        120: _state(7, 0, _VOTERS, _far(1, 90, 85), _far(8, 5, None)),
+        200: _state(7, 0, _MORE),
+        300: _state(8, 3, _MORE),
+        400: _state(8, 3, [8, 9], _far(8, 3, 390)),
+        700: None,
     }
     added = {"id": "added", "prev_voters": _VOTERS, "voters": _MORE, "source": "log"}
-    added |= {"poll": log_id("s/1", 9), "began_after": at(195), "began_before": at(195)}
-    found = {silver.QUORUM: polled(silver.QUORUM, quorum), gold.VOTER_CHANGES: [added]}
-    return {table: [_earlier(row) | WEST for row in rows] for table, rows in found.items()}
+    added |= {"poll": log_id(STREAM, 9), "began_after": at(195), "began_before": at(195)}
+    found = {silver.QUORUM: polled(silver.QUORUM, quorum), gold.VOTER_CHANGES: [CLUSTER | added]}
+    return {table: [_earlier(row) for row in rows] for table, rows in found.items()}
 
 
 def _earlier(row: Any) -> Any:
-    """The same, two hours before."""
+    """The same, two hours before: polls of an earlier stream."""
     if isinstance(row, dict):
         return {name: _earlier(value) for name, value in row.items()}
     if isinstance(row, list):
         return [_earlier(each) for each in row]
+    if isinstance(row, str):
+        return row.replace(STREAM, f"0{STREAM}", 1)
     return row - _BEFORE if isinstance(row, datetime) else row
 
 
@@ -95,11 +96,10 @@ class Controllers:
             *("controller_id", "prev_controller_id", "epochs_raised", "began_after"),
             *("began_before", "ended_after", "ended_before", "end_reason", "source"),
         )
-        rows = [_seconds(row) for row in ask("controllers", cluster="west", **_WINDOW)]
+        rows = [_seconds(row) for row in ask("controllers", cluster="prod", **_WINDOW)]
         assert columns(rows, *told) == [
             (7, None, None, None, 0, 290, 300, "another_elected", "polls"),
-            (8, 7, 3, 290, 300, 300, 310, "elected_again", "polls"),
-            (8, 8, 1, 300, 310, None, None, None, "polls"),
+            (8, 7, 3, 290, 300, None, None, None, "polls"),
         ]
 
     def test_quorum(self, ask: Ask) -> None:
@@ -107,20 +107,22 @@ class Controllers:
             *("replica_id", "role", "what", "began_after", "began_before", "ended_after"),
             *("ended_before", "seconds_min", "seconds_max", "offsets_behind", "caught_up_at"),
         )
-        rows = [_seconds(row) for row in ask("quorum", cluster="west", **_WINDOW)]
+        rows = [_seconds(row) for row in ask("quorum", cluster="prod", **_WINDOW)]
         nothing = (None,) * 6
         assert columns(rows, *told) == [
-            (1, "observer", "behind", 90, 100, 190, 200, 90, 110, 40, 85),
-            (8, "voter", "behind", 110, 120, 190, 200, 70, 90, 5, None),
+            (1, "observer", "behind", 90, 100, 190, 200, 0, 110, 40, 85),
+            (8, "voter", "behind", 110, 120, 190, 200, 0, 90, 5, None),
             (9, "voter", "voter_added", 195, 195, *nothing),
             (7, "voter", "voter_removed", 390, 400, *nothing),
-            (8, "voter", "behind", 390, 400, None, None, 200, 210, 3, 390),
+            (8, "voter", "behind", 390, 400, None, None, 0, 210, 3, 390),
         ]
-        assert {row["not_observed_s"] for row in rows if row["what"] == "behind"} == {0}
+        # Nothing else is known of that time.
+        lasted = [row for row in rows if row["what"] == "behind"]
+        assert all(row["not_observed_s"] == row["seconds_max"] for row in lasted)
         assert [row["source"] for row in rows if row["what"] != "behind"] == ["log", "polls"]
-        early = ask("quorum", cluster="west", **_WINDOW | {"until": "2026-11-01T10:02:30Z"})
-        ends = ("replica_id", "ended_before", "seconds_min")
-        assert columns(early, *ends) == [(1, None, 50), (8, None, 30)], "as of then"
-        late = ask("quorum", cluster="west", **_WINDOW | {"since": "2026-11-01T10:03:20Z"})
+        early = ask("quorum", cluster="prod", **_WINDOW | {"until": "2026-11-01T10:02:30Z"})
+        ends = ("replica_id", "ended_before", "seconds_max")
+        assert columns(early, *ends) == [(1, None, 60), (8, None, 40)], "as of then"
+        late = ask("quorum", cluster="prod", **_WINDOW | {"since": "2026-11-01T10:03:20Z"})
         assert _seconds(late[0])["began_before"] == 100, "it began before the window"
-        assert ask("quorum", cluster="prod") == []
+        assert ask("quorum", cluster="prod") == ask("quorum", cluster="other", **_WINDOW) == []
