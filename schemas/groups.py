@@ -131,6 +131,14 @@ REBALANCES = Table(
             "added or lost. same_members: nothing shows why.",
         ),
         *columns("""
+            removed_by array<string> -- Time-outs that removed members, sorted, inferred: rebalance
+                (it did not give up in time what it was asked for) | session (a static member was
+                away for too long). Null if no member was, and where records do not tell: of classic
+                groups, of members that left by themselves or died, which look the same, and of
+                polls.
+            assignment_skew int -- The partitions of the member that has the most, less those of the
+                one that has the least; while the rebalance lasts, by the target assignment. Null
+                without members, and where that is not known.
             silent_ms_max bigint -- If a member that left had died, it had been silent for at most
                 this when the rebalance began, ms: the longest session time-out of those that left.
                 Inferred; null if nobody left, and where records name no time-out (other types than
@@ -181,6 +189,7 @@ REBALANCE_MEMBERS = Table(
             instance_id string -- group.instance.id of a static member; null of a dynamic one.
             client_id string -- client.id.
             client_host string -- Address that it came from.
+            rack string -- Its rack, client.rack; null where it tells none.
             change string NOT NULL -- stayed | joined | left (before is empty if it also came
                 meanwhile) | restarted | unknown (nothing is known from before).
         """),

@@ -43,7 +43,7 @@ named AS (
 )
 
 SELECT m.rebalance_id, m.cluster_id, m.cluster, m.group_id, m.member_id, m.prev_member_id, m.instance_id, m.client_id,
-  m.client_host, m.change,
+  m.client_host, m.rack, m.change,
   transform(m.before, had -> named_struct(
     'topic', coalesce(had.topic, n.names[had.topic_id]), 'topic_id', had.topic_id, 'partitions', had.partitions
   )) AS before,

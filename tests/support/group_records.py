@@ -229,6 +229,8 @@ class Kind:
             "assignor": None,
             "protocols": None,
             "topology_epoch": None,
+            "rack": None,
+            "rebalance_timeout_ms": None,
         }
         return (RECORD_TYPES[self.name]["member"], member_id, value | told)
 

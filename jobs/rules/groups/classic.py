@@ -212,7 +212,11 @@ def _member(member: Row, protocol_type: str | None) -> Member:
     if has is None and protocol_type == CONSUMER_PROTOCOL and not member["assignment_bytes"]:
         has = {}  # A leader that assigns nothing to a member may send no bytes at all.
     return Member.of(
-        member, topics=topics, has=has, session_timeout_ms=member.get("session_timeout_ms")
+        member,
+        topics=topics,
+        has=has,
+        session_timeout_ms=member.get("session_timeout_ms"),
+        rack=None if subscription is None else subscription.get("rack"),
     )
 
 

@@ -85,6 +85,15 @@ def moves(before: Members, after: Members) -> Moves:
     }
 
 
+def skew(members: Members) -> int | None:
+    """The partitions of the member that has the most, less those of the one that has the least;
+    None where there is no member, or someone's are not known.
+    """
+    counts = [None if each.has is None else len(numbered(each.has)) for each in members.values()]
+    known = [each for each in counts if each is not None]
+    return max(known) - min(known) if known and len(known) == len(counts) else None
+
+
 def reasons(
     rebalance: Rebalance,
     before: Standing,

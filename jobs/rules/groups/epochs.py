@@ -11,6 +11,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+from jobs.rules.groups.removed import revoking_since, time_out
 from jobs.rules.groups.rows import (
     COMPLETED,
     EMPTIED,
@@ -88,11 +89,17 @@ def member_record(state: State, row: Row, output: GroupOutput) -> State:
     if row["is_tombstone"] and id_ not in before:
         return state
     if row["is_tombstone"]:
+        by = time_out(before[id_], row["timestamp"])
+        removed = {} if by is None else {id_: by}
         if (rebalance := state.open_rebalance) and rebalance.before:
-            passed = rebalance.passed | {id_: before[id_]}
-            state = replace(state, rebalance=replace(rebalance, passed=passed))
+            passed, removed = rebalance.passed | {id_: before[id_]}, rebalance.removed | removed
+            state = replace(state, rebalance=replace(rebalance, passed=passed, removed=removed))
+        else:
+            state = replace(state, removed=state.removed | removed)
         return replace(state, now=state.now.with_members(others))
-    asked = {name: value[name] for name in (*CLIENT, "topology_epoch", "assignor")}
+    asked = {name: value[name] for name in (*CLIENT, "topology_epoch", "assignor", "rack")}
+    if not value["protocols"]:
+        asked["rebalance_timeout_ms"] = value["rebalance_timeout_ms"]
     topics = None if value["topics"] is None else sorted(value["topics"])
     state = _with_member(state, row, **asked, topics=topics, pattern=value["regex"] or None)
     if id_ in before and before[id_].instance_id != value["instance_id"]:
@@ -132,11 +139,10 @@ def current_record(state: State, row: Row, output: GroupOutput) -> State:
         restated = began.members | {row["member_id"]: replace(was, has=has, by_id=True)}
         state = replace(state, began=replace(began, members=restated))
     state = _created_at_epoch_2(state, row, output)
-    return _end_if_reached(
-        _with_member(state, row, has=has, epoch=current["epoch"], state=current["state"]),
-        row,
-        output,
-    )
+    told = {name: current[name] for name in ("epoch", "state")}
+    since = revoking_since(state.now.group_type, *told.values(), row["timestamp"])
+    state = _with_member(state, row, **told, has=has, revoking_since=since)
+    return _end_if_reached(state, row, output)
 
 
 def _created_at_epoch_2(state: State, row: Row, output: GroupOutput) -> State:

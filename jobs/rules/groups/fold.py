@@ -90,7 +90,9 @@ def _step(state: State, row: Row, output: GroupOutput) -> State:
         # Another batch: records of one change have one time, and lie side by side.
         output.recent.clear()
         rebalance = state.open_rebalance if state.known else state.rebalance
-        state = replace(state, began=state.now, fresh=False, gone=None, rebalance=rebalance)
+        state = replace(
+            state, began=state.now, fresh=False, gone=None, rebalance=rebalance, removed={}
+        )
     return replace(_record(state, row, output), last_offset=offset, at=row["timestamp"])
 
 

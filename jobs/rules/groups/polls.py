@@ -249,6 +249,7 @@ def _member(type_: str, topology_epoch: int | None, member: Row) -> Member:
     asked = {
         "topics": member["topics"],
         "pattern": member["regex"],
+        "rack": member["rack"],
         "topology_epoch": topology_epoch,
     }
     by_id = type_ not in (CLASSIC, STREAMS)

@@ -63,6 +63,7 @@ class MemberRow(TypedDict):
     instance_id: str | None
     client_id: str | None
     client_host: str | None
+    rack: str | None
     change: str
     before: list[TopicPartitions] | None
     after: list[TopicPartitions] | None
@@ -93,6 +94,8 @@ class RebalanceRow(Moves, ShownBy, End):
     assigned: list[TopicCount] | None
     reasons: list[str] | None
     silent_ms_max: int | None
+    removed_by: list[str] | None
+    assignment_skew: int | None
     since_previous_ms: int | None
     member_rows: list[MemberRow]
 

@@ -13,6 +13,7 @@ from jobs.rules.groups.compare import (
     changes,
     moves,
     reasons,
+    skew,
 )
 from jobs.rules.groups.rebalance_rows import (
     End,
@@ -158,7 +159,8 @@ def begun(state: State, before: Standing | None, after: Standing, began: Moment)
         else (began.by - state.last_end) // MILLISECOND
     )
     return Rebalance(
-        began, before, since and max(0, since), state.converted_from, skipped(before, after)
+        *(began, before, since and max(0, since), state.converted_from, skipped(before, after)),
+        removed=state.removed,
     )
 
 
@@ -257,6 +259,8 @@ def _rebalance_row(
         "members_restarted": count["restarted"] if before else None,
         "reasons": reasons(rebalance, before, after, went, moved) if before else None,
         "silent_ms_max": _silent_ms_max(went),
+        "removed_by": _removed_by(rebalance, went),
+        "assignment_skew": skew(after.members),
         "subscribed": after.subscribed,
         "assigned": _assigned(rebalance, after),
         **moved,
@@ -271,6 +275,12 @@ def _silent_ms_max(went: list[Change]) -> int | None:
         (member.session_timeout_ms for member in left if member.session_timeout_ms is not None),
         default=None,
     )
+
+
+def _removed_by(rebalance: Rebalance, went: list[Change]) -> list[str] | None:
+    """The time-outs that removed those that left, and those that passed."""
+    left = {each.prev_member_id for each in went if each.name == "left"} | rebalance.passed.keys()
+    return sorted({by for who, by in rebalance.removed.items() if who in left}) or None
 
 
 def _assigned(rebalance: Rebalance, after: Standing) -> list[TopicCount] | None:
@@ -314,6 +324,7 @@ def _member_row(rebalance: Rebalance, change: Change) -> MemberRow:
         "instance_id": member.instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
+        "rack": member.rack,
         "change": change.name if before else "unknown",
         "before": _has(rebalance, change.before) if before else None,
         "after": _has(rebalance, change.after),

@@ -96,7 +96,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Member:
-    """One member. `has`, `to_have`: None where not known; of classic groups only `has` is used."""
+    """One member. `has`, `to_have`: None where not known; of classic groups only `has` is used.
+    `revoking_since`, `rebalance_timeout_ms`: see removed.py; the latter not of those that speak the
+    classic protocol.
+    """
 
     instance_id: str | None = None
     client_id: str | None = None
@@ -111,6 +114,9 @@ class Member:
     epoch: int | None = None
     state: int | None = None
     session_timeout_ms: int | None = None
+    rack: str | None = None
+    rebalance_timeout_ms: int | None = None
+    revoking_since: datetime | None = None
 
     @classmethod
     def of(cls, row: Row, **more: Any) -> "Member":
@@ -211,7 +217,8 @@ class Rebalance:
 
     `before`: None where it is not known. `passed`: members that came and went meanwhile.
     `given_up`: by member id, what the last generation of a classic group, `reached` then, took from
-    members that are to join again. `topics`: names of topic ids, from polls.
+    members that are to join again. `topics`: names of topic ids, from polls. `removed`: by member
+    id, the time-outs that removed members.
     """
 
     began: Moment
@@ -225,6 +232,7 @@ class Rebalance:
     reached: datetime | None = None
     ended: bool = False
     topics: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, str] = field(default_factory=dict)
 
     @property
     def withheld(self) -> set[tuple[str, int]]:
@@ -249,7 +257,8 @@ class State:
     `known`: `now` is the whole group, or that it is gone. `began`: `now` where the batch of the
     last record began, or where a rebalance ended within it. `gap`: records may have been missed
     before the first of `now`. `fresh`: all of the group's records are of this batch. `leavers`:
-    members that a conversion left behind. `truncated`: last one.
+    members that a conversion left behind. `truncated`: last one. `removed`: of the last batch, as
+    of a rebalance.
     """
 
     log_partition: int | None = None
@@ -267,6 +276,7 @@ class State:
     gone: Gone | None = None
     converted_from: str | None = None
     leavers: dict[str, Member] = field(default_factory=dict)
+    removed: dict[str, str] = field(default_factory=dict)
 
     @property
     def open_rebalance(self) -> Rebalance | None:
