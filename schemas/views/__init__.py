@@ -174,6 +174,19 @@ REBALANCE_TOPICS = _view(
         topic -- A topic that members subscribe to, or had partitions of before it or afterwards.
     """),
 )
+REBALANCE_RACKS = _view(
+    "gold.rebalance_racks",
+    "How much members consumed across racks after each rebalance, of those that tell their racks.",
+    meanings("""
+        rebalance_id -- The rebalance, gold.rebalances.id.
+        partitions -- Partitions of members that tell their rack, where that of the leader is known,
+            too. A rebalance without such is not there.
+        across_racks_min -- The share of these whose replicas are all in other racks than their
+            member: at least so much was consumed across racks.
+        across_racks_max -- The share of these whose leader is in another rack: at most, as a member
+            may fetch from a replica in its own (KIP-392).
+    """),
+)
 REBALANCE_STORMS = _view(
     "gold.rebalance_storms",
     "Stretches in which a group rebalanced, or members joined it, again and again.",
@@ -195,6 +208,7 @@ OF_GROUPS = (
     REBALANCES,
     REBALANCE_MEMBERS,
     REBALANCE_TOPICS,
+    REBALANCE_RACKS,
     REBALANCE_STORMS,
     REMOVED_COMMITS,
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.group_records import Log, classic, classic_member
-from truth.model.groups import Owned, figures
+from truth.model.groups import Owned, figures, skew
 
 Action = tuple[str, int]
 """What to do, and a number that picks whom."""
@@ -91,6 +91,7 @@ class Account:
             "generation": self.generation,
             "prev_generation": self.prev_generation,
             "skipped_generations": self.skipped_generations,
+            "assignment_skew": skew(owned),
             "phases": self.phases,
             "end_reason": end_reason,
         }

@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from local_cluster.members import Told
-from truth.groups.compare import figures_of
+from truth.groups.compare import figures_of, owned_after
 from truth.groups.happened import Happened, Move
 from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
 from truth.groups.script import COOPERATIVE, Deed
-from truth.model.groups import Call, Holder
+from truth.model.groups import Call, Holder, skew
 
 START = datetime(2026, 7, 1, 9, tzinfo=UTC)
 GROUP = "g"
@@ -133,6 +133,7 @@ def rebalance(
         phases=phases,
         **counted,
         stickiness=counted["partitions_kept"] / had if had else None,
+        assignment_skew=skew(owned_after(people)),
         reasons=reasons,
         since_previous_ms=None,
         people=people,

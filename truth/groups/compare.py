@@ -14,7 +14,7 @@ from truth.groups.history import GroupEvent, History, MemberRow, Rebalance
 from truth.groups.score import Score
 from truth.groups.script import CLASSIC_REASONS, CRASHES, REASONS, WITHOUT_REBALANCE
 from truth.groups.storms import compare_loops, compare_storms
-from truth.model.groups import Holders, Round, figures, rounds
+from truth.model.groups import Holders, Owned, Round, figures, rounds, skew
 
 TOLERANCE: Final = timedelta(milliseconds=50)
 """Between clocks of members and brokers, all of one machine, cut to the millisecond."""
@@ -285,6 +285,9 @@ def compare_figures(row: Rebalance) -> Iterator[str]:
         stickiness is None or row.stickiness is None or abs(stickiness - row.stickiness) > 1e-9
     ):
         yield f"stickiness {row.stickiness} and not {stickiness}"
+    skewed = skew(owned_after(row.people))
+    if row.assignment_skew != skewed:
+        yield f"assignment_skew {row.assignment_skew} and not {skewed}"
 
 
 def figures_of(people: Sequence[MemberRow]) -> dict[str, int]:
@@ -294,10 +297,15 @@ def figures_of(people: Sequence[MemberRow]) -> dict[str, int]:
         for each in people
         if each.change != "joined" or each.before
     }
-    after = {
+    restarted = [each.change for each in people].count("restarted")
+    return figures(before, owned_after(people), restarted=restarted)
+
+
+def owned_after(people: Sequence[MemberRow]) -> Owned:
+    """Who had what after a rebalance."""
+    return {
         each.member_id: each.after or () for each in people if each.change != "left" or each.after
     }
-    return figures(before, after, restarted=[each.change for each in people].count("restarted"))
 
 
 def _events(happened: Sequence[Happened], events: Sequence[GroupEvent]) -> Iterator[str]:

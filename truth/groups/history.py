@@ -52,6 +52,7 @@ class Rebalance:
     partitions_added: int | None
     partitions_lost: int | None
     stickiness: float | None
+    assignment_skew: int | None
     reasons: tuple[str, ...] | None
     since_previous_ms: int | None
     people: tuple[MemberRow, ...]

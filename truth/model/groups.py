@@ -104,6 +104,14 @@ def figures(
     }
 
 
+def skew(owned: Owned) -> int | None:
+    """How many partitions the member that has the most has more than the one that has the least;
+    None where nobody is there.
+    """
+    numbers = sorted(len({*has}) for has in owned.values())
+    return numbers[-1] - numbers[0] if numbers else None
+
+
 def chains(times: Sequence[datetime], least: int, window: timedelta) -> list[tuple[int, int]]:
     """Times, in order, that come one soon after the other, each time by the index of the first and
     of the last: windows that hold enough, those as one that share a time.

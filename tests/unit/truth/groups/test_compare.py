@@ -69,6 +69,7 @@ def test_what_happened_agrees_with_its_history():
         (with_row(1, partitions_kept=4), "it says {'partitions_kept': 4}"),
         (with_row(1, members_joined=0), "it says {'members_joined': 0}"),
         (with_row(1, stickiness=1.0), "stickiness 1.0 and not 0.5"),
+        (with_row(1, assignment_skew=7), "assignment_skew 7 and not 0"),
         (with_row(1, people=REBALANCES[1].people[:1]), "members after it are"),
         (with_person(1, 1, change="stayed"), "joined are ['b-1'], history has []"),
         (with_person(1, 1, instance_id=None), "b-1 is i, in history None"),
