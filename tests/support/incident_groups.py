@@ -143,6 +143,7 @@ class History:
                     "instance_id": instance_id,
                     "client_id": client_id,
                     "client_host": client_host,
+                    "rack": "a" if group == "billing" else None,
                     "change": "left"
                     if member not in after
                     else "stayed"

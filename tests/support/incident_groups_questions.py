@@ -6,6 +6,16 @@ from tests.support.incident_questions import Ask, columns
 
 
 class Groups:
+    def test_across_racks(self, ask: Ask) -> None:
+        """The members of billing tell a rack, that of broker 1."""
+        rows = ask("across_racks", group="billing", since="2026-11-01T12:00:30Z")
+        told = ("generation", "partitions", "across_racks_min", "across_racks_max")
+        assert columns(rows, *told) == [
+            *((generation, 2, 0, 0.5) for generation in (15, 16, 17, 18, 19, 20)),
+            (14, 2, 0, 0),
+        ], "broker 2 leads one of them from 50 s on"
+        assert ask("across_racks", group="search") == ask("across_racks", cluster="other") == []
+
     def test_rebalances(self, ask: Ask) -> None:
         rows = ask("rebalances")
         assert columns(
