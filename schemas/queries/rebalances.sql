@@ -46,6 +46,6 @@ SELECT cluster, group_id, generation,
   group_type, source, prev_generation, skipped_generations, ended_after, ended_before, end_reason, mode, phases,
   prev_members, members_joined, members_left, members_restarted,
   partitions_kept, partitions_added, partitions_lost, partitions_unassigned, stickiness,
-  coordinator, followed_coordinator_move, maybe_unobserved / 1e6 AS not_observed_s
+  assignment_skew, removed_by, coordinator, followed_coordinator_move, maybe_unobserved / 1e6 AS not_observed_s
 FROM observed
 ORDER BY began_before, cluster, group_id

@@ -200,8 +200,8 @@ SELECT r.id, r.cluster_id, r.cluster, r.group_id, r.group_type, r.prev_group_typ
   r.end_reason, r.assignor, r.mode, r.phases, r.group_leader, r.members, r.prev_members, r.members_joined,
   r.members_left, r.members_restarted, r.partitions_kept, r.partitions_moved, r.partitions_added, r.partitions_lost,
   CASE WHEN size(r.subscribed) = 0 AND size(r.assigned) = 0 THEN 0 ELSE u.partitions END AS partitions_unassigned,
-  r.subscribed, r.stickiness, r.reasons, r.silent_ms_max, r.removed_by,
-  r.assignment_skew,
+  r.subscribed, r.stickiness, r.reasons, r.removed_by, r.assignment_skew,
+  r.silent_ms_max,
   r.since_previous_ms + CAST(floor((unix_micros(r.by) - unix_micros(r.began_before)) / 1000) AS BIGINT)
     AS since_previous_ms,
   c.coordinator,

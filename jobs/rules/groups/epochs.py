@@ -139,9 +139,9 @@ def current_record(state: State, row: Row, output: GroupOutput) -> State:
         restated = began.members | {row["member_id"]: replace(was, has=has, by_id=True)}
         state = replace(state, began=replace(began, members=restated))
     state = _created_at_epoch_2(state, row, output)
-    told = {name: current[name] for name in ("epoch", "state")}
-    since = revoking_since(state.now.group_type, *told.values(), row["timestamp"])
-    state = _with_member(state, row, **told, has=has, revoking_since=since)
+    epoch, code = current["epoch"], current["state"]
+    since = revoking_since(state.now.group_type, epoch, code, row["timestamp"])
+    state = _with_member(state, row, has=has, epoch=epoch, state=code, revoking_since=since)
     return _end_if_reached(state, row, output)
 
 

@@ -195,7 +195,7 @@ class AsOf:
         return {row["cluster"]: row["observers_behind"] for row in self._behind}
 
     @cached_property
-    def _behind(self) -> list[Row]:
+    def _behind(self) -> list[dict[str, Any]]:
         """Lakes below version 11 do not have them."""
         try:
             return self.rows("behind")
