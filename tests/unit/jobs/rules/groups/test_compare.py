@@ -5,10 +5,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from jobs.rules.groups.compare import changes, moves, reasons, tells_subscriptions
+from jobs.rules.groups.compare import changes, moves, reasons, skew, tells_subscriptions
 from jobs.rules.groups.state import Member, Moment, Rebalance, Standing
 from schemas.groups import REASONS
+from tests.support.examples import examples
+from truth.model import groups as truth
 
 AT = Moment(datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -233,3 +237,32 @@ def test_how_partitions_moved(
 )
 def test_whether_each_subscription_is_known(of: Standing, tells: bool) -> None:
     assert tells_subscriptions(of) is tells
+
+
+@pytest.mark.parametrize(
+    ("members", "skewed"),
+    [
+        ({"a": GREW, "b": B}, 2),
+        ({"a": A}, 0),
+        ({"a": A, "b": member()}, 2),
+        ({}, None),
+        ({"a": A, "b": replace(B, has=None)}, None),
+        ({"a": member(0, 1), "b": member(0, 1)}, 0),
+    ],
+)
+def test_the_skew_of_an_assignment(members: dict[str, Member], skewed: int | None) -> None:
+    assert skew(members) == skewed
+
+
+@given(st.dictionaries(st.text(), st.dictionaries(st.sampled_from("tu"), st.sets(st.integers()))))
+@settings(max_examples=examples(50))
+def test_the_skew_is_that_of_the_plain_rule(members: dict[str, dict[str, set[int]]]) -> None:
+    of_rules = {
+        name: Member(has={topic: sorted(numbers) for topic, numbers in has.items()})
+        for name, has in members.items()
+    }
+    owned = {
+        name: [(topic, number) for topic, numbers in has.items() for number in numbers]
+        for name, has in members.items()
+    }
+    assert skew(of_rules) == truth.skew(owned)
