@@ -193,7 +193,8 @@ class _Cluster:
             self._controllers.append(self._elected(controller, leader_epoch, observation))
         self._take_voters(record, observation)
         if record["type"] in _ACCESS_CHANGES and not record["is_control"]:
-            self._access.append(self._access_changed(_ACCESS_CHANGES[record["type"]], observation))
+            change = _ACCESS_CHANGES[record["type"]]
+            self._access.append(_access_changed(self._columns, change, observation))
         if state.topic_filter != self._topic_filter:
             self._tell_all(observation)
 
@@ -372,14 +373,15 @@ class _Cluster:
                 }
             )
 
-    def _access_changed(self, change: str, observation: Observation) -> AccessChange:
-        """A record of an ACL or of a quota, of which the type is all that is kept."""
-        return {
-            "id": row_id(self._columns["cluster_id"], change, observation.poll.id),
-            **self._columns,
-            "change": change,
-            **_bounds(observation).began,
-        }
+
+def _access_changed(columns: OfCluster, change: str, observation: Observation) -> AccessChange:
+    """A record of an ACL or of a quota, of which the type is all that is kept."""
+    return {
+        "id": row_id(columns["cluster_id"], change, observation.poll.id),
+        **columns,
+        "change": change,
+        **_bounds(observation).began,
+    }
 
 
 def _bounds(observation: Observation) -> Bounds:
