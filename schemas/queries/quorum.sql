@@ -24,8 +24,7 @@ stretches AS (
     min_by(prev_sent_at, n) AS began_after, min(valid_from) AS began_before,
     max_by(CASE WHEN valid_to <= CAST(:until AS TIMESTAMP) THEN last_seen_sent_at END, n) AS ended_after,
     max_by(CASE WHEN valid_to <= CAST(:until AS TIMESTAMP) THEN valid_to END, n) AS ended_before,
-    min_by(element_at(filter(behind, each -> each.replica_id = replica_id AND each.is_voter = (role = 'voter')), 1), n)
-      AS far
+    min_by(get(filter(behind, who -> who.replica_id = replica_id AND who.is_voter = (role = 'voter')), 0), n) AS far
   FROM (
     SELECT *, n - row_number() OVER (PARTITION BY cluster_id, cluster, role, replica_id ORDER BY n) AS stretch
     FROM lagging
@@ -55,8 +54,8 @@ observed AS (
 
 voters AS (
   SELECT *, explode(concat(
-    transform(array_except(voters, prev_voters), each -> named_struct('voter', each, 'what', 'voter_added')),
-    transform(array_except(prev_voters, voters), each -> named_struct('voter', each, 'what', 'voter_removed'))
+    transform(array_except(voters, prev_voters), id -> named_struct('voter', id, 'what', 'voter_added')),
+    transform(array_except(prev_voters, voters), id -> named_struct('voter', id, 'what', 'voter_removed'))
   )) AS changed
   FROM gold.voter_changes
   WHERE began_before BETWEEN CAST(:since AS TIMESTAMP) AND CAST(:until AS TIMESTAMP)
