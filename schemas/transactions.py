@@ -42,8 +42,8 @@ TRANSACTION_LOG_RECORD = columns_of(
     leader_epoch -- Leader epoch of the log's partition that wrote the record, on transactions rows
         the last of their records: another one is another coordinator. Null if it has none.
     version -- Version of the value; null for a tombstone.
-    transactional_id -- Of a record that cannot be read; null where its key cannot. Long ones are cut
-        as in bronze.transaction_states.
+    transactional_id -- Of a record that cannot be read; null where its key cannot. Long ones are
+        cut as in bronze.transaction_states.
     is_tombstone -- The value is null: the coordinator forgets the id.
     error -- Why the record was not decoded, or why the lost offsets, which the log has, cannot be
         read: one line; else null.

@@ -60,6 +60,7 @@ ROWS: Final = pa.schema(
         ("log_partition", INT),
         ("offset", LONG),
         ("next_offset", LONG),
+        ("leader_epoch", INT),
         ("counted", LONG),
         ("pattern", TEXT),
         ("chunk", INT),
