@@ -1,4 +1,4 @@
-"""What records and episodes of transactional ids come to: counts by id and hour, then by pattern."""
+"""What records and episodes of transactional ids come to: counts by id and hour, or pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark data source `kafka_transaction_log`: `__transaction_state` of many clusters, by offset."""
+"""The Spark data source `kafka_transaction_log`: `__transaction_state` of many clusters."""
 
 from metadata_source.kafka_constants import TRANSACTIONS_TOPIC
 from metadata_source.logs.source import LogSource

@@ -1,5 +1,5 @@
-"""Records of transactional ids made into episodes: a transaction, as far as the records of a stretch
-have it, or an InitProducerId, or a tombstone.
+"""Records of transactional ids made into episodes: a transaction, as far as the records of a
+stretch have it, or an InitProducerId, or a tombstone.
 
 A record is an episode of one. `joined` makes those of an id that follow each other one, where they
 are of one transaction: so it does not matter where the records of a stretch are cut.

@@ -7,9 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from metadata_source.columns.transaction_log import SCHEMA
 from metadata_source.errors import TransactionLogError
 from metadata_source.logs.topic.log import TopicLog
@@ -19,6 +16,8 @@ from metadata_source.protocol.transaction_records import decode_records, is_prep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pyarrow as pa
 
     from metadata_source.options import Cluster, Mode, TransactionLogOptions
 

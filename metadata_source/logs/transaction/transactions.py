@@ -7,6 +7,7 @@ so its rows follow from the span alone, wherever answers are cut, and memory is 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 STRETCH: Final = 20_000
 """Offsets of a log partition that a row spans at most: they bound ids and entries in memory."""
+TOGETHER: Final = 2_000
+"""Records of a log partition that are joined at once: each time takes a millisecond."""
 STATES_A_ROW: Final = 1_000
 MOST_PATTERNS: Final = 200
 """Patterns of a stretch that have rows of their own; the others are one."""
@@ -117,6 +120,7 @@ class _Stretch:
         self._partitions = pa.array([], PARTITIONS)
         """What `partitions_at` of the episodes is a row of."""
         self._counts = no_counts()
+        self._waiting: list[tuple[Episodes, pa.ListArray]] = []
         self._entries: list[tuple[pa.StructArray, Episodes]] = []
 
     def take(self, records: Episodes, ids: list[str | None], partitions: pa.ListArray) -> None:
@@ -134,12 +138,23 @@ class _Stretch:
         records |= {"key": key, "is_first": is_first * (key >= known)}
         if self._since_ms == NONE:
             self._since_ms = int(records["ms"][0])
+        self._waiting.append((records, partitions))
+        if sum(len(each["key"]) for each, _ in self._waiting) >= TOGETHER:
+            self._join()
+
+    def _join(self) -> None:
+        """Count the records that wait, and join them with what is open."""
+        if not self._waiting:
+            return
+        records = {
+            name: np.concatenate([each[name] for each, _ in self._waiting])
+            for name in self._waiting[0][0]
+        }
+        together = pa.concat_arrays([self._partitions, *(each for _, each in self._waiting)])
+        self._waiting = []
         self._counts = added(self._counts, counts_of_records(records))
-        kept = len(self._partitions)
-        records["partitions_at"] = np.where(
-            records["partition_count"] > 0, np.arange(kept, kept + len(key)), NONE
-        )
-        together = pa.concat_arrays([self._partitions, partitions])
+        at = np.arange(len(self._partitions), len(together))
+        records["partitions_at"] = np.where(records["partition_count"] > 0, at, NONE)
         episodes, is_over = joined(followed(self._episodes, episodes_of(records)))
         self._finish(select(episodes, is_over), together)
         self._episodes, self._partitions = _compact(select(episodes, ~is_over), together)
@@ -160,6 +175,7 @@ class _Stretch:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """End the stretch, and yield its rows."""
+        self._join()
         self._finish(self._episodes, self._partitions)
         pattern_of_key, patterns = self._patterns()
         counts = dict(self._counts)
@@ -236,7 +252,7 @@ def _batch(
     rows: list[dict[str, Any]] = []
     bounds = [0]
     firsts = np.searchsorted(row_of, np.arange(len(counts["key"]) + 1)).tolist()
-    for row, (begin, end) in enumerate(zip(firsts, firsts[1:], strict=False)):
+    for row, (begin, end) in enumerate(pairwise(firsts)):
         for chunk, start in enumerate(range(begin, max(end, begin + 1), STATES_A_ROW)):
             rows.append(_row(partition, counts, patterns, row, chunk))
             bounds.append(min(start + STATES_A_ROW, end))
@@ -273,6 +289,7 @@ def _micros(ms: int) -> int | None:
 
 
 _LONGEST: Final = ("longest_ms", "longest_completing_ms")
-_COUNTED: Final = tuple(
-    name for name in ROWS.names[ROWS.get_field_index("ids") : ROWS.get_field_index("longest_ms")]
-) + ("counted",)
+_COUNTED: Final = (
+    "counted",
+    *ROWS.names[ROWS.get_field_index("ids") : ROWS.get_field_index("longest_ms")],
+)
