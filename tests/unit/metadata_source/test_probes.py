@@ -175,7 +175,7 @@ def described(**of_group) -> list:
 def test_an_answer_about_another_number_of_things_is_not_known(count):
     said_of = said(*described(count=count))
     assert said_of[3] == f"not known: asked about one group, the broker answered about {count}"
-    assert said_of[:3] + said_of[4:] == ["allowed"] * 4
+    assert said_of[:3] + said_of[4:] == ["allowed"] * 5
 
 
 def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
@@ -186,7 +186,7 @@ def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
     assert answered.pop(2).startswith(
         "not known: this program stumbled over what the broker answered (TypeError: "
     )
-    assert answered == ["allowed"] * 4
+    assert answered == ["allowed"] * 5
 
 
 @pytest.mark.parametrize("value", [None, "two", "", "-1", "2147483648"])
