@@ -183,15 +183,17 @@ class Fates:
         self.is_transaction = (head != EMPTY) & (head != DEAD)
         self.is_complete = np.isin(state, COMPLETE)
         begins = (head == ONGOING) & (of["from_updated_ms"] == started)
-        aborts_nothing = (
+        may_abort_nothing = (
             (head == PREPARE_ABORT)
             & (of["prepared_version"] >= WITH_EPOCH_BUMP)
             & (of["from_updated_ms"] == started)
-            & ~is_first
         )
+        aborts_nothing = may_abort_nothing & ~is_first
         self.begun = begins | aborts_nothing
         self.was_open = self.is_transaction & ~self.begun
-        self.may_have_been_open = begins & is_first & (started <= since_ms + UNCERTAIN_MS)
+        self.may_have_been_open = is_first & (
+            begins & (started <= since_ms + UNCERTAIN_MS) | may_abort_nothing
+        )
         self.duration_ms = _between(started, of["completed_ms"])
         self.completing_ms = _between(of["prepared_ms"], of["completed_ms"])
         is_aborted = (state == PREPARE_ABORT) | (state == COMPLETE_ABORT)
