@@ -105,19 +105,19 @@ def read_values(values: pa.BinaryArray) -> Values:
             for name in _NUMBERS:
                 numbers[name][rows[list(wrong)]] = NONE
         pieces.append((rows, found.field("transaction_partitions")))
-    _refuse(numbers, errors)
+    _refuse(numbers, ~is_tombstone, errors)
     partitions = scattered(count, PARTITIONS, pieces)
     return Values(
         is_tombstone, errors, versions, numbers, _partition_counts(partitions), partitions
     )
 
 
-def _refuse(numbers: dict[str, Positions], errors: dict[int, str]) -> None:
+def _refuse(numbers: dict[str, Positions], is_value: Flags, errors: dict[int, str]) -> None:
     """Note what no record of Kafka has."""
-    read = np.ones(len(numbers["status"]), dtype=np.bool_)
+    read = is_value.copy()
     read[list(errors)] = False
     status = numbers["status"]
-    for row in np.flatnonzero(read & (status >= len(STATES))).tolist():
+    for row in np.flatnonzero(read & ((status < 0) | (status >= len(STATES)))).tolist():
         errors[row] = f"unknown status {status[row]}, known are 0 to {len(STATES) - 1}"
     for name in ("started_ms", "updated_ms"):
         times = numbers[name]
