@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from metadata_source.logs.transaction.episodes import Episodes
     from metadata_source.protocol.vectors import Flags, Positions
 
-STRETCH: Final = 20_000
+STRETCH: Final = 5_000
 """Offsets of a log partition that a row spans at most: they bound ids and entries in memory."""
 TOGETHER: Final = 2_000
 """Records of a log partition that are joined at once: each time takes a millisecond."""
