@@ -10,13 +10,13 @@ TRANSACTION_LOG_KEY = columns_of(
     log_partition -- Partition of __transaction_state: all records of a transactional id are in one.
     offset -- Offset of the record; of other rows the first that they are of.
     record -- transactions (what the records of one pattern of transactional ids came to, of one
-        hour of their timestamps, in what a batch went through; nothing of it depends on other
-        batches) | record (a record that cannot be read, and error says why) | read (what a batch
-        went through: offset up to next_offset) | lost (offset up to next_offset was gone before it
-        could be read: the log begins later; or its cluster was taken out of the configuration just
-        before; or it cannot be read, and error says why) | truncated (what had been read up to
-        offset is the log's up to next_offset alone: an unclean election, or the topic was made
-        again; reading continues at next_offset).
+        hour of their timestamps, in a stretch: what a batch went through between two multiples of
+        5,000 offsets; nothing of it depends on other stretches) | record (a record that cannot be
+        read, and error says why) | read (what a batch went through: offset up to next_offset) |
+        lost (offset up to next_offset was gone before it could be read: the log begins later; or
+        its cluster was taken out of the configuration just before; or it cannot be read, and error
+        says why) | truncated (what had been read up to offset is the log's up to next_offset alone:
+        an unclean election, or the topic was made again; reading continues at next_offset).
     cluster_id -- Kafka's id of the cluster; null where the brokers did not say.
     read_at -- Driver's clock when the batch was planned that read it.
     day -- Day (UTC) of read_at.
@@ -58,13 +58,13 @@ TRANSACTION_LOG_COUNTS = columns_of(
     pattern -- The transactional id with uuids and runs of 16 or more hexadecimal digits as *, and
         then without the digits, * and -_.: at its end: app-0_12 and app-<uuid>-3 are app, an id of
         nothing else is *. Longer ones than 255 characters are cut as ids in states. Null: all that
-        are not among the 200 patterns with most records (then those that come first) of a log
-        partition in what a batch went through: at most 10,000 a cluster with Kafka's 50 partitions.
+        are not among the 200 patterns with most records (then those that come first) of a stretch:
+        at most 10,000 a cluster at once, with Kafka's 50 partitions.
     chunk -- 0, 1, ...: more than 1,000 states take several rows, of which 0 alone has the counts.
     from_timestamp -- The least timestamp of the row's records; null if they have none.
     to_timestamp -- The greatest: of the same hour (UTC).
     ids -- Transactional ids with a record.
-    begun -- Transactions that began: as their first record here says, not the batch before.
+    begun -- Transactions that began in the stretch, as their first record in it says.
     committed -- Transactions that were completed and committed.
     aborted_by_client -- Transactions that were completed and aborted, by their producer; see
         bronze.transaction_states for how that is known.
@@ -99,13 +99,14 @@ STATE_COLUMNS = columns_of(
     transactional_id -- Transactional id. Of one that is longer than 255 characters the first 200,
         an ellipsis, and 32 hexadecimal digits of its SHA-256 (of its UTF-8): so no two are alike.
     state -- Of the last record here, in Kafka's words: Ongoing | PrepareCommit | PrepareAbort |
-        CompleteCommit | CompleteAbort | Empty (InitProducerId: no transaction, from_offset and
-        offset are the same) | Dead (a tombstone right after an open transaction).
+        CompleteCommit | CompleteAbort | Empty (InitProducerId: no transaction) | Dead (a tombstone
+        right after an open transaction, whose fields follow).
     offset -- Offset of the last record here.
     timestamp -- Of that record: the coordinator's clock; null if it has none.
     leader_epoch -- Leader epoch that wrote that record; null if it has none.
-    was_open -- The begin of the transaction is not among these records: it is in a batch before, or
-        was compacted away. False of Empty and Dead.
+    was_open -- The begin of the transaction is not among the records of the stretch: it is in one
+        before, or was compacted away. Null where that is not known: it began in the second in which
+        the stretch begins. False of Empty.
     from_offset -- Offset of its first record here.
     from_timestamp -- Of that record.
     from_leader_epoch -- Leader epoch that wrote it. If it is not leader_epoch, the coordinator
@@ -113,8 +114,8 @@ STATE_COLUMNS = columns_of(
     producer_id -- Producer id, of the last record here.
     previous_producer_id -- As that record has it, the producer id before that record; null for
         none and in values of version 0.
-    next_producer_id -- As that record has it: the producer id that the id goes on with, once the
-        epochs of this one are used up; null for none and in values of version 0.
+    next_producer_id -- As that record has it: the producer id that follows this one, whose epochs
+        are used up; null for none and in values of version 0.
     producer_epoch -- Epoch of the producer id, of the last record here.
     next_producer_epoch -- Epoch of next_producer_id, as Kafka from 4.4 on may have it; null for
         none.
@@ -132,7 +133,8 @@ STATE_COLUMNS = columns_of(
     prepared_at -- When that record was made: the end of the transaction for its producer.
     completed_offset -- Offset of the record after all markers are written; null without one here.
     completed_at -- When that record was made.
-    initialized_offset -- If InitProducerId is the next record of the id after an abort: its offset.
+    initialized_offset -- If InitProducerId is the next record of the id after an abort, or after
+        a transaction whose end is not in the log: its offset. Of Empty its own.
     initialized_at -- When that record was made.
     aborted_by -- Of a transaction that is prepared for abort, or aborted: client | coordinator (a
         time-out; another producer of the id began, or an administrator fenced it) | null: these
@@ -141,14 +143,14 @@ STATE_COLUMNS = columns_of(
         coordinator if the epoch is above ongoing_epoch, else client. With version 2 each end raises
         the epoch: it is coordinator if ongoing_client_version is lower, or if the epoch rose by two
         (Kafka 4.0.0); client if the id's next record has the same epoch and is not InitProducerId,
-        or if there was nothing to abort; else null. If it is null and ongoing_epoch too, its entry
-        of the batch before may tell. If it is null, and prepared_at is after started_at +
-        timeout_ms, it was most likely the time-out. If it is null, and initialized_at is within
-        seconds, or the next entry of the id is Empty and that soon, it was most likely fenced;
-        else most likely the client aborted it.
+        or if there was nothing to abort; else null. If both are null, ongoing_epoch and
+        ongoing_client_version of its entry before may tell. If it is null, and prepared_at is after
+        started_at + timeout_ms, it was most likely the time-out. If it is null, and initialized_at
+        is within seconds, or the next entry of the id is Empty and that soon, it was most likely
+        fenced; else most likely the client aborted it.
     partition_count -- Partitions of the transaction, of its record here with most.
-    partitions -- Those of its last record here that has any, 200 at most. Null if none has, and of
-        an entry that is here only because the batch before left it open (was_open).
+    partitions -- Those of its last record here that has any, the first 200 of them. Null if none
+        has, and of an entry that is here only because it was open, or may have been, before.
     """,
 )
 
@@ -183,13 +185,14 @@ TRANSACTION_STATES = View(
     schema="bronze",
     name="transaction_states",
     comment=(
-        "Transactions that a history needs one by one, as far as the records that a batch went "
-        "through have them. Those: open at the end of the batch; open at its begin, and ended; "
-        "aborted by the coordinator, or these records do not tell by whom; longer than timeout_ms "
-        "or five minutes until completed, or longer than 30 s from prepared to completed; left "
-        "open, although another record of the id follows that is not of it. And the first record "
-        "of an id in a batch if it is InitProducerId with an epoch above 0. All others are counted "
-        "in bronze.transaction_log."
+        "Transactions that a history needs one by one, as far as the records of a stretch have "
+        "them (what a batch went through between two multiples of 5,000 offsets). Those: open at "
+        "the end of the stretch; open at its begin, or perhaps, and ended; aborted by the "
+        "coordinator, or these records do not tell by whom; longer than timeout_ms or five minutes "
+        "until completed, or longer than 30 s from prepared to completed; left open, although "
+        "another record of the id follows that is not of it. And the first record of an id in a "
+        "stretch if it is InitProducerId with an epoch above 0 or with another producer id. All "
+        "others are counted in bronze.transaction_log."
     ),
     parts=(
         f"""SELECT cluster, cluster_id, log_partition, pattern,

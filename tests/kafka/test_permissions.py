@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -31,9 +31,10 @@ from pyspark.sql.datasource import DataSource
 
 from local_cluster import LocalCluster
 from metadata_source.datasource import KafkaMetadataSource
-from metadata_source.errors import GroupLogError
-from metadata_source.kafka_constants import OFFSETS_TOPIC
+from metadata_source.errors import LogError
+from metadata_source.kafka_constants import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
+from metadata_source.logs.transaction.datasource import KafkaTransactionLogSource
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.outcomes import NOT_ALLOWED, OK
 from tests.support.beside import outcomes_of
