@@ -47,6 +47,7 @@ MEASURES: Final = {
     "many_answers": Measure("memory.many_answers", _beginning("many_answers_")),
     "groups": Measure("groups.asked", ("groups_s", "offsets_s")),
     "group_log": Measure("group_log.reading", _beginning("group_log_")),
+    "transaction_log": Measure("transaction_log.reading", _beginning("transaction_log_")),
     "cluster_log": Measure("cluster_log.decoding", _beginning("cluster_log_")),
     "cluster_fold": Measure("cluster_fold.losing_a_broker", ("cluster_fold_s",)),
     "lag_fold": Measure("lag.visits", ("lag_fold_s", "lag_fold_kb", "lag_memory_mb")),

@@ -33,12 +33,15 @@ FEATURES: Final = {
     "groups": "consumer groups",
     "offsets": "consumer groups",
     "groupLog": "rebalance history",
+    "transactionLog": "transactions",
 }
-"""Question of `enrich`, or groupLog -> the feature whose permission it needs. The others need none
-of their own.
+"""Question of `enrich`, or key of a log -> the feature whose permission it needs. The others need
+none of their own.
 
 OffsetFetch needs of a group what DescribeGroups does.
 """
+LOGS: Final = ("groupLog", "transactionLog")
+"""Keys of the logs of coordinators."""
 _SIDE_BY_SIDE: Final = 16
 
 
@@ -97,17 +100,15 @@ class Checked:
 
 
 def checked(
-    options: Options, *, reads_log: bool, logs: ClusterLogOptions | None = None
+    options: Options, *, read: Collection[str], logs: ClusterLogOptions | None = None
 ) -> list[Checked]:
-    """Check all clusters of a configuration, side by side. `reads_log`: whether the group log is to
-    be read. `logs`: the controllers' logs that are.
+    """Check all clusters of a configuration, side by side. `read`: keys of the coordinators' logs
+    that are to be read (`LOGS`). `logs`: the controllers' logs that are.
     """
 
     def one(cluster: Cluster) -> Checked:
         asked = options.polling[cluster.alias].enrich if cluster.alias in options.polling else ()
-        wanted = {TOPICS, *(FEATURES[kind] for kind in asked if kind in FEATURES)}
-        if reads_log:
-            wanted.add(FEATURES["groupLog"])
+        wanted = {TOPICS, *(FEATURES[kind] for kind in (*asked, *read) if kind in FEATURES)}
         log = None if logs is None else checked_log(logs, cluster.alias)
         try:
             state, permissions = check(
@@ -191,7 +192,9 @@ def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator
 def key_of(feature: str) -> str:
     """What turns a feature on in the configuration; empty of one that is always on."""
     kinds = [kind for kind, each in FEATURES.items() if each == feature]
-    return "groupLog" if kinds == ["groupLog"] else f"enrich: {', '.join(kinds)}" if kinds else ""
+    if len(kinds) == 1 and kinds[0] in LOGS:
+        return kinds[0]
+    return f"enrich: {', '.join(kinds)}" if kinds else ""
 
 
 def _feature_lines(each: Checked, *, is_configured: bool) -> Iterator[str]:

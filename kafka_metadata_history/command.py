@@ -186,14 +186,14 @@ def init(
     *, config: str, alias: str, bootstrap: str, lake: str, given: Sequence[str], client: Path | None
 ) -> int:
     """Write a configuration for a cluster, once it was polled. Asks for what is not given."""
-    from kafka_metadata_history.check import checked, elsewhere, lines  # noqa: PLC0415 - Kafka's client takes a second
+    from kafka_metadata_history.check import LOGS, checked, elsewhere, lines  # noqa: PLC0415 - Kafka's client takes a second
     from kafka_metadata_history.first_config import tried_options, written  # noqa: PLC0415
 
     if Path(config).exists():
         raise ConfigError(f"{config} is there already; nothing was written")
     file = read_client(client)
     own = (file.at(bootstrap) if file else {"kafka.bootstrap.servers": bootstrap}) | _pairs(given)
-    (found,) = checked(tried_options(alias, own), reads_log=True)
+    (found,) = checked(tried_options(alias, own), read=LOGS)
     say(lines(found, whole=False))
     if found.problem is not None:
         return CROSSED
@@ -232,15 +232,23 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
     """Poll each cluster once; say which permissions are missing. Writes nothing. Exits 3 if
     anything is amiss.
     """
-    from kafka_metadata_history.check import checked, elsewhere, lines, unwritable  # noqa: PLC0415 - Kafka's client takes a second
+    from kafka_metadata_history.check import (  # noqa: PLC0415 - Kafka's client takes a second
+        LOGS,
+        checked,
+        elsewhere,
+        lines,
+        unwritable,
+    )
 
     logs = no_place = None
     alone = options_of_one(bootstrap, client)
     if alone is not None:
-        options, reads_log = alone, False
+        options, reads = alone, []
     else:
         read = load(config)
-        options, reads_log = parse(read.source_options({}), "stream"), read.group_log is not None
+        options = parse(read.source_options({}), "stream")
+        of_logs = zip(LOGS, (read.group_log, read.transaction_log), strict=True)
+        reads = [key for key, given in of_logs if given is not None]
         no_place = unwritable(read.lake)
         say(filter(None, [elsewhere(read.lake)]))
         if read.cluster_log is not None:
@@ -253,7 +261,7 @@ def check(*, config: str, bootstrap: str | None, client: Path | None, cluster: s
         for each in chosen
         if each.exposed is not None
     )
-    found = checked(replace(options, clusters=chosen), reads_log=reads_log, logs=logs)
+    found = checked(replace(options, clusters=chosen), read=reads, logs=logs)
     for each in found:
         click.echo(
             "\n".join(

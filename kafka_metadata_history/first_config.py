@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from kafka_metadata_history.check import FEATURES, acl_line
+from kafka_metadata_history.check import FEATURES, LOGS, acl_line
 from metadata_source.options import parse
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def written(lake: str, cluster: Mapping[str, str], found: Checked) -> str:
         "poll": {"pollInterval": INTERVAL},
     }
     head["poll"]["enrich"] = asked or "none"  # type: ignore[index]
-    reads_log = FEATURES["groupLog"] not in refused
-    if reads_log:
-        head["groupLog"] = {"startingOffsets": "earliest"}
+    for key in LOGS:
+        if FEATURES[key] not in refused:
+            head[key] = {"startingOffsets": "earliest"}
     return "".join(
         (
             (
@@ -70,8 +70,8 @@ def written(lake: str, cluster: Mapping[str, str], found: Checked) -> str:
 def _refused(cluster: Cluster, permission: Permission) -> Iterator[str]:
     kind = next(kind for kind, each in FEATURES.items() if each == permission.feature)
     where = (
-        "groupLog: {startingOffsets: earliest}"
-        if kind == "groupLog"
+        f"{kind}: {{startingOffsets: earliest}}"
+        if kind in LOGS
         else f"poll.enrich.{kind}: {BEATS[kind]}"
     )
     yield f"Brokers refuse what `{where}` asks. To allow it:"

@@ -184,6 +184,12 @@ class GroupLogError(LogError):
     name = "GROUP_LOG"
 
 
+class TransactionLogError(LogError):
+    """The transaction coordinators' log of a cluster that cannot be read."""
+
+    name = "TRANSACTION_LOG"
+
+
 class ClusterLogError(LogError):
     """The controllers' log of a cluster, or its files, that cannot be read."""
 

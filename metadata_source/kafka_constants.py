@@ -7,6 +7,8 @@ from typing import Final
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 """The group coordinators' log."""
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+"""The transaction coordinators' log."""
 
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5

@@ -20,7 +20,11 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from metadata_source import questions
 from metadata_source.broker_errors import error_name
 from metadata_source.errors import PollError, stumbled
-from metadata_source.kafka_constants import OFFSETS_TOPIC, UNKNOWN_TOPIC_OR_PARTITION
+from metadata_source.kafka_constants import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, Question
 from metadata_source.transport import Connection
 
@@ -39,13 +43,14 @@ _DIGITS: Final = re.compile(r"[0-9]+")
 _MOST: Final = 2**31 - 1
 """Of min.insync.replicas, which is an int."""
 _OF_CLUSTER: Final = "--operation Describe --cluster"
-_OF_LOG: Final = f"--operation Read --topic {OFFSETS_TOPIC}"
+_OF_LOG: Final = "--operation Read --topic {}"
 _NO_GROUP: Final = "kafka-metadata-history-probe"
 ALLOWED_ANSWER: Final = "allowed"
-NO_LOG: Final = (
-    f"nothing to read: there is no topic {OFFSETS_TOPIC} (Kafka makes it for the first group)"
-)
-"""The answer where the coordinators' log may be read, and is not there."""
+_NO_LOG: Final = "nothing to read: there is no topic {} (Kafka makes it for the first {})"
+NO_LOG: Final = _NO_LOG.format(OFFSETS_TOPIC, "group")
+"""The answer where the group coordinators' log may be read, and is not there."""
+NO_TRANSACTION_LOG: Final = _NO_LOG.format(TRANSACTIONS_TOPIC, "transaction")
+"""The same of the transaction coordinators'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +137,7 @@ class Prober:
 
     def permissions(self) -> list[Permission]:
         """Return what cluster and group questions come to, for what is recorded now or will be."""
-        cluster, groups, log = (
-            "DESCRIBE on the cluster",
-            "DESCRIBE on the groups",
-            "READ on topic __consumer_offsets",
-        )
+        cluster, groups = "DESCRIBE on the cluster", "DESCRIBE on the groups"
         # DescribeCluster needs a permission only for the authorized operations, which are not asked
         # for.
         fenced = "Kafka 4.0 or newer"
@@ -152,8 +153,17 @@ class Prober:
                 self._try(self._groups, groups),
                 "--operation Describe --group '*'",
             ),
-            Permission("rebalance history", log, self._try(self._group_log, log, NO_LOG), _OF_LOG),
+            self._of_log("rebalance history", OFFSETS_TOPIC, NO_LOG),
+            self._of_log("transactions", TRANSACTIONS_TOPIC, NO_TRANSACTION_LOG),
         ]
+
+    def _of_log(self, feature: str, topic: str, no_topic: str) -> Permission:
+        needs = f"READ on topic {topic}"
+
+        def read() -> int:
+            return questions.fetch_error(self._ask(questions.read_probe(topic)))
+
+        return Permission(feature, needs, self._try(read, needs, no_topic), _OF_LOG.format(topic))
 
     def _try(self, probe: Any, needs: str, no_topic: str = ALLOWED_ANSWER) -> str:
         try:
@@ -195,9 +205,6 @@ class Prober:
             )
             return int(group.error_code) if not listed.groups else 0
         return int(group.error_code)
-
-    def _group_log(self) -> int:
-        return questions.fetch_error(self._ask(questions.read_probe(OFFSETS_TOPIC)))
 
     def _ask(self, question: Question) -> Any:
         """Send a request and return its response. Raises PollError."""

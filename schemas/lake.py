@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.errors import KafkaMetadataHistoryError
-from schemas import bronze, consumption, gold, groups, incidents, internal, quality, silver, views
+from schemas import (
+    bronze,
+    consumption,
+    gold,
+    groups,
+    incidents,
+    internal,
+    quality,
+    silver,
+    transactions,
+    views,
+)
 from schemas.table import (
     LAKE_VERSION,
     OLDEST_UPGRADED,
@@ -34,11 +45,12 @@ TABLES: tuple[Table, ...] = (
     *groups.TABLES,
     *consumption.TABLES,
     *consumption.LAG_TABLES,
+    *transactions.TABLES,
     *incidents.TABLES,
     *quality.TABLES,
     *internal.TABLES,
 )
-VIEWS: tuple[View, ...] = bronze.VIEWS + internal.VIEWS + views.VIEWS
+VIEWS: tuple[View, ...] = bronze.VIEWS + transactions.VIEWS + internal.VIEWS + views.VIEWS
 """In an order in which each refers to tables and to views before it."""
 NAMES = frozenset((*(table.full_name for table in TABLES), *(view.full_name for view in VIEWS)))
 

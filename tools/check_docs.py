@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_metadata_history.answers.questions import about, names
 from kafka_metadata_history.command import app
-from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS
+from metadata_source.options.table import (
+    CLUSTER_LOG_OPTIONS,
+    GROUP_LOG_OPTIONS,
+    OPTIONS,
+    TRANSACTION_LOG_OPTIONS,
+)
 from schemas.lake import TABLES, VIEWS
 from tools import reference
 
@@ -161,7 +166,7 @@ def _comments() -> Iterator[tuple[str, str]]:
         yield from ((f"{table.full_name}.{each.name}", each.comment) for each in table.columns)
     for view in VIEWS:
         yield from ((f"{view.full_name}.{name}", meaning) for name, meaning in view.meanings)
-    for option in (*OPTIONS, *GROUP_LOG_OPTIONS, *CLUSTER_LOG_OPTIONS):
+    for option in (*OPTIONS, *GROUP_LOG_OPTIONS, *TRANSACTION_LOG_OPTIONS, *CLUSTER_LOG_OPTIONS):
         yield option.name, option.meaning
     yield from ((name, " ".join(about(name))) for name in names())
 

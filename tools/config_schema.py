@@ -25,6 +25,7 @@ from metadata_source.options.table import (
     HOST_CHECK,
     OF_ONE_CLUSTER,
     OPTIONS,
+    TRANSACTION_LOG_OPTIONS,
     Option,
 )
 from metadata_source.references import REFERENCE
@@ -46,7 +47,12 @@ TEXT = {"type": ["string", "number", "boolean"]}
 """What YAML takes for a number or a truth is a text as well, as it is written."""
 COUNT = {"type": "integer", "minimum": 0}
 _OF_TYPES = {int: COUNT, timedelta: DURATION, str: TEXT, Severity: TEXT}
-OF_SOURCES = {"poll": OPTIONS, "groupLog": GROUP_LOG_OPTIONS, "clusterLog": CLUSTER_LOG_OPTIONS}
+OF_SOURCES = {
+    "poll": OPTIONS,
+    "groupLog": GROUP_LOG_OPTIONS,
+    "transactionLog": TRANSACTION_LOG_OPTIONS,
+    "clusterLog": CLUSTER_LOG_OPTIONS,
+}
 """Key -> the options of the data source that it holds."""
 
 

@@ -18,7 +18,13 @@ from jobs.rules.incidents.links import RULES
 from kafka_metadata_history.answers.incidents import words
 from kafka_metadata_history.answers.metrics.declared import COUNTER, METRICS
 from kafka_metadata_history.answers.questions import about, by_theme, filters_of, option
-from metadata_source.options.table import CLUSTER_LOG_OPTIONS, GROUP_LOG_OPTIONS, OPTIONS, Option
+from metadata_source.options.table import (
+    CLUSTER_LOG_OPTIONS,
+    GROUP_LOG_OPTIONS,
+    OPTIONS,
+    TRANSACTION_LOG_OPTIONS,
+    Option,
+)
 from schemas.in_duckdb import in_duckdb
 from schemas.known_sql import ELAPSED, EXTRACTED, FUNCTIONS, PATTERNS, TRIED, TRUNCATED, TYPES
 from schemas.lake import REFERENCE, TABLES, VIEWS, resolved
@@ -56,6 +62,11 @@ def options() -> str:
 def group_log_options() -> str:
     """Return the options that `kafka_group_log` has beside those for clusters."""
     return option_table(tuple(each for each in GROUP_LOG_OPTIONS if each not in OPTIONS))
+
+
+def transaction_log_options() -> str:
+    """Return the options that `kafka_transaction_log` has beside those for clusters."""
+    return option_table(tuple(each for each in TRANSACTION_LOG_OPTIONS if each not in OPTIONS))
 
 
 def cluster_log_options() -> str:
@@ -165,6 +176,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("tables.md", "tables"): tables,
     ("options.md", "options"): options,
     ("options.md", "options of kafka_group_log"): group_log_options,
+    ("options.md", "options of kafka_transaction_log"): transaction_log_options,
     ("options.md", "options of kafka_cluster_log"): cluster_log_options,
 }
 """File of docs/ and name of the markers -> what writes the part between them."""

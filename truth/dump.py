@@ -55,11 +55,15 @@ class Record:
     data: Mapping[str, Any]
 
 
-def dump(kafka_version: str, files: Sequence[Path]) -> str:
-    """The text that DumpLogSegments prints of the segments of a metadata log."""
+METADATA_DECODER: Final = "--cluster-metadata-decoder"
+"""What DumpLogSegments is told to read the records of a metadata log."""
+
+
+def dump(kafka_version: str, files: Sequence[Path], decoder: str = METADATA_DECODER) -> str:
+    """The text that DumpLogSegments prints of the segments of a log."""
     quickly_started = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     tool = subprocess.run(
-        dump_command(kafka_version, files, quickly_started),
+        dump_command(kafka_version, files, quickly_started, decoder),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -74,16 +78,19 @@ def dump(kafka_version: str, files: Sequence[Path]) -> str:
 
 
 def dump_command(
-    kafka_version: str, files: Sequence[Path], java_options: Sequence[str] = ()
+    kafka_version: str,
+    files: Sequence[Path],
+    java_options: Sequence[str] = (),
+    decoder: str = METADATA_DECODER,
 ) -> list[str]:
-    """The command that prints segments of a metadata log with DumpLogSegments."""
+    """The command that prints segments of a log with DumpLogSegments."""
     return [
         java_command(),
         *java_options,
         "-cp",
         ":".join(map(str, _jars(kafka_version))),
         _tool(kafka_version),
-        "--cluster-metadata-decoder",
+        decoder,
         "--files",
         ",".join(map(str, files)),
     ]

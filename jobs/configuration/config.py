@@ -16,7 +16,13 @@ from jobs.configuration.notify import Notify
 from jobs.configuration.reading import URI, read
 from jobs.configuration.severities import SEVERITIES, Severity
 from metadata_source.errors import KafkaMetadataHistoryError, OptionsError
-from metadata_source.options import Cluster, parse, parse_cluster_log, parse_group_log
+from metadata_source.options import (
+    Cluster,
+    parse,
+    parse_cluster_log,
+    parse_group_log,
+    parse_transaction_log,
+)
 from metadata_source.options.reading import topic_filter
 from metadata_source.options.table import (
     BY_NAME,
@@ -24,6 +30,7 @@ from metadata_source.options.table import (
     CONTROLLER_SERVERS,
     CONTROLLERS,
     GROUP_LOG_BY_NAME,
+    TRANSACTION_LOG_BY_NAME,
 )
 from metadata_source.yaml_file import parse_yaml, read_text, truth
 from schemas.lake import Lake
@@ -59,7 +66,8 @@ class Config:
     `spool`: a folder of this machine; empty: what `spool_beside` says. `silver_retention`,
     `gold_retention`: None keeps rows for ever. `own_retention`: by history, of tables that are not
     kept as the rest of gold.
-    `docs`: None where nothing says it. `group_log`, `cluster_log`: None where the log is not read.
+    `docs`: None where nothing says it. `group_log`, `transaction_log`, `cluster_log`: None where
+    the log is not read.
     `migrating`: aliases of the clusters that are on their way from ZooKeeper to KRaft, which no
     answer to a client tells. `controller_racks`: racks of controllers, which none tells either, by
     alias and id. `kinds`: the kind of each cluster, by alias (metadata_source.kinds).
@@ -78,6 +86,7 @@ class Config:
     thresholds: Thresholds = field(default_factory=Thresholds)
     docs: str | None = None
     group_log: Mapping[str, str] | None = None
+    transaction_log: Mapping[str, str] | None = None
     cluster_log: Mapping[str, str] | None = None
     polls_per_round: int = 60
     hand_over: timedelta = timedelta(minutes=5)
@@ -147,6 +156,16 @@ class Config:
         if self.group_log is None:
             raise ValueError("groupLog is missing: an empty mapping reads the log of every cluster")
         return self._log_options(GROUP_LOG_BY_NAME, self.group_log, cluster_ids, self.clusters)
+
+    def transaction_log_options(self, cluster_ids: Mapping[str, str]) -> dict[str, str]:
+        """Options of the stream `kafka_transaction_log`; ValueError where the log is not read."""
+        if self.transaction_log is None:
+            raise ValueError(
+                "transactionLog is missing: an empty mapping reads the log of every cluster"
+            )
+        return self._log_options(
+            TRANSACTION_LOG_BY_NAME, self.transaction_log, cluster_ids, self.clusters
+        )
 
     @property
     def with_controllers(self) -> list[str]:
@@ -327,6 +346,8 @@ def _checked_clusters(config: Config) -> tuple[Cluster, ...]:
                 "for the log"
             )
         parse_group_log(config.group_log_options({}), "stream")
+    if config.transaction_log is not None:
+        parse_transaction_log(config.transaction_log_options({}), "stream")
     if (config.cluster_log is None) == bool(config.with_controllers):
         raise ValueError(
             f"clusterLog: no cluster has {CONTROLLER_SERVERS}"

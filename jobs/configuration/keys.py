@@ -195,6 +195,10 @@ FILE: Mapping[str, Any] = {
         _options,
         "Options of reading __consumer_offsets; may be empty. Default: nothing reads it.",
     ),
+    "transactionLog": (
+        _options,
+        "Options of reading __transaction_state; may be empty. Default: nothing reads it.",
+    ),
     "clusterLog": (
         _options,
         "Options of reading __cluster_metadata; may be empty. Default: nothing reads it.",

@@ -99,7 +99,7 @@ def _frames(
     known = {
         row[0]
         for table, rows in frames.items()
-        if table.name in ("states", "metadata_polls", "group_log", "cluster_log")
+        if table.name in ("states", "metadata_polls", "group_log", "cluster_log", "transaction_log")
         for row in rows.select(ALIAS).distinct().collect()
     } - {""}
     if cluster not in known:

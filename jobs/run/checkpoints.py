@@ -14,7 +14,7 @@ from json import loads
 from pyspark.sql import Row, SparkSession
 
 from jobs.run.driver import Checkpoint
-from schemas import bronze
+from schemas import bronze, transactions
 from schemas.lake import Lake, LakeError
 from schemas.table import Table
 
@@ -29,7 +29,10 @@ _BEGINS_AGAIN = {
         "reading begins then where history of the log ends, or else at startingOffsets, and what "
         "the lake has stays"
     ),
-    bronze.CLUSTER_LOG: "reading continues then after what the lake has",
+    **dict.fromkeys(
+        (transactions.TRANSACTION_LOG, bronze.CLUSTER_LOG),
+        "reading continues then after what the lake has",
+    ),
 }
 """The effect, and the cost, of removing the checkpoint of the stream that fills a table."""
 

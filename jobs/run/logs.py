@@ -1,4 +1,4 @@
-"""The logs that are read beside polls: the group coordinators' and the controllers'."""
+"""The logs that are read beside polls: those of coordinators, and the controllers'."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 
 from jobs.configuration.config import Config
 from jobs.run.reading import FollowedLog
-from metadata_source.errors import ClusterLogError, GroupLogError
-from schemas import bronze
+from metadata_source.errors import ClusterLogError, GroupLogError, TransactionLogError
+from schemas import bronze, transactions
 from schemas.in_spark import read_view
 from schemas.internal import STATE_NOW
 from schemas.lake import Lake
@@ -33,6 +33,36 @@ def group_log_read_up_to(
         row.cluster: {partition: offset for partition, (_, offset) in row.positions.items()}
         for row in taken.collect()
     }
+
+
+def transaction_log_options(
+    spark: SparkSession, config: Config, ids: Mapping[str, str]
+) -> dict[str, str]:
+    """Options of `kafka_transaction_log`, with where each log continues if its checkpoint is
+    lost.
+    """
+    resume_at = transaction_log_read_up_to(spark, config.lake, config.clusters)
+    return config.transaction_log_options(ids) | _resumed(resume_at)
+
+
+def transaction_log_read_up_to(
+    spark: SparkSession, lake: Lake, clusters: Iterable[str]
+) -> dict[str, dict[str, int]]:
+    """By alias and partition, the offset up to which bronze has the log."""
+    spans = lake.read(spark, transactions.TRANSACTION_LOG).where(
+        "record IN ('read', 'lost', 'truncated')"
+    )
+    # Of a batch that was cut off, and read on from there, the next one has the row.
+    newest = F.max_by("next_offset", F.struct("read_at", "next_offset"))
+    found = (
+        spans.where(F.col("cluster").isin(list(clusters)))
+        .groupBy("cluster", "log_partition")
+        .agg(newest.alias("offset"))
+    )
+    offsets: dict[str, dict[str, int]] = {}
+    for row in found.collect():
+        offsets.setdefault(row.cluster, {})[str(row.log_partition)] = row.offset
+    return offsets
 
 
 def cluster_log_options(
@@ -77,6 +107,15 @@ FOLLOWED_GROUP_LOG = FollowedLog(
     options=group_log_options,
 )
 
+FOLLOWED_TRANSACTION_LOG = FollowedLog(
+    query="read_transaction_log",
+    source="kafka_transaction_log",
+    table=transactions.TRANSACTION_LOG,
+    error=TransactionLogError,
+    clusters=lambda config: list(config.clusters),
+    options=transaction_log_options,
+)
+
 FOLLOWED_CLUSTER_LOG = FollowedLog(
     query="read_cluster_log",
     source="kafka_cluster_log",
@@ -89,5 +128,9 @@ FOLLOWED_CLUSTER_LOG = FollowedLog(
 
 def logs_of(config: Config) -> list[FollowedLog]:
     """The logs that the configuration asks for."""
-    given = ((FOLLOWED_GROUP_LOG, config.group_log), (FOLLOWED_CLUSTER_LOG, config.cluster_log))
+    given = (
+        (FOLLOWED_GROUP_LOG, config.group_log),
+        (FOLLOWED_TRANSACTION_LOG, config.transaction_log),
+        (FOLLOWED_CLUSTER_LOG, config.cluster_log),
+    )
     return [log for log, options in given if options is not None]

@@ -17,7 +17,14 @@ from jobs.run.checkpoints import check_checkpoint
 from jobs.run.cli import one_line
 from jobs.run.driver import JAVA_ERRORS, java_causes, java_text
 from metadata_source.backoff import backoff_s
-from metadata_source.errors import ClusterLogError, GroupLogError, LogError, PollError, TokenError
+from metadata_source.errors import (
+    ClusterLogError,
+    GroupLogError,
+    LogError,
+    PollError,
+    TokenError,
+    TransactionLogError,
+)
 from schemas.in_spark import ensure_lake, read_view
 from schemas.internal import CLUSTERS
 from schemas.lake import LakeError
@@ -94,7 +101,11 @@ _SESSION_IS_OVER = (
 
 _CODE = re.compile(r"\[KAFKA_METADATA_(\w+)\]")
 _OF_CLUSTERS = {
-    each.name for each in (PollError, TokenError, LogError, GroupLogError, ClusterLogError)
+    each.name
+    for each in (
+        *(PollError, TokenError),
+        *(LogError, GroupLogError, TransactionLogError, ClusterLogError),
+    )
 }
 """The codes of errors that a cluster gives, and may give no more the next time."""
 

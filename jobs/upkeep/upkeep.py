@@ -119,7 +119,7 @@ def expire_bronze(spark: SparkSession, lake: Lake, retention: timedelta, now: da
     They go whole: Delta takes their files out of the table unread, which no append of another day
     conflicts with.
     """
-    needed: dict[Table, list[str]] = {}
+    needed: dict[Table, list[str]] = {each: [] for each in TABLES if each.schema == "bronze"}
     for history in HISTORIES:
         for table, query in history.needs.items():
             needed.setdefault(table, []).append(query)

@@ -13,7 +13,7 @@ from jobs.rounds.commit import append_rows, replace_rows
 from jobs.validation.docs_folder import check_replaceable
 from jobs.validation.validity import VALIDATED, Finding, batches, progress
 from metadata_source.text import printable, text_table
-from schemas import bronze, gold, groups, quality, silver
+from schemas import bronze, gold, groups, quality, silver, transactions
 from schemas.in_spark import check_tables, ensure_tables
 from schemas.internal import STATE
 
@@ -48,10 +48,9 @@ def apply(spark: SparkSession, config: Config, now: datetime) -> list[Finding]:
         ) from error
 
     lake = config.lake
+    logs = (*bronze.TABLES, transactions.TRANSACTION_LOG)
     of_groups = (groups.REBALANCES, groups.REBALANCE_MEMBERS)
-    check_tables(
-        spark, lake, (*bronze.TABLES, *silver.TABLES, gold.STALE_BROKERS, *of_groups, STATE)
-    )
+    check_tables(spark, lake, (*logs, *silver.TABLES, gold.STALE_BROKERS, *of_groups, STATE))
     ensure_tables(spark, lake, quality.TABLES)
     so_far = progress(spark, lake)
     window = so_far.window()

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.rules.ids import LOG_ID
-from schemas import bronze, gold, groups, silver
+from schemas import bronze, gold, groups, silver, transactions
 from schemas.in_spark import read_view
 from schemas.internal import CLUSTERS, STATE_NOW
 from schemas.lake import Lake
@@ -196,6 +196,7 @@ def _new(spark: SparkSession, lake: Lake, window: Sequence[State]) -> dict[str, 
     return {
         "polls": polls.where("poll_id BETWEEN done_poll AND settled_poll"),
         "log": since(bronze.GROUP_LOG, "read_at"),
+        "transaction_log": since(transactions.TRANSACTION_LOG, "read_at"),
         "cluster_log": since(bronze.CLUSTER_LOG, "read_at"),
         "topics": snapshots(silver.TOPIC_SNAPSHOTS),
         "partitions": snapshots(silver.PARTITION_SNAPSHOTS),

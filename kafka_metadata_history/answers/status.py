@@ -42,7 +42,7 @@ class PollCounts:
 
 @dataclass(frozen=True)
 class Log:
-    """The coordinators' log of one cluster within the window.
+    """The group, or the transaction, coordinators' log of one cluster within the window.
 
     `read_at`: when something new was last read of it. `lost`: offsets that were gone before they
     could be read. `never_read`: nothing was ever read of it, as where the topic is not there.
@@ -94,10 +94,10 @@ class Cluster:
     `refused_polls`, `stale_polls`: answers that history did not accept since. `waiting`: of each
     history that is made of the cluster. `gap_time`: of the gaps together. `log`: None where it is
     not read. `told_by`: polls | log (the controllers' log), which tells topics and partitions; None
-    before history began. `cluster_log`: None where it is not read. `offsets_at`: when all groups
-    last told their offsets. `asked`: the questions of `enrich`. `known_as`: the other alias under
-    which the cluster has history whose answers were refused. `left_out`: the histories that go
-    without it for now.
+    before history began. `transaction_log`, `cluster_log`: None where it is not read. `offsets_at`:
+    when all groups last told their offsets. `asked`: the questions of `enrich`. `known_as`: the
+    other alias under which the cluster has history whose answers were refused. `left_out`: the
+    histories that go without it for now.
     """
 
     cluster: str
@@ -110,6 +110,7 @@ class Cluster:
     gaps: int = 0
     gap_time: timedelta = timedelta()
     log: Log | None = None
+    transaction_log: Log | None = None
     told_by: str | None = None
     cluster_log: ClusterLog | None = None
     offsets_at: datetime | None = None
@@ -160,6 +161,7 @@ def clusters_of(
     states: Iterable[Row],
     gaps: Iterable[Row],
     logs: Iterable[Row] | None,
+    transaction_logs: Iterable[Row] | None = None,
     waiting: Mapping[str, tuple[Waiting, ...]],
     followed: Collection[str] = (),
     asked: Collection[str] = (),
@@ -172,15 +174,16 @@ def clusters_of(
     `headers`: of bronze, those due within the window, in any order. `clusters`: of
     internal.clusters, with `log_read_at` and `log_known_until` of internal.cluster_logs. `states`:
     of internal.state. `gaps`: of silver.poll_gaps, those that ended within the window. `logs`:
-    fields of Log by cluster; None where the configuration does not have the log read. `waiting`: by
-    alias. `followed`: the clusters whose controllers' log it has read, `asked`: those whose groups
-    are asked for their offsets. `answers`: fields of Asked, by cluster. `recorded`: when bronze had
-    records of the controllers' log last, by cluster.
+    fields of Log by cluster; None where the configuration does not have the log read;
+    `transaction_logs` likewise. `waiting`: by alias. `followed`: the clusters whose controllers'
+    log it has read, `asked`: those whose groups are asked for their offsets. `answers`: fields of
+    Asked, by cluster. `recorded`: when bronze had records of the controllers' log last, by cluster.
     """
     by_cluster = _by(headers), _by(gaps), _by(answers), _by(states)
     known = {row["cluster"]: row for row in clusters}
     aliases = {row.get("cluster_id"): alias for alias, row in known.items()}
     of_logs = None if logs is None else {row["cluster"]: row for row in logs}
+    of_transactions = {row["cluster"]: row for row in transaction_logs or ()}
     found = []
     for alias, interval in intervals.items():
         of_cluster, of_gaps, of_answers, of_states = (each.get(alias, []) for each in by_cluster)
@@ -219,6 +222,9 @@ def clusters_of(
                 len(of_gaps),
                 sum((row["gap_end"] - row["gap_start"] for row in of_gaps), timedelta()),
                 log,
+                None
+                if transaction_logs is None
+                else Log(**_without_cluster(of_transactions.get(alias, {}))),
                 told.get("told_by"),
                 cluster_log if alias in followed else None,
                 max(offsets_at, default=None) if alias in asked else None,

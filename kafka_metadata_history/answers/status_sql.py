@@ -54,14 +54,17 @@ SELECT cluster, gap_start, gap_end FROM {silver.poll_gaps}
 WHERE cluster IN (CLUSTERS) AND gap_end >= CAST(:since AS TIMESTAMP)
 """
 # Each stretch that was read has a row that says so: its records need not be looked at.
-_LOGS = """
+_LOG_OF = """
 SELECT cluster, max(read_at) AS read_at,
   coalesce(sum(CASE WHEN record = 'lost' THEN next_offset - offset END), 0) AS lost
-FROM {bronze.group_log}
+FROM {LOG}
 WHERE record IN ('read', 'lost', 'truncated') AND cluster IN (CLUSTERS)
   AND read_at >= CAST(:since AS TIMESTAMP) AND day >= CAST(:day AS DATE)
 GROUP BY cluster
 """
+_LOGS, _TRANSACTION_LOGS = (
+    _LOG_OF.replace("LOG", table) for table in ("bronze.group_log", "bronze.transaction_log")
+)
 _RECORDED = """
 SELECT cluster, max(read_at) AS recorded_at FROM {bronze.cluster_log}
 WHERE cluster IN (CLUSTERS) AND read_at >= CAST(:since AS TIMESTAMP) AND day >= CAST(:day AS DATE)
@@ -103,6 +106,11 @@ def status_of(
         found = side_by_side.map(asked, (_POLLS, _CLUSTERS, _STATES, _GAPS, _ANSWERS))
         waits = side_by_side.map(asked, (each.query for each in shown))
         logs = None if config.group_log is None else side_by_side.submit(asked, _LOGS)
+        transactions = (
+            None
+            if config.transaction_log is None
+            else side_by_side.submit(asked, _TRANSACTION_LOGS)
+        )
         recorded = None if config.cluster_log is None else side_by_side.submit(asked, _RECORDED)
         of_tables = list(sizes())
         polls, clusters, states, gaps, answers = found
@@ -118,6 +126,7 @@ def status_of(
             states=states,
             gaps=gaps,
             logs=None if logs is None else logs.result(),
+            transaction_logs=None if transactions is None else transactions.result(),
             waiting=waiting,
             followed=frozenset(config.with_controllers),
             asked=config.asked_for_offsets,

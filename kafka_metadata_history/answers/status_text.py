@@ -255,6 +255,11 @@ def _of_clusters(status: LakeStatus) -> Iterable[Metric]:
     ]
     read = [(labels, log.read_at) for labels, log in logs]
     lost = [(labels, log.lost) for labels, log in logs]
+    of_transactions = [
+        ({"cluster": each.cluster}, each.transaction_log)
+        for each in status.clusters
+        if each.transaction_log is not None
+    ]
     of_controllers = [
         (each, each.cluster_log) for each in status.clusters if each.cluster_log is not None
     ]
@@ -314,6 +319,16 @@ def _of_clusters(status: LakeStatus) -> Iterable[Metric]:
             read,
         ),
         ("recent_lost_offsets", gone, lost),
+        (
+            "transaction_log_last_read_timestamp_seconds",
+            "When the transaction coordinators' log last had something new.",
+            [(labels, log.read_at) for labels, log in of_transactions],
+        ),
+        (
+            "recent_lost_transaction_offsets",
+            "The same of the transaction coordinators' log.",
+            [(labels, log.lost) for labels, log in of_transactions],
+        ),
         (
             "cluster_log_last_read_timestamp_seconds",
             "When the controllers' log was last read.",

@@ -8,6 +8,7 @@ from itertools import chain
 from jobs.configuration.limits import Limits
 from jobs.rules.ids import POLLS
 from kafka_metadata_history.answers.status import Cluster, LakeStatus, PollCounts
+from metadata_source.kafka_constants import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from metadata_source.outcomes import TO_DO, reason
 from metadata_source.text import printable
 
@@ -145,14 +146,18 @@ def _of_window(each: Cluster, window: str, limits: Limits) -> Iterator[tuple[str
     if each.gaps > limits.gaps:
         gaps = f"{each.gaps} gap(s) within {window}, {span(each.gap_time)} together"
         yield "gaps", f"{gaps}: silver.poll_gaps says why"
-    if each.log is not None and each.log.lost > limits.lost_offsets:
-        yield (
-            "lostOffsets",
-            (
-                f"{each.log.lost} offset(s) of __consumer_offsets were gone before they could be "
-                "read, or cannot be read"
-            ),
-        )
+    for log, topic in (
+        (each.log, OFFSETS_TOPIC),
+        (each.transaction_log, TRANSACTIONS_TOPIC),
+    ):
+        if log is not None and log.lost > limits.lost_offsets:
+            yield (
+                "lostOffsets",
+                (
+                    f"{log.lost} offset(s) of {topic} were gone before they could be read, or "
+                    "cannot be read"
+                ),
+            )
 
 
 def _of_history(each: Cluster, status: LakeStatus, limits: Limits) -> Iterator[tuple[str, str]]:

@@ -13,9 +13,11 @@ from metadata_source.options.reading import (
     Options,
     Polling,
     TopicFilter,
+    TransactionLogOptions,
     parse,
     parse_cluster_log,
     parse_group_log,
+    parse_transaction_log,
 )
 from metadata_source.options.table import Mode
 
@@ -28,7 +30,9 @@ __all__ = [
     "Options",
     "Polling",
     "TopicFilter",
+    "TransactionLogOptions",
     "parse",
     "parse_cluster_log",
     "parse_group_log",
+    "parse_transaction_log",
 ]

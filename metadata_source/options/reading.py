@@ -1,10 +1,10 @@
-"""Options checked and typed: of `kafka_metadata`, `kafka_group_log` and `kafka_cluster_log`."""
+"""Options checked and typed: of `kafka_metadata` and of the logs."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from metadata_source.errors import OptionsError
 from metadata_source.options.cluster import Cluster, checked_alias, cluster_of
@@ -18,10 +18,11 @@ from metadata_source.options.table import (
     GROUP_LOG_BY_NAME,
     SASL,
     TLS,
+    TRANSACTION_LOG_BY_NAME,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from metadata_source.options.table import Mode
 
@@ -154,21 +155,27 @@ def topic_filter(options: Mapping[str, str]) -> TopicFilter:
     return TopicFilter(topics, pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLogOptions:
-    """A read of the coordinators' log. `starting`: an end of the log, or ms since 1970."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionLogOptions:
+    """A read of a log that is a topic. `starting`: an end of the log, or ms since 1970."""
 
     clusters: tuple[Cluster, ...]
     starting: Literal["earliest", "latest"] | int
     max_records: int
     request_timeout_ms: int
-    client_hash_key: str | None
-    groups_pattern: str | None
-    """For names of groups, whole (RE2)."""
     resume_at: Mapping[str, Mapping[int, int]]
     """By alias and partition: up to where a log was read; the checkpoint need not know it."""
     commit_interval_ms: int
     min_commit_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLogOptions(TransactionLogOptions):
+    """A read of the group coordinators' log."""
+
+    client_hash_key: str | None
+    groups_pattern: str | None
+    """For names of groups, whole (RE2)."""
 
 
 def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> GroupLogOptions:
@@ -176,16 +183,32 @@ def parse_group_log(options: Mapping[str, str], mode: Mode | None = None) -> Gro
     values, each = read_all(options, GROUP_LOG_BY_NAME, mode)
     pattern = values["groupsPattern"]
     return GroupLogOptions(
-        clusters=tuple(map(cluster_of, each)),
-        starting=values["startingOffsets"],
-        max_records=values["maxRecordsPerBatch"],
-        request_timeout_ms=values["requestTimeout"],
+        **_of_topic(values, each),
         client_hash_key=values["clientHashKey"],
         groups_pattern=None if pattern is None else whole_name(pattern),
-        resume_at=values["resumeAt"] or {},
-        commit_interval_ms=values["commitInterval"],
-        min_commit_interval_ms=values["minCommitInterval"],
     )
+
+
+def parse_transaction_log(
+    options: Mapping[str, str], mode: Mode | None = None
+) -> TransactionLogOptions:
+    """Check and type the options of `kafka_transaction_log`, as `parse` does. Raises
+    OptionsError.
+    """
+    return TransactionLogOptions(**_of_topic(*read_all(options, TRANSACTION_LOG_BY_NAME, mode)))
+
+
+def _of_topic(values: Mapping[str, Any], each: Iterable[Given]) -> dict[str, Any]:
+    """Return the options that all logs have which are topics."""
+    return {
+        "clusters": tuple(map(cluster_of, each)),
+        "starting": values["startingOffsets"],
+        "max_records": values["maxRecordsPerBatch"],
+        "request_timeout_ms": values["requestTimeout"],
+        "resume_at": values["resumeAt"] or {},
+        "commit_interval_ms": values["commitInterval"],
+        "min_commit_interval_ms": values["minCommitInterval"],
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,8 +233,9 @@ _RESUME_AT: Final = Option("resumeAt", readers.places, only=_READS_ALL, by_jobs=
 _COMMIT_INTERVAL: Final = Option(
     "commitInterval", partial(readers.duration, 1_000), "1m", only=_READS_ALL
 ).means(
-    "A record of a group, or of a cluster's state, begins a batch at once. Offset commits, and "
-    "records that say nothing (NoOpRecord), wait so long at most for a batch."
+    "A record of a group, or of a cluster's state, begins a batch at once, and so does a "
+    "transaction that is aborted after its time-out. Offset commits, other records of "
+    "transactions, and records that say nothing (NoOpRecord), wait so long at most for a batch."
 )
 _MIN_COMMIT_INTERVAL: Final = Option(
     "minCommitInterval", partial(readers.duration, 100), "1s", only=_READS_ALL
@@ -242,7 +243,10 @@ _MIN_COMMIT_INTERVAL: Final = Option(
     "The least time from the beginning of one batch to the next. While news keeps coming it is "
     "twice the time that the batch before took, at most 10 s."
 )
-GROUP_LOG_OPTIONS: Final = (
+_LOG_REQUEST_TIMEOUT: Final = Option("requestTimeout", partial(readers.duration, 1), "30s").means(
+    "Bounds each question to a cluster. A partition's reading fails when nothing comes for so long."
+)
+TRANSACTION_LOG_OPTIONS: Final = (
     *_CLUSTER_OPTIONS,
     Option("startingOffsets", readers.starting, "earliest").means(
         "Where a stream without a checkpoint, or a batch read, begins: `earliest`, `latest`, or a "
@@ -256,14 +260,15 @@ GROUP_LOG_OPTIONS: Final = (
     ),
     _COMMIT_INTERVAL,
     _MIN_COMMIT_INTERVAL,
+    _LOG_REQUEST_TIMEOUT,
+)
+GROUP_LOG_OPTIONS: Final = (
+    *TRANSACTION_LOG_OPTIONS[:-1],
     Option("groupsPattern", readers.pattern).means(
         "Only offset commits of groups whose whole name matches this regular expression (RE2) are "
         "kept. Records of groups are kept of every group."
     ),
-    Option("requestTimeout", partial(readers.duration, 1), "30s").means(
-        "Bounds each question to a cluster. A partition's reading fails when nothing comes for so "
-        "long."
-    ),
+    _LOG_REQUEST_TIMEOUT,
     _CLIENT_HASH_KEY,
 )
 
@@ -315,3 +320,4 @@ CLUSTER_LOG_BY_NAME: Final = {
     option.name.lower(): option for option in (*CLUSTER_LOG_OPTIONS, *_OF_CONTROLLERS)
 }
 GROUP_LOG_BY_NAME: Final = {option.name.lower(): option for option in GROUP_LOG_OPTIONS}
+TRANSACTION_LOG_BY_NAME: Final = {option.name.lower(): option for option in TRANSACTION_LOG_OPTIONS}

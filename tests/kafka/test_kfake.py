@@ -65,7 +65,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
             asked.write(f"{line}\n")
             asked.flush()
             assert answers.readline() == "ok\n"
-            (found,) = checked(options, reads_log=False)
+            (found,) = checked(options, read=())
             return "\n".join(lines(found, whole=True))
 
         yield tell

@@ -40,7 +40,7 @@ def error_of_acks_all(cluster: LocalCluster) -> KafkaError | None:
 def is_under_min_isr(cluster: LocalCluster) -> bool | None:
     """As `check` says."""
     options = parse({"kafka.bootstrap.servers": cluster.bootstrap_servers})
-    (found,) = check.checked(options, reads_log=False)
+    (found,) = check.checked(options, read=())
     assert found.state is not None
     rows = partition_troubles(found.state).to_pylist()
     under: dict[str, bool | None] = {row["topic"]: row["under_min_isr"] for row in rows}

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -31,9 +31,10 @@ from pyspark.sql.datasource import DataSource
 
 from local_cluster import LocalCluster
 from metadata_source.datasource import KafkaMetadataSource
-from metadata_source.errors import GroupLogError
-from metadata_source.kafka_constants import OFFSETS_TOPIC
+from metadata_source.errors import LogError
+from metadata_source.kafka_constants import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from metadata_source.logs.group.datasource import KafkaGroupLogSource
+from metadata_source.logs.transaction.datasource import KafkaTransactionLogSource
 from metadata_source.options.readers import ENRICHMENTS
 from metadata_source.outcomes import NOT_ALLOWED, OK
 from tests.support.beside import outcomes_of
@@ -52,6 +53,7 @@ PASSWORD = "permissions-secret"  # noqa: S105
 os.environ["PERMISSIONS_PASSWORD"] = PASSWORD
 PROPERTIES = {
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
     "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
 }
 
@@ -67,9 +69,14 @@ class Permission(NamedTuple):
 Permissions = frozenset[Permission]
 
 OF_GROUPS = {"groups", "offsets"}
+LOGS: dict[str, type[DataSource]] = {
+    "groupLog": KafkaGroupLogSource,
+    "transactionLog": KafkaTransactionLogSource,
+}
 RESOURCES = {
     "the topics": (ResourceType.TOPIC, TOPIC),
     f"the topic `{OFFSETS_TOPIC}`": (ResourceType.TOPIC, OFFSETS_TOPIC),
+    f"the topic `{TRANSACTIONS_TOPIC}`": (ResourceType.TOPIC, TRANSACTIONS_TOPIC),
     "the groups": (ResourceType.GROUP, GROUP),
     "the cluster": (ResourceType.BROKER, "kafka-cluster"),
 }
@@ -118,7 +125,7 @@ def table() -> dict[str, Permissions]:
         for feature, _, needed, *_ in rows
         if feature != "`enrich`"
     }
-    assert set(found) == {*ENRICHMENTS, "groupLog"}
+    assert set(found) == {*ENRICHMENTS, *LOGS}
     return found
 
 
@@ -186,6 +193,14 @@ def make_group(servers: str) -> None:
     member.close()
 
 
+def make_transaction(servers: str) -> None:
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": "permissions-1"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(OTHER, b"")
+    producer.commit_transaction(30)
+
+
 @pytest.fixture(scope="module")
 def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
     with made_guarded(3, controllers=1, properties=PROPERTIES) as started:
@@ -193,12 +208,14 @@ def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]
         two = (("min.insync.replicas", "2"),)
         topics = [
             NewTopic(OFFSETS_TOPIC, ((ASKED,),), (("cleanup.policy", "compact"),)),
+            NewTopic(TRANSACTIONS_TOPIC, ((ASKED,),), (("cleanup.policy", "compact"),)),
             NewTopic(TOPIC, ((ASKED, FENCED), (ASKED, HANGING)), two),
             NewTopic(OTHER, ((ASKED,),)),
         ]
         administration.create_topics(topics)
         make_users(AdminClient({"bootstrap.servers": started.bootstrap_servers}))
         make_group(started.bootstrap_servers)
+        make_transaction(started.bootstrap_servers)
         started.stop(FENCED)
         administration.reassign([(TOPIC, 1, (ASKED, FENCED))])
         for feature in TABLE:
@@ -243,8 +260,8 @@ def polled(
 
 def came_to(cluster: LocalCluster, feature: str, user: str) -> tuple[str, list[Any]]:
     """What asking for a row's feature came to, in a word, and what was answered."""
-    if feature == "groupLog":
-        return came_to_log(cluster, user)
+    if feature in LOGS:
+        return came_to_log(cluster, feature, user)
     with hanging(cluster) if feature in OF_GROUPS else nullcontext():
         outcomes, rows = polled(cluster, user, enrich=feature, topicsPattern=TOPIC)
     return outcomes[feature], [
@@ -261,13 +278,15 @@ def timeless(answer: Any) -> Any:
     return answer
 
 
-def came_to_log(cluster: LocalCluster, user: str) -> tuple[str, list[Any]]:
+def came_to_log(cluster: LocalCluster, feature: str, user: str) -> tuple[str, list[Any]]:
     try:
-        rows = read(KafkaGroupLogSource, reach(cluster, user))
-    except GroupLogError as error:
+        rows = read(LOGS[feature], reach(cluster, user))
+    except LogError as error:
         return error.kind, []
     return OK, [
-        (row["offset"], row["group_id"], row["type"]) for row in rows if row["record"] == "record"
+        (row["offset"], row.get("group_id"), row.get("pattern"))
+        for row in rows
+        if row["record"] in {"record", "transactions"}
     ]
 
 

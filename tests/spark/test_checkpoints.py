@@ -11,10 +11,15 @@ from pyspark.sql import SparkSession
 
 from jobs.configuration.config import Config, load
 from jobs.run import metadata_stream
-from jobs.run.logs import cluster_log_read_up_to, group_log_read_up_to
+from jobs.run.logs import (
+    cluster_log_read_up_to,
+    group_log_read_up_to,
+    transaction_log_read_up_to,
+)
 from schemas import bronze
 from schemas.internal import STATE
 from schemas.lake import LakeError
+from schemas.transactions import TRANSACTION_LOG
 from tests.support import stored
 from tests.support.lakes import new_lake
 from tests.support.power_cuts import cut_power
@@ -207,3 +212,42 @@ def test_a_controllers_log_whose_checkpoint_is_lost_is_read_from_where_bronze_ha
         ],
     )
     assert cluster_log_read_up_to(spark, lake, ["a", "b", "c", "nobody"]) == {"a": 6, "c": 8}
+
+
+def test_a_log_of_transactions_whose_checkpoint_is_lost_is_read_from_where_bronze_has_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A log that was cut off is read from there on."""
+    lake, at = new_lake(spark, tmp_path, [TRANSACTION_LOG]), datetime(2026, 11, 25, tzinfo=UTC)
+
+    def row(
+        cluster: str, partition: int, second: int, record: str, next_offset: int
+    ) -> dict[str, object]:
+        return {
+            "cluster": cluster,
+            "log_partition": partition,
+            "offset": 0,
+            "record": record,
+            "read_at": at + timedelta(seconds=second),
+            "day": at.date(),
+            "next_offset": next_offset,
+            "chunk": 0 if record == "transactions" else None,
+        }
+
+    stored.append(
+        lake,
+        TRANSACTION_LOG,
+        [
+            row("a", 0, 1, "read", 9),
+            row("a", 0, 2, "truncated", 4),
+            row("a", 1, 1, "read", 9),
+            row("a", 1, 1, "lost", 12),
+            row("a", 1, 2, "transactions", 90),
+            row("b", 0, 1, "read", 3),
+            row("other", 0, 1, "read", 3),
+        ],
+    )
+    assert transaction_log_read_up_to(spark, lake, ["a", "b", "nobody"]) == {
+        "a": {"0": 4, "1": 12},
+        "b": {"0": 3},
+    }

@@ -15,6 +15,7 @@ from jobs.configuration.config import Config, load
 from jobs.validation import run, validity
 from jobs.validation.validity import Batch, Finding, Rule
 from schemas import bronze, groups, internal, quality, silver
+from schemas.transactions import TRANSACTION_LOG
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
 from tests.support.histories import Answer, good_answer
@@ -159,6 +160,19 @@ def planted(spark: SparkSession, nothing_new: list[Finding], config: Config) -> 
         ('prod', 1, 15, 'read', '{NOON + timedelta(seconds=44)}', '{NOON.date()}',
           25, NULL, NULL)"""
     )
+    spark.sql(
+        f"""INSERT INTO {config.lake.identifier(TRANSACTION_LOG)} ({columns}, chunk) VALUES
+        ('prod', 1, 5, 'read', '{NOON + timedelta(seconds=41)}', '{NOON.date()}',
+          10, NULL, NULL, NULL),
+        ('prod', 1, 3, 'transactions', '{NOON + timedelta(seconds=41)}', '{NOON.date()}',
+          9, NULL, NULL, 0),
+        ('prod', 1, 9, 'record', '{NOON + timedelta(seconds=42)}', '{NOON.date()}', NULL,
+          'no such version', X'00', NULL),
+        ('prod', 1, 10, 'lost', '{NOON + timedelta(seconds=43)}', '{NOON.date()}',
+          20, NULL, NULL, NULL),
+        ('prod', 1, 14, 'read', '{NOON + timedelta(seconds=44)}', '{NOON.date()}',
+          25, NULL, NULL, NULL)"""
+    )
     log = config.lake.identifier(bronze.CLUSTER_LOG)
     spark.sql(
         f"""INSERT INTO {log} (cluster, record, offset, read_at, day, went, next_offset, error)
@@ -219,9 +233,11 @@ def test_nothing_is_found_where_all_is_well(good: list[Finding]) -> None:
         ),
         "answered_partitions_complete": 3,
         **dict.fromkeys(("log_read_on", "log_read_in_time", "log_decoded"), 0),
-        **dict.fromkeys(
-            ("cluster_log_read_on", "cluster_log_read_in_time", "cluster_log_decoded"), 0
-        ),
+        **{
+            f"{log}_{rule}": 0
+            for log in ("transaction_log", "cluster_log")
+            for rule in ("read_on", "read_in_time", "decoded")
+        },
         **dict.fromkeys(
             ("leader_is_replica", "isr_within_replicas", "offline_within_replicas", "epochs_rise"),
             5,
@@ -274,6 +290,11 @@ def test_every_rule_finds_what_is_planted_for_it(planted: list[Finding]) -> None
     assert [(row["offset"], row["prev_next_offset"]) for row in found["log_read_on"]] == [(15, 20)]
     assert [(row["offset"], row["next_offset"]) for row in found["log_read_in_time"]] == [(10, 20)]
     assert [(row["offset"], row["error"]) for row in found["log_decoded"]] == [(10, "no such type")]
+    of_transactions = [
+        (found[f"transaction_log_{rule}"][0]["offset"], len(found[f"transaction_log_{rule}"]))
+        for rule in ("read_on", "read_in_time", "decoded")
+    ]
+    assert of_transactions == [(14, 1), (10, 1), (9, 1)]
     assert [(row["offset"], row["prev_next_offset"]) for row in found["cluster_log_read_on"]] == [
         (15, 20)
     ]

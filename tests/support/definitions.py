@@ -11,7 +11,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
-from metadata_source.protocol import cluster_specs, group_specs
+from metadata_source.protocol import cluster_specs, group_specs, transaction_specs
 from metadata_source.protocol.spec import (
     METADATA_REQUEST,
     METADATA_RESPONSE,
@@ -26,8 +26,11 @@ NOT_READ: Final = {"LegacyOffsetCommitKey", "LegacyOffsetCommitValue"}
 """Records of type 0: they are read as those of type 1, which have the same fields."""
 LATER: Final = {"StreamsGroupTargetAssignmentResolvedTopicIds"}
 """Records of groups that no released Kafka writes yet. Once one does, they are compared."""
-_HOLDERS: Final = ("kafka-clients-", "kafka-metadata-", "kafka-group-coordinator-", "kafka-raft-")
-"""Coordinators of shares and transactions have record types with the same numbers."""
+_HOLDERS: Final = (
+    *("kafka-clients-", "kafka-metadata-", "kafka-group-coordinator-", "kafka-raft-"),
+    "kafka-transaction-coordinator-",
+)
+"""Those of coordinators of shares are not read."""
 _UNBOUNDED: Final = 2**15
 _EMPTY: Final = {"string": "", "bytes": b"", "uuid": bytes(16), "bool": False}
 
@@ -38,6 +41,8 @@ RECORDS: Final[tuple[Message, ...]] = (
     *chain.from_iterable((each.key, each.value) for each in _GROUP_RECORDS),
     group_specs.SUBSCRIPTION,
     group_specs.ASSIGNMENT,
+    transaction_specs.KEY,
+    transaction_specs.VALUE,
 )
 """All that is read from logs: in every version that Kafka has."""
 

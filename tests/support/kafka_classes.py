@@ -82,8 +82,8 @@ def check_schemas(jvm: Any, package: str, message: Message) -> None:
 
 
 def described(struct: Struct, version: int, *, flexible: bool) -> str:
-    """Return a table as Kafka's classes print a schema; of tagged fields they tell the tags only,
-    of arrays not if they may be null.
+    """Return a table as Kafka's classes print a schema; of tagged fields they tell the tags
+    only.
     """
     fields = [
         f"{each.name}:{_type(each, version, flexible=flexible)}"
@@ -105,7 +105,8 @@ def _type_name(
     if isinstance(kind, Struct):
         return described(kind, version, flexible=flexible)
     if isinstance(kind, Array):
-        return f"{'COMPACT_' * flexible}ARRAY({_type_name(kind.of, version, flexible=flexible)})"
+        name = f"{'COMPACT_' * flexible}{'NULLABLE_' * nullable}ARRAY"
+        return f"{name}({_type_name(kind.of, version, flexible=flexible)})"
     if kind in (Primitive.STRING, Primitive.BYTES):
         return "COMPACT_" * flexible + "NULLABLE_" * nullable + kind.name
     return "BOOLEAN" if kind is Primitive.BOOL else kind.name

@@ -50,7 +50,8 @@ _LEAST_PACE: Final = 100
 class Records(NamedTuple):
     """Some records of a log, those of each partition in their order, by columns.
 
-    `producers`: of those in transactions; -1 of others. `times`: ms since 1970.
+    `producers`: of those in transactions; -1 of others. `times`: ms since 1970. `leader_epochs`:
+    -1 where there is none.
     """
 
     partitions: Positions
@@ -60,6 +61,7 @@ class Records(NamedTuple):
     values: pa.BinaryArray
     producers: Positions
     is_control: Flags
+    leader_epochs: Positions
 
 
 class Aggregates(Protocol):
@@ -329,6 +331,7 @@ class Reading:
                 records["value"],
                 producers,
                 is_control,
+                records["leader_epoch"].to_numpy().astype(np.int64),
             )
         )
         is_record = ~is_aggregated & ~is_control

@@ -238,7 +238,7 @@ def test_a_feature_is_named_as_in_the_configuration_with_whether_it_is_on(monkey
         for name in ("min ISR", "consumer groups", "rebalance history")
     ]
     monkeypatch.setattr(check, "check", lambda *_: (state(BAD, MIN_ISR), features))
-    (found,) = check.checked(parse({**SERVERS, "enrich": "groups"}, "stream"), reads_log=True)
+    (found,) = check.checked(parse({**SERVERS, "enrich": "groups"}, "stream"), read=["groupLog"])
     rows = [line.split() for line in check.lines(found, whole=True)]
     begin = rows.index(["feature", "configuration", "on", "needs", "answer"])
     assert rows[begin + 2 : begin + 6] == [
@@ -426,10 +426,10 @@ def test_each_cluster_has_its_line_and_each_missing_permission_its_command(monke
         "away": {"kafka.bootstrap.servers": "away:9092"},
     }
     options = parse({"clusters": json.dumps(clusters), "enrich": "groups"}, "stream")
-    for reads_log, missing in ((False, []), (True, ["rebalance history"])):
-        orders, away = check.checked(options, reads_log=reads_log)
+    for read, missing in (((), []), (("groupLog",), ["rebalance history"])):
+        orders, away = check.checked(options, read=read)
         assert [each.feature for each in orders.missing] == missing
-        assert (orders.is_good, away.is_good) == (not reads_log, False)
+        assert (orders.is_good, away.is_good) == (not read, False)
     assert list(check.lines(away, whole=False)) == [
         "away: failed: unreachable: away:9092: connection refused"
     ]
@@ -484,7 +484,7 @@ def test_what_the_code_stumbles_over_costs_no_other_cluster(monkeypatch):
     monkeypatch.setattr(check, "check", fails)
     clusters = {alias: {"kafka.bootstrap.servers": f"{alias}:9092"} for alias in ("orders", "odd")}
     options = parse({"clusters": json.dumps(clusters), "enrich": "groups"}, "stream")
-    orders, odd = check.checked(options, reads_log=False)
+    orders, odd = check.checked(options, read=())
     assert list(check.lines(odd, whole=False)) == [
         (
             "odd: failed: protocol: "

@@ -26,7 +26,7 @@ def check(servers: str, **more: str) -> Checked:
     clusters = {"mock": {"kafka.bootstrap.servers": servers} | more}
     (found,) = checked(
         parse({"clusters": json.dumps(clusters), "enrich": "configs,groups"}, "stream"),
-        reads_log=True,
+        read=["groupLog"],
     )
     return found
 

@@ -15,7 +15,7 @@ from kafka.protocol.consumer import FetchResponse
 
 from metadata_source.kafka_constants import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.options import parse
-from metadata_source.probes import NO_LOG, MinIsr, Prober
+from metadata_source.probes import NO_LOG, NO_TRANSACTION_LOG, MinIsr, Prober
 from tests.support.for_each import for_each
 
 
@@ -44,12 +44,13 @@ def group(code: int) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(groups=[described])
 
 
-def fetched(code: int) -> FetchResponse:
+LOGS = ("__consumer_offsets", "__transaction_state")
+
+
+def fetched(code: int, log: str) -> FetchResponse:
     topic = FetchResponse.FetchableTopicResponse
     partition = topic.PartitionData(partition_index=0, error_code=code, high_watermark=0)
-    return FetchResponse(
-        error_code=0, responses=[topic(topic="__consumer_offsets", partitions=[partition])]
-    )
+    return FetchResponse(error_code=0, responses=[topic(topic=log, partitions=[partition])])
 
 
 def answers(code: int, *listed) -> list:
@@ -60,7 +61,7 @@ def answers(code: int, *listed) -> list:
         DescribeClusterResponse(error_code=code, cluster_id="id", brokers=[]),
         group(code),
         *listed,
-        fetched(code),
+        *(fetched(code, log) for log in LOGS),
     ]
 
 
@@ -70,14 +71,15 @@ def said(*given) -> list[str]:
 
 @for_each("code", [0, 3, 5, 15, 16, 69])
 def test_no_error_and_errors_that_come_after_the_check_say_allowed(code):
-    log = NO_LOG if code == UNKNOWN_TOPIC_OR_PARTITION else "allowed"
-    assert said(*answers(code)) == ["allowed"] * 4 + [log]
+    is_gone = code == UNKNOWN_TOPIC_OR_PARTITION
+    logs = [NO_LOG, NO_TRANSACTION_LOG] if is_gone else ["allowed"] * 2
+    assert said(*answers(code)) == ["allowed"] * 4 + logs
 
 
 @pytest.mark.parametrize("code", [29, 30, 31])
 def test_denied_says_what_is_missing(code):
     lines = said(*answers(code, ListGroupsResponse(error_code=0, groups=[])))
-    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 5
+    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 6
 
 
 def test_some_groups_are_enough():
@@ -88,28 +90,28 @@ def test_some_groups_are_enough():
 def test_a_broker_that_is_not_the_controller_has_checked_the_permission_for_reassignments():
     reassignments, *others = said(*answers(41))
     assert reassignments == "allowed"
-    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 4
+    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 5
 
 
 @pytest.mark.parametrize("code", [-1, 7, 35, 42, 999])
 def test_any_other_error_is_not_taken_for_an_answer(code):
     assert [line.partition(" (")[0] for line in said(*answers(code))] == [
         f"not known: error {code}"
-    ] * 5
+    ] * 6
 
 
 def test_a_throttled_fetch_with_nothing_in_it_is_not_taken_for_an_answer():
-    *others, _ = answers(0)
+    *others, _, last = answers(0)
     throttled = FetchResponse(throttle_time_ms=500, error_code=0, responses=[])
-    assert said(*others, throttled)[4] == "not known: throttled by the broker for 500 ms"
+    assert said(*others, throttled, last)[4] == "not known: throttled by the broker for 500 ms"
     refused = FetchResponse(throttle_time_ms=0, error_code=7, responses=[])
-    assert said(*others, refused)[4].startswith("not known: error 7 (")
+    assert said(*others, refused, last)[4].startswith("not known: error 7 (")
 
 
 def test_what_is_asked_is_asked_for_nothing_more():
     prober = Answered(*answers(0))
     prober.permissions()
-    reassignments, quorum, described, groups, fetch = prober.asked
+    reassignments, quorum, described, groups, *fetches = prober.asked
     assert reassignments.topics is None
     assert [(topic.topic_name, topic.partitions[0].partition_index) for topic in quorum.topics] == [
         ("__cluster_metadata", 0)
@@ -122,12 +124,11 @@ def test_what_is_asked_is_asked_for_nothing_more():
         ["kafka-metadata-history-probe"],
         False,
     )
-    ((topic,), (partition,)) = fetch.topics, fetch.topics[0].partitions
-    assert (topic.topic, partition.fetch_offset, partition.partition_max_bytes) == (
-        "__consumer_offsets",
-        2**62,
-        1,
-    )
+    asked = [(topic, *topic.partitions) for fetch in fetches for topic in fetch.topics]
+    assert [
+        (topic.topic, partition.fetch_offset, partition.partition_max_bytes)
+        for topic, partition in asked
+    ] == [(log, 2**62, 1) for log in LOGS]
 
 
 def test_min_isr_is_asked_for_alone_and_in_parts():
@@ -166,7 +167,7 @@ def described(**of_group) -> list:
     return [
         *answers(0)[:3],
         DescribeGroupsResponse(groups=[group(0).groups[0]] * of_group["count"]),
-        fetched(0),
+        *(fetched(0, log) for log in LOGS),
     ]
 
 
@@ -174,7 +175,7 @@ def described(**of_group) -> list:
 def test_an_answer_about_another_number_of_things_is_not_known(count):
     said_of = said(*described(count=count))
     assert said_of[3] == f"not known: asked about one group, the broker answered about {count}"
-    assert said_of[:3] + said_of[4:] == ["allowed"] * 4
+    assert said_of[:3] + said_of[4:] == ["allowed"] * 5
 
 
 def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
@@ -185,7 +186,7 @@ def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
     assert answered.pop(2).startswith(
         "not known: this program stumbled over what the broker answered (TypeError: "
     )
-    assert answered == ["allowed"] * 4
+    assert answered == ["allowed"] * 5
 
 
 @pytest.mark.parametrize("value", [None, "two", "", "-1", "2147483648"])

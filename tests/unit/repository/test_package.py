@@ -40,7 +40,8 @@ def test_tables_are_known_without_what_reads_kafka():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     columns = [
-        f"metadata_source.columns{part}" for part in ("", ".cluster_log", ".group_log", ".polls")
+        f"metadata_source.columns{part}"
+        for part in ("", ".cluster_log", ".group_log", ".polls", ".transaction_log")
     ]
     assert done.stdout.split() == [
         "metadata_source",

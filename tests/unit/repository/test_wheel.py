@@ -115,7 +115,8 @@ def test_the_wheel_has_the_packages_whole_and_no_more(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     settings = "kafka_metadata_history/spark-defaults.conf"
-    sources = {f"pyspark_kafka_{name}.py" for name in ("metadata", "group_log", "cluster_log")}
+    formats = ("metadata", "group_log", "transaction_log", "cluster_log")
+    sources = {f"pyspark_kafka_{name}.py" for name in formats}
     assert names == own | sources | {settings}
 
 

@@ -182,6 +182,7 @@ class Once:
         config: Any = SimpleNamespace(
             clusters={"orders": {}},
             group_log={},
+            transaction_log=None,
             cluster_log=None,
             asked_for_offsets=frozenset({"orders"}),
         )

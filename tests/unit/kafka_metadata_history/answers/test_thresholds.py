@@ -133,6 +133,14 @@ TWO_FAIL, THREE_FAIL = (
             ),
         ),
         (replace(WELL, log=Log(NOW, 3)), {"lost_offsets": 3}, None),
+        (
+            replace(WELL, transaction_log=Log(NOW, 3)),
+            {},
+            (
+                "lostOffsets: 3 offset(s) of __transaction_state were gone before they could be "
+                "read, or cannot be read"
+            ),
+        ),
         (BY_LOG, {}, None),
         (
             replace(BY_LOG, cluster_log=ClusterLog(NOW - 301 * S, NOW - 301 * S)),

@@ -1,0 +1,189 @@
+"""Reading the transaction coordinators' log of a busy cluster in one process: a minute of 2,000
+transactions a second, of 200 ids, each of 50 partitions.
+
+Coordinators write three records a transaction, each in a batch of its own: Ongoing and
+PrepareCommit have all partitions. They lie in 50 partitions of the log, which are read as answers
+to fetches have them: 2 MiB of a partition and 4 MiB in all. One transaction in a thousand is
+aborted, one in 10,000 times out. What is measured begins with the bytes of answers and ends with
+rows: batches, CRC, decoding, counting. Time is the processor's, of all threads.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import struct
+import time
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from benchmarks.results import Results, median
+from metadata_source.logs.topic.batches import Unreadable, read_answers
+from metadata_source.logs.topic.reader import Records
+from metadata_source.logs.transaction.transactions import Transactions
+from metadata_source.protocol.transaction_specs import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    KEY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    VALUE,
+)
+from metadata_source.protocol.writing import write_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from benchmarks.results import Say
+
+SECONDS: Final = 60
+A_SECOND: Final = 2_000
+IDS: Final = 200
+PARTITIONS: Final = 50
+LOG_PARTITIONS: Final = 50
+_OF_PARTITION, _OF_ANSWER = 2 * 2**20, 4 * 2**20
+_START_MS: Final = 1_763_802_000_000
+_TIMEOUT_MS: Final = 60_000
+_ABORTED, _TIMED_OUT = 1_000, 10_000
+"""One in so many."""
+
+Log = dict[int, tuple[bytes, list[int]]]
+"""By partition of the log: its bytes, and where each batch begins."""
+
+
+def reading(folder: Path, say: Say, runs: int) -> Results:
+    """Measure transaction_log_*."""
+    log = written()
+    cores, sizes = [], []
+    before = _resident_mb()
+    for _ in range(runs):
+        begin = time.process_time()
+        rows, counted = read(log)
+        taken = time.process_time() - begin
+        cores.append(taken / SECONDS)
+        file = folder / "rows.parquet"
+        pq.write_table(rows, file, compression="zstd")
+        sizes.append(float(file.stat().st_size))
+        say(
+            f"{counted:,} records of a minute: {taken:.2f} s of a processor, {len(rows)} rows of "
+            f"{sizes[-1]:,.0f} bytes of Parquet"
+        )
+    return {
+        "transaction_log_cores": median(cores),
+        "transaction_log_mb": median([_resident_mb() - before]),
+        "transaction_log_bytes": median(sizes),
+    }
+
+
+def read(log: Log) -> tuple[pa.Table, int]:
+    """Return the rows of a log that is read whole, and how many records they count."""
+    transactions, at = Transactions(), dict.fromkeys(log, 0)
+    counted = 0
+    while answer := dict(_answer(log, at)):
+        for found in read_answers(answer):
+            if isinstance(found, Unreadable):
+                raise TypeError(found.problem)
+            records = found.records
+            taken = transactions.take(
+                Records(
+                    found.partitions,
+                    records["offset"].to_numpy(),
+                    records["timestamp_ms"].to_numpy(),
+                    records["key"],
+                    records["value"],
+                    found.producers,
+                    records["is_control"].to_numpy(zero_copy_only=False),
+                    records["leader_epoch"].to_numpy().astype(np.int64),
+                )
+            )
+            counted += int(taken.sum())
+    transactions.end(log)
+    return transactions.rows(), counted
+
+
+def _answer(log: Log, at: dict[int, int]) -> Iterator[tuple[int, bytes]]:
+    """Yield what a leader answers next of its partitions, and note how far it has come."""
+    left = _OF_ANSWER
+    for partition, (data, begins) in log.items():
+        most = min(_OF_PARTITION, left)
+        start = at[partition]
+        if start >= len(begins) or most <= 0:
+            continue
+        begin = begins[start]
+        end = int(np.searchsorted(begins, begin + most, "right")) - 1
+        stop = len(begins) if begin + most >= len(data) else max(end, start + 1)
+        part = data[begin : begins[stop] if stop < len(begins) else len(data)]
+        at[partition] = stop
+        left -= len(part)
+        yield partition, part
+
+
+def written() -> Log:
+    """Return a minute of the log."""
+    rng = random.Random(1)
+    pieces: dict[int, list[tuple[int, bytes, bytes]]] = {each: [] for each in range(LOG_PARTITIONS)}
+    epochs = [0] * IDS
+    for tick in range(SECONDS * A_SECOND // IDS):
+        for number in range(IDS):
+            at = _START_MS + tick * 1_000 * IDS // A_SECOND + rng.randrange(20)
+            ends = (PREPARE_COMMIT, COMPLETE_COMMIT)
+            lasts = rng.randrange(5, 60)
+            if rng.randrange(_ABORTED) == 0:
+                ends = (PREPARE_ABORT, COMPLETE_ABORT)
+            if rng.randrange(_TIMED_OUT) == 0:
+                ends, lasts = (PREPARE_ABORT, COMPLETE_ABORT), _TIMEOUT_MS + 5_000
+            epoch = epochs[number]
+            epochs[number] = epoch + 1
+            key = struct.pack(">h", 0) + write_message(
+                KEY, 0, {"transactional_id": f"payments-{number}"}
+            )
+            for state, raised, later in (
+                (ONGOING, 0, 0),
+                (ends[0], 1, lasts),
+                (ends[1], 1, lasts + 3),
+            ):
+                value = _value(state, number, epoch + raised, at, at + later)
+                pieces[number % LOG_PARTITIONS].append((at + later, key, value))
+    return {partition: _batches(records) for partition, records in pieces.items()}
+
+
+def _batches(records: list[tuple[int, bytes, bytes]]) -> tuple[bytes, list[int]]:
+    data, begins = bytearray(), []
+    for offset, (ms, key, value) in enumerate(records):
+        builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+        builder.append(0, ms, key, value, [])
+        begins.append(len(data))
+        data += offset.to_bytes(8) + bytes(builder.build())[8:]
+    return bytes(data), begins
+
+
+_TOPICS: Final = [{"topic": "orders-out", "partition_ids": list(range(PARTITIONS))}]
+
+
+def _value(state: int, producer: int, epoch: int, started: int, updated: int) -> bytes:
+    is_complete = state in (COMPLETE_COMMIT, COMPLETE_ABORT)
+    return struct.pack(">h", 1) + write_message(
+        VALUE,
+        1,
+        {
+            "producer_id": producer,
+            "previous_producer_id": producer,
+            "producer_epoch": epoch,
+            "transaction_timeout_ms": _TIMEOUT_MS,
+            "transaction_status": state,
+            "transaction_partitions": [] if is_complete else _TOPICS,
+            "transaction_last_update_timestamp_ms": updated,
+            "transaction_start_timestamp_ms": started,
+            "client_transaction_version": 2,
+        },
+    )
+
+
+def _resident_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

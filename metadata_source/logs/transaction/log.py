@@ -1,0 +1,54 @@
+"""The transaction coordinators' log. Its records come to aggregates; only what cannot be read is a
+row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from metadata_source.columns.transaction_log import SCHEMA
+from metadata_source.errors import TransactionLogError
+from metadata_source.logs.topic.log import TopicLog
+from metadata_source.logs.transaction.transactions import Transactions
+from metadata_source.options import parse_transaction_log
+from metadata_source.protocol.transaction_records import decode_records, is_prepared_late
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from metadata_source.options import Cluster, Mode, TransactionLogOptions
+
+
+@dataclass(frozen=True)
+class TransactionLog(TopicLog):
+    """`__transaction_state`."""
+
+    error = TransactionLogError
+    schema = SCHEMA
+    aggregated = "counted"
+    made_for = "transaction"
+
+    options: TransactionLogOptions
+
+    @classmethod
+    def of(cls, source: Any, mode: Mode) -> Self:
+        """Return the log of a source; a batch has no limit."""
+        options = parse_transaction_log(source.options, mode)
+        return cls(options, source.topic, options.max_records if mode == "stream" else None)
+
+    def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:  # noqa: ARG002 - alike in all clusters
+        """Return what decodes keys and values of records."""
+        return decode_records
+
+    def has_news(self, records: pa.RecordBatch) -> bool:
+        """Return whether one of some records prepares the abort of a transaction after its
+        time-out: all others are counted once a minute.
+        """
+        return bool(is_prepared_late(records["value"]).any())
+
+    def aggregates(self) -> Transactions:
+        """Return what takes all records that can be read."""
+        return Transactions()

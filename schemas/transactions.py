@@ -1,0 +1,209 @@
+"""Transactions: what coordinators wrote to their log, and what became of it."""
+
+from metadata_source.columns import transaction_log
+from schemas.table import Table, View, columns_of
+
+TRANSACTION_LOG_KEY = columns_of(
+    transaction_log.SCHEMA,
+    """
+    cluster -- Alias of the cluster.
+    log_partition -- Partition of __transaction_state: all records of a transactional id are in one.
+    offset -- Offset of the record; of other rows the first that they are of.
+    record -- transactions (what the records of one pattern of transactional ids came to, of one
+        hour of their timestamps, in a stretch: what a batch went through between two multiples of
+        5,000 offsets; nothing of it depends on other stretches) | record (a record that cannot be
+        read, and error says why) | read (what a batch went through: offset up to next_offset) |
+        lost (offset up to next_offset was gone before it could be read: the log begins later; or
+        its cluster was taken out of the configuration just before; or it cannot be read, and error
+        says why) | truncated (what had been read up to offset is the log's up to next_offset alone:
+        an unclean election, or the topic was made again; reading continues at next_offset).
+    cluster_id -- Kafka's id of the cluster; null where the brokers did not say.
+    read_at -- Driver's clock when the batch was planned that read it.
+    day -- Day (UTC) of read_at.
+    """,
+)
+
+TRANSACTION_LOG_SPAN = columns_of(
+    transaction_log.SCHEMA,
+    """
+    next_offset -- Of rows other than records: the offset after the last that they are of.
+    counted -- On read rows: records that rows of transactions count. On transactions rows with
+        chunk 0: the records that the row counts.
+    records -- On read rows: rows of records.
+    holes -- On read rows: offsets without a record, compacted away. Where a log is read from its
+        beginning there are many: of an id only its last records are left.
+    """,
+)
+
+TRANSACTION_LOG_RECORD = columns_of(
+    transaction_log.SCHEMA,
+    """
+    timestamp -- Of the record: the coordinator's clock; null if it has none.
+    leader_epoch -- Leader epoch of the log's partition that wrote the record, on transactions rows
+        the last of their records: another one is another coordinator. Null if it has none.
+    version -- Version of the value; null for a tombstone.
+    transactional_id -- Of a record that cannot be read; null where its key cannot. Long ones are
+        cut as in bronze.transaction_states.
+    is_tombstone -- The value is null: the coordinator forgets the id.
+    error -- Why the record was not decoded, or why the lost offsets, which the log has, cannot be
+        read: one line; else null.
+    key -- Raw, of records that were not decoded.
+    value -- Raw, as key.
+    """,
+)
+
+TRANSACTION_LOG_COUNTS = columns_of(
+    transaction_log.SCHEMA,
+    """
+    pattern -- The transactional id with uuids and runs of 16 or more hexadecimal digits as *, and
+        then without the digits, * and -_.: at its end: app-0_12 and app-<uuid>-3 are app, an id of
+        nothing else is *. Longer ones than 255 characters are cut as ids in states. Null: all that
+        are not among the 200 patterns with most records (then those that come first) of a stretch:
+        at most 10,000 a cluster at once, with Kafka's 50 partitions.
+    chunk -- 0, 1, ...: more than 1,000 states take several rows, of which 0 alone has the counts.
+    from_timestamp -- The least timestamp of the row's records; null if they have none.
+    to_timestamp -- The greatest: of the same hour (UTC).
+    ids -- Transactional ids with a record.
+    begun -- Transactions that began in the stretch, as their first record in it says.
+    committed -- Transactions that were completed and committed.
+    aborted_by_client -- Transactions that were completed and aborted, by their producer; see
+        bronze.transaction_states for how that is known.
+    aborted_by_coordinator -- By the coordinator: a time-out, or another producer of the id
+        began (InitProducerId), or an administrator fenced it.
+    aborted_by_unknown -- Aborted, and these records do not tell by whom: its entry of states has
+        aborted_by null, and what is read before and after it may tell.
+    timed_out -- Of those aborted by the coordinator or by unknown: prepared later than started_at
+        + timeout_ms. With an unknown one that is inferred.
+    epochs_raised -- Times that a producer began again, or went on after an error (InitProducerId:
+        a record in state Empty with an epoch above 0). Epochs that a transaction's end raises
+        (version 2, KIP-890) do not count.
+    producer_ids_given -- Times that an id got another producer id: it is new or had expired, or its
+        epochs were used up.
+    removed -- Tombstones: the coordinator forgot the id, which had no open transaction
+        (transactional.id.expiration.ms).
+    total_ms -- Time from start to completion, all completed transactions of which both are known.
+    longest_ms -- The longest of them; null without one.
+    longest_completing_ms -- The longest time from prepared to completed, in which markers are
+        written, where both records are here; null without one.
+    most_partitions -- Most partitions of one record; null where none has any.
+    states -- Transactions that a history needs one by one, as far as these records have them, in
+        the order of offset: see bronze.transaction_states. The row has those whose last record is
+        of its hour.
+    """,
+)
+
+# An entry as rows of transactions nest it and bronze.transaction_states shows it.
+STATE_COLUMNS = columns_of(
+    transaction_log.STATE,
+    """
+    transactional_id -- Transactional id. Of one that is longer than 255 characters the first 200,
+        an ellipsis, and 32 hexadecimal digits of its SHA-256 (of its UTF-8): so no two are alike.
+    state -- Of the last record here, in Kafka's words: Ongoing | PrepareCommit | PrepareAbort |
+        CompleteCommit | CompleteAbort | Empty (InitProducerId: no transaction) | Dead (a tombstone
+        right after an open transaction, whose fields follow).
+    offset -- Offset of the last record here.
+    timestamp -- Of that record: the coordinator's clock; null if it has none.
+    leader_epoch -- Leader epoch that wrote that record; null if it has none.
+    was_open -- The begin of the transaction is not among the records of the stretch: it is in one
+        before, or was compacted away. Null where that is not known: it began in the second in which
+        the stretch begins. False of Empty.
+    from_offset -- Offset of its first record here.
+    from_timestamp -- Of that record.
+    from_leader_epoch -- Leader epoch that wrote it. If it is not leader_epoch, the coordinator
+        moved in between.
+    producer_id -- Producer id, of the last record here.
+    previous_producer_id -- As that record has it, the producer id before that record; null for
+        none and in values of version 0.
+    next_producer_id -- As that record has it: the producer id that follows this one, whose epochs
+        are used up; null for none and in values of version 0.
+    producer_epoch -- Epoch of the producer id, of the last record here.
+    next_producer_epoch -- Epoch of next_producer_id, as Kafka from 4.4 on may have it; null for
+        none.
+    client_transaction_version -- Of the last record here: 2 for clients with KIP-890, whose epoch
+        each end of a transaction raises, 0 or 1 for others; what the coordinator itself prepares
+        has the cluster's own. Null in values of version 0 (before Kafka 4.0).
+    ongoing_epoch -- Epoch of the last record here in state Ongoing; null without one.
+    ongoing_client_version -- client_transaction_version of that record.
+    timeout_ms -- Time-out of the transaction (transaction.timeout.ms); 2147483647 is none, of
+        two-phase commits.
+    started_at -- When it began: when its first partition was added; the same in all of its records.
+        With transactional_id and producer_id it names the transaction. Null for none.
+    updated_at -- When the last record here was made.
+    prepared_offset -- Offset of the record that decides for commit or abort; null without one here.
+    prepared_at -- When that record was made: the end of the transaction for its producer.
+    completed_offset -- Offset of the record after all markers are written; null without one here.
+    completed_at -- When that record was made.
+    initialized_offset -- If InitProducerId is the next record of the id after an abort, or after
+        a transaction whose end is not in the log: its offset. Of Empty its own.
+    initialized_at -- When that record was made.
+    aborted_by -- Of a transaction that is prepared for abort, or aborted: client | coordinator (a
+        time-out; another producer of the id began, or an administrator fenced it) | null: these
+        records do not tell. A time-out and a fence raise the epoch before they abort. With clients
+        before KIP-890 (client_transaction_version of the prepared record null or below 2) it is
+        coordinator if the epoch is above ongoing_epoch, else client. With version 2 each end raises
+        the epoch: it is coordinator if ongoing_client_version is lower, or if the epoch rose by two
+        (Kafka 4.0.0); client if the id's next record has the same epoch and is not InitProducerId,
+        or if there was nothing to abort; else null. If both are null, ongoing_epoch and
+        ongoing_client_version of its entry before may tell. If it is null, and prepared_at is after
+        started_at + timeout_ms, it was most likely the time-out. If it is null, and initialized_at
+        is within seconds, or the next entry of the id is Empty and that soon, it was most likely
+        fenced; else most likely the client aborted it.
+    partition_count -- Partitions of the transaction, of its record here with most.
+    partitions -- Those of its last record here that has any, the first 200 of them. Null if none
+        has, and of an entry that is here only because it was open, or may have been, before.
+    """,
+)
+
+TRANSACTION_LOG = Table(
+    schema="bronze",
+    name="transaction_log",
+    comment=(
+        "Records that transaction coordinators wrote to __transaction_state, by offset, each "
+        "counted once: what those of a pattern of transactional ids came to, and by itself each "
+        "transaction that is open at the end of a batch, aborted by its coordinator, or long."
+    ),
+    columns=TRANSACTION_LOG_KEY
+    + TRANSACTION_LOG_SPAN
+    + TRANSACTION_LOG_RECORD
+    + TRANSACTION_LOG_COUNTS,
+    key=("cluster", "log_partition", "offset", "record", "pattern", "chunk"),
+    constraints={
+        "record_known": "record IN ('transactions', 'record', 'read', 'lost', 'truncated')",
+        "span_is_whole": "(record = 'record') = (next_offset IS NULL)",
+        "undecoded_kept": (
+            "record <> 'record' OR (error IS NOT NULL AND (key IS NOT NULL OR value IS NOT NULL OR "
+            "error = 'no key'))"
+        ),
+        "chunk_of_transactions": "(record = 'transactions') = (chunk IS NOT NULL)",
+    },
+    partition_by=("day",),
+    log_hours=24,
+    keeps_changes=True,
+)
+
+TRANSACTION_STATES = View(
+    schema="bronze",
+    name="transaction_states",
+    comment=(
+        "Transactions that a history needs one by one, as far as the records of a stretch have "
+        "them (what a batch went through between two multiples of 5,000 offsets). Those: open at "
+        "the end of the stretch; open at its begin, or perhaps, and ended; aborted by the "
+        "coordinator, or these records do not tell by whom; longer than timeout_ms or five minutes "
+        "until completed, or longer than 30 s from prepared to completed; left open, although "
+        "another record of the id follows that is not of it. And the first record of an id in a "
+        "stretch if it is InitProducerId with an epoch above 0 or with another producer id. All "
+        "others are counted in bronze.transaction_log."
+    ),
+    parts=(
+        f"""SELECT cluster, cluster_id, log_partition, pattern,
+  {", ".join(f"told.{column.name}" for column in STATE_COLUMNS)}, read_at, day
+FROM (
+  SELECT cluster, cluster_id, log_partition, pattern, read_at, day, explode(states) AS told
+  FROM {{bronze.transaction_log}} WHERE record = 'transactions'
+)""",  # noqa: S608 - names of our own
+    ),
+    meanings=tuple((column.name, column.comment) for column in STATE_COLUMNS),
+)
+
+TABLES = (TRANSACTION_LOG,)
+VIEWS = (TRANSACTION_STATES,)
