@@ -224,6 +224,32 @@ def test_a_client_that_goes_on_with_the_epoch_of_its_abort_has_aborted() -> None
     assert (entry["aborted_by"], entry["offset"]) == (None, 6)
 
 
+def test_a_client_that_learns_of_its_time_out_goes_on_with_that_epoch_and_has_not_aborted() -> None:
+    made = Coordinator()
+    made.init("a")
+    made.now += 5_000
+    made.add("a")
+    made.time_out("a")
+    made.complete("a")
+    made.now += 5_000
+    made.add("a")
+    timed_out, still_open = states_of(rows_of(made.log, 0, made.offset))
+    assert (timed_out["state"], timed_out["aborted_by"]) == ("CompleteAbort", None)
+    assert still_open["producer_epoch"] == timed_out["producer_epoch"]
+
+
+def test_an_abort_that_may_have_a_record_before_the_span_is_nobody_s() -> None:
+    made = Coordinator()
+    made.init("a")
+    made.now += 5_000
+    made.add("a")
+    made.end("a", is_commit=False)
+    made.complete("a")
+    rows = rows_of(made.log, 2, 4)
+    (entry,) = states_of(rows)
+    assert (entry["was_open"], entry["aborted_by"], counts_of(rows, "begun")) == (None, None, 0)
+
+
 def test_a_tombstone_of_an_open_transaction_ends_it() -> None:
     made = Coordinator()
     made.init("a")
