@@ -10,6 +10,7 @@ its connection.
 | `fenced` | DescribeCluster v2 | none |
 | `groups` | see `groups` | DESCRIBE on the groups |
 | `offsets` | see `offsets` | DESCRIBE on groups and topics |
+| `transactions` | see `transactions`, `hanging` | DESCRIBE on transactional ids; READ on topics |
 
 - `configs`: min.insync.replicas, unclean.leader.election.enable
 - `reassignments`: replicas being added and removed
@@ -18,6 +19,7 @@ its connection.
 - `fenced`: brokers that are registered and fenced
 - `groups`: groups of every type, their members and what each has
 - `offsets`: what groups have committed, and the ends of these logs
+- `transactions`: those that are open for long, and those that hang
 
 Nothing here raises: what goes wrong is the outcome of one enrichment, and so is an answer that
 lists something twice or without a name. What is kept is in an order of its own, since brokers
@@ -36,7 +38,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source import groups, offsets, questions
+from metadata_source import groups, hanging, offsets, questions, transactions
 from metadata_source.columns.polls import OFFSETS
 from metadata_source.errors import PollError, stumbled
 from metadata_source.kafka_constants import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from metadata_source.groups import Coordinated
     from metadata_source.many_brokers import Visits
     from metadata_source.protocol.metadata import ClusterMetadata
+    from metadata_source.stable_offsets import StableOffsets
 
 VOTER_CAUGHT_UP_MS: Final = 2_000
 """A voter that was caught up so long ago at most counts as caught up: the default of
@@ -72,6 +75,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _GROUPS_A_ROW: Final = 100
 _OFFSETS_A_ROW: Final = 1_000
+_TRANSACTIONS_A_ROW: Final = 100
 
 _EVERY_TOPIC: Final = TopicFilter()
 
@@ -83,6 +87,10 @@ class Asker(Protocol):
 
     coordinated: list[Coordinated] | PollError | None
     """What listing the groups came to, if `groups` was asked before with the same poll."""
+
+    @property
+    def stable(self) -> StableOffsets:
+        """What answers to `offsets` told, from poll to poll."""
 
     def require(self, question: Question) -> None:
         """Raise unless the broker has such a request."""
@@ -140,7 +148,7 @@ class Subject:
     controller_id: int | None = None
     """With ZooKeeper the active controller, under KRaft any live broker. None or -1: not named."""
     offsets: Wanted | None = None
-    """None where the enrichments have no `offsets`."""
+    """None where the enrichments have neither `offsets` nor `transactions`."""
 
 
 def subject(
@@ -162,7 +170,7 @@ def subject(
         Broker(row["broker_id"], (row["host"], row["port"])) for row in metadata.brokers.to_pylist()
     )
     wanted = None
-    if "offsets" in ordered:
+    if not {"offsets", "transactions"}.isdisjoint(ordered):
         leaders = metadata.partitions.select(["topic", "partition", "leader"])
         wanted = Wanted(leaders, topic_filter, groups_pattern)
     about = Subject(ordered, topics, [], brokers, metadata.controller_id, wanted)
@@ -421,9 +429,28 @@ def _offsets(asker: Asker, about: Subject) -> Rows:
         coordinated = groups.coordinated(visits, about.brokers)
     if about.offsets is None:
         raise TypeError("nothing is known of leaders")
-    structs, missing = offsets.group_offsets(visits, coordinated, about.brokers, about.offsets)
+    structs, missing, stable = offsets.group_offsets(
+        visits, coordinated, about.brokers, about.offsets
+    )
+    asker.stable.take(stable)
     begins = pa.array([*range(0, len(structs), _OFFSETS_A_ROW), len(structs)], pa.int32())
     return Rows(pa.ListArray.from_arrays(begins, structs, type=OFFSETS), missing=missing)
+
+
+def _transactions(asker: Asker, about: Subject) -> Rows:
+    """At most 100 transactions a row."""
+    asker.require(questions.transactions())
+    if about.offsets is None:
+        raise TypeError("nothing is known of leaders")
+    visits = asker.visits()
+    told, missing = transactions.described(visits, about.brokers)
+    hang, unknown = hanging.hanging(visits, about.brokers, asker.stable, about.offsets.leaders)
+    told = [*told, *hang]
+    rows = [
+        told[begin : begin + _TRANSACTIONS_A_ROW]
+        for begin in range(0, len(told), _TRANSACTIONS_A_ROW)
+    ]
+    return Rows(rows, missing="; ".join(filter(None, (missing, unknown))) or None)
 
 
 _ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
@@ -432,6 +459,7 @@ _ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
     "configs": _configs,
     "groups": _groups,
     "offsets": _offsets,
+    "transactions": _transactions,
     "reassignments": _reassignments,
     "quorum": _quorum,
 }
