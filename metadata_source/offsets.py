@@ -436,6 +436,8 @@ def _named(ends: _Ends, part: Numbers) -> list[tuple[str, list[tuple[int, int]]]
 def _stable(ends: _Ends) -> dict[tuple[str, int], int | None]:
     """Return the last stable offsets that were told, None where they are the ends of the logs."""
     told = np.flatnonzero(ends.stable >= 0)
+    if not len(told):
+        return {}
     # It is asked after the end: so it may be beyond.
     return {
         (name, partition): offset if offset < end else None

@@ -71,6 +71,9 @@ class Cluster:
             self.when_led_anew()
         return self.when_led_anew is not None
 
+    def require(self, question: Question) -> None:
+        """Brokers have it."""
+
     def visits(self) -> "Cluster":
         self.deadline = time.monotonic() + self.seconds
         return self
