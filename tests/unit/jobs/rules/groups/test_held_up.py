@@ -56,8 +56,10 @@ def test_a_row_names_the_partitions_that_are_held_up_those_with_most_records_fir
 
 
 def test_a_row_begins_when_a_transaction_ends():
-    rounds = Rounds().all(*({("t", 0): (90, 100, stable)} for stable in (95, 95, 100)))
-    assert rounds.of("not_consumed_max", "held_up_min") == [(5, 5), (10, 0)]
+    stable = (95, 95, 95, 100)
+    rounds = Rounds().all(*({("t", 0): (90, 100, each)} for each in stable))
+    # The second row has a least lag.
+    assert rounds.of("not_consumed_max", "held_up_min") == [(5, 5), (5, 5), (10, 0)]
 
 
 def test_more_than_a_bigint_holds_is_unknown():
