@@ -43,6 +43,7 @@ MOST: Final = 1_000
 PARTITIONS_KEPT: Final = 200
 """Of a transaction."""
 NO_ID: Final = "kafka-metadata-history-probe"
+"""A transactional id that nobody has."""
 NOT_FOUND: Final = 105
 """TRANSACTIONAL_ID_NOT_FOUND."""
 _LISTED_AFTER_MS: Final = 10_000
