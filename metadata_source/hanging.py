@@ -149,10 +149,18 @@ def _found(
         for each in sorted(suspected)
         if each in again.open and each.partition not in errors
     ]
-    missing = [undone(errors.values(), len(standing), "partitions that stand still were not told")]
+    missing = [
+        undone(
+            errors.values(),
+            len(standing),
+            "partitions whose last stable offset does not move were not told",
+        )
+    ]
     found += [_untold(reason, partition) for partition, reason in sorted(errors.items())]
     if left_out:
-        missing.append(f"{left_out} more partitions that stand still were left out")
+        missing.append(
+            f"{left_out} more partitions whose last stable offset does not move were left out"
+        )
         found.append(_untold(failed(f"{left_out} more partitions were left out")))
     return Described(found, "; ".join(filter(None, missing)) or None)
 

@@ -126,7 +126,7 @@ ENRICHMENT_COLUMNS = columns_of(
         longer than timeout_ms or five minutes, or prepared and half a minute old. Of an id that is
         longer than 255 characters the first 200, an ellipsis, and 32 hexadecimal digits of its
         SHA-256 (of its UTF-8). At most 200 partitions each; partition_count has all. Then those
-        that hang (is_hanging): open on a partition whose last stable offset stands still, and
+        that hang (is_hanging): open on a partition whose last stable offset does not move, and
         unknown to all coordinators; start_offset, coordinator_epoch and last_written_at are as the
         partition's leader has them. Of what could not be told error says why, as of offsets: it was
         listed, and not described; or its partitions were not told; an entry without an id and

@@ -215,10 +215,10 @@ HELD_UP = _view(
         records -- Records from there, or from the commit, to the end of its log.
         open_from -- From when on the transaction is known to be open so (valid_from).
         open_to -- Until when it is; null while it is.
-        command -- What ends it, to be run by an administrator who has asked the producer's owner:
-            of one that hangs the abort marker, of others a new epoch of their transactional id
-            (Kafka 4.1 on). If none is known, what looks for one that hangs. Null of an id that
-            cannot be put into a command.
+        command -- The command that ends it, for an administrator who has asked the producer's
+            owner: it aborts one that hangs, and fences the transactional id of others (a command
+            of newer versions of Kafka's tools; 4.4.0 has it). If no transaction is known, the
+            command that looks for one that hangs. Null of an id that has a quote, or was cut.
     """),
 )
 OF_GROUPS = (

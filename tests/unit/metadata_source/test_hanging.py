@@ -149,7 +149,10 @@ def test_a_partition_that_its_leader_does_not_tell_has_the_reason(code: int, rea
     cluster = Cluster(Node({0: 1, 1: 1}, producers={T0: code, T1: [producer(7, start=2)]}))
     missing, found = asked(cluster, {T0: 5, T1: 2}, {T0: 0, T1: 0})
     shown = reason.removeprefix("failed: ")
-    assert missing == f"1 of 2 partitions that stand still were not told: {shown}"
+    assert (
+        missing
+        == f"1 of 2 partitions whose last stable offset does not move were not told: {shown}"
+    )
     assert [each.get("error") for each in found] == [None, reason]
     assert found[0]["partitions"] == [{"topic": "t", "partition": 1}]
     assert found[1] == untold(reason)
@@ -200,7 +203,7 @@ def test_many_partitions_are_asked_in_parts_and_some_are_left_out(monkeypatch: p
     active = [producer(7, start=5)]
     cluster = Cluster(Node({0: 1, 1: 1}, producers=dict.fromkeys(standing, active)))
     missing, found = asked(cluster, standing, dict.fromkeys(standing, 0))
-    assert missing == "2 more partitions that stand still were left out"
+    assert missing == "2 more partitions whose last stable offset does not move were left out"
     assert [each["partitions"][0]["partition"] for each in found[:5]] == [0, 1, 2, 3, 4]
     assert found[5:] == [{"is_hanging": True, "error": "failed: 2 more partitions were left out"}]
     sizes = [
