@@ -129,8 +129,6 @@ def _found(
     errors = dict(first.errors)
     suspected: list[_Open] = []
     if candidates:
-        if not may_describe_all(visits, brokers, given):
-            raise PollError("authorization", _NOT_ALLOWED)
         epochs, untold = _at_coordinators(visits, brokers, candidates, given)
         for each in candidates:
             if _is_explained(each, epochs):
@@ -282,6 +280,8 @@ def _at_coordinators(
     """
     producer_ids = sorted({each.producer_id for each in candidates})
     accounts = listed_by_all(visits, brokers, given, producer_ids=producer_ids)
+    if not may_describe_all(visits, [account.broker for account in accounts], given):
+        raise PollError("authorization", _NOT_ALLOWED)
     told: list[Transaction] = []
     for account in accounts:
         still_open = [each for each in account.answer.listings if each.state in OPEN]

@@ -42,6 +42,7 @@ from metadata_source.lineage import NO_EPOCH
 from metadata_source.many_brokers import Time, at_addresses, undone
 from metadata_source.options.readers import whole_name
 from metadata_source.outcomes import outcome_of
+from metadata_source.partition_keys import Numbers, key_of, keys_of, parts_of, places
 from metadata_source.questions import EARLIEST, LATEST, check, commits
 from metadata_source.threads import side_by_side
 
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
     from metadata_source.options import TopicFilter
     from metadata_source.questions import Timed
 
-Numbers = npt.NDArray[np.int64]
-
 _GROUPS_A_REQUEST: Final = 50
 _PARTITIONS_A_REQUEST: Final = 10_000
 _FIRST_OF_MANY_GROUPS: Final = 8
@@ -64,8 +63,6 @@ _SHARE: Final = "share"
 _NO_PARTITION: Final = "not among the partitions of the poll's answer"
 _NO_LEADER: Final = "it has no leader"
 _NO_COMMIT: Final = 2**63 - 1
-_BITS: Final = 32
-"""Of a key, for the partition; the topic's number is above them."""
 _NOT_SAID: Final = "the leader left it out of its answer"
 
 
@@ -278,7 +275,7 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
         topics, "partition_index", "committed_offset", "committed_leader_epoch", "error_code"
     )
     encoded = names.dictionary_encode()
-    keys = _keys(group * len(names) + encoded.indices.to_numpy()[topic], partition)
+    keys = key_of(group * len(names) + encoded.indices.to_numpy()[topic], partition)
     if len(set(groups)) < len(groups) or (partition < 0).any() or len(np.unique(keys)) < len(keys):
         raise PollError(
             "odd_answer", "its answer lists a group or a partition twice, or a negative one"
@@ -355,15 +352,15 @@ def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders:
     """Ask leaders for the ends of the logs of all partitions with a commit."""
     given = Time.share(visits, 1)
     topics = pc.unique(commits["topic"].drop_null()).sort()
-    wanted = _keys_of(commits, topics)
+    wanted = keys_of(commits, topics)
     keys, each_key = np.unique(wanted[wanted >= 0], return_inverse=True)
     committed = np.full(len(keys), _NO_COMMIT)
     # Where no commit is known nobody is known to be behind.
     offsets = commits["committed_offset"].fill_null(_NO_COMMIT).to_numpy()[wanted >= 0]
     np.minimum.at(committed, each_key, offsets)
     ends = _Ends.unknown(topics, keys, committed)
-    known = _keys_of(leaders, topics)
-    place, is_there = _places(known, ends.keys)
+    known = keys_of(leaders, topics)
+    place, is_there = places(known, ends.keys)
     leader = np.where(is_there, leaders["leader"].to_numpy()[place] if len(known) else -1, -1)
     ends.reasons[leader < 0] = _NO_LEADER
     ends.reasons[~is_there] = _NO_PARTITION
@@ -424,7 +421,7 @@ def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: 
 def _named(ends: _Ends, part: Numbers) -> list[tuple[str, list[tuple[int, int]]]]:
     """Return partitions as `questions.ends` asks for them: of each topic, without epochs."""
     keys = ends.keys[part]
-    topic, partition = keys >> _BITS, (keys & (1 << _BITS) - 1).astype(np.int32)
+    topic, partition = parts_of(keys)
     begins = np.flatnonzero(np.diff(topic, prepend=-1))
     names = ends.topics.take(pa.array(topic[begins])).to_pylist()
     return [
@@ -458,37 +455,17 @@ def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[N
     ).fill_null(-1)
     topic = np.repeat(names.to_numpy(), [len(each.partitions) for each in answered])
     partition, offset, code = _columns(answered, "partition_index", "offset", "error_code")
-    keys = _keys(topic, partition)
+    keys = key_of(topic, partition)
     if (partition < 0).any() or len(np.unique(keys)) < len(keys):
         raise PollError("odd_answer", "its answer lists a partition twice, or a negative one")
-    place, is_there = _places(keys, wanted)
+    place, is_there = places(keys, wanted)
     if not len(keys):
         return np.full(len(wanted), -1), np.zeros(len(wanted), dtype=np.int64)
     return np.where(is_there, offset[place], -1), np.where(is_there, code[place], 0)
 
 
-def _keys(topic: Numbers, partition: Numbers) -> Numbers:
-    """Return a number for each partition of a topic with a number."""
-    return (topic.astype(np.int64) << _BITS) | partition
-
-
-def _keys_of(rows: pa.Table, topics: pa.StringArray) -> Numbers:
-    """Return the keys of rows with `topic` and `partition`; -1 where `topics` lack the topic."""
-    topic = pc.index_in(rows["topic"].cast(pa.string()), value_set=topics).fill_null(-1).to_numpy()
-    return np.where(topic < 0, -1, _keys(topic, rows["partition"].fill_null(0).to_numpy()))
-
-
-def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """Return where in `keys` each wanted one is (anywhere, if it is not), and whether it is."""
-    if not len(keys):
-        return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
-    order = np.argsort(keys)
-    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    return place, keys[place] == wanted
-
-
 def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.StructArray:
-    place, is_there = _places(ends.keys, _keys_of(commits, ends.topics))
+    place, is_there = places(ends.keys, keys_of(commits, ends.topics))
 
     def of_ends(values: Numbers, data_type: pa.DataType) -> pa.Array:
         found = values[place] if len(values) else np.full(len(place), -1)

@@ -121,7 +121,7 @@ def described(visits: Visits, brokers: Sequence[Broker]) -> Described:
 
     accounts = listed_by_all(visits, brokers, given, describe)
     if not any(account.answer.listings for account in accounts):
-        check_allowed(visits, brokers, given)
+        check_allowed(visits, [account.broker for account in accounts], given)
     found: dict[str, Transaction] = {}
     for account in accounts:
         for each in account.answer.transactions:
@@ -192,7 +192,7 @@ def listed_by_all(
 
 def check_allowed(visits: Visits, brokers: Sequence[Broker], given: Time) -> None:
     """Raise PollError if the user may describe no transactional id. Of one that may describe some,
-    brokers list these.
+    brokers list these. `brokers`: those that have answered.
     """
     if may_describe_all(visits, brokers, given):
         return
@@ -205,7 +205,9 @@ def check_allowed(visits: Visits, brokers: Sequence[Broker], given: Time) -> Non
 
 
 def may_describe_all(visits: Visits, brokers: Sequence[Broker], given: Time) -> bool:
-    """Return whether the user may describe an id that nobody has. Raises PollError."""
+    """Return whether the user may describe an id that nobody has, as one of these brokers says.
+    Raises PollError.
+    """
     if not brokers:
         return True
     given.check()

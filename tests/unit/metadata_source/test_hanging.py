@@ -5,12 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metadata_source import hanging
 from metadata_source.errors import PollError
 from metadata_source.hanging import hanging as found_to_hang
 from metadata_source.many_brokers import Broker
-from metadata_source.stable_offsets import StableOffsets
 from tests.support.coordinators import Cluster, Node, producer, transaction
 
 LEADERS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("leader", pa.int32())])
@@ -62,9 +63,9 @@ def test_a_transaction_hangs_that_no_coordinator_knows():
     assert asked(cluster) == (None, [HANGS])
     assert names(cluster) == [
         "DescribeProducersRequest",
+        "ListTransactionsRequest",
+        "ListTransactionsRequest",
         "DescribeTransactionsRequest",  # whether all ids may be described
-        "ListTransactionsRequest",
-        "ListTransactionsRequest",
         "DescribeProducersRequest",
     ]
     listed = [v["producer_id_filters"] for _, name, v in cluster.asked if name.startswith("List")]
@@ -247,5 +248,41 @@ def test_partitions_that_the_leader_was_not_asked_for_or_lists_twice_count_once(
     assert asked(cluster) == (None, [HANGS])
 
 
-def test_stable_offsets_of_a_cluster_are_kept_from_answer_to_answer():
-    assert StableOffsets() == StableOffsets()
+epochs = st.integers(0, 2)
+states = st.sampled_from(["Ongoing", "PrepareCommit", "PrepareAbort", "CompleteAbort", "Empty"])
+known = st.lists(st.tuples(st.integers(1, 3), epochs, states), max_size=4)
+there = st.lists(st.tuples(st.integers(1, 3), epochs, st.integers(-1, 7)), max_size=4)
+
+
+@given(known, known, there)
+def test_what_hangs_is_open_on_the_partition_and_at_no_coordinator(
+    one: list[Any], other: list[Any], active: list[Any]
+):
+    """Whatever two coordinators know, and whoever wrote to the partition."""
+    nodes = [
+        Node(
+            {number: 1},
+            transactions=[
+                transaction(f"{number}-{place}", producer_id, epoch, state)
+                for place, (producer_id, epoch, state) in enumerate(told)
+            ],
+            producers={T0: [producer(*each) for each in active]},
+        )
+        for number, told in enumerate((one, other))
+    ]
+    missing, found = asked(Cluster(*nodes))
+    assert missing is None
+    open_ = [(who, epoch, state) for who, epoch, state in one + other if state[-3:] != "pty"]
+    open_ = [each for each in open_ if not each[2].startswith("Complete")]
+
+    def is_known(producer_id: int, epoch: int) -> bool:
+        for who, its_epoch, state in open_:
+            if who == producer_id and its_epoch == epoch:
+                return True
+            if who == producer_id and its_epoch > epoch and state.startswith("Prepare"):
+                return True
+        return False
+
+    assert {
+        (each["producer_id"], each["producer_epoch"], each["start_offset"]) for each in found
+    } == {each for each in active if 0 <= each[2] <= 5 and not is_known(*each[:2])}
