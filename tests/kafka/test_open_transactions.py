@@ -2,6 +2,7 @@
 records came without the coordinator, and a group that waits for both.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from datetime import timedelta
@@ -108,7 +109,7 @@ def write_alone(poller: Poller, asking: Asking) -> int:
         (row["topic"], row["partition"]): row["leader"] for row in about.offsets.leaders.to_pylist()
     }
     leader = next(each for each in about.brokers if each.broker_id == leaders[TOPIC, HANGS])
-    response = asking.requester.ask(leader.address, question, deadline=float("inf"))
+    response = asking.requester.ask(leader.address, question, deadline=time.monotonic() + 30)
     return int(response.responses[0].partition_responses[0].error_code)
 
 
