@@ -14,6 +14,7 @@ from jobs.rules.gold.news import Levels
 from metadata_source.check import TOPICS, check, report
 from metadata_source.errors import LogError, PollError, stumbled
 from metadata_source.logs.cluster.watcher import LogWatcher
+from metadata_source.probes import HANGING
 from metadata_source.text import counted, text_table
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ FEATURES: Final = {
     "offsets": "consumer groups",
     "groupLog": "rebalance history",
     "transactionLog": "transactions",
+    "transactions": "open transactions",
 }
 """Question of `enrich`, or key of a log -> the feature whose permission it needs. The others need
 none of their own.
@@ -191,10 +193,15 @@ def lines(each: Checked, *, whole: bool, is_configured: bool = True) -> Iterator
 
 def key_of(feature: str) -> str:
     """What turns a feature on in the configuration; empty of one that is always on."""
-    kinds = [kind for kind, each in FEATURES.items() if each == feature]
+    kinds = [kind for kind, each in FEATURES.items() if each == _of(feature)]
     if len(kinds) == 1 and kinds[0] in LOGS:
         return kinds[0]
     return f"enrich: {', '.join(kinds)}" if kinds else ""
+
+
+def _of(feature: str) -> str:
+    """The feature that a feature is a part of, which may be left out; or the same."""
+    return FEATURES["transactions"] if feature == HANGING else feature
 
 
 def _feature_lines(each: Checked, *, is_configured: bool) -> Iterator[str]:
@@ -202,7 +209,7 @@ def _feature_lines(each: Checked, *, is_configured: bool) -> Iterator[str]:
     the user may ask.
     """
     rows = [
-        (one.feature, key_of(one.feature), one.feature in each.wanted, one.needs, one.answer)
+        (one.feature, key_of(one.feature), _of(one.feature) in each.wanted, one.needs, one.answer)
         for one in each.permissions
     ]
     problem = None if each.log is None else each.log.problem

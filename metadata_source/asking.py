@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from metadata_source.connections import Connections
 from metadata_source.enrichment import Answer, answer
 from metadata_source.outcomes import FAILED, put_off
+from metadata_source.stable_offsets import StableOffsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,8 +70,9 @@ class Asking:
         self.requester = Requester(self._connections, brokers)
         self._failed_at: dict[str, float] = {}
         """Kinds that failed when they were asked last, and when that was (of `time.monotonic`)."""
-        self._led: frozenset[tuple[int, int]] | None = None
-        """Partitions of the offsets topic, with leader epochs, when groups were asked for last."""
+        self.stable = StableOffsets()
+        self._led: dict[str, frozenset[tuple[int, int]]] = {}
+        """Partitions of a topic of coordinators, with leader epochs, when these were asked last."""
 
     def close(self) -> None:
         """Close all connections. More can be asked afterwards."""
@@ -101,11 +103,12 @@ class Asking:
                 self._failed_at[enrichment] = time.monotonic()
             yield found
 
-    def has_moved(self, led: frozenset[tuple[int, int]]) -> bool:
-        """Whether one of these, partitions with leader epochs, was not there the last time; they
-        are the next time's last.
+    def has_moved(self, topic: str, led: frozenset[tuple[int, int]]) -> bool:
+        """Whether one of these, partitions of a topic with leader epochs, was not there the last
+        time; they are the next time's last.
         """
-        before, self._led = self._led, led
+        before = self._led.get(topic)
+        self._led[topic] = led
         return before is not None and not led <= before
 
 
@@ -124,6 +127,10 @@ class _Asker:
     def ask(self, question: Question) -> Any:
         return self.asking.requester.ask(self.address, question, self.deadline)
 
+    @property
+    def stable(self) -> StableOffsets:
+        return self.asking.stable
+
     def visits(self) -> _Visits:
         return _Visits(self.asking, self.deadline)
 
@@ -138,5 +145,5 @@ class _Visits:
     def ask(self, address: Address, question: Question, deadline: float) -> Any:
         return self.asking.requester.ask(address, question, deadline)
 
-    def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
-        return self.asking.has_moved(led)
+    def are_new(self, topic: str, led: frozenset[tuple[int, int]]) -> bool:
+        return self.asking.has_moved(topic, led)

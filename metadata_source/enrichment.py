@@ -10,6 +10,7 @@ its connection.
 | `fenced` | DescribeCluster v2 | none |
 | `groups` | see `groups` | DESCRIBE on the groups |
 | `offsets` | see `offsets` | DESCRIBE on groups and topics |
+| `transactions` | see `transactions`, `hanging` | DESCRIBE on transactional ids; READ on topics |
 
 - `configs`: min.insync.replicas, unclean.leader.election.enable
 - `reassignments`: replicas being added and removed
@@ -18,6 +19,7 @@ its connection.
 - `fenced`: brokers that are registered and fenced
 - `groups`: groups of every type, their members and what each has
 - `offsets`: what groups have committed, and the ends of these logs
+- `transactions`: those that are open for long, and those that hang
 
 Nothing here raises: what goes wrong is the outcome of one enrichment, and so is an answer that
 lists something twice or without a name. What is kept is in an order of its own, since brokers
@@ -26,7 +28,6 @@ answer in any: equal answers are equal rows.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -36,7 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source import groups, offsets, questions
+from metadata_source import groups, hanging, offsets, questions, transactions
 from metadata_source.columns.polls import OFFSETS
 from metadata_source.errors import PollError, stumbled
 from metadata_source.kafka_constants import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
@@ -53,6 +54,7 @@ from metadata_source.questions import (
     UNCLEAN,
     Question,
 )
+from metadata_source.quorum import described_quorum, quorum_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -60,18 +62,11 @@ if TYPE_CHECKING:
     from metadata_source.groups import Coordinated
     from metadata_source.many_brokers import Visits
     from metadata_source.protocol.metadata import ClusterMetadata
-
-VOTER_CAUGHT_UP_MS: Final = 2_000
-"""A voter that was caught up so long ago at most counts as caught up: the default of
-controller.quorum.fetch.timeout.ms.
-"""
-OBSERVER_CAUGHT_UP_MS: Final = 9_000
-"""The same of an observer, mostly a broker: the default of broker.session.timeout.ms."""
-NOT_TOLD: Final = -1
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+    from metadata_source.stable_offsets import StableOffsets
 
 _GROUPS_A_ROW: Final = 100
 _OFFSETS_A_ROW: Final = 1_000
+_TRANSACTIONS_A_ROW: Final = 100
 
 _EVERY_TOPIC: Final = TopicFilter()
 
@@ -83,6 +78,10 @@ class Asker(Protocol):
 
     coordinated: list[Coordinated] | PollError | None
     """What listing the groups came to, if `groups` was asked before with the same poll."""
+
+    @property
+    def stable(self) -> StableOffsets:
+        """What answers to `offsets` told, from poll to poll."""
 
     def require(self, question: Question) -> None:
         """Raise unless the broker has such a request."""
@@ -140,7 +139,7 @@ class Subject:
     controller_id: int | None = None
     """With ZooKeeper the active controller, under KRaft any live broker. None or -1: not named."""
     offsets: Wanted | None = None
-    """None where the enrichments have no `offsets`."""
+    """None where the enrichments have neither `offsets` nor `transactions`."""
 
 
 def subject(
@@ -162,7 +161,7 @@ def subject(
         Broker(row["broker_id"], (row["host"], row["port"])) for row in metadata.brokers.to_pylist()
     )
     wanted = None
-    if "offsets" in ordered:
+    if not {"offsets", "transactions"}.isdisjoint(ordered):
         leaders = metadata.partitions.select(["topic", "partition", "leader"])
         wanted = Wanted(leaders, topic_filter, groups_pattern)
     about = Subject(ordered, topics, [], brokers, metadata.controller_id, wanted)
@@ -275,58 +274,6 @@ def _quorum(asker: Asker, _: Subject) -> Rows:
     return Rows([told], beside={"quorum_replicas": [replicas]}, stands_out=tuple(behind))
 
 
-def quorum_replicas(partition: Any) -> list[dict[str, Any]]:
-    """Return the voters and the observers of a described quorum, sorted, as bronze has them."""
-    bounds_ms = (
-        (True, partition.current_voters, VOTER_CAUGHT_UP_MS),
-        (False, partition.observers, OBSERVER_CAUGHT_UP_MS),
-    )
-    lags_ms = caught_up_lags(partition)
-    found = [
-        {
-            "replica_id": replica.replica_id,
-            "is_voter": is_voter,
-            "is_behind": None if lag is None else lag > bound_ms,
-            "log_end_offset": replica.log_end_offset,
-            "last_fetch_at": _time(replica.last_fetch_timestamp),
-            "last_caught_up_at": _time(replica.last_caught_up_timestamp),
-        }
-        for is_voter, replicas, bound_ms in bounds_ms
-        for replica in replicas
-        for lag in [None if lags_ms is None else lags_ms[replica.replica_id]]
-    ]
-    return sorted(found, key=lambda each: (each["replica_id"], each["last_caught_up_at"] or _EPOCH))
-
-
-def caught_up_lags(partition: Any) -> dict[int, float] | None:
-    """Return how long ago each voter and observer of a described quorum had all that the active
-    controller had, ms, by the controller's clock. Endless: it never had, as far as the controller
-    knows. None: the version does not say, or nobody is active.
-    """
-    times: dict[int, int] = {}
-    for replica in (*partition.current_voters, *partition.observers):
-        before = times.get(replica.replica_id, NOT_TOLD)
-        times[replica.replica_id] = max(before, replica.last_caught_up_timestamp)
-    now = times.get(partition.leader_id, NOT_TOLD)
-    # Only a version without these times says -1 of the active controller itself.
-    if now < 0:
-        return None
-    return {each: math.inf if time < 0 else max(0, now - time) for each, time in times.items()}
-
-
-def _time(timestamp_ms: int) -> datetime | None:
-    return None if timestamp_ms < 0 else datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-
-
-def described_quorum(response: Any) -> Any:
-    """Return the one partition that the answer to `questions.quorum` is about. Raises PollError."""
-    questions.check(response.error_code)
-    topic = questions.the_one(response.topics, "topic")
-    partition = questions.the_one(topic.partitions, "partition")
-    questions.check(partition.error_code)
-    return partition
-
-
 def _elr(asker: Asker, about: Subject) -> Rows:
     """One row a topic: its partitions that have eligible or last known leaders, where the ISR lacks
     a replica.
@@ -421,9 +368,28 @@ def _offsets(asker: Asker, about: Subject) -> Rows:
         coordinated = groups.coordinated(visits, about.brokers)
     if about.offsets is None:
         raise TypeError("nothing is known of leaders")
-    structs, missing = offsets.group_offsets(visits, coordinated, about.brokers, about.offsets)
+    structs, missing, stable = offsets.group_offsets(
+        visits, coordinated, about.brokers, about.offsets
+    )
+    asker.stable.take(stable)
     begins = pa.array([*range(0, len(structs), _OFFSETS_A_ROW), len(structs)], pa.int32())
     return Rows(pa.ListArray.from_arrays(begins, structs, type=OFFSETS), missing=missing)
+
+
+def _transactions(asker: Asker, about: Subject) -> Rows:
+    """At most 100 transactions a row."""
+    asker.require(questions.transactions())
+    if about.offsets is None:
+        raise TypeError("nothing is known of leaders")
+    visits = asker.visits()
+    told, missing = transactions.described(visits, about.brokers)
+    hang, unknown = hanging.hanging(visits, about.brokers, asker.stable, about.offsets.leaders)
+    told = [*told, *hang]
+    rows = [
+        told[begin : begin + _TRANSACTIONS_A_ROW]
+        for begin in range(0, len(told), _TRANSACTIONS_A_ROW)
+    ]
+    return Rows(rows, missing="; ".join(filter(None, (missing, unknown))) or None)
 
 
 _ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
@@ -432,6 +398,7 @@ _ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
     "configs": _configs,
     "groups": _groups,
     "offsets": _offsets,
+    "transactions": _transactions,
     "reassignments": _reassignments,
     "quorum": _quorum,
 }

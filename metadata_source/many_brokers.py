@@ -48,8 +48,10 @@ class Visits(Protocol):
         one address at a time.
         """
 
-    def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
-        """Whether a partition, with its epoch, is new since the asking before, if there was one."""
+    def are_new(self, topic: str, led: frozenset[tuple[int, int]]) -> bool:
+        """Whether a partition of a topic, with its epoch, is new since the asking before, if there
+        was one.
+        """
 
 
 class Time(NamedTuple):

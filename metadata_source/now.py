@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from metadata_source import questions
-from metadata_source.enrichment import Answer, caught_up_lags, described_quorum, subject
+from metadata_source.enrichment import Answer, subject
 from metadata_source.errors import PollError
 from metadata_source.options import TopicFilter
 from metadata_source.outcomes import OK, outcome_of
 from metadata_source.poller import Poller
+from metadata_source.quorum import caught_up_lags, described_quorum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

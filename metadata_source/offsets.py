@@ -6,13 +6,14 @@ coordinators, then of leaders.
 2. What each group has committed: the broker that listed it is asked by OffsetFetch, for many groups
    each (before Kafka 3.0 for one).
 3. The ends of these partitions: their leaders, as the poll was answered, are asked by ListOffsets,
-   for the latest, then for the earliest.
+   for the latest, then for the earliest; of those that a group is behind on then for the last
+   stable offset.
 
 The steps share the time that is left evenly. Share groups have no offsets of this kind. A
 coordinator leaves out commits of topics that the user may not describe.
 
 `log_end` is the high watermark: the end of a log for who reads all records. For who reads committed
-ones only it ends where the first open transaction begins, which is not asked for.
+ones only it ends where the first open transaction begins: `last_stable`.
 
 Commits are asked before the ends, and neither falls by itself: so `log_end` - `committed_offset` is
 the most that the group was behind at any time from `commit_read_before` to `ends_read_after`.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -40,6 +42,7 @@ from metadata_source.lineage import NO_EPOCH
 from metadata_source.many_brokers import Time, at_addresses, undone
 from metadata_source.options.readers import whole_name
 from metadata_source.outcomes import outcome_of
+from metadata_source.partition_keys import Numbers, key_of, keys_of, parts_of, places
 from metadata_source.questions import EARLIEST, LATEST, check, commits
 from metadata_source.threads import side_by_side
 
@@ -52,8 +55,6 @@ if TYPE_CHECKING:
     from metadata_source.options import TopicFilter
     from metadata_source.questions import Timed
 
-Numbers = npt.NDArray[np.int64]
-
 _GROUPS_A_REQUEST: Final = 50
 _PARTITIONS_A_REQUEST: Final = 10_000
 _FIRST_OF_MANY_GROUPS: Final = 8
@@ -61,8 +62,7 @@ _FIRST_OF_MANY_GROUPS: Final = 8
 _SHARE: Final = "share"
 _NO_PARTITION: Final = "not among the partitions of the poll's answer"
 _NO_LEADER: Final = "it has no leader"
-_BITS: Final = 32
-"""Of a key, for the partition; the topic's number is above them."""
+_NO_COMMIT: Final = 2**63 - 1
 _NOT_SAID: Final = "the leader left it out of its answer"
 
 
@@ -83,11 +83,13 @@ class GroupOffsets(NamedTuple):
     told, None if all was.
 
     A group without a commit is one struct without a topic, and so is one whose commits could not be
-    told, with the reason.
+    told, with the reason. `stable`: partitions whose last stable offset was asked and told, by
+    topic and number; None where it is the end of the log.
     """
 
     offsets: pa.StructArray
     missing: str | None
+    stable: dict[tuple[str, int], int | None]
 
 
 def group_offsets(
@@ -113,7 +115,9 @@ def group_offsets(
     ]
     simple = frozenset[str]().union(*(each.simple for each in coordinated))
     return GroupOffsets(
-        _structs(commits.table, ends, simple), "; ".join(filter(None, missing)) or None
+        _structs(commits.table, ends, simple),
+        "; ".join(filter(None, missing)) or None,
+        _stable(ends),
     )
 
 
@@ -271,7 +275,7 @@ def _read_commits(answer: Timed, asked: Sequence[str]) -> tuple[dict[str, _Asked
         topics, "partition_index", "committed_offset", "committed_leader_epoch", "error_code"
     )
     encoded = names.dictionary_encode()
-    keys = _keys(group * len(names) + encoded.indices.to_numpy()[topic], partition)
+    keys = key_of(group * len(names) + encoded.indices.to_numpy()[topic], partition)
     if len(set(groups)) < len(groups) or (partition < 0).any() or len(np.unique(keys)) < len(keys):
         raise PollError(
             "odd_answer", "its answer lists a group or a partition twice, or a negative one"
@@ -322,33 +326,41 @@ def _columns(topics: Sequence[Any], *names: str) -> Iterator[Numbers]:
 
 @dataclass(slots=True)
 class _Ends:
-    """Of partitions, by their keys in ascending order: the ends of their logs, -1 where they are
-    not known, the bounds of when they were read (µs since 1970), and why one is not known, None if
-    both are.
+    """Of partitions, by their keys in ascending order: the least committed offset, the ends of
+    their logs and last stable offsets, -1 where they are not known or not asked, the bounds of when
+    they were read (µs since 1970), and why one is not known, None if all are.
     """
 
     topics: pa.StringArray
     keys: Numbers
+    committed: Numbers
     start: Numbers
     end: Numbers
+    stable: Numbers
     after: Numbers
     before: Numbers
     reasons: npt.NDArray[np.object_]
 
     @classmethod
-    def unknown(cls, topics: pa.StringArray, keys: Numbers) -> _Ends:
-        start, end, after, before = np.full((4, len(keys)), -1, dtype=np.int64)
-        return cls(topics, keys, start, end, after, before, np.full(len(keys), None, dtype=object))
+    def unknown(cls, topics: pa.StringArray, keys: Numbers, committed: Numbers) -> _Ends:
+        start, end, stable, after, before = np.full((5, len(keys)), -1, dtype=np.int64)
+        reasons = np.full(len(keys), None, dtype=object)
+        return cls(topics, keys, committed, start, end, stable, after, before, reasons)
 
 
 def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders: pa.Table) -> _Ends:
     """Ask leaders for the ends of the logs of all partitions with a commit."""
     given = Time.share(visits, 1)
     topics = pc.unique(commits["topic"].drop_null()).sort()
-    wanted = _keys_of(commits, topics)
-    ends = _Ends.unknown(topics, np.unique(wanted[wanted >= 0]))
-    known = _keys_of(leaders, topics)
-    place, is_there = _places(known, ends.keys)
+    wanted = keys_of(commits, topics)
+    keys, each_key = np.unique(wanted[wanted >= 0], return_inverse=True)
+    committed = np.full(len(keys), _NO_COMMIT)
+    # Where no commit is known nobody is known to be behind.
+    offsets = commits["committed_offset"].fill_null(_NO_COMMIT).to_numpy()[wanted >= 0]
+    np.minimum.at(committed, each_key, offsets)
+    ends = _Ends.unknown(topics, keys, committed)
+    known = keys_of(leaders, topics)
+    place, is_there = places(known, ends.keys)
     leader = np.where(is_there, leaders["leader"].to_numpy()[place] if len(known) else -1, -1)
     ends.reasons[leader < 0] = _NO_LEADER
     ends.reasons[~is_there] = _NO_PARTITION
@@ -376,31 +388,63 @@ def _ends(visits: Visits, commits: pa.Table, brokers: Iterable[Broker], leaders:
 def _ask_ends(visits: Visits, broker: Broker, rows: Numbers, given: Time, ends: _Ends) -> None:
     for begin in range(0, len(rows), _PARTITIONS_A_REQUEST):
         part = rows[begin : begin + _PARTITIONS_A_REQUEST]
-        keys = ends.keys[part]
-        topic, partition = keys >> _BITS, (keys & (1 << _BITS) - 1).astype(np.int32)
-        begins = np.flatnonzero(np.diff(topic, prepend=-1))
-        names = ends.topics.take(pa.array(topic[begins])).to_pylist()
-        asked = [
-            (name, [(each, NO_EPOCH) for each in those.tolist()])
-            for name, those in zip(names, np.split(partition, begins[1:]), strict=True)
-        ]
-        try:
-            # The later end first: it is nearer to the commits.
-            for which, offsets in ((LATEST, ends.end), (EARLIEST, ends.start)):
+        # The later end first: it is nearer to the commits.
+        for which, offsets in (
+            (partial(questions.ends, when=LATEST), ends.end),
+            (partial(questions.ends, when=EARLIEST), ends.start),
+            (partial(questions.ends, when=LATEST, committed=True), ends.stable),
+        ):
+            if offsets is ends.stable:
+                part = part[ends.end[part] > ends.committed[part]]
+                if not len(part):
+                    continue
+            try:
                 given.check()
-                answer = visits.ask(broker.address, questions.ends(asked, which), given.until)
-                offset, code = _read_end(answer, ends.topics, keys)
-                offsets[part] = np.where(code == 0, offset, -1)
-                ends.reasons[part[(offsets[part] < 0) & (code == 0)]] = _NOT_SAID
-                for each in np.unique(code[code != 0]):
-                    ends.reasons[part[code == each]] = _reason(int(each))
-                if which == LATEST:
-                    ends.after[part] = pa.scalar(answer.sent_at, TIME).value
-                ends.before[part] = pa.scalar(answer.received_at, TIME).value
-        except PollError as error:
-            ends.reasons[part] = outcome_of(
-                PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
-            )
+                answer = visits.ask(broker.address, which(_named(ends, part)), given.until)
+                offset, code = _read_end(answer, ends.topics, ends.keys[part])
+            except PollError as error:
+                if offsets is ends.stable and error.kind == "unsupported_version":
+                    break  # Before Kafka 0.11 there are no transactions.
+                ends.reasons[part] = outcome_of(
+                    PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
+                )
+                break
+            offsets[part] = np.where(code == 0, offset, -1)
+            ends.reasons[part[(offsets[part] < 0) & (code == 0)]] = _NOT_SAID
+            for each in np.unique(code[code != 0]):
+                ends.reasons[part[code == each]] = _reason(int(each))
+            if offsets is ends.end:
+                ends.after[part] = pa.scalar(answer.sent_at, TIME).value
+            ends.before[part] = pa.scalar(answer.received_at, TIME).value
+
+
+def _named(ends: _Ends, part: Numbers) -> list[tuple[str, list[tuple[int, int]]]]:
+    """Return partitions as `questions.ends` asks for them: of each topic, without epochs."""
+    keys = ends.keys[part]
+    topic, partition = parts_of(keys)
+    begins = np.flatnonzero(np.diff(topic, prepend=-1))
+    names = ends.topics.take(pa.array(topic[begins])).to_pylist()
+    return [
+        (name, [(each, NO_EPOCH) for each in those.tolist()])
+        for name, those in zip(names, np.split(partition, begins[1:]), strict=True)
+    ]
+
+
+def _stable(ends: _Ends) -> dict[tuple[str, int], int | None]:
+    """Return the last stable offsets that were told, None where they are the ends of the logs."""
+    told = np.flatnonzero(ends.stable >= 0)
+    if not len(told):
+        return {}
+    # It is asked after the end: so it may be beyond.
+    return {
+        (name, partition): offset if offset < end else None
+        for (name, partition), offset, end in zip(
+            ((name, number) for name, each in _named(ends, told) for number, _ in each),
+            ends.stable[told].tolist(),
+            ends.end[told].tolist(),
+            strict=True,
+        )
+    }
 
 
 def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[Numbers, Numbers]:
@@ -411,37 +455,17 @@ def _read_end(answer: Timed, topics: pa.StringArray, wanted: Numbers) -> tuple[N
     ).fill_null(-1)
     topic = np.repeat(names.to_numpy(), [len(each.partitions) for each in answered])
     partition, offset, code = _columns(answered, "partition_index", "offset", "error_code")
-    keys = _keys(topic, partition)
+    keys = key_of(topic, partition)
     if (partition < 0).any() or len(np.unique(keys)) < len(keys):
         raise PollError("odd_answer", "its answer lists a partition twice, or a negative one")
-    place, is_there = _places(keys, wanted)
+    place, is_there = places(keys, wanted)
     if not len(keys):
         return np.full(len(wanted), -1), np.zeros(len(wanted), dtype=np.int64)
     return np.where(is_there, offset[place], -1), np.where(is_there, code[place], 0)
 
 
-def _keys(topic: Numbers, partition: Numbers) -> Numbers:
-    """Return a number for each partition of a topic with a number."""
-    return (topic.astype(np.int64) << _BITS) | partition
-
-
-def _keys_of(rows: pa.Table, topics: pa.StringArray) -> Numbers:
-    """Return the keys of rows with `topic` and `partition`; -1 where `topics` lack the topic."""
-    topic = pc.index_in(rows["topic"].cast(pa.string()), value_set=topics).fill_null(-1).to_numpy()
-    return np.where(topic < 0, -1, _keys(topic, rows["partition"].fill_null(0).to_numpy()))
-
-
-def _places(keys: Numbers, wanted: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """Return where in `keys` each wanted one is (anywhere, if it is not), and whether it is."""
-    if not len(keys):
-        return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
-    order = np.argsort(keys)
-    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    return place, keys[place] == wanted
-
-
 def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.StructArray:
-    place, is_there = _places(ends.keys, _keys_of(commits, ends.topics))
+    place, is_there = places(ends.keys, keys_of(commits, ends.topics))
 
     def of_ends(values: Numbers, data_type: pa.DataType) -> pa.Array:
         found = values[place] if len(values) else np.full(len(place), -1)
@@ -452,6 +476,7 @@ def _structs(commits: pa.Table, ends: _Ends, simple: Collection[str]) -> pa.Stru
         "is_simple": pc.is_in(commits["group_id"], pa.array(simple, pa.string())).combine_chunks(),
         "log_start": of_ends(ends.start, pa.int64()),
         "log_end": of_ends(ends.end, pa.int64()),
+        "last_stable": of_ends(ends.stable, pa.int64()),
         "ends_read_after": of_ends(ends.after, TIME),
         "ends_read_before": of_ends(ends.before, TIME),
         "error": pc.coalesce(commits["error"].combine_chunks(), reasons),

@@ -26,6 +26,7 @@ from metadata_source.kafka_constants import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from metadata_source.questions import DENIED, MIN_ISR, NOT_CONTROLLER, Question
+from metadata_source.transactions import NO_ID, NOT_FOUND
 from metadata_source.transport import Connection
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ _MOST: Final = 2**31 - 1
 """Of min.insync.replicas, which is an int."""
 _OF_CLUSTER: Final = "--operation Describe --cluster"
 _OF_LOG: Final = "--operation Read --topic {}"
-_NO_GROUP: Final = "kafka-metadata-history-probe"
+_NO_GROUP = _NO_TOPIC = NO_ID
+HANGING: Final = "hanging transactions"
+"""The feature that is left out where its permission is missing, and all else of its question is
+not."""
 ALLOWED_ANSWER: Final = "allowed"
 _NO_LOG: Final = "nothing to read: there is no topic {} (Kafka makes it for the first {})"
 NO_LOG: Final = _NO_LOG.format(OFFSETS_TOPIC, "group")
@@ -138,6 +142,7 @@ class Prober:
     def permissions(self) -> list[Permission]:
         """Return what cluster and group questions come to, for what is recorded now or will be."""
         cluster, groups = "DESCRIBE on the cluster", "DESCRIBE on the groups"
+        ids, producers = "DESCRIBE on the transactional ids", "READ on the topics"
         # DescribeCluster needs a permission only for the authorized operations, which are not asked
         # for.
         fenced = "Kafka 4.0 or newer"
@@ -155,6 +160,18 @@ class Prober:
             ),
             self._of_log("rebalance history", OFFSETS_TOPIC, NO_LOG),
             self._of_log("transactions", TRANSACTIONS_TOPIC, NO_TRANSACTION_LOG),
+            Permission(
+                "open transactions",
+                ids,
+                self._try(self._transactions, ids),
+                "--operation Describe --transactional-id '*'",
+            ),
+            Permission(
+                HANGING,
+                producers,
+                self._try(self._producers, producers),
+                "--operation Read --topic '*'",
+            ),
         ]
 
     def _of_log(self, feature: str, topic: str, no_topic: str) -> Permission:
@@ -205,6 +222,18 @@ class Prober:
             )
             return int(group.error_code) if not listed.groups else 0
         return int(group.error_code)
+
+    def _transactions(self) -> int:
+        answer = self._ask(questions.described_transactions([NO_ID]))
+        code = int(questions.the_one(answer.transaction_states, "transactional id").error_code)
+        if code in DENIED and self._ask(questions.transactions()).transaction_states:
+            # Not every id, but some: those that this broker knows are listed.
+            return 0
+        return 0 if code == NOT_FOUND else code
+
+    def _producers(self) -> int:
+        (told,) = self._ask(questions.producers({_NO_TOPIC: [0]})).topics
+        return int(questions.the_one(told.partitions, "partition").error_code)
 
     def _ask(self, question: Question) -> Any:
         """Send a request and return its response. Raises PollError."""

@@ -15,9 +15,12 @@ import pyarrow.compute as pc
 from kafka.protocol.admin import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
+    DescribeTransactionsRequest,
     ListPartitionReassignmentsRequest,
+    ListTransactionsRequest,
 )
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetchRequest
@@ -43,8 +46,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-DENIED: Final = frozenset({29, 30, 31})
-"""TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED."""
+DENIED: Final = frozenset({29, 30, 31, 53})
+"""TOPIC_, GROUP_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 NOT_CONTROLLER: Final = 41
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -83,6 +86,9 @@ CONSUMER: Final = -1
 """In place of a replica's id."""
 FETCH_WAIT_S: Final = 0.5
 _READ_UNCOMMITTED: Final = 0
+_READ_COMMITTED: Final = 1
+_FIRST_WITH_ISOLATION: Final = 2
+"""ListOffsets' first version of that kind (Kafka 0.11)."""
 _REMOTE_TIMEOUT_MS: Final = 5_000
 """Of looking up times in remote storage, which is not asked for here."""
 
@@ -236,10 +242,12 @@ def commits(group_ids: Sequence[str]) -> Question:
     )
 
 
-def ends(topics: Iterable[tuple[str, Iterable[tuple[int, int]]]], when: int) -> Question:
+def ends(
+    topics: Iterable[tuple[str, Iterable[tuple[int, int]]]], when: int, *, committed: bool = False
+) -> Question:
     """The offset of each of these partitions of topics, given with their leader epochs (-1: not
     known), at one end, LATEST, which is the high watermark, or EARLIEST, or at a time in ms since
-    1970.
+    1970. `committed`: LATEST is the last stable offset, where the first open transaction begins.
     """
     topic = ListOffsetsRequest.ListOffsetsTopic
     at = partial(topic.ListOffsetsPartition, timestamp=when)
@@ -255,12 +263,43 @@ def ends(topics: Iterable[tuple[str, Iterable[tuple[int, int]]]], when: int) -> 
     ]
     fields = {
         "replica_id": CONSUMER,
-        "isolation_level": _READ_UNCOMMITTED,
+        "isolation_level": _READ_COMMITTED if committed else _READ_UNCOMMITTED,
         "topics": asked,
         "timeout_ms": _REMOTE_TIMEOUT_MS,
     }
     # Version 0 answers lists of offsets.
-    return Question(ListOffsetsRequest, fields, 1, _LAST_LIST_OFFSETS, is_timed=True)
+    lowest = _FIRST_WITH_ISOLATION if committed else 1
+    return Question(ListOffsetsRequest, fields, lowest, _LAST_LIST_OFFSETS, is_timed=True)
+
+
+def transactions(
+    *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), longer_ms: int = -1
+) -> Question:
+    """The transactional ids that a broker coordinates, as far as the user may describe them: in one
+    of these states, with one of these producer ids (none of either: all). `longer_ms`: whose
+    transaction began before that, from Kafka 3.8 on; brokers of before list all.
+    """
+    fields = {
+        "state_filters": list(states),
+        "producer_id_filters": list(producer_ids),
+        "duration_filter": longer_ms,
+        "transactional_id_pattern": None,
+    }
+    return Question(ListTransactionsRequest, fields)
+
+
+def described_transactions(transactional_ids: Sequence[str]) -> Question:
+    """Transactional ids as their coordinator has them: it alone knows."""
+    return Question(DescribeTransactionsRequest, {"transactional_ids": list(transactional_ids)})
+
+
+def producers(topics: Mapping[str, Iterable[int]]) -> Question:
+    """The producers of these partitions, topic -> numbers, as their leader has them: which of them
+    have an open transaction there.
+    """
+    topic = DescribeProducersRequest.TopicRequest
+    asked = [topic(name=name, partition_indexes=sorted(each)) for name, each in topics.items()]
+    return Question(DescribeProducersRequest, {"topics": asked})
 
 
 def kind_of(error: ProtocolError) -> str:

@@ -15,12 +15,12 @@ POLL_KEY = columns_of(
     cluster -- Alias of the cluster, as configured.
     record -- poll: the header of one poll, failed ones too | topic: one topic as answered | answer:
         the header of one answer beside metadata, also where none came | configs, reassignments, elr
-        (a topic each), quorum, fenced, groups, offsets: what such an answer tells.
+        (a topic each), quorum, fenced, groups, offsets, transactions: what such an answer tells.
     kind -- On answer rows: the question beside metadata, by the name of the records that tell the
         answer; null on all others.
-    topic -- Topic name; null on headers, quorum, fenced, groups and offsets.
+    topic -- Topic name; null on headers, quorum, fenced, groups, offsets and transactions.
     chunk -- 0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more
-        than 100 groups, and more than 1,000 partitions of offsets.
+        than 100 groups, 100 transactions, and 1,000 partitions of offsets.
     day -- Day (UTC) on which the poll was due.
     """,
 )
@@ -113,12 +113,24 @@ ENRICHMENT_COLUMNS = columns_of(
         own request.
     offsets -- On offsets rows, at most 1,000 each: of each group, share groups left out, and each
         partition what the group has committed, and the ends of the partition's log: log_start, and
-        log_end, which is the high watermark. Between commit_read_after and commit_read_before the
-        one was read, and later, between ends_read_after and ends_read_before, the others. log_end -
+        log_end, which is the high watermark. last_stable, where the first open transaction begins
+        (log_end or later where none is open), is asked after log_end and of partitions that a group
+        is behind on; null of others. Between commit_read_after and commit_read_before the one was
+        read, and later, between ends_read_after and ends_read_before, the others. log_end -
         committed_offset is the most that the group was behind between commit_read_before and
         ends_read_after. A group without a commit has one entry without a topic. is_simple: no
         member ever joined the group, it only commits. If something could not be told, it is null
         and error says why: not_allowed | not_supported | failed: and the problem | a clause.
+    transactions -- On transactions rows, at most 100 each: transactions that are open for long, at
+        most 1,000, those first that began first, as their coordinators described them: ongoing for
+        longer than timeout_ms or five minutes, or prepared and half a minute old. Of an id that is
+        longer than 255 characters the first 200, an ellipsis, and 32 hexadecimal digits of its
+        SHA-256 (of its UTF-8). At most 200 partitions each; partition_count has all. Then those
+        that hang (is_hanging): open on a partition whose last stable offset does not move, and
+        unknown to all coordinators; start_offset, coordinator_epoch and last_written_at are as the
+        partition's leader has them. Of what could not be told error says why, as of offsets: it was
+        listed, and not described; or its partitions were not told; an entry without an id and
+        partitions is of all others of its kind.
     """,
 )
 
@@ -136,11 +148,11 @@ METADATA_POLLS = Table(
     constraints={
         "record_known": (
             "record IN ('poll', 'topic', 'answer', 'configs', 'reassignments', 'quorum', 'elr', "
-            "'fenced', 'groups', 'offsets')"
+            "'fenced', 'groups', 'offsets', 'transactions')"
         ),
         "topic_named": (
-            "(record IN ('poll', 'answer', 'quorum', 'fenced', 'groups', 'offsets')) = (topic IS "
-            "NULL)"
+            "(record IN ('poll', 'answer', 'quorum', 'fenced', 'groups', 'offsets', "
+            "'transactions')) = (topic IS NULL)"
         ),
         "outcome_known": (
             "record <> 'poll' OR (outcome IS NOT NULL AND outcome IN ('ok', 'failed'))"
@@ -148,7 +160,7 @@ METADATA_POLLS = Table(
         "failure_explained": "record <> 'poll' OR (outcome = 'ok') = (error_kind IS NULL)",
         "kind_known": (
             "(record = 'answer') = (kind IS NOT NULL AND kind IN ('configs', 'reassignments', "
-            "'quorum', 'elr', 'fenced', 'groups', 'offsets'))"
+            "'quorum', 'elr', 'fenced', 'groups', 'offsets', 'transactions'))"
         ),
         "answer_dated": (
             "record <> 'answer' OR (outcome IS NOT NULL AND (outcome LIKE 'ok%') = (answered_at IS "

@@ -119,6 +119,8 @@ _LAG_OF_PARTITION = (
     "committed_before: timestamp>"
 )
 
+_HELD_UP = "struct<topic: string, partition: int, last_stable: bigint, records: bigint>"
+
 GROUP_LAG = Table(
     schema="gold",
     name="group_lag",
@@ -189,6 +191,23 @@ GROUP_LAG = Table(
             "not come back to where it was); null with fewer than ten polls.",
             nullable=False,
         ),
+        *columns("""
+            not_consumed_max bigint -- Of lag_max, the records that a consumer with isolation.level
+                read_committed could read: at most. Null as lag_max, and where the last stable
+                offset of a partition that is behind is not known.
+            held_up_min bigint -- Of the lag, the records that such a consumer cannot read yet: from
+                the last stable offset of a partition (or the commit, if that is later) to the end
+                of its log, all partitions together: at least. A transaction that is open holds them
+                up. Inferred: brokers do not know a consumer's isolation.level, and with
+                read_uncommitted nothing is held up. Null where no last stable offset is known.
+            partitions_held_up int -- Partitions of which records are; null as held_up_min.
+        """),
+        Column(
+            "held_up",
+            f"array<{_HELD_UP}>",
+            "These partitions, at most 100, those with most records first. gold.held_up has the "
+            "transactions. Null as held_up_min.",
+        ),
         UPDATED_AT,
         Column(
             "is_live",
@@ -206,6 +225,9 @@ GROUP_LAG = Table(
         "largest_in_order": (
             "largest_lag_min IS NULL OR largest_lag_max IS NULL OR largest_lag_min <= "
             "largest_lag_max"
+        ),
+        "held_up_in_order": (
+            "not_consumed_max IS NULL OR (not_consumed_max >= 0 AND held_up_min >= 0)"
         ),
         "burrow_known": f"burrow_status IS NULL OR burrow_status IN {BURROW_OF_GROUP}",
     },

@@ -123,9 +123,27 @@ OFFSET: Final = struct(
     commit_read_before=TIME,
     ends_read_after=TIME,
     ends_read_before=TIME,
+    last_stable=LONG,
 )
 """Nullable throughout, as all that most rows have none of."""
 OFFSETS: Final = _list_of(OFFSET)
+TRANSACTION_PARTITION: Final = struct(topic=TEXT, partition=INT)
+TRANSACTION: Final = struct(
+    is_hanging=FLAG,
+    transactional_id=TEXT,
+    state=TEXT,
+    error=TEXT,
+    coordinator=INT,
+    producer_id=LONG,
+    producer_epoch=INT,
+    timeout_ms=INT,
+    started_at=TIME,
+    partition_count=INT,
+    partitions=_list_of(TRANSACTION_PARTITION),
+    start_offset=LONG,
+    coordinator_epoch=INT,
+    last_written_at=TIME,
+)
 
 POLLS: Final = pa.schema(
     [
@@ -184,5 +202,6 @@ POLLS: Final = pa.schema(
         pa.field("fenced", _list_of(BROKER)),
         pa.field("groups", _list_of(_GROUP)),
         pa.field("offsets", OFFSETS),
+        pa.field("transactions", _list_of(TRANSACTION)),
     ]
 )

@@ -26,6 +26,7 @@ ENRICHMENTS: Final = {
     "fenced": "1m",
     "groups": "30s",
     "offsets": "1m",
+    "transactions": "1m",
 }
 """Questions that can be asked beside metadata, and how often they are unless told. See
 `metadata_source.enrichment`.

@@ -1,7 +1,8 @@
 -- Which groups are behind, and since when?
 -- At the window's end, the largest lag first; also groups with a commit beyond the end of a log (partitions_beyond),
 -- whose lag is negative. By what polls asked of offsets (enrich: offsets). --at-least leaves out those that were behind
--- for less. not_observed_s is for how many of the most seconds nobody asked: none of them is in the least.
+-- for less. held_up_min: what open transactions hold up, if the group reads with read_committed; question held_up has
+-- them. not_observed_s is for how many of the most seconds nobody asked: none of them is in the least.
 -- theme: groups
 WITH told AS (
   SELECT cluster_id, cluster, group_id, first_poll, valid_from, last_seen_at, end_reason,
@@ -39,7 +40,8 @@ since AS (
 behind AS (
   SELECT l.cluster_id, l.cluster, l.group_id, l.burrow_status, l.lag_min, l.lag_max, l.largest_lag_max, s.began_after,
     s.began_before, l.partitions, l.partitions_behind, l.partitions_beyond, l.partitions_without_progress,
-    l.partitions_unknown, l.oldest_commit_after, l.oldest_commit_before, l.is_simple, l.valid_from AS told_at
+    l.partitions_unknown, l.oldest_commit_after, l.oldest_commit_before, l.is_simple, l.valid_from AS told_at,
+    l.not_consumed_max, l.held_up_min, l.partitions_held_up
   FROM since s
   JOIN gold.group_lag l
     ON l.cluster_id = s.cluster_id AND l.cluster = s.cluster AND l.group_id = s.group_id AND l.first_poll = s.newest_poll
@@ -75,7 +77,7 @@ timed AS (
 SELECT cluster, group_id, burrow_status, lag_min, lag_max, began_after, began_before, seconds_min, seconds_max,
   maybe_unobserved / 1e6 AS not_observed_s,
   largest_lag_max, partitions, partitions_behind, partitions_beyond, partitions_without_progress, partitions_unknown,
-  oldest_commit_after, oldest_commit_before, is_simple, told_at
+  oldest_commit_after, oldest_commit_before, is_simple, told_at, not_consumed_max, held_up_min, partitions_held_up
 FROM timed
 WHERE CAST(:at_least AS BIGINT) IS NULL OR seconds_min >= :at_least
 ORDER BY lag_max DESC, lag_min DESC, cluster, group_id

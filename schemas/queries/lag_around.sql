@@ -1,6 +1,7 @@
 -- How far behind was a group around its rebalances?
 -- From five minutes before a rebalance until it was over for ten, or the next one began: each change of the group's
--- lag, at least and at most. Lag takes the enrichment `offsets`.
+-- lag, at least and at most. not_consumed_max and held_up_min: what of lag_max a consumer with read_committed could
+-- read, and what an open transaction held up. Lag takes the enrichment `offsets`.
 -- theme: groups
 WITH rebalances AS (
   SELECT cluster_id, cluster, group_id, generation, reasons, coordinator, began_before, ended_before, pause_ms_min,
@@ -15,7 +16,8 @@ WITH rebalances AS (
 SELECT r.cluster, r.group_id, r.began_before,
   (unix_micros(l.valid_from) - unix_micros(r.began_before)) / 1e6 AS seconds_after,
   l.lag_min, l.lag_max, l.partitions_without_progress, l.burrow_status, r.reasons,
-  r.generation, r.ended_before, r.pause_ms_min, r.pause_ms_max, l.valid_from, l.valid_to
+  r.generation, r.ended_before, r.pause_ms_min, r.pause_ms_max, l.valid_from, l.valid_to, l.not_consumed_max,
+  l.held_up_min
 FROM rebalances r
 JOIN gold.group_lag l ON l.cluster_id = r.cluster_id AND l.cluster = r.cluster AND l.group_id = r.group_id
 WHERE (CAST(:broker AS INT) IS NULL OR r.coordinator = :broker)

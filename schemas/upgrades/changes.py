@@ -111,7 +111,7 @@ def change(table: Table, found: Found) -> Change:
     if has_rows:
         return Change(found, table, steps, is_rewritten=True)
     for column in table.columns:
-        if column.name in old and old[column.name] != new[column.name]:
+        if column.name in old and not reads_as(old[column.name], new[column.name]):
             raise ValueError(f"{table.full_name}.{column.name} has another type: it takes a step")
         if column.name not in old and not column.nullable:
             raise ValueError(f"{table.full_name}.{column.name} may not be null: it takes a step")
@@ -119,6 +119,25 @@ def change(table: Table, found: Found) -> Change:
         raise ValueError(f"{table.full_name} is partitioned otherwise: it takes a step")
     is_moved = found.table.full_name != table.full_name
     return Change(found, table, steps, is_rewritten=is_moved or not old.keys() <= new.keys())
+
+
+def reads_as(old: Any, new: Any) -> bool:
+    """Whether values of a type, as Delta writes it, are read as another one: as they are, but for
+    fields at the end of a struct, which are null.
+    """
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return bool(old == new)
+    if old["type"] != "struct" or new["type"] != "struct":
+        inner = "elementType" if old["type"] == "array" else "valueType"
+        rest = {**old, inner: None} == {**new, inner: None}
+        return rest and reads_as(old[inner], new[inner])
+    before, now = old["fields"], new["fields"]
+    if len(now) < len(before) or not all(each["nullable"] for each in now[len(before) :]):
+        return False
+    return all(
+        {**one, "type": None} == {**other, "type": None} and reads_as(one["type"], other["type"])
+        for one, other in zip(before, now, strict=False)
+    )
 
 
 def spark_type(column: Column) -> Any:

@@ -202,6 +202,25 @@ REMOVED_COMMITS = _view(
             no more, either) | removed (it expired, somebody removed it, or its topic was deleted).
     """),
 )
+HELD_UP = _view(
+    "gold.held_up",
+    "Partitions of groups whose lag an open transaction holds up, for consumers with "
+    "isolation.level read_committed, and the transactions that may be it: a row each, or one "
+    "without where none is known (gold.group_lag, silver.open_transactions).",
+    meanings("""
+        first_poll -- With cluster and group: the row of gold.group_lag.
+        topic -- Topic of the partition.
+        partition -- Partition with records that are held up.
+        last_stable -- Its last stable offset: the first open transaction begins there.
+        records -- Records from there, or from the commit, to the end of its log.
+        open_from -- From when on the transaction is known to be open so (valid_from).
+        open_to -- Until when it is; null while it is.
+        command -- The command that ends it, for an administrator who has asked the producer's
+            owner: it aborts one that hangs, and fences the transactional id of others (a command
+            of newer versions of Kafka's tools; 4.4.0 has it). If no transaction is known, the
+            command that looks for one that hangs. Null of an id that has a quote, or was cut.
+    """),
+)
 OF_GROUPS = (
     GROUP_COORDINATORS,
     GROUP_EVENTS,
@@ -210,6 +229,7 @@ OF_GROUPS = (
     REBALANCE_TOPICS,
     REBALANCE_STORMS,
     REMOVED_COMMITS,
+    HELD_UP,
 )
 
 CONTROLLERS = _view(

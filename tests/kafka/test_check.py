@@ -123,6 +123,8 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
         "controller quorum": "DESCRIBE on the cluster",
         "consumer groups": "DESCRIBE on the groups",
         "rebalance history": "READ on topic __consumer_offsets",
+        "open transactions": "DESCRIBE on the transactional ids",
+        "hanging transactions": "READ on the topics",
     }.items():
         assert " ".join(line(output, f"{feature}  ")).endswith(f"missing: {needs}"), output
     assert (

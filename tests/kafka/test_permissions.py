@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -30,6 +30,7 @@ from confluent_kafka.admin import (
 from pyspark.sql.datasource import DataSource
 
 from local_cluster import LocalCluster
+from metadata_source import transactions
 from metadata_source.datasource import KafkaMetadataSource
 from metadata_source.errors import LogError
 from metadata_source.kafka_constants import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -45,7 +46,7 @@ from truth.administration import Administration, NewTopic
 SECTION = section("permissions.md", "## On the cluster")
 
 TOPIC, OTHER = "permissions-test", "permissions-test-other"
-GROUP = "permissions-test"
+GROUP = TRANSACTIONAL_ID = "permissions-test"
 ASKED, HANGING, FENCED = 1, 2, 3
 """Brokers."""
 SUPER_USER = "super-user"
@@ -54,6 +55,7 @@ os.environ["PERMISSIONS_PASSWORD"] = PASSWORD
 PROPERTIES = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    "transaction.max.timeout.ms": "7200000",
     "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
 }
 
@@ -68,7 +70,7 @@ class Permission(NamedTuple):
 
 Permissions = frozenset[Permission]
 
-OF_GROUPS = {"groups", "offsets"}
+OF_COORDINATORS = {"groups", "offsets", "transactions"}
 LOGS: dict[str, type[DataSource]] = {
     "groupLog": KafkaGroupLogSource,
     "transactionLog": KafkaTransactionLogSource,
@@ -76,6 +78,7 @@ LOGS: dict[str, type[DataSource]] = {
 RESOURCES = {
     "the topics": (ResourceType.TOPIC, TOPIC),
     f"the topic `{OFFSETS_TOPIC}`": (ResourceType.TOPIC, OFFSETS_TOPIC),
+    "the transactional ids": (ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID),
     f"the topic `{TRANSACTIONS_TOPIC}`": (ResourceType.TOPIC, TRANSACTIONS_TOPIC),
     "the groups": (ResourceType.GROUP, GROUP),
     "the cluster": (ResourceType.BROKER, "kafka-cluster"),
@@ -201,9 +204,23 @@ def make_transaction(servers: str) -> None:
     producer.commit_transaction(30)
 
 
+def leave_open(servers: str) -> Producer:
+    """Write in a transaction that does not end."""
+    given = {"transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": 7_200_000}
+    writer = Producer({"bootstrap.servers": servers} | given)
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    writer.produce(TOPIC, b"v", partition=1)
+    writer.flush(30)
+    return writer
+
+
 @pytest.fixture(scope="module")
 def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
-    with made_guarded(3, controllers=1, properties=PROPERTIES) as started:
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        made_guarded(3, controllers=1, properties=PROPERTIES) as started,
+    ):
         administration = Administration(started)
         two = (("min.insync.replicas", "2"),)
         topics = [
@@ -216,11 +233,16 @@ def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]
         make_users(AdminClient({"bootstrap.servers": started.bootstrap_servers}))
         make_group(started.bootstrap_servers)
         make_transaction(started.bootstrap_servers)
+        # It is there as long as the test's process is.
+        patched.setattr(transactions, "_LONG", timedelta(0))
+        patched.setattr(transactions, "_LISTED_AFTER_MS", 0)
+        writer = leave_open(started.bootstrap_servers)
         started.stop(FENCED)
         administration.reassign([(TOPIC, 1, (ASKED, FENCED))])
         for feature in TABLE:
             eventually(lambda of=feature: came_to(started, of, SUPER_USER)[1], feature)
         yield started
+        del writer
 
 
 # --- what is asked ---
@@ -262,7 +284,7 @@ def came_to(cluster: LocalCluster, feature: str, user: str) -> tuple[str, list[A
     """What asking for a row's feature came to, in a word, and what was answered."""
     if feature in LOGS:
         return came_to_log(cluster, feature, user)
-    with hanging(cluster) if feature in OF_GROUPS else nullcontext():
+    with hanging(cluster) if feature in OF_COORDINATORS else nullcontext():
         outcomes, rows = polled(cluster, user, enrich=feature, topicsPattern=TOPIC)
     return outcomes[feature], [
         (row["topic"], timeless(row[feature])) for row in rows if row["record"] == feature
@@ -328,9 +350,9 @@ def test_nothing_that_a_row_asks_for_can_be_left_out(
 ) -> None:
     outcome, answer = came_to(cluster, feature, USERS[BASE | allowed])
     assert answer == []
-    if feature in OF_GROUPS and without.kind == ResourceType.GROUP:
+    if without.kind == ResourceType.GROUP:
         assert outcome == OK  # groups that may not be described are none that are there
-    elif feature in OF_GROUPS and without.name == OFFSETS_TOPIC:
+    elif feature in OF_COORDINATORS and without.name in {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}:
         assert re.match(rf"failed: broker {HANGING} \(\S+\): no answer in time", outcome)
     else:
         assert outcome == NOT_ALLOWED

@@ -40,6 +40,7 @@ from schemas import views
 from schemas.in_spark import attach, read_view
 from schemas.lake import Lake
 from tests.support import (
+    held_up_questions,
     incident_controllers,
     incident_groups_questions,
     incident_questions,
@@ -97,6 +98,11 @@ class TestIncidents(incident_rows_questions.Incidents):
 
 @pytest.mark.soak
 class TestGroups(incident_groups_questions.Groups):
+    pass
+
+
+@pytest.mark.soak
+class TestHeldUp(held_up_questions.HeldUp):
     pass
 
 

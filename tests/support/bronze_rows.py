@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from schemas.bronze import METADATA_POLLS
+from tests.support import transaction_lives
 from tests.support.histories import GROUP_STATE, UNTOLD, Answer
 
 CHUNK = 2
@@ -71,6 +72,11 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
                 elif group["members"] is None:
                     group["error"] = "not_allowed"
                 rows.append({"record": kind, "chunk": chunk, kind: [group]})
+        elif kind == "transactions":
+            told = [transaction_lives.entry(key, state) for key, state in states.items()]
+            rows += [
+                {"record": kind, "chunk": chunk, kind: [each]} for chunk, each in enumerate(told)
+            ]
         else:
             names = {"reassignments": ("adding", "removing"), "elr": ("elr", "last_known_elr")}[
                 kind

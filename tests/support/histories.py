@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from schemas import silver
+from tests.support import transaction_lives
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 VERSIONS = (12, 12, 12, 12, 8, 4)
@@ -399,6 +400,7 @@ class RandomEnrichments:
             "elr": partitions,
             "fenced": [(b,) for b in range(4)],
             "groups": [("g1",), ("g2",)],
+            "transactions": transaction_lives.KEYS,
         }
         for kind in self.states:
             if self.random.random() < 0.5:
@@ -409,7 +411,7 @@ class RandomEnrichments:
                 self.states[kind] = answer.enrichments[kind] = {
                     key: state
                     for key in keys[kind]
-                    if (state := self.next_state(kind, self.states[kind].get(key)))
+                    if (state := self.next_state(kind, self.states[kind].get(key), key))
                 }
                 answer.early |= {kind} if self.random.random() < 0.2 else set()
                 untold = (
@@ -422,8 +424,10 @@ class RandomEnrichments:
                         f"ok: {untold} of {len(self.states[kind])} groups could not be described: x"
                     )
 
-    def next_state(self, kind: str, state: tuple | None) -> tuple | None:
+    def next_state(self, kind: str, state: tuple | None, key: Any) -> tuple | None:
         r = self.random
+        if kind == "transactions":
+            return transaction_lives.next_transaction(r, key, state)
         some = tuple(sorted(r.sample(range(3), r.randint(0, 2))))
         if state is not None and r.random() < 0.7:
             return state

@@ -22,6 +22,7 @@ from schemas.lake import Lake
 from schemas.table import Table
 from tests.support import stored
 from tests.support.bronze_rows import bronze_rows
+from tests.support.held_up_questions import held_up_rows
 from tests.support.incident import CLUSTER, NOON, STREAM, answers, at
 from tests.support.incident_controllers import controllers_rows
 from tests.support.incident_log import log_rows
@@ -481,12 +482,15 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
 
 def known_rows() -> dict[Table, list[dict[str, Any]]]:
     """All that is known: the rows that the rules make of polls, and these."""
+    held_up = held_up_rows()
+    held_up[GROUP_LAG] += lag_rows()
     return (
         tables_of(bronze_rows("prod", answers()))
         | group_rows()
         | log_rows()
         | controllers_rows()
         | incident_rows("east")
+        | held_up
     )
 
 
@@ -495,4 +499,6 @@ def write_rows(lake: Lake) -> None:
     for table, rows in (
         group_rows() | log_rows() | controllers_rows() | incident_rows("east")
     ).items():
+        stored.append(lake, table, rows)
+    for table, rows in held_up_rows().items():
         stored.append(lake, table, rows)

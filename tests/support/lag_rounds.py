@@ -10,8 +10,9 @@ from jobs.rules.groups.state import from_micros, to_micros
 
 Row = dict[str, Any]
 Key = tuple[str, int]
-Said = dict[Key, tuple[int | None, int | None]] | None | str
-"""Committed offset and end of each partition; None: not listed; text: why it could not be told."""
+Said = dict[Key, tuple[int | None, ...]] | None | str
+"""Committed offset and end of each partition, and the last stable offset, where that was told;
+None: not listed; text: why it could not be told."""
 
 GROUP = Group("id-prod", "prod", "g")
 MINUTE = 60_000_000

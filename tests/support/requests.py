@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import pyarrow as pa
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -214,7 +213,7 @@ def _commits() -> Iterator[Asked]:
     yield _by_question(question, groupId="g", topics=None, groups=groups_asked, requireStable=False)
 
 
-def _ends() -> Asked:
+def _ends() -> Iterator[Asked]:
     topics = [("orders", [(0, -1), (5, 7)]), ("t", [(2, -1)])]
     told = [
         {
@@ -232,7 +231,9 @@ def _ends() -> Asked:
         for name, partitions in topics
     ]
     question = questions.ends(topics, questions.EARLIEST)
-    return _by_question(question, replicaId=-1, isolationLevel=0, topics=told, timeoutMs=5000)
+    yield _by_question(question, replicaId=-1, isolationLevel=0, topics=told, timeoutMs=5000)
+    stable = questions.ends(topics, questions.EARLIEST, committed=True)
+    yield _by_question(stable, replicaId=-1, isolationLevel=1, topics=told, timeoutMs=5000)
 
 
 def _admin() -> dict[str, list[Asked]]:
@@ -284,21 +285,26 @@ def _of_groups() -> dict[str, list[Asked]]:
     ]
     assert [each.versions[0] for each in described] == [15, 69, 77, 89]
 
-    class Lists(_Questions):
-        def ask(self, _address: Any, question: Question, _deadline: float) -> Any:
-            if isinstance(question, TopicQuestion):
-                return SimpleNamespace(
-                    partitions=pa.table({"partition": [0], "leader": [1], "leader_epoch": [0]})
-                )
-            return self.ask_broker(_address, question, _deadline)
+    listed = _by_question(groups._listing(), statesFilter=[], typesFilter=[])
+    return {"group_descriptions.describe": described, "groups._listing": [listed]}
 
-    lists = Lists()
-    with contextlib.suppress(PollError):
-        groups._account(lists, broker, Time(60.0, float("inf")), None)
-    (listed,) = lists.asked
+
+def _of_transactions() -> dict[str, list[Asked]]:
+    of_long = {"stateFilters": ["Ongoing"], "producerIdFilters": [], "durationFilter": 10_000}
+    of_producers = {"stateFilters": [], "producerIdFilters": [5, 2**40], "durationFilter": -1}
+    long = questions.transactions(states=["Ongoing"], longer_ms=10_000)
+    named = questions.transactions(producer_ids=[5, 2**40])
+    ids, everywhere = ["app-1", "ä"], {"transactionalIdPattern": None}
+    topics = [{"name": "t", "partitionIndexes": [0, 3]}]
     return {
-        "group_descriptions.describe": described,
-        "groups._account": [_by_question(listed, statesFilter=[], typesFilter=[])],
+        "questions.transactions": [
+            _by_question(long, **of_long, **everywhere),
+            _by_question(named, **of_producers, **everywhere),
+        ],
+        "questions.described_transactions": [
+            _by_question(questions.described_transactions(ids), transactionalIds=ids)
+        ],
+        "questions.producers": [_by_question(questions.producers({"t": [3, 0]}), topics=topics)],
     }
 
 
@@ -381,15 +387,16 @@ def _of_connections() -> list[Asked]:
 
 ASKED: dict[str, list[Asked]] = {
     "attempts._request": list(_polls()),
-    "groups._led": list(_topics()),
+    "coordinators._led": list(_topics()),
     "watcher._find": list(_topics()),
     "questions.fetch": list(_fetches()),
     "questions.read_probe": [_read_probe()],
     "controllers._fetch_snapshot": [_snapshot()],
     "questions.commits": list(_commits()),
-    "questions.ends": [_ends()],
+    "questions.ends": list(_ends()),
     **_admin(),
     **_of_groups(),
+    **_of_transactions(),
     "watcher._ends_of_epochs": [_of_watcher()],
     "probes._groups": _of_probes(),
     "features.features_request": _of_connections(),

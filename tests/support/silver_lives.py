@@ -26,7 +26,11 @@ def histories(
     kinds = draw(
         st.sampled_from(
             [
-                *((), ("configs", "groups", "quorum"), ("elr", "fenced", "reassignments")),
+                *(
+                    (),
+                    ("configs", "groups", "quorum"),
+                    ("elr", "fenced", "reassignments", "transactions"),
+                ),
                 ("configs", "elr", "reassignments"),
             ]
         )

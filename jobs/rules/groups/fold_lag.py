@@ -20,7 +20,7 @@ from schemas.table import Table
 
 SAID = (
     "poll_id", "group_id", "is_simple", "topic", "partition", "committed_offset", "log_end",
-    "error", "commit_read_before",
+    "error", "commit_read_before", "last_stable",
 )  # fmt: skip
 """The columns of answers about offsets that the fold reads, beside cluster_id."""
 
@@ -83,7 +83,7 @@ def told_of(said: pa.Table | None) -> dict[str, dict[str, GroupAnswer]]:
     said = said.set_column(read, "commit_read_before", said["commit_read_before"].cast(pa.int64()))
     commits: dict[tuple[str, str], list[Commit]] = {}
     columns = (said[name].to_pylist() for name in SAID)
-    for poll, group_id, is_simple, topic, partition, offset, end, error, read_at in zip(
+    for poll, group_id, is_simple, topic, partition, offset, end, error, read_at, stable in zip(
         *columns, strict=True
     ):
         if topic is None:
@@ -96,5 +96,5 @@ def told_of(said: pa.Table | None) -> dict[str, dict[str, GroupAnswer]]:
         if of_group is None:
             of_group = commits[group_id, poll] = []
             found[group_id][poll] = GroupAnswer(read_at, is_simple, of_group)
-        of_group.append(Commit(topic, partition, offset, end))
+        of_group.append(Commit(topic, partition, offset, end, stable))
     return found

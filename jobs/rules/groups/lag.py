@@ -7,6 +7,7 @@
 - a commit was removed: it was there at the visit before, and the group's coordinator tells it no
   more
 - status: Burrow's rules (burrow.py)
+- what of it an open transaction holds up: held_up.py
 
 A lag is the end of the log less the committed offset, as Kafka's own tools have it
 (ConsumerGroupCommand.getLag): it is negative where a commit lies beyond the end. In sums of a group
@@ -28,7 +29,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.rules.groups import held_up
 from jobs.rules.groups.burrow import WINDOW, group_status, partition_status
+from jobs.rules.groups.held_up import LISTED, HeldUp
 from jobs.rules.groups.state import from_micros
 from jobs.rules.silver.topic_lives import asked_for
 from metadata_source.options.readers import whole_name
@@ -42,8 +45,6 @@ if TYPE_CHECKING:
 
 A_ROW_EACH: Final = 60_000_000
 """Between the polls with which two rows of a group begin, µs."""
-LISTED: Final = 100
-"""Partitions that a row names at most."""
 
 
 class Visit(NamedTuple):
@@ -60,12 +61,15 @@ class Visit(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A partition in a visit: the committed offset, and the end of its log; None if not known."""
+    """A partition in a visit: the committed offset, the end of its log and the last stable offset,
+    which is asked after the end; None if not known.
+    """
 
     topic: str
     partition: int
     offset: int | None
     end: int | None
+    stable: int | None = None
 
 
 class GroupAnswer(NamedTuple):
@@ -113,6 +117,7 @@ class _Now:
     most: int | None
     is_without_progress: bool
     status: str | None
+    held_up: HeldUp
 
 
 @dataclass(slots=True)
@@ -357,13 +362,13 @@ def _seen_now(
     `left`: when the commit was read that the first visit of a window shows from now on, if that
     showed another one.
     """
-    offset, end = commit.offset, commit.end
+    offset, end, held = commit.offset, commit.end, HeldUp.of(*commit)
     lag = None if end is None or offset is None else end - offset
     if known is None:
         if offset is None:
             return None
         kept = _Partition(seen, at, end, at, [offset], [lag])
-        return _Now(commit.topic, commit.partition, kept, None, lag, False, kept.status(at))
+        return _Now(commit.topic, commit.partition, kept, None, lag, False, kept.status(at), held)
     is_full = len(known.offsets) == WINDOW
     oldest = left if is_full and known.offsets[1] != known.offsets[0] else known.oldest
     told = known.offset if offset is None else offset
@@ -378,9 +383,8 @@ def _seen_now(
     )
     least = _least(known.end, end, told) if lag is not None else None
     is_without_progress = least is not None and least > 0 and not moved
-    return _Now(
-        commit.topic, commit.partition, kept, least, lag, is_without_progress, kept.status(at)
-    )
+    status = kept.status(at)
+    return _Now(commit.topic, commit.partition, kept, least, lag, is_without_progress, status, held)
 
 
 def _least(before: int | None, end: int | None, committed: int) -> int | None:
@@ -439,6 +443,7 @@ def _state(shown: Sequence[_Now], untold: int) -> LagState:
                 not_well, key=lambda each: (-(each.most or 0), each.topic, each.partition)
             )[:LISTED]
         ],
+        **held_up.state([each.held_up for each in shown], is_whole=is_whole),
     }
 
 

@@ -20,7 +20,25 @@ class PartitionLag(TypedDict):
     committed_before: datetime | None
 
 
-class LagState(TypedDict):
+class HeldUpPartition(TypedDict):
+    """A partition of gold.group_lag with records that are held up."""
+
+    topic: str
+    partition: int
+    last_stable: int | None
+    records: int | None
+
+
+class HeldUpState(TypedDict):
+    """The columns of gold.group_lag on what open transactions hold up."""
+
+    not_consumed_max: int | None
+    held_up_min: int | None
+    partitions_held_up: int | None
+    held_up: list[HeldUpPartition] | None
+
+
+class LagState(HeldUpState):
     """The columns of gold.group_lag that make a state, but for `is_simple`."""
 
     partitions: int

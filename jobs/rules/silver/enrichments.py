@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from jobs.rules.silver.intervals import Intervals, Key
+from jobs.rules.silver.open_transactions import told_of, transaction
 from jobs.rules.silver.state import Observation, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
 from metadata_source.kafka_constants import STATIC_SOURCES
@@ -42,6 +43,7 @@ def take(
     Brokers count as one, too: the header lists them.
     """
     listed: set[Key] = set()
+    rows, may_be_open = told_of(rows) if enrichment == "transactions" else (rows, None)
     for row in rows:
         for said in [row[enrichment]] if enrichment in _ONE_A_ROW else row[enrichment] or ():
             key, state, is_whole = _thing(enrichment, row, said)
@@ -50,7 +52,11 @@ def take(
             if enrichment == "quorum" and known.open[key]["first_poll"] == now.poll.id:
                 # No part of the state: it differs with each answer.
                 known.amend(key, {"behind": how_far_behind(said, row["quorum_replicas"])})
-    ended = [key for key in known.open if key not in listed]
+    ended = [
+        key
+        for key, row in known.open.items()
+        if key not in listed and not (may_be_open and may_be_open(key, row))
+    ]
     asked = asked_for(topic_filter, {key[0] for key in ended}) if enrichment in _BY_TOPIC else None
     for key in ended:
         known.end(key, GONE if asked is None or key[0] in asked else NOT_POLLED, now)
@@ -133,6 +139,8 @@ def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row
                 {name: said[name] if is_told else None for name in _GROUP_STATE},
                 is_told,
             )
+        case "transactions":
+            return *transaction(said), True
         case _:
             # "No rack" is a state; Metadata v0 not saying is none.
             is_told = enrichment == "brokers" and (row["api_version"] or 0) >= 1

@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 
 from jobs.rules.gold.news import Levels
 from kafka_metadata_history.answers.whatif.state import Broker, Cluster, Partition, Quorum
-from metadata_source.enrichment import VOTER_CAUGHT_UP_MS
 from metadata_source.kafka_constants import LISTENER_NOT_FOUND
 from metadata_source.kinds import ISR, KINDS, LEADER, REPLICAS
 from metadata_source.outcomes import NOT_SUPPORTED, is_answered
 from metadata_source.questions import MIN_ISR, UNCLEAN
+from metadata_source.quorum import VOTER_CAUGHT_UP_MS
 from metadata_source.text import counted
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from typing import Any
 
 from metadata_source import kinds
 from tests.support.histories import GROUP_STATE, UNTOLD, Answer
+from tests.support.transaction_lives import KEYS as TRANSACTIONS
+from tests.support.transaction_lives import NOT_TOLD, TRANSACTION_STATE, told_before
 
 
 @dataclass
@@ -290,6 +292,7 @@ STATES = {
     "partition_elr": ("elr", "last_known_elr"),
     "fenced_brokers": ("host", "port", "rack"),
     "group_snapshots": tuple(GROUP_STATE),
+    "open_transactions": TRANSACTION_STATE,
     "history_sources": ("source",),
 }
 KEYS = {
@@ -303,6 +306,7 @@ KEYS = {
     "partition_elr": ("topic", "partition"),
     "fenced_brokers": ("broker_id",),
     "group_snapshots": ("group_id",),
+    "open_transactions": ("opened_by", "is_hanging"),
     "history_sources": (),
 }
 KINDS = {
@@ -312,6 +316,7 @@ KINDS = {
     "elr": "partition_elr",
     "fenced": "fenced_brokers",
     "groups": "group_snapshots",
+    "transactions": "open_transactions",
 }
 
 
@@ -414,6 +419,11 @@ def enrichment_line(
             old = known.get(key, (None,) * len(said))
             merged = tuple(was if now is None else now for now, was in zip(said, old, strict=True))
             states[key] = merged if kind != "groups" else old if said == UNTOLD else said
+        if kind == "transactions":
+            now = a.enrichments[kind]
+            told = {key: now[key] for key in TRANSACTIONS if now.get(key, NOT_TOLD) != NOT_TOLD}
+            open_still = {key: told_before(key, now, known) for key in TRANSACTIONS}
+            states = told | {key: state for key, state in open_still.items() if state}
         known = states
         seen.append(
             Seen(a.poll_id, at, sent_at, a.interval_ms, {(key, 0): s for key, s in known.items()})

@@ -14,7 +14,7 @@ import pytest
 from kafka_metadata_history import may_stop
 from kafka_metadata_history.command import FAILED, USAGE, exit_status
 from kafka_metadata_history.opened import Opened
-from metadata_source.enrichment import VOTER_CAUGHT_UP_MS
+from metadata_source.quorum import VOTER_CAUGHT_UP_MS
 from schemas import bronze, silver
 from schemas.in_duckdb import in_duckdb
 from schemas.lake import VIEWS, Lake

@@ -148,4 +148,5 @@ def test_partitions_are_new_that_were_not_led_in_that_epoch_the_last_time(broker
             (frozenset({(0, 6), (1, 5)}), True),
             (frozenset({(0, 6), (1, 5)}), False),
         ):
-            assert asking.has_moved(led) is is_new
+            assert asking.has_moved("offsets", led) is is_new
+            asking.has_moved("of another kind", frozenset({(9, 9)}))

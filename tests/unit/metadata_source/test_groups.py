@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.far_cluster import HOST, FarCluster
-from metadata_source import groups as groups_module
+from metadata_source import coordinators
 from metadata_source.addresses import Address
 from metadata_source.asking import Asking
 from metadata_source.enrichment import Subject, subject
@@ -42,7 +42,7 @@ def test_a_group_that_moves_is_told_by_whoever_describes_it(turned: bool):
 
 def test_a_coordinator_that_is_new_has_time_to_begin_loading(monkeypatch: pytest.MonkeyPatch):
     """It lists nothing until it does, and then says that it loads."""
-    monkeypatch.setattr(groups_module, "_LOADING_BEGINS_S", 0.01)
+    monkeypatch.setattr(coordinators, "_LOADING_BEGINS_S", 0.01)
     node = Node({0: 2, 1: 1}, [], {"a": entry("a", "Empty")})
     cluster = Cluster(node)
 

@@ -76,7 +76,9 @@ def asked(cluster: Cluster, subject: Subject | None = None) -> tuple[str, list[d
 
 def in_short(told: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [
-        tuple(each[name] for name in OFFSET.names if name not in {*TIMES, "is_simple"})
+        tuple(
+            each[name] for name in OFFSET.names if name not in {*TIMES, "is_simple", "last_stable"}
+        )
         for each in told
     ]
 
@@ -105,12 +107,50 @@ def test_offsets_of_groups_come_from_coordinators_and_ends_from_leaders():
     ends = [
         (number, topic["name"], each["partition_index"], each["timestamp"])
         for number, values in requests(cluster, "ListOffsetsRequest")
+        if not values["isolation_level"]
         for topic in values["topics"]
         for each in topic["partitions"]
     ]
     assert sorted(ends) == [
         (leader, *key, end) for key, leader in TOPICS.items() for end in (-2, -1)
     ], "both ends of each partition with a commit, once"
+
+
+def test_the_last_stable_offset_is_asked_where_a_group_is_behind():
+    cluster = two_brokers()
+    one, other = cluster.nodes.values()
+    one.commits["one"] = {("a", 0): (100, 3), ("b", 0): (5, -1)}
+    one.commits["kip-848"] = {("a", 1): (1, 1)}
+    other.stable = {("a", 1): 3}
+    outcome, told = asked(cluster)
+    assert outcome == "ok"
+    stable = {(each["topic"], each["partition"]): each["last_stable"] for each in told}
+    assert stable == {(None, None): None, ("a", 0): None, ("a", 1): 3, ("b", 0): 6}
+    asked_for = [
+        (number, topic["name"], [each["partition_index"] for each in topic["partitions"]])
+        for number, values in requests(cluster, "ListOffsetsRequest")
+        if values["isolation_level"]
+        for topic in values["topics"]
+    ]
+    assert asked_for == [(1, "a", [1]), (1, "b", [0])], "of a partition at its end there is no need"
+    assert (cluster.stable.standing, cluster.stable.is_known) == ({}, False)
+    asked(cluster)
+    assert (cluster.stable.standing, cluster.stable.is_known) == ({("a", 1): 3}, True)
+
+
+def test_a_last_stable_offset_that_nobody_tells_is_null_beside_ends_that_are_known():
+    cluster = two_brokers()
+    cluster.nodes["host", 1].stable = {("a", 1): -1}
+    _, told = asked(cluster)
+    (untold,) = (each for each in told if each["topic"] == "a" and each["partition"] == 1)
+    assert (untold["log_end"], untold["last_stable"]) == (8, None)
+    assert untold["error"] == "the leader left it out of its answer"
+    assert cluster.stable.standing == {}
+    cluster.versions = {LIST_OFFSETS_KEY: 1}  # before Kafka 0.11
+    outcome, told = asked(cluster)
+    assert outcome == "ok"
+    assert {each["last_stable"] for each in told} == {None}
+    assert in_short(told) == EVERYTHING
 
 
 @pytest.mark.parametrize("is_described", [False, True])
@@ -401,7 +441,7 @@ def test_many_partitions_are_asked_in_parts_and_stand_in_rows_of_a_thousand(
         == (each["partition"], each["partition"], 2 * each["partition"])
         for each in told
     )
-    assert len(requests(cluster, "ListOffsetsRequest")) == 2 * 4
+    assert len(requests(cluster, "ListOffsetsRequest")) == 3 * 4
 
 
 def test_an_answer_that_lists_something_twice_is_refused():

@@ -7,15 +7,19 @@ from kafka.protocol.admin import (
     DescribeClusterResponse,
     DescribeConfigsResponse,
     DescribeGroupsResponse,
+    DescribeProducersResponse,
     DescribeQuorumResponse,
+    DescribeTransactionsResponse,
     ListGroupsResponse,
     ListPartitionReassignmentsResponse,
+    ListTransactionsResponse,
 )
 from kafka.protocol.consumer import FetchResponse
 
 from metadata_source.kafka_constants import UNKNOWN_TOPIC_OR_PARTITION
 from metadata_source.options import parse
 from metadata_source.probes import NO_LOG, NO_TRANSACTION_LOG, MinIsr, Prober
+from metadata_source.questions import DENIED
 from tests.support.for_each import for_each
 
 
@@ -62,6 +66,30 @@ def answers(code: int, *listed) -> list:
         group(code),
         *listed,
         *(fetched(code, log) for log in LOGS),
+        *of_transactions(code),
+    ]
+
+
+def of_transactions(code: int, *ids: str) -> list:
+    """The answers about an id that nobody has, about all ids where that one is refused, and about
+    producers.
+    """
+    described, listed = (
+        each.TransactionState for each in (DescribeTransactionsResponse, ListTransactionsResponse)
+    )
+    known = [
+        listed(transactional_id=each, producer_id=1, transaction_state="Empty") for each in ids
+    ]
+    topic = DescribeProducersResponse.TopicResponse
+    partition = topic.PartitionResponse(partition_index=0, error_code=code, active_producers=[])
+    asked = [described(error_code=code, transactional_id="x", transaction_state="", topics=[])]
+    every = ListTransactionsResponse(
+        error_code=0, unknown_state_filters=[], transaction_states=known
+    )
+    return [
+        DescribeTransactionsResponse(transaction_states=asked),
+        *([every] if code in DENIED else []),
+        DescribeProducersResponse(topics=[topic(name="t", partitions=[partition])]),
     ]
 
 
@@ -73,13 +101,13 @@ def said(*given) -> list[str]:
 def test_no_error_and_errors_that_come_after_the_check_say_allowed(code):
     is_gone = code == UNKNOWN_TOPIC_OR_PARTITION
     logs = [NO_LOG, NO_TRANSACTION_LOG] if is_gone else ["allowed"] * 2
-    assert said(*answers(code)) == ["allowed"] * 4 + logs
+    assert said(*answers(code)) == ["allowed"] * 4 + logs + ["allowed"] * 2
 
 
 @pytest.mark.parametrize("code", [29, 30, 31])
 def test_denied_says_what_is_missing(code):
     lines = said(*answers(code, ListGroupsResponse(error_code=0, groups=[])))
-    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 6
+    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 8
 
 
 def test_some_groups_are_enough():
@@ -87,31 +115,43 @@ def test_some_groups_are_enough():
     assert said(*answers(30, ListGroupsResponse(error_code=0, groups=[listed])))[3] == "allowed"
 
 
+def test_some_transactional_ids_are_enough_and_one_that_nobody_has_is_not_there():
+    answered = [*answers(0)[:6], *of_transactions(53, "mine")]
+    answered[-1] = of_transactions(29)[-1]
+    assert said(*answered)[6:] == ["allowed", "missing: READ on the topics"]
+    not_found = [*answers(0)[:6], *of_transactions(105)]
+    assert said(*not_found)[6] == "allowed"
+
+
 def test_a_broker_that_is_not_the_controller_has_checked_the_permission_for_reassignments():
     reassignments, *others = said(*answers(41))
     assert reassignments == "allowed"
-    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 5
+    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 7
 
 
 @pytest.mark.parametrize("code", [-1, 7, 35, 42, 999])
 def test_any_other_error_is_not_taken_for_an_answer(code):
     assert [line.partition(" (")[0] for line in said(*answers(code))] == [
         f"not known: error {code}"
-    ] * 6
+    ] * 8
 
 
 def test_a_throttled_fetch_with_nothing_in_it_is_not_taken_for_an_answer():
-    *others, _, last = answers(0)
+    others, after = answers(0)[:4], answers(0)[5:]
     throttled = FetchResponse(throttle_time_ms=500, error_code=0, responses=[])
-    assert said(*others, throttled, last)[4] == "not known: throttled by the broker for 500 ms"
+    assert said(*others, throttled, *after)[4] == "not known: throttled by the broker for 500 ms"
     refused = FetchResponse(throttle_time_ms=0, error_code=7, responses=[])
-    assert said(*others, refused, last)[4].startswith("not known: error 7 (")
+    assert said(*others, refused, *after)[4].startswith("not known: error 7 (")
 
 
 def test_what_is_asked_is_asked_for_nothing_more():
     prober = Answered(*answers(0))
     prober.permissions()
-    reassignments, quorum, described, groups, *fetches = prober.asked
+    reassignments, quorum, described, groups, *fetches, ids, producers = prober.asked
+    assert ids.transactional_ids == ["kafka-metadata-history-probe"]
+    assert [(topic.name, topic.partition_indexes) for topic in producers.topics] == [
+        ("kafka-metadata-history-probe", [0])
+    ]
     assert reassignments.topics is None
     assert [(topic.topic_name, topic.partitions[0].partition_index) for topic in quorum.topics] == [
         ("__cluster_metadata", 0)
@@ -167,7 +207,7 @@ def described(**of_group) -> list:
     return [
         *answers(0)[:3],
         DescribeGroupsResponse(groups=[group(0).groups[0]] * of_group["count"]),
-        *(fetched(0, log) for log in LOGS),
+        *answers(0)[4:],
     ]
 
 
@@ -175,7 +215,7 @@ def described(**of_group) -> list:
 def test_an_answer_about_another_number_of_things_is_not_known(count):
     said_of = said(*described(count=count))
     assert said_of[3] == f"not known: asked about one group, the broker answered about {count}"
-    assert said_of[:3] + said_of[4:] == ["allowed"] * 5
+    assert said_of[:3] + said_of[4:] == ["allowed"] * 7
 
 
 def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
@@ -186,7 +226,7 @@ def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
     assert answered.pop(2).startswith(
         "not known: this program stumbled over what the broker answered (TypeError: "
     )
-    assert answered == ["allowed"] * 5
+    assert answered == ["allowed"] * 7
 
 
 @pytest.mark.parametrize("value", [None, "two", "", "-1", "2147483648"])

@@ -208,6 +208,7 @@ def test_slowest_to_recover(ask: Ask) -> None:
 COUNT_NO_SECONDS = {
     "health": "the age of a poll",
     "incident_links": "how long a finding began after another one",
+    "open_transactions": "a transaction's time-out, as its producer set it",
     "lag_around": "when a change of lag was seen, counted from a rebalance",
     "rebalance_cost": "a pause lies between two commits of the coordinators' log",
     "restart_rebalances": "a pause, as in rebalance_cost",

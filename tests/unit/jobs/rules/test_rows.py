@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from jobs.rules.gold import rows as of_gold
 from jobs.rules.groups.cost_rows import Awaited, Cost
-from jobs.rules.groups.lag_rows import GroupLag, PartitionLag, RemovedCommit
+from jobs.rules.groups.lag_rows import GroupLag, HeldUpPartition, PartitionLag, RemovedCommit
 from jobs.rules.groups.rebalance_rows import (
     EventRow,
     MemberRow,
@@ -44,6 +44,9 @@ TYPES: dict[Any, str] = {
     list[TopicCount]: "array<struct<topic: string, topic_id: string, partitions: int>>",
     list[TopicPartitions]: (
         "array<struct<topic: string, topic_id: string, partitions: array<int>>>"
+    ),
+    list[HeldUpPartition]: (
+        "array<struct<topic: string, partition: int, last_stable: int, records: int>>"
     ),
     list[PartitionLag]: (
         "array<struct<topic: string, partition: int, committed_offset: int, lag_min: int, "

@@ -13,6 +13,7 @@ import pytest
 from kafka_metadata_history.answers import questions
 from schemas import bronze, groups
 from tests.support import (
+    held_up_questions,
     incident_controllers,
     incident_groups_questions,
     incident_questions,
@@ -59,6 +60,10 @@ class TestGroups(incident_groups_questions.Groups):
     pass
 
 
+class TestHeldUp(held_up_questions.HeldUp):
+    pass
+
+
 def at(seconds: float) -> datetime:
     return datetime(2026, 11, 1, 12, 1, tzinfo=UTC).replace(
         second=int(seconds), microsecond=round(seconds % 1 * 1e6)
@@ -100,6 +105,7 @@ def test_every_question_is_asked_here() -> None:
     modules = (
         *(incident_questions, incident_groups_questions, incident_rows_questions),
         incident_controllers,
+        held_up_questions,
     )
     files = [module.__file__ for module in modules]
     texts = "".join(Path(file).read_text() for file in files)

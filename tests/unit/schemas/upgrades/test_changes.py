@@ -87,6 +87,49 @@ def test_rows_are_written_again_only_where_they_change() -> None:
     assert change(silver.POLL_GAPS, was).is_rewritten
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_read"),
+    [
+        ("int", "int", True),
+        ("int", "bigint", False),
+        ("int", "array<int>", False),
+        ("array<int>", "array<bigint>", False),
+        ("array<int>", "map<int, int>", False),
+        ("struct<a: int>", "struct<a: int, b: bigint>", True),
+        ("struct<a: int, b: bigint>", "struct<a: int>", False),
+        ("struct<a: int, b: int>", "struct<b: int, a: int>", False),
+        ("struct<a: int>", "struct<a: bigint, b: int>", False),
+        ("array<struct<a: int>>", "array<struct<a: int, b: string>>", True),
+        ("map<string, struct<a: int>>", "map<string, struct<a: int, b: int>>", True),
+        ("map<string, struct<a: int>>", "map<int, struct<a: int, b: int>>", False),
+        ("array<struct<a: struct<b: int>>>", "array<struct<a: struct<b: int, c: int>>>", True),
+    ],
+)
+def test_a_struct_may_have_more_fields_at_its_end(old: str, new: str, is_read: bool) -> None:
+    types = (changes.spark_type(Column("x", each, "")) for each in (old, new))
+    assert changes.reads_as(*types) is is_read
+
+
+def test_fields_that_rows_may_not_lack_are_no_such_fields() -> None:
+    old, new = (
+        changes.spark_type(Column("x", each, ""))
+        for each in ("struct<a: int>", "struct<a: int, b: int>")
+    )
+    new["fields"][1]["nullable"] = False
+    assert not changes.reads_as(old, new)
+
+
+def test_offsets_of_before_lack_the_last_stable_offset() -> None:
+    table = bronze.METADATA_POLLS
+    metadata = metadata_of(table, **{VERSION_PROPERTY: "11"})
+    metadata["schemaString"] = metadata["schemaString"].replace(
+        ', {"name": "last_stable", "type": "long", "nullable": true, "metadata": {}}', ""
+    )
+    was = replace(found(table, 11), metadata=metadata)
+    assert was.types["offsets"] != found(table, 11).types["offsets"]
+    assert not change(table, was).is_rewritten
+
+
 def test_what_no_step_explains_is_refused() -> None:
     table = silver.POLL_GAPS
     first = next(each for each in table.columns if not each.nullable)

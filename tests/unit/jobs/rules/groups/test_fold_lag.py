@@ -19,7 +19,7 @@ SAID = pa.schema(
     [
         *((name, pa.string()) for name in ("cluster_id", "poll_id", "group_id", "topic", "error")),
         *(("is_simple", pa.bool_()), ("partition", pa.int32())),
-        *((name, pa.int64()) for name in ("committed_offset", "log_end")),
+        *((name, pa.int64()) for name in ("committed_offset", "log_end", "last_stable")),
         ("commit_read_before", pa.timestamp("us", "UTC")),
     ]
 )
@@ -32,7 +32,7 @@ def said(
     """What a visit told of a partition of t; None: of none."""
     row = {"cluster_id": "id-prod", "poll_id": visit(number).poll, "group_id": group_id}
     row |= {"topic": None if partition is None else "t", "partition": partition, "log_end": end}
-    row |= {"error": None, "is_simple": False, "committed_offset": offset}
+    row |= {"error": None, "is_simple": False, "committed_offset": offset, "last_stable": None}
     return row | {"commit_read_before": at(number)} | more
 
 
@@ -57,6 +57,11 @@ def lags(made: dict[str, list[Row]], *names: str) -> list[tuple[Any, ...]]:
             [said(0, "g", 0, 5, 9), said(0, "g", 1, 7, 9)],
             {"g": {0: [Commit("t", 0, 5, 9), Commit("t", 1, 7, 9)]}},
             id="two partitions",
+        ),
+        pytest.param(
+            [said(0, "g", 0, 5, 9, last_stable=7)],
+            {"g": {0: [Commit("t", 0, 5, 9, 7)]}},
+            id="a last stable offset",
         ),
         pytest.param(
             [said(0, "g", 0, 5, 9), said(0, "h", 0, 1, 9), said(1, "g", 0, 6, 9)],

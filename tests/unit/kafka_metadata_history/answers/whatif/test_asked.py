@@ -9,11 +9,12 @@ import pytest
 
 from kafka_metadata_history.answers.whatif.asked import state_of
 from kafka_metadata_history.answers.whatif.state import Broker, Partition, Quorum
-from metadata_source.enrichment import VOTER_CAUGHT_UP_MS, Answer, Rows
+from metadata_source.enrichment import Answer, Rows
 from metadata_source.kinds import CONFLUENT, KAFKA
 from metadata_source.now import CaughtUp, Now
 from metadata_source.poll import Poll
 from metadata_source.protocol.metadata import PARTITIONS
+from metadata_source.quorum import VOTER_CAUGHT_UP_MS
 from tests.support.byte_cluster import made
 
 TOPIC = {"topic": "orders", "partition": 0, "error_code": 0, "leader": 1, "leader_epoch": 4}
