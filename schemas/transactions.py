@@ -281,9 +281,9 @@ TRANSACTIONS = Table(
                 had been written, as of when the row was written.
             close_reason string -- Why the row changes no more: ended (committed or aborted, as the
                 log says) | not_seen (the id went on, and the end of this one was compacted away
-                before it was read) | forgotten (the coordinator removed the id) | records_lost (some
-                of the log could not be read, or was cut off: what became of it is not known; if it
-                went on, it has another row). Null while is_live.
+                before it was read) | forgotten (the coordinator removed the id) | records_lost
+                (some of the log could not be read, or was cut off: what became of it is not known;
+                if it went on, it has another row). Null while is_live.
             first_leader_epoch int -- Leader epoch of log_partition that wrote its first record: the
                 coordinator then. Null if the record has none.
             leader_epoch int -- The same of its last record.
@@ -357,8 +357,8 @@ TRANSACTION_COUNTS = Table(
     schema="internal",
     name="transaction_counts",
     comment=(
-        "Records of transactional ids by pattern, hour and partition of the coordinators' log. What "
-        "comes late is a row of its own; gold.transactional_ids adds them up."
+        "Records of transactional ids by pattern, hour and partition of the coordinators' log. "
+        "What comes late is a row of its own; gold.transactional_ids adds them up."
     ),
     columns=(
         *CLUSTER_COLUMNS,

@@ -122,9 +122,8 @@ def _pass(now: _Open, at: datetime | None) -> None:
         return
     now.log_at = max(at, now.log_at or at)
     for each in tuple(now.open.values()):
-        if each.prepared_at is not None and rules.is_pending(each):
-            if now.log_at > each.prepared_at + rules.FENCED_WITHIN:
-                now.close(each, ENDED)
+        if rules.is_explained_by_nothing(each, now.log_at):
+            now.close(each, ENDED)
 
 
 def due_at(memory: Memory) -> datetime | None:

@@ -165,12 +165,15 @@ _SUMS = (
     *("begun", "committed", "aborted_by_client", "aborted_by_coordinator", "aborted_by_unknown"),
     *("timed_out", "epochs_raised", "producer_ids_given", "removed", "total_ms"),
 )
+_ENDS = ("committed", "aborted_by_client", "aborted_by_coordinator", "aborted_by_unknown")
 _MOST = ("longest_ms", "longest_completing_ms", "most_partitions")
 
 
 def counted(known: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str, Any]:
     """The counts of a pattern and hour with those of a row of bronze.transaction_log."""
-    found = dict(known) if known is not None else dict.fromkeys((*_SUMS, "ids_max", "ids_min"), 0)
+    found: dict[str, Any] = (
+        dict(known) if known is not None else dict.fromkeys((*_SUMS, "ids_max", "ids_min"), 0)
+    )
     for name in _SUMS:
         found[name] += row[name] or 0
     for name in _MOST:
@@ -178,9 +181,5 @@ def counted(known: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str
         found[name] = max(values, default=None)
     ids = row["ids"] or 0
     found["ids_min"], found["ids_max"] = max(found["ids_min"], ids), found["ids_max"] + ids
-    found["completed"] = sum(
-        found[name]
-        for name in ("committed", "aborted_by_client", "aborted_by_coordinator")
-        + ("aborted_by_unknown",)
-    )
+    found["completed"] = sum(found[name] for name in _ENDS)
     return found

@@ -4,7 +4,6 @@ aborted and why, whether it is worth a row, and whether it is stuck.
 Times are those that records have, by the coordinator's clock.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -234,6 +233,11 @@ def is_pending(of: Transaction) -> bool:
     )
 
 
+def is_explained_by_nothing(of: Transaction, log_at: datetime) -> bool:
+    """Whether a pending abort stays as it is known: the log went past the time that counts."""
+    return is_pending(of) and of.prepared_at is not None and log_at > of.prepared_at + FENCED_WITHIN
+
+
 def stuck_since(of: Transaction, seen: datetime | None) -> dict[str, datetime]:
     """Since when it was overdue, and completing for too long, as of an observation, which counts
     while it is open.
@@ -271,7 +275,7 @@ def due_at(of: Transaction, seen: datetime | None) -> datetime | None:
     """The next observation by which it says something new though nothing is written; None: none."""
     if of.is_over:
         return None
-    times: Iterable[datetime | None] = (
+    times = (
         of.long_at,
         of.overdue_at if of.state == ONGOING else None,
         of.prepared_at + COMPLETES_WITHIN if of.prepared_at is not None else None,
