@@ -34,7 +34,7 @@ from schemas.transactions import HISTORY_TABLES, LOG_MEMORIES, TRANSACTION_LOG
 JOB = histories.TRANSACTION_HISTORY.name
 
 _LOG = ""
-"""In place of an alias: the row of internal.states that says how far the log was taken in bronze."""
+"""In place of an alias: the row of internal.states that says how far bronze was taken."""
 _READ_AFTER = timedelta(seconds=30)
 """So long after `commitInterval` what was written is in bronze."""
 _SAYS = ("transactions", "lost", "truncated")
@@ -131,7 +131,10 @@ class TransactionHistory(History[TransactionNews]):
         return _news(context, plan, is_again=True)
 
     def note(
-        self, context: Context, news: TransactionNews, output: Output | None
+        self,
+        context: Context,
+        news: TransactionNews,
+        output: Output | None,  # noqa: ARG002 - what says nothing was taken, too
     ) -> Iterable[State]:
         """How far each cluster is, and the log of all."""
         for cluster, ends in news.ends.items():
