@@ -106,8 +106,10 @@ def _take(now: _Open, entry: Row) -> None:
         return
     if known is not None and known.started_at == more.started_at and not known.is_over:
         more = rules.continued(known, more)
-    elif known is not None:
-        now.close(known, NOT_SEEN, entry["from_timestamp"])
+    else:
+        if known is not None:
+            now.close(known, NOT_SEEN, entry["from_timestamp"])
+        more = rules.of_nothing(more)
     if more.is_over and not rules.is_pending(more):
         now.close(more, ENDED)
     elif more.initialized_at is not None:

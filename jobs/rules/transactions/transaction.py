@@ -158,6 +158,20 @@ def _of_ongoing(of: Transaction) -> dict[str, Any]:
     return {name: getattr(of, name) for name in names}
 
 
+def of_nothing(of: Transaction) -> Transaction:
+    """A transaction of an id that had none open, by its client if it was aborted as it began: from
+    version 2 on a client may abort though it added no partition.
+    """
+    is_of_nothing = (
+        of.was_open
+        and of.ongoing_epoch is None
+        and of.state in ABORTS
+        and of.prepared_at == of.started_at
+        and _bumps(of)
+    )
+    return replace(of, was_open=False, aborted_by=CLIENT) if is_of_nothing else of
+
+
 def is_begin_of_next(known: Transaction, entry: Row) -> bool:
     """Whether an InitProducerId comes so soon after an abort that its producer most likely caused
     it: of the producer id's next epoch, if the id is the same.
