@@ -429,7 +429,8 @@ TRANSACTIONAL_IDS = View(
         f"""SELECT cluster_id, cluster, nullif(pattern, '') AS pattern, hour,
   sum(ids) AS ids_min, sum(ids_max) AS ids_max,
   {", ".join(_summed(column.name) for column in _COUNTS)},
-  CASE WHEN sum(completed) > 0 THEN CAST(sum(total_ms) / sum(completed) AS BIGINT) END AS mean_ms,
+  CASE WHEN sum(completed) > 0
+    THEN CAST(floor(sum(total_ms) / sum(completed)) AS BIGINT) END AS mean_ms,
   max(read_at) AS read_at
 FROM (
   SELECT cluster_id, cluster, pattern, hour, log_partition, max(ids_min) AS ids,

@@ -43,6 +43,7 @@ from tests.support import (
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
+    transaction_questions,
 )
 from tests.support.incident import NOON
 from tests.support.incident_questions import PARAMETERS, Ask, in_seconds
@@ -91,6 +92,11 @@ class TestIncidents(incident_rows_questions.Incidents):
 
 @pytest.mark.soak
 class TestGroups(incident_groups_questions.Groups):
+    pass
+
+
+@pytest.mark.soak
+class TestTransactions(transaction_questions.Transactions):
     pass
 
 

@@ -26,6 +26,7 @@ from tests.support.incident import CLUSTER, NOON, STREAM, answers, at
 from tests.support.incident_log import log_rows
 from tests.support.incident_rows import incident_rows
 from tests.support.large_rounds import tables_of
+from tests.support.transaction_questions import transaction_rows
 
 TYPES = {
     "audit": "classic",
@@ -484,10 +485,12 @@ def known_rows() -> dict[Table, list[dict[str, Any]]]:
         | group_rows()
         | log_rows()
         | incident_rows("east")
+        | transaction_rows()
     )
 
 
 def write_rows(lake: Lake) -> None:
     """Append those that no rules make here to the lake's tables."""
-    for table, rows in (group_rows() | log_rows() | incident_rows("east")).items():
+    known = group_rows() | log_rows() | incident_rows("east") | transaction_rows()
+    for table, rows in known.items():
         stored.append(lake, table, rows)

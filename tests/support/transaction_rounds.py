@@ -18,7 +18,7 @@ from schemas.transactions import (
 )
 
 Row = dict[str, Any]
-NOT_COMPARED = {"updated_at", "part"}
+NOT_COMPARED = {"updated_at", "part", "seen_at"}
 
 
 def ms(number: int) -> datetime:

@@ -11,7 +11,7 @@ from tests.support.transaction_log import Coordinator, Row, Truth, rows_of
 from tests.support.transaction_rounds import Rounds, ms
 
 quickly = settings(
-    max_examples=examples(30), database=None, deadline=None, suppress_health_check=[*HealthCheck]
+    max_examples=examples(60), database=None, deadline=None, suppress_health_check=[*HealthCheck]
 )
 IDS = ("app-0_1", "app-0_2", "other-1")
 WAITS_MS = (1, 1, 40, 900, 4_000, 31_000, 70_000, 310_000, 3_600_000)
@@ -31,16 +31,18 @@ OVERDUE_AFTER = timedelta(seconds=70)
 """The time-out of the coordinator in memory, and the ten seconds in which it looks."""
 
 
-def played(version: int, raises_twice: bool, script: list[tuple[str, str, int, int]]) -> Coordinator:
+def played(
+    version: int, raises_twice: bool, script: list[tuple[str, str, int, int]]
+) -> Coordinator:
     made = Coordinator(version, raises_twice=raises_twice)
     for of in IDS:
         made.init(of)
     for of, action, after_ms, number in script:
         made.now += after_ms
-        if action == "abort" and of in made.open:
-            # An abort of the client after the time-out looks like one of the coordinator.
-            if version == 2 and made.now - made.open[of].started_ms > 60_000:
-                continue
+        # An abort of the client after the time-out looks like one of the coordinator.
+        is_late = of in made.open and made.now - made.open[of].started_ms > 60_000
+        if action == "abort" and version == 2 and is_late:
+            continue
         match action:
             case "init":
                 made.init(of)
@@ -92,7 +94,10 @@ SCRIPT = [
 @given(coordinators, steps, cuts, cuts)
 @example((2, False), SCRIPT, [4, 5, 6, 7, 8], [1, 2, 3])
 def test_however_records_are_cut_the_rows_are_the_same(
-    of: tuple[int, bool], script: list[tuple[str, str, int, int]], ends: list[int], rounds: list[int]
+    of: tuple[int, bool],
+    script: list[tuple[str, str, int, int]],
+    ends: list[int],
+    rounds: list[int],
 ) -> None:
     made = played(*of, script)
     whole, cut = folded(made, [], []), folded(made, ends, rounds)
@@ -104,7 +109,10 @@ def test_however_records_are_cut_the_rows_are_the_same(
 @given(coordinators, steps, cuts, cuts)
 @example((2, False), SCRIPT, [4, 5, 6, 7, 8], [1, 2, 3])
 def test_rows_are_as_it_truly_was(
-    of: tuple[int, bool], script: list[tuple[str, str, int, int]], ends: list[int], rounds: list[int]
+    of: tuple[int, bool],
+    script: list[tuple[str, str, int, int]],
+    ends: list[int],
+    rounds: list[int],
 ) -> None:
     made = played(*of, script)
     now = seen(made)
