@@ -56,8 +56,8 @@ INCIDENTS = Table(
                 group_stuck | group_stopped | stuck_transaction. Of findings beside incidents:
                 one_in_sync (a single replica in the ISR for ten minutes) | crash_loop |
                 group_behind (for ten minutes, by Burrow's rules) | lone_setting (a broker is set
-                otherwise than all others) | throttle_left (of a reassignment that is over) | shared_rack (two replicas in one
-                rack, though there are as many racks).
+                otherwise than all others) | throttle_left (of a reassignment that is over) |
+                shared_rack (two replicas in one rack, though there are as many racks).
             class string NOT NULL -- incident | maintenance (a controlled stop, or brokers that were
                 down one after the other as in a rolling restart) | finding (one beside incidents).
         """),

@@ -358,7 +358,7 @@ TRANSACTION_COUNTS = Table(
     name="transaction_counts",
     comment=(
         "Records of transactional ids by pattern, hour and partition of the coordinators' log. "
-        "What comes late is a row of its own; gold.transactional_ids adds them up."
+        "Late records get a row of their own; gold.transactional_ids adds them up."
     ),
     columns=(
         *CLUSTER_COLUMNS,
@@ -422,8 +422,8 @@ TRANSACTIONAL_IDS = View(
     schema="gold",
     name="transactional_ids",
     comment=(
-        "What the transactional ids of each pattern came to, by hour: those of one application "
-        "have one pattern. Completed transactions count in the hour of their completion."
+        "Counts of the records of transactional ids, by pattern and hour: ids of one application have "
+        "one pattern. Completed transactions count in the hour of their completion."
     ),
     parts=(
         f"""SELECT cluster_id, cluster, nullif(pattern, '') AS pattern, hour,
