@@ -422,8 +422,8 @@ TRANSACTIONAL_IDS = View(
     schema="gold",
     name="transactional_ids",
     comment=(
-        "Counts of the records of transactional ids, by pattern and hour: ids of one application have "
-        "one pattern. Completed transactions count in the hour of their completion."
+        "Counts of the records of transactional ids, by pattern and hour: ids of one application "
+        "have one pattern. Completed transactions count in the hour of their completion."
     ),
     parts=(
         f"""SELECT cluster_id, cluster, nullif(pattern, '') AS pattern, hour,
