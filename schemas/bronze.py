@@ -465,4 +465,4 @@ NOT_TAKEN = """(positions[string(log_partition)][1] IS NULL
   -- Before a log was truncated it had offsets that it may not reach again for long.
   AND (positions[string(log_partition)][0] <= 0
     OR read_at >= timestamp_micros(positions[string(log_partition)][0])))"""
-"""That rebalances have not had a row, by `positions` of their cluster's row of internal.state."""
+"""That the history of a log has not had a row, by `positions` of its cluster's internal.state."""

@@ -53,11 +53,11 @@ INCIDENTS = Table(
         *columns("""
             kind string NOT NULL -- The finding that opened it: broker_missing | partition_offline |
                 under_min_isr | quorum_lost | quorum_flapping | stale_broker | unclean_election |
-                group_stuck | group_stopped. Of findings beside incidents: one_in_sync (a single
-                replica in the ISR for ten minutes) | crash_loop | group_behind (for ten minutes, by
-                Burrow's rules) | lone_setting (a broker is set otherwise than all others) |
-                throttle_left (of a reassignment that is over) | shared_rack (two replicas in one
-                rack, though there are as many racks).
+                group_stuck | group_stopped | stuck_transaction. Of findings beside incidents:
+                one_in_sync (a single replica in the ISR for ten minutes) | crash_loop |
+                group_behind (for ten minutes, by Burrow's rules) | lone_setting (a broker is set
+                otherwise than all others) | throttle_left (of a reassignment that is over) |
+                shared_rack (two replicas in one rack, though there are as many racks).
             class string NOT NULL -- incident | maintenance (a controlled stop, or brokers that were
                 down one after the other as in a rolling restart) | finding (one beside incidents).
         """),
@@ -70,8 +70,10 @@ INCIDENTS = Table(
                 showed that it was none); null while it lasts.
             cause string NOT NULL -- The first cause: broker_down | broker_hung (its ISRs lost it
                 before it was missing) | controlled_shutdown | rack | reassignment | log_dir_failed
-                | leader_stalled | lagging | config_changed | quorum | stale | group | unknown.
-            cause_of string -- Who that is: a broker id, a rack, a group; null where there is none.
+                | leader_stalled | lagging | config_changed | quorum | stale | transaction | group |
+                unknown.
+            cause_of string -- Who that is: a broker id, a rack, a group, a topic; null where there
+                is none.
             cause_sureness string -- exact | bounded | inferred; null if the cause is unknown.
             alternatives array<string> NOT NULL -- Other causes that the rules allow, the likeliest
                 first: cause, a colon, and who.

@@ -102,8 +102,9 @@ STATE = Table(
         Column(
             "last_seen_at",
             "timestamp",
-            "Of silver: when it was answered. Of cluster_log and rebalance_history: when the last "
-            "rows of their log in bronze that they have taken were read.",
+            "Of silver: when it was answered. Of cluster_log, rebalance_history and "
+            "transaction_history: when the last rows of their log in bronze that they have taken "
+            "were read.",
         ),
         Column("interval_ms", "bigint", "Of silver: planned interval between polls then, ms."),
         Column(
@@ -148,8 +149,8 @@ STATE = Table(
         Column(
             "positions",
             "map<string, array<bigint>>",
-            "Of rebalance_history: partition of the coordinators' log -> era and offset up to "
-            "which it has taken the log.",
+            "Of rebalance_history and transaction_history: partition of the coordinators' log -> "
+            "era and offset up to which it has taken the log.",
         ),
         Column(
             "read_until",

@@ -46,6 +46,7 @@ TABLES: tuple[Table, ...] = (
     *consumption.TABLES,
     *consumption.LAG_TABLES,
     *transactions.TABLES,
+    *transactions.HISTORY_TABLES,
     *incidents.TABLES,
     *quality.TABLES,
     *internal.TABLES,

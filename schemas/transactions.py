@@ -1,7 +1,18 @@
 """Transactions: what coordinators wrote to their log, and what became of it."""
 
 from metadata_source.columns import transaction_log
-from schemas.table import Table, View, columns_of
+from schemas.gold import ID, UPDATED_AT
+from schemas.silver import CLUSTER_COLUMNS
+from schemas.table import (
+    PART,
+    Column,
+    Table,
+    View,
+    columns,
+    columns_of,
+    meanings,
+    part_column,
+)
 
 TRANSACTION_LOG_KEY = columns_of(
     transaction_log.SCHEMA,
@@ -205,5 +216,251 @@ FROM (
     meanings=tuple((column.name, column.comment) for column in STATE_COLUMNS),
 )
 
+_LOG_PARTITION = Column(
+    "log_partition",
+    "int",
+    "Partition of __transaction_state: its leader is the coordinator of its transactional ids.",
+    nullable=False,
+)
+
+TRANSACTIONS = Table(
+    schema="gold",
+    name="transactions",
+    comment=(
+        "Transactions that were open for longer than their time-out or five minutes, were aborted "
+        "by their coordinator, or are or were stuck, as the coordinators' log has them. All others "
+        "are counted in gold.transactional_ids. Times are the coordinators'."
+    ),
+    columns=(
+        ID,
+        *CLUSTER_COLUMNS,
+        *columns("""
+            transactional_id string NOT NULL -- Transactional id; long ones are cut as in
+                bronze.transaction_states.
+            pattern string NOT NULL -- As of gold.transactional_ids: the id without its numbers.
+        """),
+        _LOG_PARTITION,
+        *columns("""
+            producer_id bigint -- Producer id, as the last record that was read has it.
+            producer_epoch int -- Its epoch there. A coordinator that aborts raises it, and from
+                version 2 on (KIP-890) each end does.
+            client_transaction_version int -- Version of transactions that the last record was
+                written with; null before Kafka 4.0.
+            timeout_ms int -- Its time-out (transaction.timeout.ms); 2147483647 is none.
+            started_at timestamp NOT NULL -- When its first partition was added.
+            is_begin_read boolean NOT NULL -- Its first record was read; else that was compacted
+                away, or lost, and first_leader_epoch and first_offset are those of a later one.
+            state string NOT NULL -- Of its last record, in Kafka's words: Ongoing | PrepareCommit |
+                PrepareAbort | CompleteCommit | CompleteAbort | Dead (forgotten while it was open).
+            last_record_at timestamp NOT NULL -- When that record was made.
+            prepared_after timestamp -- Commit or abort was decided after this, or at it: the end
+                for its producer. Null while it is not, as far as the log was read.
+            prepared_before timestamp -- Commit or abort had been decided by this; the same if that
+                record was read. Null while it is not, and where nothing tells.
+            ended_after timestamp -- Its markers were written after this, or at it. Null while
+                is_live.
+            ended_before timestamp -- Its markers had been written by this, and readers of committed
+                records went past it; the same if that record was read. Null while it is open, and
+                where nothing tells.
+            outcome string -- committed | aborted, from when that is decided on; null before, and
+                where nothing tells.
+            aborted_by string -- client | coordinator; null if it is not aborted, or nothing tells.
+            reason string -- Why the coordinator aborted it: timed_out | fenced (another producer of
+                the id began, or an administrator fenced it). Null if it did not, or nothing tells.
+            reason_sureness string -- How aborted_by and reason are known: exact | inferred
+                (docs/design/transactions.md); null without aborted_by.
+            stuck string -- How it is stuck, while is_live: overdue (Ongoing beyond its time-out
+                and the 10 s in which the coordinator looks) | stuck_completing (prepared for 30 s:
+                markers cannot be written). Later also hanging (open on a partition, and unknown to
+                its coordinator, KIP-664), which no log tells. Null if it is not.
+            overdue_since timestamp -- Since when it was overdue, until prepared_before. Null if it
+                never was, as far as is known.
+            stuck_completing_since timestamp -- Since when it was stuck_completing, until
+                ended_before. Null if it never was, as far as is known.
+            seen_at timestamp -- While is_live, and if records were lost: up to then nothing else
+                had been written, as of when the row was written.
+            close_reason string -- Why the row changes no more: ended (committed or aborted, as the
+                log says) | not_seen (the id went on, and the end of this one was compacted away
+                before it was read) | forgotten (the coordinator removed the id) | records_lost
+                (some of the log could not be read, or was cut off: what became of it is not known;
+                if it went on, it has another row). Null while is_live.
+            first_leader_epoch int -- Leader epoch of log_partition that wrote its first record: the
+                coordinator then. Null if the record has none.
+            leader_epoch int -- The same of its last record.
+            coordinator_moved boolean -- The two differ: the partition had another leader election
+                in between. Null if that is not known.
+            first_offset bigint NOT NULL -- Offset of its first record that was read.
+            last_offset bigint NOT NULL -- Offset of its last record that was read.
+            partition_count int -- Partitions that it wrote to, or sent offsets to; null if no
+                record that was read has any.
+            partitions array<struct<topic: string, partitions: array<int>>> -- These partitions, 200
+                at most. Those of __consumer_offsets are of groups whose offsets it commits. Null if
+                no record that was read has any.
+        """),
+        UPDATED_AT,
+        Column(
+            "is_live",
+            "boolean",
+            "close_reason IS NULL: a later round may still change the row, or remove it if the "
+            "transaction turns out to be an ordinary one.",
+            nullable=False,
+            generated_as="close_reason IS NULL",
+        ),
+        part_column(),
+    ),
+    key=("id",),
+    constraints={
+        "outcome_known": "outcome IS NULL OR outcome IN ('committed', 'aborted')",
+        "aborted_by_known": "aborted_by IS NULL OR aborted_by IN ('client', 'coordinator')",
+        "reason_known": "reason IS NULL OR reason IN ('timed_out', 'fenced')",
+        "sureness_known": "reason_sureness IS NULL OR reason_sureness IN ('exact', 'inferred')",
+        "stuck_known": (
+            "stuck IS NULL OR stuck IN ('overdue', 'stuck_completing', 'hanging') AND "
+            "close_reason IS NULL"
+        ),
+        "close_known": (
+            "close_reason IS NULL OR close_reason IN ('ended', 'not_seen', 'forgotten', "
+            "'records_lost')"
+        ),
+    },
+    partition_by=("is_live", PART),
+    live="is_live",
+    none_without="transactional_id",
+    log_hours=24,
+    over=("started_at", "last_record_at", "ended_before"),
+)
+
+_COUNTS = columns("""
+    begun bigint NOT NULL -- Transactions that began.
+    committed bigint NOT NULL -- Transactions that were completed and committed.
+    aborted_by_client bigint NOT NULL -- Transactions that were completed and aborted by their
+        producer.
+    aborted_by_coordinator bigint NOT NULL -- By the coordinator: a time-out, or another producer of
+        the id began, or an administrator fenced it.
+    aborted_by_unknown bigint NOT NULL -- Aborted, and the records of one batch do not tell by whom:
+        most of them by their producers. Those of the coordinator are in gold.transactions, too.
+    timed_out bigint NOT NULL -- Of those aborted by the coordinator or by unknown: decided after
+        the time-out. Inferred.
+    epochs_raised bigint NOT NULL -- Times that a producer began again, or went on after an error
+        (InitProducerId): many are a producer that restarts again and again.
+    producer_ids_given bigint NOT NULL -- Times that an id got another producer id.
+    removed bigint NOT NULL -- Ids that the coordinator forgot (transactional.id.expiration.ms).
+    completed bigint NOT NULL -- Transactions that were completed.
+    total_ms bigint NOT NULL -- Time from start to completion, all of them together.
+    longest_ms bigint -- The longest of them; null without one.
+    longest_completing_ms bigint -- The longest time from prepared to completed, in which markers
+        are written; null where no batch had both records.
+    most_partitions int -- Most partitions of one record; null where none has any.
+""")
+
+TRANSACTION_COUNTS = Table(
+    schema="internal",
+    name="transaction_counts",
+    comment=(
+        "Records of transactional ids by pattern, hour and partition of the coordinators' log. "
+        "Late records get a row of their own; gold.transactional_ids adds them up."
+    ),
+    columns=(
+        *CLUSTER_COLUMNS,
+        _LOG_PARTITION,
+        *columns("""
+            pattern string NOT NULL -- As in bronze.transaction_log; empty in place of null.
+            hour timestamp NOT NULL -- Hour (UTC) of the records, by their timestamps.
+            counted_since timestamp NOT NULL -- When the first batch was planned that it counts.
+            read_at timestamp NOT NULL -- When the last one was.
+            ids_min bigint NOT NULL -- Transactional ids with a record, of the stretch with most.
+            ids_max bigint NOT NULL -- Those of all stretches together: one is counted in each.
+        """),
+        *_COUNTS,
+        UPDATED_AT,
+        Column(
+            "is_live",
+            "boolean",
+            "Records of the hour may still come: nothing was read of the partition an hour after "
+            "its end.",
+            nullable=False,
+        ),
+        part_column(),
+    ),
+    key=("cluster_id", "cluster", "log_partition", "pattern", "hour", "counted_since"),
+    partition_by=("is_live", PART),
+    live="is_live",
+    log_hours=24,
+    over=("hour", "read_at"),
+)
+
+LOG_MEMORIES = Table(
+    schema="internal",
+    name="transaction_memories",
+    comment="Memory of the fold of transactions, by partition of the coordinators' log.",
+    columns=(
+        *CLUSTER_COLUMNS,
+        _LOG_PARTITION,
+        *columns("""
+            memory string NOT NULL -- JSON of the fold's own: its open transactions.
+            due_at timestamp -- When an open one is due to be long or stuck; null if none is.
+            not_followed bigint NOT NULL -- Open transactions that were left out since reading
+                began: more than 2,000 were open, and these were the youngest.
+        """),
+        part_column(),
+    ),
+    key=("cluster_id", "cluster", "log_partition"),
+    partition_by=(PART,),
+    live="true",
+    none_without="memory",
+    log_hours=24,
+)
+
+
+def _summed(name: str) -> str:
+    """A count of several rows as one."""
+    how = "max" if name.startswith(("longest", "most")) else "sum"
+    return f"{how}({name}) AS {name}"
+
+
+TRANSACTIONAL_IDS = View(
+    schema="gold",
+    name="transactional_ids",
+    comment=(
+        "Counts of the records of transactional ids, by pattern and hour: ids of one application "
+        "have one pattern. Completed transactions count in the hour of their completion."
+    ),
+    parts=(
+        f"""SELECT cluster_id, cluster, nullif(pattern, '') AS pattern, hour,
+  sum(ids) AS ids_min, sum(ids_max) AS ids_max,
+  {", ".join(_summed(column.name) for column in _COUNTS)},
+  CASE WHEN sum(completed) > 0
+    THEN CAST(floor(sum(total_ms) / sum(completed)) AS BIGINT) END AS mean_ms,
+  max(read_at) AS read_at
+FROM (
+  SELECT cluster_id, cluster, pattern, hour, log_partition, max(ids_min) AS ids,
+    sum(ids_max) AS ids_max, {", ".join(f"{_summed(each.name)}" for each in _COUNTS)},
+    max(read_at) AS read_at
+  FROM {{internal.transaction_counts}}
+  GROUP BY cluster_id, cluster, pattern, hour, log_partition
+)
+GROUP BY cluster_id, cluster, pattern, hour""",  # noqa: S608 - names of our own
+    ),
+    meanings=(
+        *meanings("""
+            cluster_id -- Kafka's id of the cluster.
+            cluster -- Alias of the cluster.
+            pattern -- The transactional id without numbers, uuids and runs of hexadecimal digits;
+                null: all that are not among the 200 patterns with most records of a partition of
+                the log in a batch.
+            hour -- Hour (UTC) of the records.
+            ids_min -- Transactional ids with a record: at least.
+            ids_max -- Transactional ids with a record: at most, as one counts in each batch.
+        """),
+        *((column.name, column.comment) for column in _COUNTS),
+        *meanings("""
+            mean_ms -- Mean time from start to completion; null without a completed one.
+            read_at -- When the last batch was planned that counts here.
+        """),
+    ),
+)
+
 TABLES = (TRANSACTION_LOG,)
-VIEWS = (TRANSACTION_STATES,)
+"""Of bronze."""
+HISTORY_TABLES = (TRANSACTIONS, TRANSACTION_COUNTS, LOG_MEMORIES)
+VIEWS = (TRANSACTION_STATES, TRANSACTIONAL_IDS)

@@ -35,6 +35,10 @@ class Configured(Protocol):
         """None where the coordinators' log is not read."""
 
     @property
+    def transaction_log(self) -> object:
+        """None where the transaction coordinators' log is not read."""
+
+    @property
     def asked_for_offsets(self) -> Collection[str]:
         """The aliases of clusters whose groups are asked for their offsets."""
 
@@ -92,6 +96,10 @@ def _with_controllers(config: Configured) -> Collection[str]:
 
 def _with_group_log(config: Configured) -> Collection[str]:
     return config.clusters if config.group_log is not None else ()
+
+
+def _with_transaction_log(config: Configured) -> Collection[str]:
+    return config.clusters if config.transaction_log is not None else ()
 
 
 def _asked_for_offsets(config: Configured) -> Collection[str]:
@@ -220,6 +228,26 @@ GROUP BY cluster
     kept_apart=LAG_TABLES,
 )
 
+TRANSACTION_HISTORY = Declared(
+    "transaction_history",
+    _with_transaction_log,
+    Waits(
+        "transaction log",
+        "Since the first row of the transactions' log was read that transactions have not had.",
+        f"""
+SELECT cluster, min(read_at) AS since
+FROM {{bronze.transaction_log}} LEFT JOIN (
+  SELECT cluster, positions FROM {{internal.state}} WHERE history = 'transaction_history'
+) USING (cluster)
+WHERE record IN ('read', 'lost', 'truncated') AND {NOT_TAKEN} AND cluster IN (CLUSTERS)
+  AND read_at >= CAST(:since AS TIMESTAMP) AND day >= CAST(:day AS DATE)
+GROUP BY cluster
+""",
+        _with_transaction_log,
+    ),
+    seen_at="last_seen_at",
+)
+
 INCIDENTS = Declared(
     "incidents",
     _all,
@@ -234,6 +262,7 @@ DECLARED = (
     REBALANCE_HISTORY,
     REBALANCE_COST,
     GROUP_LAG,
+    TRANSACTION_HISTORY,
     INCIDENTS,
 )
 """All of them, in the order in which `status` shows them."""

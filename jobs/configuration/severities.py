@@ -59,6 +59,7 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     "stale_broker": Severity(ticket=_MINUTE),
     "group_stuck": Severity(ticket=_AT_ONCE),
     "group_stopped": Severity(ticket=_AT_ONCE),
+    "stuck_transaction": Severity(ticket=_AT_ONCE),
     "one_in_sync": Severity(ticket=_AT_ONCE),
     "crash_loop": Severity(ticket=_AT_ONCE),
     "group_behind": Severity(),

@@ -1,20 +1,12 @@
-"""Rows of bronze.group_log that say something of rebalances and that no round has taken, and the
-position of each in the order of its partition.
-
-Offsets go back when a log is truncated. So a row's position is the era that it was read in (0, or
-when the truncation before it was found, microseconds) and its offset; what was read twice has one
-position.
-"""
+"""Rows of bronze.group_log that say something of rebalances and that no round has taken."""
 
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
+from jobs.histories.positions import beyond
 from jobs.rules.groups.fold_rebalances import Positions
 from schemas.bronze import GROUP_LOG, GROUP_LOG_COMMITS
-
-PARTITION = ("cluster", "log_partition")
 
 COLUMNS = tuple(each.name for each in GROUP_LOG.columns if each not in GROUP_LOG_COMMITS)
 """Those that rows of commits have for themselves are not even read."""
@@ -22,36 +14,7 @@ _OF_REBALANCES = "record NOT IN ('commits', 'marker') AND coalesce(type NOT IN (
 
 
 def new_rows(rows: DataFrame, taken: Mapping[str, Positions]) -> DataFrame:
-    """Those of `rows` that are beyond what was taken, by alias; with COLUMNS, those of POSITION
-    (jobs/rules/groups/fold_rebalances.py) and `goes_on_at`, the offset that follows.
+    """Those of `rows` that are beyond what was taken, by alias, with COLUMNS and the columns of
+    `beyond`.
     """
-    rows = rows.where(_OF_REBALANCES).select(*COLUMNS)
-    done = [
-        (cluster, p, era, offset)
-        for cluster, positions in taken.items()
-        for p, (era, offset) in positions.items()
-    ]
-    schema = "cluster string, log_partition int, done_era bigint, done_offset bigint"
-    offsets = rows.sparkSession.createDataFrame(done, schema)
-    found = F.collect_set(F.unix_micros("read_at")).alias("found")
-    truncations = rows.where("record = 'truncated'").groupBy(*PARTITION).agg(found)
-    # The last truncation that was found before a row was read, by this round or by one before.
-    at = "unix_micros(read_at)"
-    era = (
-        f"coalesce(greatest(IF(done_era <= {at}, done_era, NULL), array_max(filter(found, f -> f "
-        f"<= {at}))), 0)"
-    )
-    return (
-        rows.join(F.broadcast(offsets), list(PARTITION), "left")
-        .join(F.broadcast(truncations), list(PARTITION), "left")
-        .withColumns(
-            {
-                "era": F.expr(era),
-                "place": F.expr("IF(record = 'truncated', next_offset, offset)"),
-                "is_record": F.expr("record = 'record'"),
-                "goes_on_at": F.expr("coalesce(next_offset, offset + 1)"),
-            }
-        )
-        .where("done_offset IS NULL OR era > done_era OR (era = done_era AND place >= done_offset)")
-        .drop("found", "done_era", "done_offset")
-    )
+    return beyond(rows.where(_OF_REBALANCES).select(*COLUMNS), taken)

@@ -28,7 +28,7 @@ def part_of(id_: str) -> int:
 
 def part_column(id_: str) -> Column:
     """The same of a column of a frame."""
-    return F.expr(f"CAST(crc32({id_}) % {PARTS} AS INT)")
+    return F.expr(f"CAST(crc32(CAST({id_} AS STRING)) % {PARTS} AS INT)")
 
 
 def in_parts(parts: Iterable[int]) -> str:
@@ -129,6 +129,6 @@ def replaced(table: Table, live: pa.Table, changed: pa.Table, by: str) -> pa.Tab
 
 
 def parts_of(ids: pa.ChunkedArray) -> pa.Array:
-    """The part of each id."""
-    encoded = ids.combine_chunks().dictionary_encode()
+    """The part of each id: a text, or a number as one."""
+    encoded = ids.cast(pa.string()).combine_chunks().dictionary_encode()
     return pa.array(map(part_of, encoded.dictionary.to_pylist()), pa.int32()).take(encoded.indices)

@@ -33,7 +33,10 @@ FILTERS = {
     "slo": "the service level objective that a budget follows from, in percent, such as 99.95",
 }
 """Parameters of questions that may be null: what each narrows the answer to, or measures it by."""
-THEMES = ("what happened", "brokers", "partitions", "groups", "maintenance", "recording")
+THEMES = (
+    *("what happened", "brokers", "partitions", "groups", "transactions", "maintenance"),
+    "recording",
+)
 """What questions are about, in the order in which they are listed."""
 FREE = "SELECT"
 """The name of SQL that is no named question."""

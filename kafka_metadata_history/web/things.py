@@ -41,6 +41,7 @@ _SETTINGS: Final = ("config_set", "config_changed", "config_removed")
 def topic(of: Asking) -> Page:
     """A topic: its partitions at a time, its settings over time, what happened to it."""
     asked = ["who_left_first", "leader_churn", "time_at_level", "reassignments", "availability"]
+    asked.append("transactions")
     return _thing(of, Thing(topic=required(of, "topic")), "Partitions", asked)
 
 

@@ -172,6 +172,7 @@ def cluster(of: Asking) -> Page:
                 "All partitions are in sync.",
             ),
             _incidents("open", "Open incidents now", open_, "No incident is known to be open."),
+            *(window.rows(each) for each in ("stuck_transactions", "transactional_ids")),
             window.figures(),
             window.rows("controllers", "Active controllers"),
             timeline.section(),

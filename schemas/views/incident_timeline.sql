@@ -261,6 +261,29 @@ SELECT 'group_behind_no_more', cluster_id, cluster, NULL, NULL, group_id, NULL,
   coalesce(burrow_status, prev_burrow_status), end_reason, NULL, last_seen_at, valid_to
 FROM {gold.group_lag} WHERE end_reason IS NOT NULL AND coalesce(burrow_status, prev_burrow_status) <> 'OK'
 UNION ALL
+-- The topic is one of those that the transaction wrote to. Most of Kafka's own are of groups whose offsets it commits.
+SELECT what, cluster_id, cluster, get(filter(partitions, each -> left(each.topic, 2) <> '__'), 0).topic, NULL, NULL,
+  NULL, before, after, inferred, began_after, began_before
+FROM (
+  SELECT 'transaction_aborted' AS what, cluster_id, cluster, partitions, CAST(NULL AS STRING) AS before,
+    transactional_id AS after, reason AS inferred, prepared_after AS began_after, prepared_before AS began_before
+  FROM {gold.transactions} WHERE aborted_by = 'coordinator'
+  UNION ALL
+  SELECT 'transaction_overdue', cluster_id, cluster, partitions, NULL, transactional_id, NULL, overdue_since,
+    overdue_since
+  FROM {gold.transactions} WHERE overdue_since IS NOT NULL
+  UNION ALL
+  SELECT 'transaction_stuck_completing', cluster_id, cluster, partitions, NULL, transactional_id, NULL,
+    stuck_completing_since, stuck_completing_since
+  FROM {gold.transactions} WHERE stuck_completing_since IS NOT NULL
+  UNION ALL
+  SELECT 'transaction_stuck_no_more', cluster_id, cluster, partitions, transactional_id, outcome, NULL,
+    IF(stuck_completing_since IS NULL, prepared_after, ended_after),
+    IF(stuck_completing_since IS NULL, prepared_before, ended_before)
+  FROM {gold.transactions} WHERE coalesce(stuck_completing_since, overdue_since) IS NOT NULL
+)
+WHERE began_before IS NOT NULL
+UNION ALL
 SELECT 'mark_began', c.cluster_id, c.cluster, NULL, NULL, NULL, NULL, NULL, m.text, NULL, m.since, m.since
 FROM {gold.marks} m JOIN {internal.clusters} c ON m.cluster IS NULL OR m.cluster = c.cluster
 UNION ALL

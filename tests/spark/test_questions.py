@@ -45,6 +45,7 @@ from tests.support import (
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
+    transaction_questions,
 )
 from tests.support.incident import NOON
 from tests.support.incident_questions import PARAMETERS, Ask, in_seconds
@@ -103,6 +104,11 @@ class TestGroups(incident_groups_questions.Groups):
 
 @pytest.mark.soak
 class TestHeldUp(held_up_questions.HeldUp):
+    pass
+
+
+@pytest.mark.soak
+class TestTransactions(transaction_questions.Transactions):
     pass
 
 

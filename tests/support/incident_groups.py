@@ -28,6 +28,7 @@ from tests.support.incident_controllers import controllers_rows
 from tests.support.incident_log import log_rows
 from tests.support.incident_rows import incident_rows
 from tests.support.large_rounds import tables_of
+from tests.support.transaction_questions import transaction_rows
 
 TYPES = {
     "audit": "classic",
@@ -491,14 +492,14 @@ def known_rows() -> dict[Table, list[dict[str, Any]]]:
         | controllers_rows()
         | incident_rows("east")
         | held_up
+        | transaction_rows()
     )
 
 
 def write_rows(lake: Lake) -> None:
     """Append those that no rules make here to the lake's tables."""
-    for table, rows in (
-        group_rows() | log_rows() | controllers_rows() | incident_rows("east")
-    ).items():
+    known = group_rows() | log_rows() | controllers_rows() | incident_rows("east")
+    for table, rows in (known | transaction_rows()).items():
         stored.append(lake, table, rows)
     for table, rows in held_up_rows().items():
         stored.append(lake, table, rows)

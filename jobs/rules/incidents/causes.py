@@ -19,6 +19,7 @@ from jobs.rules.incidents.finding import (
     REASSIGNMENT,
     REBALANCE,
     STALE_BROKER,
+    STUCK_TRANSACTION,
     Finding,
 )
 from jobs.rules.incidents.links import EXACT, INFERRED, Link, links
@@ -34,6 +35,7 @@ _OF_KIND: Mapping[str, str] = {
     STALE_BROKER: "stale",
     QUORUM_LOST: "quorum",
     QUORUM_FLAPPING: "quorum",
+    STUCK_TRANSACTION: "transaction",
     **dict.fromkeys((REBALANCE, GROUP_STUCK, PAUSE, LAG, GROUP_STOPPED), "group"),
 }
 

@@ -15,6 +15,7 @@ STALE_BROKER: Final = "stale_broker"
 UNCLEAN_ELECTION: Final = "unclean_election"
 GROUP_STUCK: Final = "group_stuck"
 GROUP_STOPPED: Final = "group_stopped"
+STUCK_TRANSACTION: Final = "stuck_transaction"
 ISR_LEFT: Final = "isr_left"
 UNDER_REPLICATED: Final = "under_replicated"
 LEADER_CHANGED: Final = "leader_changed"
@@ -36,6 +37,7 @@ OPENERS: Final = (
     UNCLEAN_ELECTION,
     GROUP_STUCK,
     GROUP_STOPPED,
+    STUCK_TRANSACTION,
 )
 """The findings that open an incident; all others only belong to one."""
 ONE_IN_SYNC: Final = "one_in_sync"
@@ -131,7 +133,7 @@ class Finding:
             return Subject(brokers=brokers, topic=None if brokers else self.topic)
         if self.group_id is not None:
             return Subject(group_id=self.group_id)
-        if self.kind in {CONFIG_CHANGED, THROTTLE_LEFT}:
+        if self.kind in {CONFIG_CHANGED, THROTTLE_LEFT, STUCK_TRANSACTION}:
             return Subject(topic=self.topic)
         if self.kind == LONE_SETTING:
             return Subject(self.broker_id, topic=self.topic)

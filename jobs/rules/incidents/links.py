@@ -28,6 +28,7 @@ from jobs.rules.incidents.finding import (
     REBALANCE,
     REOPENED_WITHIN,
     STALE_BROKER,
+    STUCK_TRANSACTION,
     UNCLEAN_ELECTION,
     UNDER_MIN_ISR,
     UNDER_REPLICATED,
@@ -121,6 +122,16 @@ def _one_after_the_other(first: Finding, then: Finding) -> bool:
     is_announced = bool(first.is_controlled and then.is_controlled)
     is_back = first.ended_before is not None and first.ended_before <= then.began_before
     return is_announced or is_back
+
+
+def _by_markers(first: Finding, then: Finding) -> bool:
+    """Markers cannot be written to a partition that is offline."""
+    return then.cause == "stuck_completing" and _same_topic(first, then)
+
+
+def _as_long(first: Finding, then: Finding) -> bool:
+    """Transactions that began, or were prepared, together: mostly one that wrote to both topics."""
+    return first.topic != then.topic and first.cause == then.cause
 
 
 def _anyone(first: Finding, then: Finding) -> bool:
@@ -220,6 +231,17 @@ RULES: Final[tuple[Rule, ...]] = (
         lasting=True,
     ),
     Rule(
+        *("same_transaction", STUCK_TRANSACTION, (STUCK_TRANSACTION,), 5, 5, _as_long),
+        "one transaction writes to several topics",
+        guess=True,
+    ),
+    Rule(
+        *("offline_transaction", PARTITION_OFFLINE, (STUCK_TRANSACTION,), 60, 60, _by_markers),
+        "the end of a transaction cannot be written to a partition that is offline",
+        lasting=True,
+        guess=True,
+    ),
+    Rule(
         *("leader_coordinator", LEADER_CHANGED, (COORDINATOR_MOVED,), 10, 10, _same_broker),
         "the leader of a partition of __consumer_offsets coordinates its groups",
     ),
@@ -252,6 +274,12 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         *("rebalance_lag", REBALANCE, (LAG,), 10, 300, _same_group),
         "the group fell behind in the rebalance",
+        lasting=True,
+        guess=True,
+    ),
+    Rule(
+        *("transaction_lag", STUCK_TRANSACTION, (LAG,), 900, 600, _same_topic),
+        "readers of committed records wait for a transaction of the topic that does not end",
         lasting=True,
         guess=True,
     ),

@@ -108,6 +108,8 @@ def commands(of: Account, config: str | None) -> list[str]:
         asked.append(_query(of, "controllers", config))
     if found.cause == "stale":
         asked.append(_query(of, "stale_brokers", config, broker=broker))
+    if "stuck_transaction" in kinds:
+        asked.append(_query(of, "stuck_transactions", config))
     if kinds & _OF_GROUPS:
         name = "rebalance_cost" if kinds & {"rebalance", "pause"} else "lag"
         asked.append(_query(of, name, config, group=group))

@@ -34,6 +34,7 @@ SENTENCES: Final = {
     "unclean_election": "{partitions} got a leader by an unclean election",
     "group_stuck": "{groups} {be} stuck in a rebalance",
     "group_stopped": "{groups} {be} making no progress",
+    "stuck_transaction": "a transaction of {partitions} {be} stuck",
     "isr_left": "{brokers} {be} out of the ISRs of {partitions}",
     "under_replicated": "{partitions} {be} under-replicated",
     "leader_changed": "leadership of {partitions} moved away from {brokers}",
@@ -76,6 +77,9 @@ RULES: Final = {
     "rebalance_pause": "as the group rebalanced",
     "pause_lag": "as consumers paused",
     "rebalance_lag": "as the group rebalanced",
+    "same_transaction": "at the same time, as of one transaction",
+    "offline_transaction": "as its end could not be written there",
+    "transaction_lag": "as readers of committed records wait for the transaction",
     "lag_stopped": "as it fell behind",
 }
 """Rule, as of gold.incident_links -> why it is thought to be so."""
@@ -112,6 +116,10 @@ CAUSES: Final = {
     "quorum": Cause("the quorum of controllers", "disks and network of controllers"),
     "stale": Cause(
         "broker {of} lost the controllers", "the network between the broker and controllers"
+    ),
+    "transaction": Cause(
+        "a transaction of topic {of} does not end",
+        "what its producer does, and why its coordinator does not end it: the logs of both",
     ),
     "group": Cause("group {of} itself", "what its members do: their code, GC and logs"),
     "unknown": Cause("not known", "disks, GC, the network, and who did what"),

@@ -123,6 +123,18 @@ LOOPS: Final = Metric(
     "Groups of which a client joins and leaves again and again (`thresholds.crashLoop`).",
     absent=_OF_GROUPS,
 )
+_OF_TRANSACTIONS: Final = "if the transaction coordinators' log is not read (`transactionLog`)"
+STUCK_TRANSACTIONS: Final = Metric(
+    "stuck_transactions",
+    "Transactions that hold up readers of committed records, and that nobody ends: overdue beyond "
+    "their time-out, or decided and without markers.",
+    absent=_OF_TRANSACTIONS,
+)
+OLDEST_STUCK: Final = Metric(
+    "oldest_stuck_transaction_seconds",
+    "Seconds that the oldest of them has been open, as of the newest good observation.",
+    absent="as stuck_transactions, or if none is stuck",
+)
 OPENED: Final = Metric(
     "incidents_opened",
     "Incidents, and findings beside them, that opened, since history began.",
@@ -210,6 +222,8 @@ METRICS: Final = (
     OPENED_RECENTLY,
     STUCK,
     LOOPS,
+    STUCK_TRANSACTIONS,
+    OLDEST_STUCK,
     OPENED,
     ENDED,
     AVAILABLE_MIN,

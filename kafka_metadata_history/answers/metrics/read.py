@@ -156,6 +156,7 @@ class _Read:
     stuck: Mapping[str, int]
     events: Mapping[str, Sequence[Row]]
     stale: Mapping[str, Sequence[Row]]
+    transactions: Mapping[str, Row]
     listed: Mapping[str, Sequence[Row]] | None
     loads: Mapping[str, Sequence[Row]]
     roles: Mapping[str, Sequence[Row]]
@@ -177,6 +178,7 @@ class _Read:
             {row["cluster"]: row["groups"] for row in _rows(ask, "stuck")},
             _by_cluster(_rows(ask, "events", since=recently.isoformat())),
             _by_cluster(_rows(ask, "stale")),
+            {row["cluster"]: row for row in _rows(ask, "transactions")},
             _by_cluster(state.rows("brokers")) if brokers else None,
             _by_cluster(state.rows("loads")) if brokers else {},
             _by_cluster(_rows(ask, "brokers")) if brokers else {},
@@ -193,6 +195,7 @@ class _Read:
         yield from self._of_quorum(cluster)
         if self.recorded[cluster].is_made:
             yield from self._of_incidents(cluster)
+        yield from self._of_transactions(cluster)
         yield from self._of_brokers(cluster)
 
     def _of_quorum(self, cluster: str) -> Iterator[Sample]:
@@ -233,6 +236,14 @@ class _Read:
         if self._knows_groups(cluster):
             loops = sum(each.kind == CRASH_LOOP for each in lasting)
             yield from _some((declared.STUCK, self.stuck.get(cluster, 0)), (declared.LOOPS, loops))
+
+    def _of_transactions(self, cluster: str) -> Iterator[Sample]:
+        if (row := self.transactions.get(cluster)) is None:
+            return
+        yield Sample(declared.STUCK_TRANSACTIONS, (), row["stuck"])
+        until = self.recorded[cluster].until
+        if row["oldest"] is not None and until is not None:
+            yield Sample(declared.OLDEST_STUCK, (), (until - row["oldest"]).total_seconds())
 
     def _knows_groups(self, cluster: str) -> bool:
         has_log = self.recorded[cluster].has_coordinators_log

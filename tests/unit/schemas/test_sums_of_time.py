@@ -212,6 +212,9 @@ COUNT_NO_SECONDS = {
     "lag_around": "when a change of lag was seen, counted from a rebalance",
     "rebalance_cost": "a pause lies between two commits of the coordinators' log",
     "restart_rebalances": "a pause, as in rebalance_cost",
+    "stuck_transactions": "seen_at says up to when the log tells that it is stuck",
+    "transactional_ids": "a transaction lies between two records of the coordinators' log",
+    "transactions": "as in transactional_ids; one that lasts did at least until the log was read",
 }
 
 
@@ -226,6 +229,7 @@ def test_every_query_that_counts_seconds_is_here() -> None:
 FIGURES = Path(queries.__file__).parent / "sql"
 VIEWS_WITHOUT_SUMS = {
     "silver.observed": "the planned interval of polls",
+    "gold.transactional_ids": "transactions lie between two records of the coordinators' log",
     "gold.rebalances": "the time since the group's rebalance before",
 }
 

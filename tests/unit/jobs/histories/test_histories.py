@@ -17,6 +17,7 @@ HOLD_NAMES = {
     "jobs/rebalance_cost.py": "an entry point of spark-submit that makes one history",
     "jobs/rebalance_history.py": "an entry point of spark-submit that makes one history",
     "jobs/snapshot_history.py": "an entry point of spark-submit that makes one history",
+    "jobs/transaction_history.py": "an entry point of spark-submit that makes one history",
     "schemas/internal.py": "it says which views and columns are of which history",
 }
 """File -> why it may name histories."""

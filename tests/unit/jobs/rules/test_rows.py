@@ -16,7 +16,8 @@ from jobs.rules.groups.rebalance_rows import (
     TopicPartitions,
 )
 from jobs.rules.silver import rows as of_silver
-from schemas import consumption, gold, groups, silver
+from jobs.rules.transactions import rows as of_transactions
+from schemas import consumption, gold, groups, silver, transactions
 from schemas.table import Table
 from tests.support.for_each import for_each
 
@@ -27,6 +28,7 @@ OF_GROUP = {"cluster_id", "cluster", "group_id"}
 ALSO_BY_WHO_WRITES = {
     Cost: OF_GROUP | {"is_live"},
     GroupLag: {"is_live"},
+    of_transactions.TransactionRow: {"is_live"},
     RebalanceRow: OF_GROUP | {"id", "source", "is_live"},
     MemberRow: OF_GROUP | {"rebalance_id", "is_live"},
     EventRow: OF_GROUP | {"id", "source", "is_live"},
@@ -48,6 +50,7 @@ TYPES: dict[Any, str] = {
     list[HeldUpPartition]: (
         "array<struct<topic: string, partition: int, last_stable: int, records: int>>"
     ),
+    list[of_transactions.TopicPartitions]: "array<struct<topic: string, partitions: array<int>>>",
     list[PartitionLag]: (
         "array<struct<topic: string, partition: int, committed_offset: int, lag_min: int, "
         "lag_max: int, is_without_progress: boolean, burrow_status: string, "
@@ -56,6 +59,8 @@ TYPES: dict[Any, str] = {
 }
 
 TABLES: dict[Any, Table] = {
+    of_transactions.TransactionRow: transactions.TRANSACTIONS,
+    of_transactions.TransactionCounts: transactions.TRANSACTION_COUNTS,
     of_gold.IsrChange: gold.ISR_CHANGES,
     of_gold.IsrEpisode: gold.ISR_EPISODES,
     of_gold.BrokerIncident: gold.BROKER_INCIDENTS,

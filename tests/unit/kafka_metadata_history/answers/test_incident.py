@@ -18,6 +18,7 @@ from tests.support import (
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
+    transaction_questions,
 )
 from tests.support.duckdb_lake import asking
 from tests.support.incident_groups import known_rows
@@ -64,6 +65,10 @@ class TestHeldUp(held_up_questions.HeldUp):
     pass
 
 
+class TestTransactions(transaction_questions.Transactions):
+    pass
+
+
 def at(seconds: float) -> datetime:
     return datetime(2026, 11, 1, 12, 1, tzinfo=UTC).replace(
         second=int(seconds), microsecond=round(seconds % 1 * 1e6)
@@ -106,6 +111,7 @@ def test_every_question_is_asked_here() -> None:
         *(incident_questions, incident_groups_questions, incident_rows_questions),
         incident_controllers,
         held_up_questions,
+        transaction_questions,
     )
     files = [module.__file__ for module in modules]
     texts = "".join(Path(file).read_text() for file in files)

@@ -5,12 +5,14 @@ import json
 from dataclasses import is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from jobs.histories import cost, incidents, poll_news, rebalances
+from jobs.histories import cost, incidents, poll_news, rebalances, transactions
 from jobs.rules.gold import news
 from jobs.rules.groups import lag, polls, state, storms
 from jobs.rules.groups.group import Life
 from jobs.rules.log import state as log_state
 from jobs.rules.silver import state as silver_state
+from jobs.rules.transactions import partition as transaction_partition
+from jobs.rules.transactions import transaction
 from schemas.lake import TABLES
 from schemas.table import LAKE_VERSION, OLDEST_UPGRADED
 from schemas.upgrades import STEPS, steps_from
@@ -32,6 +34,10 @@ MEMORIES = (
     rebalances.LogMemory,
     poll_news.LogMemory,
     incidents.Memory,
+    transaction_partition.Memory,
+    transaction.Transaction,
+    transactions.Memory,
+    transactions.LogMemory,
 )
 TODO = (
     "raise LAKE_VERSION, write the step to it in schemas/upgrades/, run `python -m "

@@ -10,13 +10,14 @@ from jobs.configuration.config import Config
 from kafka_metadata_history.answers.metrics.exposition import exposition, metrics_of
 from kafka_metadata_history.answers.metrics.read import AVAILABILITY_HOLDS, read_state
 from kafka_metadata_history.answers.questions import Ask
-from schemas import bronze, gold, groups, incidents, internal, silver
+from schemas import bronze, gold, groups, incidents, internal, silver, transactions
 from schemas.consumption import GROUP_LAG
 from schemas.table import Table
 from tests.support.asof_lakes import KNOWN, OTHER, answered, asking, lasting, twice
 from tests.support.exported_metrics import Labels, config, of, samples, time
 from tests.support.incident import CLUSTER
 from tests.support.incident_rows import bounds, finding, incident, incident_rows
+from tests.support.transaction_questions import transaction_rows
 
 Row = dict[str, Any]
 Found = dict[str, dict[Labels, float]]
@@ -184,6 +185,21 @@ def test_groups_that_are_stuck_and_crash_loops() -> None:
     assert of(found, "stuck_groups", cluster="prod") == 1
     assert of(found, "crash_loops", cluster="prod") == 1
     assert of(found, "open_incidents", cluster="prod", severity="ticket") == 2
+
+
+def test_transactions_that_are_stuck_and_the_oldest_of_them() -> None:
+    rows = transaction_rows()[transactions.TRANSACTIONS]
+    log = {internal.STATE: [noted("transaction_history")]}
+    with asking(log, {transactions.TRANSACTIONS: [row | CLUSTER for row in rows]}) as ask:
+        found = read(ask)
+    assert of(found, "stuck_transactions", cluster="prod") == 1
+    assert of(found, "oldest_stuck_transaction_seconds", cluster="prod") > 600
+    with asking(log, {}) as ask:
+        found = read(ask)
+    assert of(found, "stuck_transactions", cluster="prod") == 0
+    assert "oldest_stuck_transaction_seconds" not in found
+    with asking({}, {}) as ask:
+        assert "stuck_transactions" not in read(ask), "the log is not read"
 
 
 def test_a_stale_broker_by_itself_and_among_brokers() -> None:

@@ -1,0 +1,271 @@
+"""The transaction coordinators' log -> transactions that are long, stuck or were aborted by their
+coordinator, and what the transactional ids of each pattern came to.
+
+A round folds what is new of each partition of the log (jobs/rules/transactions/fold.py), and the
+partitions in which an open transaction is due to be long or stuck.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import ClassVar
+
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.configuration import histories
+from jobs.configuration.config import Config
+from jobs.histories.positions import beyond
+from jobs.rounds.appended import appended, new_versions
+from jobs.rounds.history import KEY, Context, History, News, Output, key_column, key_of
+from jobs.rounds.live import PARTS, part_column
+from jobs.rounds.plan import NewestStates, State, States, state_of
+from jobs.rules.groups.fold_rebalances import Positions
+from jobs.rules.memory import dumps
+from jobs.rules.round import SILVER
+from jobs.rules.transactions.fold import fold
+from metadata_source.options import parse_transaction_log
+from schemas.bronze import NOT_TAKEN
+from schemas.table import Table
+from schemas.transactions import HISTORY_TABLES, LOG_MEMORIES, TRANSACTION_LOG
+
+JOB = histories.TRANSACTION_HISTORY.name
+
+_LOG = ""
+"""In place of an alias: the row of internal.states that says how far bronze was taken."""
+_READ_AFTER = timedelta(seconds=30)
+"""So long after `commitInterval` what was written is in bronze."""
+_SAYS = ("transactions", "lost", "truncated")
+_COLUMNS = tuple(
+    each.name
+    for each in TRANSACTION_LOG.columns
+    if each.name not in {"key", "value", "error", "day", "transactional_id", "is_tombstone"}
+)
+
+
+@dataclass(frozen=True)
+class TransactionPlan:
+    """All that a round takes. `at`: of the round. `versions`: first and last of the log in bronze.
+    `ids`: alias -> cluster id, as silver has it. `until`: by alias, up to when the log is known to
+    say nothing else. `left_out`: the clusters that were left out when the log was read.
+    """
+
+    at: datetime
+    versions: tuple[int, int] | None
+    ids: dict[str, str]
+    until: dict[str, datetime]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How far each partition of a cluster's log was taken: era and offset."""
+
+    positions: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LogMemory:
+    """The last version of the log in bronze that was read; from `held` on somebody was left out."""
+
+    version: int
+    held: int | None = None
+
+
+@dataclass(kw_only=True)
+class TransactionNews(News):
+    """`ends`: by alias, up to where the log was read. `read_at`: when its last rows were. `ids`: of
+    all clusters that are folded. `waits`: whether there are rows of a cluster whose id nobody knows
+    yet.
+    """
+
+    plan: TransactionPlan
+    ends: Mapping[str, Positions]
+    read_at: Mapping[str, datetime]
+    ids: Mapping[str, str]
+    waits: bool
+
+
+class TransactionHistory(History[TransactionNews]):
+    """The history of transactions."""
+
+    declared = (histories.TRANSACTION_HISTORY,)
+    job = JOB
+    names = (JOB,)
+    by = "log_partition"
+    woken_by = (TRANSACTION_LOG,)
+    after: ClassVar[Collection[str]] = (SILVER,)
+    needs: ClassVar[Mapping[Table, str]] = {
+        TRANSACTION_LOG: f"""
+            SELECT min(day) FROM {{rows}} LEFT JOIN (
+              SELECT cluster, positions FROM {{states}} WHERE history = '{JOB}'
+            ) USING (cluster)
+            WHERE {NOT_TAKEN}
+        """
+    }
+    tables = HISTORY_TABLES
+    live = HISTORY_TABLES
+    plan_type = TransactionPlan
+
+    def __init__(self) -> None:
+        self._newest = NewestStates()
+
+    def due(self, context: Context, now: datetime) -> TransactionNews | None:
+        """New rows of the log, and partitions in which a transaction is due to be long or stuck."""
+        ids, until = _silver(self._newest.read(context.spark, context.lake), context)
+        since, end = new_versions(
+            context.spark, context.lake, TRANSACTION_LOG, _log(context).version
+        )
+        versions = (since + 1, end) if end > since else None
+        plan = TransactionPlan(now, versions, ids, until, tuple(context.left_out))
+        if versions is None and not _due_keys(context, plan):
+            return None
+        news = _news(context, plan)
+        news.is_due = bool(news.keys)
+        return news
+
+    def planned(self, context: Context, plan: TransactionPlan) -> TransactionNews:
+        """The rows of the log that a planned round takes."""
+        return _news(context, plan, is_again=True)
+
+    def note(
+        self,
+        context: Context,
+        news: TransactionNews,
+        output: Output | None,  # noqa: ARG002 - what says nothing was taken, too
+    ) -> Iterable[State]:
+        """How far each cluster is, and the log of all."""
+        for cluster, ends in news.ends.items():
+            memory = context.memory(JOB, cluster, Memory) or Memory()
+            positions = memory.positions | {str(of): position for of, position in ends.items()}
+            yield state_of(
+                JOB,
+                cluster,
+                Memory(positions),
+                cluster_id=news.ids[cluster],
+                last_seen_at=news.read_at[cluster],
+                positions={of: list(position) for of, position in positions.items()},
+            )
+        # Rows of a cluster whose id is not known yet are read again.
+        if news.plan.versions is not None and not news.waits:
+            log, held = _log(context), None
+            if news.plan.left_out:
+                # What others have had from there on is passed over by their positions.
+                held = log.version if log.held is None else log.held
+            yield state_of(JOB, _LOG, LogMemory(news.plan.versions[1], held))
+
+    def go_back(self, context: Context) -> Iterable[State]:
+        """Read the log again from where somebody was left out."""
+        if (held := _log(context).held) is not None:
+            yield context.states[JOB, _LOG] | {"memory": dumps(LogMemory(held))}
+
+
+def _news(context: Context, plan: TransactionPlan, *, is_again: bool = False) -> TransactionNews:
+    """The news of a plan."""
+    found = TransactionNews(
+        plan=plan, ends={}, read_at={}, ids=dict(plan.ids), waits=False, rows=[]
+    )
+    keys = _due_keys(context, plan)
+    planned = plan.at if is_again else None
+    log = (
+        context.lake.read(context.spark, TRANSACTION_LOG).limit(0)
+        if plan.versions is None
+        else appended(context.spark, context.lake, TRANSACTION_LOG, *plan.versions, planned=planned)
+    )
+    keys |= _add(context, log, found)
+    found.keys = keys
+    found.clusters = {key.rpartition("/")[0] for key in keys}
+    found.fold = partial(fold, ids=found.ids, until=plan.until, at=plan.at)
+    found.says = f"transactions of {len(found.clusters)} cluster(s)"
+    return found
+
+
+def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
+    """Add rows of the log that no round has taken to news; returns the keys of those that say
+    something.
+    """
+    known = context.spark.createDataFrame(
+        list(found.plan.ids.items()), "cluster string, _id string"
+    )
+    rows = log.select(*_COLUMNS).join(F.broadcast(known), "cluster", "left")
+    rows = rows.where(~F.col("cluster").isin(list(found.plan.left_out)))
+    rows = rows.withColumn("cluster_id", F.coalesce("cluster_id", "_id")).drop("_id")
+    taken = {
+        cluster: _positions(context, cluster)
+        for history, cluster in context.states
+        if history == JOB and cluster != _LOG
+    }
+    rows = beyond(rows, taken).localCheckpoint()
+    of_partition = rows.groupBy("cluster", "cluster_id", "log_partition").agg(
+        F.max(F.struct("era", "goes_on_at")).alias("end"),
+        F.max("read_at").alias("read_at"),
+        F.bool_or(F.col("record").isin(*_SAYS)).alias("says"),
+    )
+    keys: set[str] = set()
+    ends: dict[str, Positions] = {}
+    read_at: dict[str, datetime] = {}
+    ids = dict(found.ids)
+    for row in of_partition.toArrow().to_pylist():
+        cluster, log_partition = row["cluster"], row["log_partition"]
+        if row["cluster_id"] is None:
+            found.waits = True
+            continue
+        ids.setdefault(cluster, row["cluster_id"])
+        position = row["end"]["era"], row["end"]["goes_on_at"]
+        ends.setdefault(cluster, {})[log_partition] = position
+        read_at[cluster] = max(row["read_at"], read_at.get(cluster, row["read_at"]))
+        if row["says"]:
+            keys.add(key_of(cluster, str(log_partition)))
+    found.ends, found.read_at, found.ids = ends, read_at, ids
+    said = rows.where(F.col("cluster_id").isNotNull() & F.col("record").isin(*_SAYS))
+    key = key_column(part_column("log_partition")).alias(KEY)
+    found.rows = [(TRANSACTION_LOG, said.select(key, *_COLUMNS, "era", "place"))]
+    return keys
+
+
+def _silver(states: States, context: Context) -> tuple[dict[str, str], dict[str, datetime]]:
+    """The id of each cluster that silver knows, and up to when its log was surely read."""
+    ids, until = {}, {}
+    within = _read_within(context.config)
+    for (history, cluster), row in states.items():
+        if history == SILVER and row["cluster_id"] is not None and cluster not in context.left_out:
+            ids[cluster] = row["cluster_id"]
+            if row["done_at"] is not None:
+                until[cluster] = row["done_at"] - within
+    return ids, until
+
+
+def _read_within(config: Config) -> timedelta:
+    """For how long a record may not be in bronze yet, while the log is read."""
+    interval = 0
+    if config.transaction_log is not None:
+        options = parse_transaction_log(config.transaction_log_options({}), "stream")
+        interval = options.commit_interval_ms
+    return timedelta(milliseconds=interval) + _READ_AFTER
+
+
+def _due_keys(context: Context, plan: TransactionPlan) -> set[str]:
+    """The keys of partitions in which a transaction is due to be long or stuck."""
+    rows = context.live.of([LOG_MEMORIES], range(PARTS))[LOG_MEMORIES]
+    due = rows.filter(pc.is_valid(rows["due_at"]))
+    names = ("cluster", "log_partition", "due_at")
+    return {
+        key_of(cluster, str(log_partition))
+        for cluster, log_partition, at in zip(
+            *(due[name].to_pylist() for name in names), strict=True
+        )
+        if cluster in plan.until and at < plan.until[cluster]
+    }
+
+
+def _log(context: Context) -> LogMemory:
+    """How far the log was read in bronze; version -1 before any of it was."""
+    return context.memory(JOB, _LOG, LogMemory) or LogMemory(-1)
+
+
+def _positions(context: Context, cluster: str) -> Positions:
+    """How far each partition of a cluster's log was taken."""
+    memory = context.memory(JOB, cluster, Memory) or Memory()
+    return {int(each): position for each, position in memory.positions.items()}

@@ -1,0 +1,1 @@
+"""Rules of transactions: records of `__transaction_state`, by transactional id."""

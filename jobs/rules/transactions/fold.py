@@ -1,0 +1,141 @@
+"""The fold of the log partitions of a part: new rows of bronze.transaction_log -> rows of
+transactions, and counts by pattern and hour.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from jobs.rules.arrow import by_value, rows_in
+from jobs.rules.memory import dumps, loads
+from jobs.rules.silver.rows import OfCluster
+from jobs.rules.transactions import partition as rules
+from jobs.rules.transactions.partition import Memory
+from jobs.rules.transactions.rows import counted, rows_of
+from schemas.transactions import (
+    LOG_MEMORIES,
+    TRANSACTION_COUNTS,
+    TRANSACTION_LOG,
+    TRANSACTIONS,
+)
+
+Row = dict[str, Any]
+
+OTHERS: Final = ""
+"""In place of the pattern null: columns of a key are never null."""
+COUNTED_FOR: Final = timedelta(hours=1)
+"""So long after its end an hour may still get counts; what comes later is a row of its own."""
+_HOUR: Final = timedelta(hours=1)
+_GAPS: Final = ("lost", "truncated")
+_TABLES: Final = (TRANSACTIONS, TRANSACTION_COUNTS, LOG_MEMORIES)
+
+
+def fold(
+    key: str,
+    news: Mapping[str, pa.Table],
+    live: Mapping[str, pa.Table],
+    *,
+    ids: Mapping[str, str],
+    until: Mapping[str, datetime],
+    at: datetime,
+) -> Mapping[str, Sequence[Row]]:
+    """The rows of an alias's log partitions in one part. `ids`: alias -> cluster id. `until`: by
+    alias, up to when the log is known to say nothing else. `at`: of the round.
+    """
+    alias = key.rpartition("/")[0]
+    cluster: OfCluster = {"cluster_id": ids[alias], "cluster": alias}
+    made: dict[str, list[Row]] = {table.full_name: [] for table in _TABLES}
+    rows = by_value(rows_in(news, TRANSACTION_LOG), "log_partition")
+    memories = by_value(_of(cluster, live, LOG_MEMORIES), "log_partition")
+    before = by_value(_of(cluster, live, TRANSACTIONS), "log_partition")
+    counts = by_value(_of(cluster, live, TRANSACTION_COUNTS), "log_partition")
+    for log_partition in sorted({*rows, *memories}):
+        (kept,) = memories.get(log_partition, [None])
+        is_due = kept is not None and _is_due(kept["due_at"], until.get(alias))
+        if log_partition not in rows and not is_due:
+            continue
+        text = None if kept is None else kept["memory"]
+        memory = Memory() if text is None else loads(Memory, text)
+        new = rows.get(log_partition, [])
+        memory, closed = rules.fold(memory, _items(new), until.get(alias))
+        found = rows_of(cluster, log_partition, memory, closed)
+        was = {row["id"]: row for row in before.get(log_partition, ())}
+        made[TRANSACTIONS.full_name] += [
+            {**row, "updated_at": at}
+            for id_, row in found.items()
+            if id_ not in was or _differs(was[id_], row)
+        ]
+        gone = (row for id_, row in was.items() if id_ not in found)
+        made[TRANSACTIONS.full_name] += [_none(row) for row in gone]
+        made[TRANSACTION_COUNTS.full_name] += _counts(
+            cluster, log_partition, new, counts.get(log_partition, ()), at
+        )
+        if (told := dumps(memory)) != text:
+            made[LOG_MEMORIES.full_name].append(
+                {**cluster, "log_partition": log_partition, "memory": told}
+                | {"due_at": rules.due_at(memory), "not_followed": memory.not_followed}
+            )
+    return made
+
+
+def _is_due(due_at: datetime | None, until: datetime | None) -> bool:
+    return due_at is not None and until is not None and due_at < until
+
+
+def _of(cluster: OfCluster, live: Mapping[str, pa.Table], table: Any) -> list[Row]:
+    return [row for row in rows_in(live, table) if row["cluster_id"] == cluster["cluster_id"]]
+
+
+def _items(rows: Sequence[Row]) -> list[Row]:
+    spans = [row for row in rows if row["record"] == "transactions"]
+    gaps = [row for row in rows if row["record"] in _GAPS]
+    entries = [{**each, "era": row["era"]} for row in spans for each in row["states"] or ()]
+    return rules.in_order(entries, gaps, spans)
+
+
+def _differs(was: Row, row: Mapping[str, Any]) -> bool:
+    """Whether a live row says something else. That it was seen again alone is not worth a write."""
+    return any(was[name] != value for name, value in row.items() if name != "seen_at")
+
+
+def _none(row: Row) -> Row:
+    """Takes the place of the row of a transaction that became an ordinary one."""
+    return dict.fromkeys(row) | {name: row[name] for name in ("id", "log_partition")}
+
+
+def _counts(
+    cluster: OfCluster,
+    log_partition: int,
+    news: Sequence[Row],
+    live: Sequence[Row],
+    at: datetime,
+) -> list[Row]:
+    """The counts of a partition that changed, or are final."""
+    now = {(row["pattern"], row["hour"]): row for row in live}
+    changed: dict[tuple[str, datetime], Row] = {}
+    rows = [row for row in news if row["record"] == "transactions" and row["chunk"] == 0]
+    for row in sorted(rows, key=lambda row: (row["read_at"], row["offset"])):
+        hour = (row["from_timestamp"] or row["read_at"]).replace(minute=0, second=0, microsecond=0)
+        place = row["pattern"] or OTHERS, hour
+        known = changed.get(place) or now.get(place)
+        since = row["read_at"] if known is None else known["counted_since"]
+        changed[place] = {
+            **cluster,
+            "log_partition": log_partition,
+            "pattern": place[0],
+            "hour": hour,
+            **counted(known, row),
+            "counted_since": since,
+            "read_at": row["read_at"],
+        }
+    newest = max((row["read_at"] for row in news), default=None)
+    if newest is None:
+        return []
+    found = []
+    for place, row in (now | changed).items():
+        is_live = place[1] + _HOUR + COUNTED_FOR > newest
+        if place in changed or not is_live:
+            found.append({**row, "is_live": is_live, "updated_at": at})
+    return found

@@ -1,0 +1,148 @@
+"""The transactions of one partition of the coordinators' log: those that are open, from round to
+round, and those that end. All records of a transactional id are in one partition.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from jobs.rules.transactions import transaction as rules
+from jobs.rules.transactions.transaction import Transaction
+
+Row = dict[str, Any]
+
+ENDED, NOT_SEEN, FORGOTTEN, LOST = "ended", "not_seen", "forgotten", "records_lost"
+
+MOST_OPEN: Final = 2_000
+"""Open transactions of a partition that are followed: the oldest."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What is kept of a log partition. `open`: transactions by id that are open, or whose abort the
+    id's next record may explain. `log_at`: the newest timestamp of the records that were read.
+    `seen_at`: up to when the log is known to say nothing else. `not_followed`: open transactions
+    that were left out since reading began, as more than MOST_OPEN were open.
+    """
+
+    open: dict[str, Transaction] = field(default_factory=dict)
+    log_at: datetime | None = None
+    seen_at: datetime | None = None
+    not_followed: int = 0
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A transaction of which nothing more will be said. `ended_before`: its markers were written,
+    or its end would be known, by then; None: not known. `seen`: the observation that it is judged
+    by.
+    """
+
+    transaction: Transaction
+    reason: str
+    ended_before: datetime | None
+    seen: datetime | None
+
+
+@dataclass
+class _Open:
+    open: dict[str, Transaction]
+    seen: datetime | None
+    """An observation of a round before: up to then what is open is known to have been."""
+    log_at: datetime | None
+    closed: list[Closed] = field(default_factory=list)
+
+    def close(self, of: Transaction, reason: str, ended_before: datetime | None = None) -> None:
+        self.open.pop(of.transactional_id, None)
+        if of.is_over:
+            reason = FORGOTTEN if of.state == rules.DEAD else ENDED
+            ended_before = of.completed_at
+        self.closed.append(Closed(of, reason, ended_before, self.seen))
+
+
+def fold(
+    memory: Memory, news: Sequence[Row], until: datetime | None
+) -> tuple[Memory, list[Closed]]:
+    """The memory after rows of a partition, in order, and the transactions that closed.
+
+    `news`: entries of bronze.transaction_states; rows with `record` lost or truncated; rows with
+    `log_at` alone: the records up to there have no newer timestamp. `until`: up to when the log is
+    known to say nothing else.
+    """
+    now = _Open(dict(memory.open), memory.seen_at, memory.log_at)
+    for row in news:
+        if row.get("record") in {"lost", "truncated"}:
+            for each in tuple(now.open.values()):
+                now.close(each, LOST)
+        elif "transactional_id" in row:
+            _take(now, row)
+        else:
+            _pass(now, row["log_at"])
+    _pass(now, now.log_at)
+    kept = sorted(now.open.values(), key=lambda of: (of.started_at, of.first_offset))
+    left_out = len(kept[MOST_OPEN:])
+    times = [at for at in (now.log_at, until, memory.seen_at) if at is not None]
+    return (
+        Memory(
+            {of.transactional_id: of for of in kept[:MOST_OPEN]},
+            now.log_at,
+            max(times, default=None),
+            memory.not_followed + left_out,
+        ),
+        now.closed,
+    )
+
+
+def _take(now: _Open, entry: Row) -> None:
+    """Note an entry."""
+    known = now.open.get(entry["transactional_id"])
+    more = rules.of_entry(entry)
+    if more is None:
+        if known is not None:
+            if rules.is_pending(known) and rules.is_begin_of_next(known, entry):
+                known = replace(known, initialized_at=entry["updated_at"])
+            now.close(known, NOT_SEEN, entry["from_timestamp"])
+        return
+    if known is not None and known.started_at == more.started_at and not known.is_over:
+        more = rules.continued(known, more)
+    else:
+        if known is not None:
+            now.close(known, NOT_SEEN, entry["from_timestamp"])
+        more = rules.of_nothing(more)
+    if more.is_over and not rules.is_pending(more):
+        now.close(more, ENDED)
+    elif more.initialized_at is not None:
+        now.close(more, NOT_SEEN, more.initialized_at)
+    else:
+        now.open[more.transactional_id] = more
+
+
+def _pass(now: _Open, at: datetime | None) -> None:
+    """Note that the log says nothing else up to a time: close aborts that nothing explains now."""
+    if at is None:
+        return
+    now.log_at = max(at, now.log_at or at)
+    for each in tuple(now.open.values()):
+        if rules.is_explained_by_nothing(each, now.log_at):
+            now.close(each, ENDED)
+
+
+def due_at(memory: Memory) -> datetime | None:
+    """The next observation by which an open transaction says something new; None: none."""
+    times = (rules.due_at(of, memory.seen_at) for of in memory.open.values())
+    return min((at for at in times if at is not None), default=None)
+
+
+def in_order(
+    entries: Iterable[Row], gaps: Iterable[Row], spans: Iterable[Mapping[str, Any]]
+) -> list[Row]:
+    """The rows of a partition as `fold` takes them. `spans`: rows of record transactions."""
+    ordered = [((row["era"], row["offset"], 1), row) for row in entries]
+    ordered += [((row["era"], row["place"], 0), row) for row in gaps]
+    ordered += [
+        ((row["era"], row["next_offset"] - 1, 2), {"log_at": row["to_timestamp"]})
+        for row in spans
+        if row["to_timestamp"] is not None
+    ]
+    return [row for _, row in sorted(ordered, key=lambda each: each[0])]
