@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kafka.protocol.admin import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeLogDirsRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
@@ -325,6 +326,11 @@ def brokers_with_fenced() -> Question:
         "include_fenced_brokers": True,
     }
     return Question(DescribeClusterRequest, fields, lowest=_FIRST_WITH_FENCED)
+
+
+def log_dirs() -> Question:
+    """All log directories of the broker that is asked, and all that is in them (Kafka 2.0)."""
+    return Question(DescribeLogDirsRequest, {"topics": None})
 
 
 def topic_partitions(topics: Sequence[str], cursor: tuple[str, int] | None) -> Question:

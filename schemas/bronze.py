@@ -15,10 +15,11 @@ POLL_KEY = columns_of(
     cluster -- Alias of the cluster, as configured.
     record -- poll: the header of one poll, failed ones too | topic: one topic as answered | answer:
         the header of one answer beside metadata, also where none came | configs, reassignments, elr
-        (a topic each), quorum, fenced, groups, offsets: what such an answer tells.
+        (a topic each), quorum, fenced, groups, offsets, log_dirs (a broker each): what such an
+        answer tells.
     kind -- On answer rows: the question beside metadata, by the name of the records that tell the
         answer; null on all others.
-    topic -- Topic name; null on headers, quorum, fenced, groups and offsets.
+    topic -- Topic name; null on headers, quorum, fenced, groups, offsets and log_dirs.
     chunk -- 0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more
         than 100 groups, and more than 1,000 partitions of offsets.
     day -- Day (UTC) on which the poll was due.
@@ -48,7 +49,7 @@ POLL_COLUMNS = columns_of(
         another one took over from), ...; null when ok.
     error -- Why it failed, one line.
     attempts -- Requests and connections tried for this poll.
-    broker_id -- Broker that answered, if its id is known.
+    broker_id -- Broker that answered, if its id is known; on log_dirs rows: whose directories.
     broker -- host:port of the broker that answered.
     api_version -- Version of the Metadata request and answer.
     response_bytes -- Size of the answer, bytes.
@@ -119,6 +120,18 @@ ENRICHMENT_COLUMNS = columns_of(
         ends_read_after. A group without a commit has one entry without a topic. is_simple: no
         member ever joined the group, it only commits. If something could not be told, it is null
         and error says why: not_allowed | not_supported | failed: and the problem | a clause.
+    log_dirs -- On log_dirs rows, one a broker (broker_id): its log directories, each with Kafka's
+        error code (0: online; 56: failed), and the size and what is left of its volume (null before
+        Kafka 3.3). Null of a broker that did not answer.
+    log_dir_sizes -- On log_dirs rows: bytes in the directories. Without a topic: of a directory,
+        with its replicas, those of them that move to it (futures), and how many sizes of the broker
+        changed and are left out (changes_left_out). Without a partition: of a topic in a directory:
+        all with a broker's first answer of a day, then those that changed by more than 5 %. Of
+        partitions the 200 largest of a broker, if their size is not the one that was kept last, and
+        those that changed by more than 5 %. At most 100 topics and 100 partitions that changed are
+        kept of an answer of a broker. replicas = 0: it lies there no more. is_future: a replica
+        that moves to the directory, with offset_lag, how far it is behind the one that it replaces.
+        If size_bytes is null, the broker did not say. No digest is over this column.
     """,
 )
 
@@ -136,11 +149,11 @@ METADATA_POLLS = Table(
     constraints={
         "record_known": (
             "record IN ('poll', 'topic', 'answer', 'configs', 'reassignments', 'quorum', 'elr', "
-            "'fenced', 'groups', 'offsets')"
+            "'fenced', 'groups', 'offsets', 'log_dirs')"
         ),
         "topic_named": (
-            "(record IN ('poll', 'answer', 'quorum', 'fenced', 'groups', 'offsets')) = (topic IS "
-            "NULL)"
+            "(record IN ('poll', 'answer', 'quorum', 'fenced', 'groups', 'offsets', 'log_dirs')) = "
+            "(topic IS NULL)"
         ),
         "outcome_known": (
             "record <> 'poll' OR (outcome IS NOT NULL AND outcome IN ('ok', 'failed'))"
@@ -148,7 +161,7 @@ METADATA_POLLS = Table(
         "failure_explained": "record <> 'poll' OR (outcome = 'ok') = (error_kind IS NULL)",
         "kind_known": (
             "(record = 'answer') = (kind IS NOT NULL AND kind IN ('configs', 'reassignments', "
-            "'quorum', 'elr', 'fenced', 'groups', 'offsets'))"
+            "'quorum', 'elr', 'fenced', 'groups', 'offsets', 'log_dirs'))"
         ),
         "answer_dated": (
             "record <> 'answer' OR (outcome IS NOT NULL AND (outcome LIKE 'ok%') = (answered_at IS "
@@ -442,6 +455,11 @@ FROM (
 
 TABLES = (METADATA_POLLS, GROUP_LOG, CLUSTER_LOG)
 VIEWS = (OFFSET_COMMITS,)
+
+IS_OF_LOG_DIRS = (
+    "record = 'answer' AND kind = 'log_dirs' AND outcome LIKE 'ok%' AND cluster_id IS NOT NULL"
+)
+"""That a row of bronze is the header of an answer that tells log directories."""
 
 IS_VISIT = (
     "record = 'answer' AND kind = 'offsets' AND outcome LIKE 'ok%' AND cluster_id IS NOT NULL"

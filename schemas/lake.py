@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from metadata_source.errors import KafkaMetadataHistoryError
-from schemas import bronze, consumption, gold, groups, incidents, internal, quality, silver, views
+from schemas import (
+    bronze,
+    consumption,
+    gold,
+    groups,
+    incidents,
+    internal,
+    quality,
+    silver,
+    storage,
+    views,
+)
 from schemas.table import (
     LAKE_VERSION,
     OLDEST_UPGRADED,
@@ -34,6 +45,7 @@ TABLES: tuple[Table, ...] = (
     *groups.TABLES,
     *consumption.TABLES,
     *consumption.LAG_TABLES,
+    storage.STORAGE,
     *incidents.TABLES,
     *quality.TABLES,
     *internal.TABLES,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from schemas.bronze import IS_VISIT, NOT_TAKEN
+from schemas.bronze import IS_OF_LOG_DIRS, IS_VISIT, NOT_TAKEN
 from schemas.consumption import LAG_TABLES
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ class Configured(Protocol):
     @property
     def asked_for_offsets(self) -> Collection[str]:
         """The aliases of clusters whose groups are asked for their offsets."""
+
+    @property
+    def asked_for_log_dirs(self) -> Collection[str]:
+        """The aliases of clusters whose brokers are asked for their log directories."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,23 @@ def _with_group_log(config: Configured) -> Collection[str]:
 
 def _asked_for_offsets(config: Configured) -> Collection[str]:
     return config.asked_for_offsets
+
+
+def _asked_for_log_dirs(config: Configured) -> Collection[str]:
+    return config.asked_for_log_dirs
+
+
+def _of_answers(name: str, asked: str) -> str:
+    """The query of Waits for a history of answers whose headers satisfy a condition."""
+    return f"""
+SELECT cluster, min(scheduled_at) AS since
+FROM {{bronze.metadata_polls}} LEFT JOIN (
+  SELECT cluster, done_poll FROM {{internal.state}} WHERE history = '{name}'
+) USING (cluster)
+WHERE {asked} AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
+  AND day >= CAST(:day AS DATE) AND NOT coalesce(poll_id <= done_poll, false)
+GROUP BY cluster
+"""
 
 
 def _of_silver(name: str, history: str, says: str) -> Waits:
@@ -206,18 +227,21 @@ GROUP_LAG = Declared(
     Waits(
         "lag",
         "Since the first poll was due that told offsets which lag has not had.",
-        f"""
-SELECT cluster, min(scheduled_at) AS since
-FROM {{bronze.metadata_polls}} LEFT JOIN (
-  SELECT cluster, done_poll FROM {{internal.state}} WHERE history = 'group_lag'
-) USING (cluster)
-WHERE {IS_VISIT} AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
-  AND day >= CAST(:day AS DATE) AND NOT coalesce(poll_id <= done_poll, false)
-GROUP BY cluster
-""",
+        _of_answers("group_lag", IS_VISIT),
         _asked_for_offsets,
     ),
     kept_apart=LAG_TABLES,
+)
+
+STORAGE = Declared(
+    "storage",
+    _asked_for_log_dirs,
+    Waits(
+        "storage",
+        "Since the first poll was due that told log directories which storage has not had.",
+        _of_answers("storage", IS_OF_LOG_DIRS),
+        _asked_for_log_dirs,
+    ),
 )
 
 INCIDENTS = Declared(
@@ -234,6 +258,7 @@ DECLARED = (
     REBALANCE_HISTORY,
     REBALANCE_COST,
     GROUP_LAG,
+    STORAGE,
     INCIDENTS,
 )
 """All of them, in the order in which `status` shows them."""

@@ -7,6 +7,7 @@ from jobs.histories.incidents import Incidents
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
 from jobs.histories.rebalances import RebalanceHistory
+from jobs.histories.storage import Storage
 from jobs.rounds.history import History
 
 HISTORIES: tuple[type[History[Any]], ...] = (
@@ -14,6 +15,7 @@ HISTORIES: tuple[type[History[Any]], ...] = (
     RebalanceHistory,
     RebalanceCost,
     GroupLag,
+    Storage,
     Incidents,
 )
 """All of them, in the order in which a run with --once makes them."""

@@ -26,6 +26,7 @@ ENRICHMENTS: Final = {
     "fenced": "1m",
     "groups": "30s",
     "offsets": "1m",
+    "log_dirs": "10m",
 }
 """Questions that can be asked beside metadata, and how often they are unless told. See
 `metadata_source.enrichment`.

@@ -42,12 +42,16 @@ def take(
     Brokers count as one, too: the header lists them.
     """
     listed: set[Key] = set()
+    silent: set[int] = set()
     for row in rows:
+        if enrichment == "log_dirs" and row[enrichment] is None:
+            silent.add(row["broker_id"])
         for said in [row[enrichment]] if enrichment in _ONE_A_ROW else row[enrichment] or ():
             key, state, is_whole = _thing(enrichment, row, said)
             listed.add(key)
             known.show(key, state, now, whole=is_whole)
-    ended = [key for key in known.open if key not in listed]
+    # Of a broker that was asked, and did not answer, nothing is known.
+    ended = [key for key in known.open if key not in listed and not (silent and key[0] in silent)]
     asked = asked_for(topic_filter, {key[0] for key in ended}) if enrichment in _BY_TOPIC else None
     for key in ended:
         known.end(key, GONE if asked is None or key[0] in asked else NOT_POLLED, now)
@@ -130,6 +134,10 @@ def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row
                 {name: said[name] if is_told else None for name in _GROUP_STATE},
                 is_told,
             )
+        case "log_dirs":
+            state = {name: said[name] for name in ("error_code", "total_bytes", "usable_bytes")}
+            state["is_online"] = said["error_code"] == 0
+            return (row["broker_id"], said["log_dir"]), state, True
         case _:
             # "No rack" is a state; Metadata v0 not saying is none.
             is_told = enrichment == "brokers" and (row["api_version"] or 0) >= 1
