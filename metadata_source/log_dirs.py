@@ -40,13 +40,15 @@ if TYPE_CHECKING:
 Mask = npt.NDArray[np.bool_]
 
 LARGEST: Final = 200
-"""So many partitions of a broker are kept each time that they differ."""
+"""So many partitions of a broker are kept each time that they differ by a hundredth."""
 MOST_CHANGED: Final = 100
 """So many more, and so many topics, are kept of an answer at most: those that changed most. The
 others come with the next answers.
 """
 CHANGED_BY: Final = 0.05
 """A size that differs by more than this part of the one that was kept last has changed."""
+_LARGEST_CHANGED_BY: Final = 0.01
+"""The same of the largest. If each byte counted, they would be half of all that bronze has."""
 _AT_ONCE: Final = 8
 _FIRST_WITH_ERROR: Final = 3
 """DescribeLogDirs' first version that says why it is empty."""
@@ -331,7 +333,8 @@ def _chosen(joined: pa.Table, *, is_whole: bool) -> tuple[Mask, int]:
     change = np.where(is_known, np.abs(size - before), 0)
     has_changed = change > CHANGED_BY * np.maximum(before, 0)
     of_partition = joined["partition"].to_numpy() != _NONE
-    chosen = (_most(size, of_partition & is_known, LARGEST)) & (is_whole | (change > 0))
+    differs = change > _LARGEST_CHANGED_BY * np.maximum(before, 0)
+    chosen = _most(size, of_partition & is_known, LARGEST) & (differs | is_whole)
     if is_whole:
         # Topics without a known size are told, too.
         chosen |= ~of_partition & joined["replicas"].is_valid().to_numpy()

@@ -127,11 +127,12 @@ ENRICHMENT_COLUMNS = columns_of(
         with its replicas, those of them that move to it (futures), and how many sizes of the broker
         changed and are left out (changes_left_out). Without a partition: of a topic in a directory:
         all with a broker's first answer of a day, then those that changed by more than 5 %. Of
-        partitions the 200 largest of a broker, if their size is not the one that was kept last, and
-        those that changed by more than 5 %. At most 100 topics and 100 partitions that changed are
-        kept of an answer of a broker. replicas = 0: it lies there no more. is_future: a replica
-        that moves to the directory, with offset_lag, how far it is behind the one that it replaces.
-        If size_bytes is null, the broker did not say. No digest is over this column.
+        partitions the 200 largest of a broker, if they changed by more than 1 %, and those that
+        changed by more than 5 %, since they were kept last. At most 100 topics and 100 partitions
+        that changed are kept of an answer of a broker. replicas = 0: it lies there no more.
+        is_future: a replica that moves to the directory, with offset_lag, how far it is behind the
+        one that it replaces. If size_bytes is null, the broker did not say. No digest is over this
+        column.
     """,
 )
 

@@ -27,8 +27,8 @@ STORAGE = Table(
             topic string -- Topic name; null of directories.
             partition int -- Partition of the topic; null of directories and topics.
             size_bytes bigint -- Bytes of its log segments, as they were kept last. Null if the
-                broker did not say. A change of a topic or a partition by less than 5 % may not be
-                in it.
+                broker did not say. A change of a topic or a partition by less than 5 % (of the 200
+                largest by less than 1 %) may not be in it.
             min_bytes bigint -- The least of the day; null if no size is known.
             max_bytes bigint -- The greatest of the day; null as min_bytes.
             replicas bigint -- Replicas in it, as of last_at; 0: it lay there no more.
