@@ -50,8 +50,6 @@ CHANGED_BY: Final = 0.05
 _LARGEST_CHANGED_BY: Final = 0.01
 """The same of the largest. If each byte counted, they would be half of all that bronze has."""
 _AT_ONCE: Final = 8
-_FIRST_WITH_ERROR: Final = 3
-"""DescribeLogDirs' first version that says why it is empty."""
 _KEY: Final = ("log_dir", "topic", "partition", "is_future")
 _NONE: Final = -1
 """In place of a partition in the row of a topic: rows without a value never meet in a join."""
@@ -126,7 +124,7 @@ def described(
     for broker, answer in answered:
         if isinstance(answer, PollError):
             dirs.append(None)
-            sizes.append(_NO_SIZES)
+            sizes.append(pa.schema(LOG_DIR_SIZE).empty_table())
         else:
             before = known.of.get(broker.broker_id)
             found, known.of[broker.broker_id] = kept(before, answer, topic_filter, day)
@@ -142,11 +140,8 @@ def described(
     )
 
 
-_NO_SIZES: Final = pa.schema(LOG_DIR_SIZE).empty_table()
-
-
 def _lists(tables: Sequence[pa.Table]) -> pa.ListArray:
-    rows = pa.concat_tables(tables).combine_chunks() if tables else _NO_SIZES
+    rows = pa.concat_tables(tables)
     columns = [rows[each.name].combine_chunks() for each in LOG_DIR_SIZE]
     ends = np.cumsum([0, *map(len, tables)])
     structs = pa.StructArray.from_arrays(columns, fields=list(LOG_DIR_SIZE))
@@ -167,12 +162,7 @@ def read(response: Any) -> _Answer:
     """Return an answer's directories, and its replicas by directory, topic and number. Raises
     PollError.
     """
-    if response.version < _FIRST_WITH_ERROR:
-        # Each broker has a directory. One that may not be described looks like none.
-        if not response.results:
-            raise PollError("authorization", "the answer is empty")
-    else:
-        questions.check(response.error_code)
+    questions.check(questions.log_dirs_error(response))
     dirs = sorted(response.results, key=lambda each: str(each.log_dir))
     rows = [
         (directory.log_dir, topic.name, each)

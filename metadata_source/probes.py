@@ -153,6 +153,7 @@ class Prober:
                 "--operation Describe --group '*'",
             ),
             Permission("rebalance history", log, self._try(self._group_log, log, NO_LOG), _OF_LOG),
+            Permission("log directories", cluster, self._try(self._log_dirs, cluster), _OF_CLUSTER),
         ]
 
     def _try(self, probe: Any, needs: str, no_topic: str = ALLOWED_ANSWER) -> str:
@@ -178,6 +179,9 @@ class Prober:
 
     def _quorum(self) -> int:
         return int(self._ask(questions.quorum()).error_code)
+
+    def _log_dirs(self) -> int:
+        return questions.log_dirs_error(self._ask(questions.log_dirs(bare=True)))
 
     def _fenced(self) -> int:
         return int(self._ask(questions.brokers_with_fenced()).error_code)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import threading
     from pathlib import Path
 
-SPOOL_VERSION: Final = 2
+SPOOL_VERSION: Final = 3
 """Of the files, and of the columns of polls in them."""
 _LOCK_WAIT_S: Final = 1.0
 """Whoever only looks whether the lock is held has it for a moment."""

@@ -17,6 +17,7 @@ GROUP_STUCK: Final = "group_stuck"
 GROUP_STOPPED: Final = "group_stopped"
 ISR_LEFT: Final = "isr_left"
 UNDER_REPLICATED: Final = "under_replicated"
+LOG_DIR_FAILED: Final = "log_dir_failed"
 LEADER_CHANGED: Final = "leader_changed"
 COORDINATOR_MOVED: Final = "coordinator_moved"
 CONTROLLER_ELECTED: Final = "controller_elected"
@@ -36,6 +37,7 @@ OPENERS: Final = (
     UNCLEAN_ELECTION,
     GROUP_STUCK,
     GROUP_STOPPED,
+    LOG_DIR_FAILED,
 )
 """The findings that open an incident; all others only belong to one."""
 ONE_IN_SYNC: Final = "one_in_sync"

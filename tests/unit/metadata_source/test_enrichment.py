@@ -20,7 +20,7 @@ from tests.support.beside import answered
 from tests.support.enrichment_answers import NOW_MS, configs, fenced, page, quorum, reassignments
 
 EVERY = tuple(ENRICHMENTS)
-ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind not in {"groups", "offsets"})
+ASKED_OF_ONE = tuple(kind for kind in ENRICHMENTS if kind not in {"groups", "offsets", "log_dirs"})
 
 
 class Answered:

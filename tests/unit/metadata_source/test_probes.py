@@ -7,6 +7,7 @@ from kafka.protocol.admin import (
     DescribeClusterResponse,
     DescribeConfigsResponse,
     DescribeGroupsResponse,
+    DescribeLogDirsResponse,
     DescribeQuorumResponse,
     ListGroupsResponse,
     ListPartitionReassignmentsResponse,
@@ -61,6 +62,7 @@ def answers(code: int, *listed) -> list:
         group(code),
         *listed,
         fetched(code),
+        DescribeLogDirsResponse(error_code=code, results=[]),
     ]
 
 
@@ -70,14 +72,15 @@ def said(*given) -> list[str]:
 
 @for_each("code", [0, 3, 5, 15, 16, 69])
 def test_no_error_and_errors_that_come_after_the_check_say_allowed(code):
-    log = NO_LOG if code == UNKNOWN_TOPIC_OR_PARTITION else "allowed"
-    assert said(*answers(code)) == ["allowed"] * 4 + [log]
+    is_unknown = code == UNKNOWN_TOPIC_OR_PARTITION
+    *others, log, _ = said(*answers(code))
+    assert (others, log) == (["allowed"] * 4, NO_LOG if is_unknown else "allowed")
 
 
 @pytest.mark.parametrize("code", [29, 30, 31])
 def test_denied_says_what_is_missing(code):
     lines = said(*answers(code, ListGroupsResponse(error_code=0, groups=[])))
-    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 5
+    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 6
 
 
 def test_some_groups_are_enough():
@@ -88,29 +91,29 @@ def test_some_groups_are_enough():
 def test_a_broker_that_is_not_the_controller_has_checked_the_permission_for_reassignments():
     reassignments, *others = said(*answers(41))
     assert reassignments == "allowed"
-    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 4
+    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 5
 
 
 @pytest.mark.parametrize("code", [-1, 7, 35, 42, 999])
 def test_any_other_error_is_not_taken_for_an_answer(code):
     assert [line.partition(" (")[0] for line in said(*answers(code))] == [
         f"not known: error {code}"
-    ] * 5
+    ] * 6
 
 
 def test_a_throttled_fetch_with_nothing_in_it_is_not_taken_for_an_answer():
-    *others, _ = answers(0)
+    *others, _, log_dirs = answers(0)
     throttled = FetchResponse(throttle_time_ms=500, error_code=0, responses=[])
-    assert said(*others, throttled)[4] == "not known: throttled by the broker for 500 ms"
+    assert said(*others, throttled, log_dirs)[4] == "not known: throttled by the broker for 500 ms"
     refused = FetchResponse(throttle_time_ms=0, error_code=7, responses=[])
-    assert said(*others, refused)[4].startswith("not known: error 7 (")
+    assert said(*others, refused, log_dirs)[4].startswith("not known: error 7 (")
 
 
 def test_what_is_asked_is_asked_for_nothing_more():
     prober = Answered(*answers(0))
     prober.permissions()
-    reassignments, quorum, described, groups, fetch = prober.asked
-    assert reassignments.topics is None
+    reassignments, quorum, described, groups, fetch, log_dirs = prober.asked
+    assert (reassignments.topics, log_dirs.topics) == (None, [])
     assert [(topic.topic_name, topic.partitions[0].partition_index) for topic in quorum.topics] == [
         ("__cluster_metadata", 0)
     ]
@@ -166,7 +169,7 @@ def described(**of_group) -> list:
     return [
         *answers(0)[:3],
         DescribeGroupsResponse(groups=[group(0).groups[0]] * of_group["count"]),
-        fetched(0),
+        *answers(0)[4:],
     ]
 
 
@@ -174,7 +177,7 @@ def described(**of_group) -> list:
 def test_an_answer_about_another_number_of_things_is_not_known(count):
     said_of = said(*described(count=count))
     assert said_of[3] == f"not known: asked about one group, the broker answered about {count}"
-    assert said_of[:3] + said_of[4:] == ["allowed"] * 4
+    assert said_of[:3] + said_of[4:] == ["allowed"] * 5
 
 
 def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
@@ -185,7 +188,7 @@ def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
     assert answered.pop(2).startswith(
         "not known: this program stumbled over what the broker answered (TypeError: "
     )
-    assert answered == ["allowed"] * 4
+    assert answered == ["allowed"] * 5
 
 
 @pytest.mark.parametrize("value", [None, "two", "", "-1", "2147483648"])

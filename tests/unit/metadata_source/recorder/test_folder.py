@@ -65,7 +65,7 @@ def test_whoever_has_the_lock_and_says_nothing_is_an_error(tmp_path, monkeypatch
                 (path / "spool.json").write_text('{"version": 7, "id": "x"}'),
             ),
             (
-                "a spool of version 7, and this is version 2: let the version that wrote it "
+                "a spool of version 7, and this is version 3: let the version that wrote it "
                 "commit what is in it (--once)"
             ),
         ),
