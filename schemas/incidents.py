@@ -53,11 +53,11 @@ INCIDENTS = Table(
         *columns("""
             kind string NOT NULL -- The finding that opened it: broker_missing | partition_offline |
                 under_min_isr | quorum_lost | quorum_flapping | stale_broker | unclean_election |
-                group_stuck | group_stopped | log_dir_failed. Of findings beside incidents: one_in_sync (a single
-                replica in the ISR for ten minutes) | crash_loop | group_behind (for ten minutes, by
-                Burrow's rules) | lone_setting (a broker is set otherwise than all others) |
-                throttle_left (of a reassignment that is over) | shared_rack (two replicas in one
-                rack, though there are as many racks).
+                group_stuck | group_stopped | log_dir_failed. Of findings beside incidents:
+                one_in_sync (a single replica in the ISR for ten minutes) | crash_loop |
+                group_behind (for ten minutes, by Burrow's rules) | lone_setting (a broker is set
+                otherwise than all others) | throttle_left (of a reassignment that is over) |
+                shared_rack (two replicas in one rack, though there are as many racks).
             class string NOT NULL -- incident | maintenance (a controlled stop, or brokers that were
                 down one after the other as in a rolling restart) | finding (one beside incidents).
         """),

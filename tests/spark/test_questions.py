@@ -43,6 +43,7 @@ from tests.support import (
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
+    incident_storage_questions,
 )
 from tests.support.incident import NOON
 from tests.support.incident_questions import PARAMETERS, Ask, in_seconds
@@ -86,6 +87,11 @@ class TestReviews(incident_questions.Reviews):
 
 @pytest.mark.soak
 class TestIncidents(incident_rows_questions.Incidents):
+    pass
+
+
+@pytest.mark.soak
+class TestStorage(incident_storage_questions.Storage):
     pass
 
 

@@ -25,6 +25,7 @@ from tests.support.bronze_rows import bronze_rows
 from tests.support.incident import CLUSTER, NOON, STREAM, answers, at
 from tests.support.incident_log import log_rows
 from tests.support.incident_rows import incident_rows
+from tests.support.incident_storage import storage_rows
 from tests.support.large_rounds import tables_of
 
 TYPES = {
@@ -479,15 +480,14 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
 
 def known_rows() -> dict[Table, list[dict[str, Any]]]:
     """All that is known: the rows that the rules make of polls, and these."""
-    return (
-        tables_of(bronze_rows("prod", answers()))
-        | group_rows()
-        | log_rows()
-        | incident_rows("east")
-    )
+    return tables_of(bronze_rows("prod", answers())) | _made_by_hand()
+
+
+def _made_by_hand() -> dict[Table, list[dict[str, Any]]]:
+    return group_rows() | log_rows() | incident_rows("east") | storage_rows()
 
 
 def write_rows(lake: Lake) -> None:
     """Append those that no rules make here to the lake's tables."""
-    for table, rows in (group_rows() | log_rows() | incident_rows("east")).items():
+    for table, rows in _made_by_hand().items():
         stored.append(lake, table, rows)

@@ -16,6 +16,7 @@ from tests.support import (
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
+    incident_storage_questions,
 )
 from tests.support.duckdb_lake import asking
 from tests.support.incident_groups import known_rows
@@ -47,6 +48,10 @@ class TestReviews(incident_questions.Reviews):
 
 
 class TestIncidents(incident_rows_questions.Incidents):
+    pass
+
+
+class TestStorage(incident_storage_questions.Storage):
     pass
 
 
@@ -92,7 +97,12 @@ def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
 
 
 def test_every_question_is_asked_here() -> None:
-    modules = incident_questions, incident_groups_questions, incident_rows_questions
+    modules = (
+        incident_questions,
+        incident_groups_questions,
+        incident_rows_questions,
+        incident_storage_questions,
+    )
     files = [module.__file__ for module in modules]
     texts = "".join(Path(file).read_text() for file in files)
     asked = set(re.findall(r'ask\("(\w+)"', texts))
