@@ -27,6 +27,7 @@ def histories(
         st.sampled_from(
             [
                 *((), ("configs", "groups", "quorum"), ("elr", "fenced", "reassignments")),
+                ("log_dirs", "configs"),
                 ("configs", "elr", "reassignments"),
             ]
         )

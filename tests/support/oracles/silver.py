@@ -290,6 +290,7 @@ STATES = {
     "partition_elr": ("elr", "last_known_elr"),
     "fenced_brokers": ("host", "port", "rack"),
     "group_snapshots": tuple(GROUP_STATE),
+    "log_dirs": ("error_code", "total_bytes", "usable_bytes", "is_online"),
     "history_sources": ("source",),
 }
 KEYS = {
@@ -303,6 +304,7 @@ KEYS = {
     "partition_elr": ("topic", "partition"),
     "fenced_brokers": ("broker_id",),
     "group_snapshots": ("group_id",),
+    "log_dirs": ("broker_id", "log_dir"),
     "history_sources": (),
 }
 KINDS = {
@@ -312,6 +314,7 @@ KINDS = {
     "elr": "partition_elr",
     "fenced": "fenced_brokers",
     "groups": "group_snapshots",
+    "log_dirs": "log_dirs",
 }
 
 
@@ -396,7 +399,12 @@ def enrichment_line(
             # What an answer does not tell stays as it was; of a group all of it or nothing.
             old = known.get(key, (None,) * len(said))
             merged = tuple(was if now is None else now for now, was in zip(said, old, strict=True))
-            states[key] = merged if kind != "groups" else old if said == UNTOLD else said
+            whole = said if kind == "log_dirs" else merged
+            states[key] = whole if kind != "groups" else old if said == UNTOLD else said
+        if kind == "log_dirs":
+            # A broker that did not answer has what it had.
+            silent = a.silent_brokers
+            states |= {key: old for key, old in known.items() if key[0] in silent}
         known = states
         seen.append(
             Seen(a.poll_id, at, sent_at, a.interval_ms, {(key, 0): s for key, s in known.items()})
