@@ -184,6 +184,7 @@ class Once:
             group_log={},
             cluster_log=None,
             asked_for_offsets=frozenset({"orders"}),
+            asked_for_log_dirs=frozenset(),
         )
         return run_once(None, config)  # type: ignore[arg-type]
 
