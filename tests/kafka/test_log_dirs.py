@@ -3,6 +3,7 @@ that move, and a directory that fails.
 """
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -168,8 +169,9 @@ def move(cluster: LocalCluster, broker_id: int, target: str, partition: int) -> 
     question = Question(request, {"dirs": [log_dir(path=target, topics=[topic])]})
     given = {"kafka.bootstrap.servers": cluster.bootstrap_servers.split(",")[broker_id - 1]}
     of = parse(given).clusters[0]
-    with closing(Connection(of, of.bootstrap_servers[0], 1e12)) as connection:
-        response = question.ask(connection, 1e12)
+    until = time.monotonic() + 30
+    with closing(Connection(of, of.bootstrap_servers[0], until)) as connection:
+        response = question.ask(connection, until)
     assert [p.error_code for each in response.results for p in each.partitions] == [0]
 
 

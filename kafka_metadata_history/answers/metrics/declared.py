@@ -173,6 +173,24 @@ BROKER_GROUPS: Final = Metric(
     "if the coordinators' log is not read (`groupLog`)",
     option=BROKERS_OPTION,
 )
+USABLE: Final = Metric(
+    "broker_log_dir_usable_bytes",
+    "Usable bytes of the volume of a log directory.",
+    ("broker", "log_dir"),
+    "of a directory that has failed, before Kafka 3.3, or as broker_failed_log_dirs",
+)
+TOTAL: Final = Metric(
+    "broker_log_dir_total_bytes",
+    "Size of the volume of a log directory.",
+    ("broker", "log_dir"),
+    "as broker_log_dir_usable_bytes",
+)
+FAILED_DIRS: Final = Metric(
+    "broker_failed_log_dirs",
+    "Log directories of the broker that have failed.",
+    ("broker",),
+    "if brokers were not asked within a day (`enrich: log_dirs`)",
+)
 LAG: Final = Metric(
     "group_lag_records",
     f"Records that the group is behind, at most. Of the {MOST_GROUPS:,} largest lags of all "
@@ -214,6 +232,9 @@ METRICS: Final = (
     BROKER_REPLICAS,
     BROKER_OUT,
     BROKER_GROUPS,
+    USABLE,
+    TOTAL,
+    FAILED_DIRS,
     LAG,
     LAG_LEFT_OUT,
 )
