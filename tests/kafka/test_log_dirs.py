@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from kafka.protocol.admin import AlterReplicaLogDirsRequest
 
 from local_cluster import LocalCluster
@@ -26,9 +33,8 @@ TOPIC = "log-dirs-test"
 PROPERTIES = {
     # So that a broker writes to each directory, and finds that one has failed.
     "log.flush.offset.checkpoint.interval.ms": "500",
-    # A replica that moves is seen to.
-    "replica.alter.log.dirs.io.max.bytes.per.second": "20000",
 }
+THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +138,7 @@ def test_a_replica_that_moves_is_a_future_until_it_is_there(
         for each in known
         if Path(each).parent == Path(moved["log_dir"]).parent and each != moved["log_dir"]
     )
+    throttle(cluster, broker_id, "1")
     move(cluster, broker_id, target, moved["partition"])
 
     def is_future() -> bool:
@@ -145,6 +152,7 @@ def test_a_replica_that_moves_is_a_future_until_it_is_there(
         )
 
     eventually(is_future, "the replica moves")
+    throttle(cluster, broker_id, None)
     kept: dict[str, int] = {}
 
     def has_moved() -> bool:
@@ -160,6 +168,15 @@ def test_a_replica_that_moves_is_a_future_until_it_is_there(
         return kept.get(moved["log_dir"]) == 0 and kept.get(target, 0) > 100_000
 
     eventually(has_moved, "the replica is in the other directory")
+
+
+def throttle(cluster: LocalCluster, broker_id: int, rate: str | None) -> None:
+    """Let replicas move no faster than so many bytes a second; None: as fast as they can."""
+    how = AlterConfigOpType.DELETE if rate is None else AlterConfigOpType.SET
+    entry = ConfigEntry(THROTTLE, rate or "", incremental_operation=how)
+    broker = ConfigResource(ResourceType.BROKER, str(broker_id), incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.incremental_alter_configs([broker])[broker].result(30)
 
 
 def move(cluster: LocalCluster, broker_id: int, target: str, partition: int) -> None:
