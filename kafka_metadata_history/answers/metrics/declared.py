@@ -84,6 +84,11 @@ FENCED: Final = Metric(
 STALE: Final = Metric(
     "stale_brokers", "Brokers that answer clients from metadata that is older than the others'."
 )
+FAILED_DIRS: Final = Metric(
+    "failed_log_dirs",
+    "Log directories of brokers that have failed.",
+    absent="if brokers were not asked within a day (`enrich: log_dirs`)",
+)
 CONTROLLERS: Final = Metric(
     "active_controllers", "1 if there is an active controller, else 0.", absent=_OF_QUORUM
 )
@@ -177,19 +182,22 @@ USABLE: Final = Metric(
     "broker_log_dir_usable_bytes",
     "Usable bytes of the volume of a log directory.",
     ("broker", "log_dir"),
-    "of a directory that has failed, before Kafka 3.3, or as broker_failed_log_dirs",
+    "of a directory that has failed, before Kafka 3.3, or as failed_log_dirs",
+    option=BROKERS_OPTION,
 )
-TOTAL: Final = Metric(
-    "broker_log_dir_total_bytes",
-    "Size of the volume of a log directory.",
+VOLUME: Final = Metric(
+    "broker_log_dir_volume_bytes",
+    "Bytes of the volume of a log directory.",
     ("broker", "log_dir"),
     "as broker_log_dir_usable_bytes",
+    option=BROKERS_OPTION,
 )
-FAILED_DIRS: Final = Metric(
+BROKER_FAILED_DIRS: Final = Metric(
     "broker_failed_log_dirs",
     "Log directories of the broker that have failed.",
     ("broker",),
-    "if brokers were not asked within a day (`enrich: log_dirs`)",
+    "as failed_log_dirs",
+    option=BROKERS_OPTION,
 )
 LAG: Final = Metric(
     "group_lag_records",
@@ -214,6 +222,7 @@ METRICS: Final = (
     BROKERS,
     FENCED,
     STALE,
+    FAILED_DIRS,
     CONTROLLERS,
     VOTERS,
     VOTERS_BEHIND,
@@ -233,8 +242,8 @@ METRICS: Final = (
     BROKER_OUT,
     BROKER_GROUPS,
     USABLE,
-    TOTAL,
-    FAILED_DIRS,
+    VOLUME,
+    BROKER_FAILED_DIRS,
     LAG,
     LAG_LEFT_OUT,
 )

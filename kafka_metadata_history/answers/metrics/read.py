@@ -197,7 +197,10 @@ class _Read:
             yield from self._of_incidents(cluster)
         yield from self._of_brokers(cluster)
         if "log_dirs" in self.state.answered[cluster]:
-            yield from _of_log_dirs(self.log_dirs.get(cluster, ()))
+            rows = self.log_dirs.get(cluster, ())
+            yield Sample(declared.FAILED_DIRS, (), sum(not row["is_online"] for row in rows))
+            if self.listed is not None:
+                yield from _of_log_dirs(rows)
 
     def _of_quorum(self, cluster: str) -> Iterator[Sample]:
         facts = self.state.facts[cluster]
@@ -260,10 +263,10 @@ def _of_log_dirs(rows: Sequence[Row]) -> Iterator[Sample]:
     failed: Counter[int] = Counter()
     for row in rows:
         failed[row["broker_id"]] += not row["is_online"]
-        volume = (declared.USABLE, row["usable_bytes"]), (declared.TOTAL, row["total_bytes"])
+        volume = (declared.USABLE, row["usable_bytes"]), (declared.VOLUME, row["total_bytes"])
         yield from _some(*volume, labels=(str(row["broker_id"]), row["log_dir"]))
     for broker_id, count in sorted(failed.items()):
-        yield Sample(declared.FAILED_DIRS, (str(broker_id),), count)
+        yield Sample(declared.BROKER_FAILED_DIRS, (str(broker_id),), count)
 
 
 def _of_partitions(row: ClusterRow) -> Iterator[Sample]:

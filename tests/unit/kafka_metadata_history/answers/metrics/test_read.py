@@ -147,16 +147,20 @@ def test_log_directories_as_they_are_answered() -> None:
     ]
     rows = {silver.LOG_DIRS: dirs}
     with asking({bronze.METADATA_POLLS: [answered("log_dirs", 100)]}, rows) as ask:
-        found = read(ask)
+        found, without = read(ask, brokers=True), read(ask)
     first = {"cluster": "prod", "broker": "1", "log_dir": "/d1"}
     assert found["broker_log_dir_usable_bytes"] == {frozenset(first.items()): 7}
-    assert found["broker_log_dir_total_bytes"] == {frozenset(first.items()): 100}
+    assert found["broker_log_dir_volume_bytes"] == {frozenset(first.items()): 100}
     failed = [
         of(found, "broker_failed_log_dirs", cluster="prod", broker=each) for each in ("1", "2")
     ]
     assert failed == [1, 0]
+    assert of(without, "failed_log_dirs", cluster="prod") == 1
+    assert not any(name.startswith("broker_") for name in without)
     with asking({}, rows) as ask:
-        assert not any("log_dir" in name for name in read(ask)), "nobody was asked within a day"
+        assert not any("log_dir" in name for name in read(ask, brokers=True)), (
+            "nobody was asked within a day"
+        )
 
 
 def test_incidents_that_last_and_those_that_opened_lately(ask: Ask) -> None:
