@@ -105,17 +105,8 @@ class Config:
         polling = parse(self.source_options({}), "stream").polling
         return {alias: polling[alias].interval_ms * _MILLISECOND for alias in self.clusters}
 
-    @property
-    def asked_for_offsets(self) -> frozenset[str]:
-        """The clusters whose groups are asked for their offsets, by alias."""
-        return self._asked_for("offsets")
-
-    @property
-    def asked_for_log_dirs(self) -> frozenset[str]:
-        """The clusters whose brokers are asked for their log directories, by alias."""
-        return self._asked_for("log_dirs")
-
-    def _asked_for(self, question: str) -> frozenset[str]:
+    def asked_for(self, question: str) -> frozenset[str]:
+        """The clusters that are asked a question of `enrich`, by alias."""
         polling = parse(self.source_options({}), "stream").polling
         return frozenset(alias for alias, each in polling.items() if question in each.enrich)
 

@@ -34,13 +34,8 @@ class Configured(Protocol):
     def group_log(self) -> object:
         """None where the coordinators' log is not read."""
 
-    @property
-    def asked_for_offsets(self) -> Collection[str]:
-        """The aliases of clusters whose groups are asked for their offsets."""
-
-    @property
-    def asked_for_log_dirs(self) -> Collection[str]:
-        """The aliases of clusters whose brokers are asked for their log directories."""
+    def asked_for(self, question: str) -> Collection[str]:
+        """The aliases of clusters that are asked a question of `enrich`."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +94,11 @@ def _with_group_log(config: Configured) -> Collection[str]:
 
 
 def _asked_for_offsets(config: Configured) -> Collection[str]:
-    return config.asked_for_offsets
+    return config.asked_for("offsets")
 
 
 def _asked_for_log_dirs(config: Configured) -> Collection[str]:
-    return config.asked_for_log_dirs
+    return config.asked_for("log_dirs")
 
 
 def _of_answers(name: str, asked: str) -> str:

@@ -120,7 +120,7 @@ def status_of(
             logs=None if logs is None else logs.result(),
             waiting=waiting,
             followed=frozenset(config.with_controllers),
-            asked=config.asked_for_offsets,
+            asked=config.asked_for("offsets"),
             answers=answers,
             recorded={
                 row["cluster"]: row["recorded_at"]

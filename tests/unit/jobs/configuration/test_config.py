@@ -56,8 +56,8 @@ def test_which_clusters_are_asked_for_offsets(tmp_path: Path) -> None:
     )
     found = [load(str(config(tmp_path, text))) for text in (GOOD, own, shared)]
     everyone = set(found[0].clusters)
-    assert [each.asked_for_offsets for each in found] == [set(), {"prod"}, everyone]
-    assert [each.asked_for_log_dirs for each in found] == [set(), set(), everyone]
+    assert [each.asked_for("offsets") for each in found] == [set(), {"prod"}, everyone]
+    assert [each.asked_for("log_dirs") for each in found] == [set(), set(), everyone]
 
 
 def test_a_relative_path_lies_beside_the_file(
