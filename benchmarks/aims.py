@@ -119,6 +119,13 @@ AIMS: Final = (
         "a visit of 200 groups of 100 partitions, all of which move, is folded"),
     Aim("lag_fold_kb", "kB", "", None, "bytes of Parquet of its rows"),
     Aim("lag_memory_mb", "MB", "", None, "bytes of Parquet that the fold remembers then"),
+    Aim("log_dirs_bronze_mb", "MB", "<=", 50,
+        "bytes of bronze in a day of 300,000 replicas, whose brokers are asked for them each ten "
+        "minutes"),
+    Aim("log_dirs_gold_mb", "MB", "", None, "bytes of gold.storage of two hours of such a day"),
+    Aim("log_dirs_s", "s", "", None,
+        "processor time to find out which of these sizes are kept of an answer"),
+    Aim("log_dirs_fold_s", "s", "", None, "the same to fold these into gold.storage"),
     Aim("question_s", "s", "<=", 2, "a day of rebalances, of a year of 1,000,000"),
     *(
         Aim(f"asked_{name}_{how}_s", "s", "<=", most, f"`{name}` of a lake of a year, {says}")

@@ -51,6 +51,7 @@ MEASURES: Final = {
     "cluster_log": Measure("cluster_log.decoding", _beginning("cluster_log_")),
     "cluster_fold": Measure("cluster_fold.losing_a_broker", ("cluster_fold_s",)),
     "lag_fold": Measure("lag.visits", ("lag_fold_s", "lag_fold_kb", "lag_memory_mb")),
+    "log_dirs": Measure("log_dirs.answers", _beginning("log_dirs_")),
     "questions": Measure("views.questions", ("question_s",)),
     "asked": Measure("asked.questions", _beginning("asked_")),
     "pages": Measure("pages.pages", _beginning("pages_")),

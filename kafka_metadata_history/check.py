@@ -30,6 +30,7 @@ FEATURES: Final = {
     "configs": "min ISR",
     "reassignments": "reassignments",
     "quorum": "controller quorum",
+    "log_dirs": "log directories",
     "fenced": "fenced brokers",
     "groups": "consumer groups",
     "offsets": "consumer groups",

@@ -57,7 +57,7 @@ class LocalCluster(RunningNodes):
     extra broker properties. `sasl_ssl` opens a second listener. With `isolatable`, which takes
     `controllers`, brokers reach these through proxies of this process, and `isolate` cuts one off.
     `zookeeper` runs the brokers with ZooKeeper, one more node with the id after them, in the place
-    of KRaft (Kafka up to 3.9).
+    of KRaft (Kafka up to 3.9). Each node has so many `log_dirs`.
 
     All data are in a temporary folder and go with the cluster; when this process ends in whatever
     way, so do the brokers. Only with a `detached` folder of its own does the cluster live on, until
@@ -82,6 +82,7 @@ class LocalCluster(RunningNodes):
         java_options: Sequence[str] = (),
         zookeeper: bool = False,
         detached: Path | None = None,
+        log_dirs: int = 1,
     ) -> None:
         if zookeeper and (metadata_version or features or sasl_ssl):
             raise LocalClusterError(
@@ -105,6 +106,7 @@ class LocalCluster(RunningNodes):
             self.users,
             listeners,
             isolatable=isolatable,
+            log_dirs=log_dirs,
         )
 
     @classmethod

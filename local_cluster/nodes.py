@@ -130,6 +130,11 @@ def port_count(roles: Sequence[Roles], beside: Sequence[str]) -> int:
     return sum(len(each.listeners(beside)) for each in roles)
 
 
+def data_folders(folder: Path, log_dirs: int) -> list[Path]:
+    """Return the log directories of a node, within its own folder."""
+    return [folder / DATA, *(folder / f"{DATA}-{number}" for number in range(2, log_dirs + 1))]
+
+
 def node_properties(
     node: Node,
     nodes: Sequence[Node],
@@ -138,12 +143,13 @@ def node_properties(
     extra: Mapping[str, str],
     listeners: Sequence[Listener] = (),
     isolatable: bool = False,
+    log_dirs: int = 1,
 ) -> dict[str, str]:
     """The server.properties of one node, its data in `folder`.
 
     `listeners` are those of brokers beside PLAINTEXT; `extra` wins over everything here. If
     `isolatable`, nodes reach the controllers by a name, which each looks up in a file of its own
-    (see `hosts`).
+    (see `hosts`). `log_dirs`: how many log directories it has.
     """
     if node.is_zookeeper:
         return zookeeper.server_properties(node.ports[zookeeper.LISTENER], folder / DATA)
@@ -164,7 +170,7 @@ def node_properties(
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in protocols.items()
         ),
-        "log.dirs": str(folder / DATA),
+        "log.dirs": ",".join(str(each) for each in data_folders(folder, log_dirs)),
         "num.network.threads": "1",
         "num.io.threads": "2",
         "auto.create.topics.enable": "false",

@@ -24,6 +24,7 @@ class Settings:
     """Passwords by name, of the SASL_SSL listener; without users it has none."""
     listeners: Sequence[Listener] = ()
     isolatable: bool = False
+    log_dirs: int = 1
 
     @property
     def listener_names(self) -> list[str]:
@@ -57,6 +58,7 @@ def write_configuration(folder: Path, nodes: Mapping[int, Node], settings: Setti
             extra=settings.properties,
             listeners=listeners,
             isolatable=settings.isolatable,
+            log_dirs=settings.log_dirs,
         )
         files.config.write_text(render(properties))
 

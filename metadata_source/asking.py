@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from metadata_source.connections import Connections
 from metadata_source.enrichment import Answer, answer
+from metadata_source.log_dirs import KeptSizes
 from metadata_source.outcomes import FAILED, put_off
 from metadata_source.stable_offsets import StableOffsets
 
@@ -68,6 +69,8 @@ class Asking:
         self._brokers = brokers
         self._connections = Connections(cluster)
         self.requester = Requester(self._connections, brokers)
+        self.kept_sizes = KeptSizes()
+        """Of log directories, as of the answers before."""
         self._failed_at: dict[str, float] = {}
         """Kinds that failed when they were asked last, and when that was (of `time.monotonic`)."""
         self.stable = StableOffsets()
@@ -130,6 +133,10 @@ class _Asker:
     @property
     def stable(self) -> StableOffsets:
         return self.asking.stable
+
+    @property
+    def kept_sizes(self) -> KeptSizes:
+        return self.asking.kept_sizes
 
     def visits(self) -> _Visits:
         return _Visits(self.asking, self.deadline)

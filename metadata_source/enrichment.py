@@ -11,6 +11,7 @@ its connection.
 | `groups` | see `groups` | DESCRIBE on the groups |
 | `offsets` | see `offsets` | DESCRIBE on groups and topics |
 | `transactions` | see `transactions`, `hanging` | DESCRIBE on transactional ids; READ on topics |
+| `log_dirs` | DescribeLogDirs | DESCRIBE on the cluster |
 
 - `configs`: min.insync.replicas, unclean.leader.election.enable
 - `reassignments`: replicas being added and removed
@@ -20,6 +21,7 @@ its connection.
 - `groups`: groups of every type, their members and what each has
 - `offsets`: what groups have committed, and the ends of these logs
 - `transactions`: those that are open for long, and those that hang
+- `log_dirs`: log directories of brokers, and the sizes of what is in them
 
 Nothing here raises: what goes wrong is the outcome of one enrichment, and so is an answer that
 lists something twice or without a name. What is kept is in an order of its own, since brokers
@@ -37,7 +39,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metadata_source import groups, hanging, offsets, questions, transactions
+from metadata_source import groups, hanging, log_dirs, offsets, questions, transactions
 from metadata_source.columns.polls import OFFSETS
 from metadata_source.errors import PollError, stumbled
 from metadata_source.kafka_constants import CONFIG_SOURCES, UNKNOWN_TOPIC_OR_PARTITION
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from metadata_source.groups import Coordinated
+    from metadata_source.log_dirs import KeptSizes
     from metadata_source.many_brokers import Visits
     from metadata_source.protocol.metadata import ClusterMetadata
     from metadata_source.stable_offsets import StableOffsets
@@ -92,6 +95,10 @@ class Asker(Protocol):
     def visits(self) -> Visits:
         """Return what asks other brokers."""
 
+    @property
+    def kept_sizes(self) -> KeptSizes:
+        """What `log_dirs` compares sizes with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -103,7 +110,7 @@ class Rows:
     topics: list[str] | None = None
     missing: str | None = None
     """The part that could not be told, in one line."""
-    beside: Mapping[str, list[Any]] = field(default_factory=dict)
+    beside: Mapping[str, list[Any] | pa.Array] = field(default_factory=dict)
     """Values for other columns of bronze, by name. They may differ with each answer: no digest is
     over them."""
     stands_out: tuple[Any, ...] = ()
@@ -140,6 +147,7 @@ class Subject:
     """With ZooKeeper the active controller, under KRaft any live broker. None or -1: not named."""
     offsets: Wanted | None = None
     """None where the enrichments have neither `offsets` nor `transactions`."""
+    topic_filter: TopicFilter = _EVERY_TOPIC
 
 
 def subject(
@@ -164,7 +172,7 @@ def subject(
     if not {"offsets", "transactions"}.isdisjoint(ordered):
         leaders = metadata.partitions.select(["topic", "partition", "leader"])
         wanted = Wanted(leaders, topic_filter, groups_pattern)
-    about = Subject(ordered, topics, [], brokers, metadata.controller_id, wanted)
+    about = Subject(ordered, topics, [], brokers, metadata.controller_id, wanted, topic_filter)
     if "elr" not in ordered:
         return about
     counts = metadata.topics["partition_count"].to_numpy()
@@ -392,6 +400,13 @@ def _transactions(asker: Asker, about: Subject) -> Rows:
     return Rows(rows, missing="; ".join(filter(None, (missing, unknown))) or None)
 
 
+def _log_dirs(asker: Asker, about: Subject) -> Rows:
+    """One row a broker, null for one that did not answer."""
+    found = log_dirs.described(asker.visits(), about.brokers, about.topic_filter, asker.kept_sizes)
+    beside = {"broker_id": found.brokers, "log_dir_sizes": found.sizes}
+    return Rows(found.dirs, missing=found.missing, beside=beside, stands_out=tuple(found.brokers))
+
+
 _ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
     "fenced": _fenced,
     "elr": _elr,
@@ -399,6 +414,7 @@ _ENRICHMENTS: Final[dict[str, Callable[[Asker, Subject], Rows]]] = {
     "groups": _groups,
     "offsets": _offsets,
     "transactions": _transactions,
+    "log_dirs": _log_dirs,
     "reassignments": _reassignments,
     "quorum": _quorum,
 }

@@ -172,6 +172,7 @@ class Prober:
                 self._try(self._producers, producers),
                 "--operation Read --topic '*'",
             ),
+            Permission("log directories", cluster, self._try(self._log_dirs, cluster), _OF_CLUSTER),
         ]
 
     def _of_log(self, feature: str, topic: str, no_topic: str) -> Permission:
@@ -205,6 +206,9 @@ class Prober:
 
     def _quorum(self) -> int:
         return int(self._ask(questions.quorum()).error_code)
+
+    def _log_dirs(self) -> int:
+        return questions.log_dirs_error(self._ask(questions.log_dirs(bare=True)))
 
     def _fenced(self) -> int:
         return int(self._ask(questions.brokers_with_fenced()).error_code)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kafka.protocol.admin import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeLogDirsRequest,
     DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
@@ -81,6 +82,9 @@ _TOPICS_A_REQUEST: Final = 500
 _FIRST_WITH_FENCED: Final = 2
 _BROKERS: Final = 1
 """DescribeCluster's endpoint type: brokers, not controllers."""
+_CLUSTER_AUTHORIZATION_FAILED: Final = 31
+_FIRST_WITH_LOG_DIRS_ERROR: Final = 3
+"""DescribeLogDirs' first version that says why it is empty."""
 _CONTROLLER_TIMEOUT_MS: Final = 5_000
 CONSUMER: Final = -1
 """In place of a replica's id."""
@@ -364,6 +368,21 @@ def brokers_with_fenced() -> Question:
         "include_fenced_brokers": True,
     }
     return Question(DescribeClusterRequest, fields, lowest=_FIRST_WITH_FENCED)
+
+
+def log_dirs(*, bare: bool = False) -> Question:
+    """All log directories of the broker that is asked, and all that is in them (Kafka 2.0); `bare`:
+    nothing that is in them.
+    """
+    return Question(DescribeLogDirsRequest, {"topics": [] if bare else None})
+
+
+def log_dirs_error(response: Any) -> int:
+    """Return the error of the answer to `log_dirs`, 0 for none."""
+    if response.version >= _FIRST_WITH_LOG_DIRS_ERROR:
+        return int(response.error_code)
+    # Each broker has a directory. Who may not describe them is shown none.
+    return 0 if response.results else _CLUSTER_AUTHORIZATION_FAILED
 
 
 def topic_partitions(topics: Sequence[str], cursor: tuple[str, int] | None) -> Question:

@@ -184,15 +184,18 @@ class BatchRecords:
             return
         columns = {"record": enrichment, "cluster_id": header["cluster_id"], enrichment: values}
         columns |= {
-            name: pa.array(each, POLLS.field(name).type) for name, each in rows.beside.items()
+            name: each if isinstance(each, pa.Array) else pa.array(each, POLLS.field(name).type)
+            for name, each in rows.beside.items()
         }
         if rows.topics is None:
             columns["chunk"] = pa.array(np.arange(len(values)), pa.int32())
         else:
             columns |= {"chunk": 0, "topic": pa.array(rows.topics, pa.string())}
         sizes = np.zeros(len(values), np.int64)
-        if pa.types.is_list(values.type):
-            sizes = pc.list_value_length(values).to_numpy().astype(np.int64)
+        for each in (values, *map(columns.__getitem__, rows.beside)):
+            if pa.types.is_list(each.type):
+                lengths = pc.list_value_length(each).fill_null(0).to_numpy().astype(np.int64)
+                sizes = np.maximum(sizes, lengths)
         yield from _slices(_batch(planned, columns, len(values)), sizes)
 
 

@@ -15,10 +15,12 @@ POLL_KEY = columns_of(
     cluster -- Alias of the cluster, as configured.
     record -- poll: the header of one poll, failed ones too | topic: one topic as answered | answer:
         the header of one answer beside metadata, also where none came | configs, reassignments, elr
-        (a topic each), quorum, fenced, groups, offsets, transactions: what such an answer tells.
+        (a topic each), quorum, fenced, groups, offsets, transactions, log_dirs (a broker each):
+        what such an answer tells.
     kind -- On answer rows: the question beside metadata, by the name of the records that tell the
         answer; null on all others.
-    topic -- Topic name; null on headers, quorum, fenced, groups, offsets and transactions.
+    topic -- Topic name; null on headers, quorum, fenced, groups, offsets, transactions and
+        log_dirs.
     chunk -- 0, 1, ...: a topic of more than 1,000 partitions takes several rows, and so do more
         than 100 groups, 100 transactions, and 1,000 partitions of offsets.
     day -- Day (UTC) on which the poll was due.
@@ -48,7 +50,7 @@ POLL_COLUMNS = columns_of(
         another one took over from), ...; null when ok.
     error -- Why it failed, one line.
     attempts -- Requests and connections tried for this poll.
-    broker_id -- Broker that answered, if its id is known.
+    broker_id -- Broker that answered, if its id is known; on log_dirs rows: whose directories.
     broker -- host:port of the broker that answered.
     api_version -- Version of the Metadata request and answer.
     response_bytes -- Size of the answer, bytes.
@@ -131,6 +133,19 @@ ENRICHMENT_COLUMNS = columns_of(
         partition's leader has them. Of what could not be told error says why, as of offsets: it was
         listed, and not described; or its partitions were not told; an entry without an id and
         partitions is of all others of its kind.
+    log_dirs -- On log_dirs rows, one a broker (broker_id): its log directories, each with Kafka's
+        error code (0: online; 56: failed), and the size and what is left of its volume (null before
+        Kafka 3.3). Null of a broker that did not answer.
+    log_dir_sizes -- On log_dirs rows: bytes in the directories. Without a topic: of a directory,
+        with its replicas, those of them that move to it (futures), and how many sizes of the broker
+        changed and are left out (changes_left_out). Without a partition: of a topic in a directory:
+        all with a broker's first answer of a day, then those that changed by more than 5 %. Of
+        partitions the 200 largest of a broker, if they changed by more than 1 %, and those that
+        changed by more than 5 %, since they were kept last. At most 100 topics and 100 partitions
+        that changed are kept of an answer of a broker. replicas = 0: it lies there no more.
+        is_future: a replica that moves to the directory, with offset_lag, how far it is behind the
+        one that it replaces. If size_bytes is null, the broker did not say. No digest is over this
+        column.
     """,
 )
 
@@ -148,11 +163,11 @@ METADATA_POLLS = Table(
     constraints={
         "record_known": (
             "record IN ('poll', 'topic', 'answer', 'configs', 'reassignments', 'quorum', 'elr', "
-            "'fenced', 'groups', 'offsets', 'transactions')"
+            "'fenced', 'groups', 'offsets', 'transactions', 'log_dirs')"
         ),
         "topic_named": (
             "(record IN ('poll', 'answer', 'quorum', 'fenced', 'groups', 'offsets', "
-            "'transactions')) = (topic IS NULL)"
+            "'transactions', 'log_dirs')) = (topic IS NULL)"
         ),
         "outcome_known": (
             "record <> 'poll' OR (outcome IS NOT NULL AND outcome IN ('ok', 'failed'))"
@@ -160,7 +175,7 @@ METADATA_POLLS = Table(
         "failure_explained": "record <> 'poll' OR (outcome = 'ok') = (error_kind IS NULL)",
         "kind_known": (
             "(record = 'answer') = (kind IS NOT NULL AND kind IN ('configs', 'reassignments', "
-            "'quorum', 'elr', 'fenced', 'groups', 'offsets', 'transactions'))"
+            "'quorum', 'elr', 'fenced', 'groups', 'offsets', 'transactions', 'log_dirs'))"
         ),
         "answer_dated": (
             "record <> 'answer' OR (outcome IS NOT NULL AND (outcome LIKE 'ok%') = (answered_at IS "
@@ -454,6 +469,11 @@ FROM (
 
 TABLES = (METADATA_POLLS, GROUP_LOG, CLUSTER_LOG)
 VIEWS = (OFFSET_COMMITS,)
+
+IS_OF_LOG_DIRS = (
+    "record = 'answer' AND kind = 'log_dirs' AND outcome LIKE 'ok%' AND cluster_id IS NOT NULL"
+)
+"""That a row of bronze is the header of an answer that tells log directories."""
 
 IS_VISIT = (
     "record = 'answer' AND kind = 'offsets' AND outcome LIKE 'ok%' AND cluster_id IS NOT NULL"

@@ -53,7 +53,8 @@ INCIDENTS = Table(
         *columns("""
             kind string NOT NULL -- The finding that opened it: broker_missing | partition_offline |
                 under_min_isr | quorum_lost | quorum_flapping | stale_broker | unclean_election |
-                group_stuck | group_stopped | stuck_transaction. Of findings beside incidents:
+                group_stuck | group_stopped | stuck_transaction | log_dir_failed. Of findings beside
+                incidents:
                 one_in_sync (a single replica in the ISR for ten minutes) | crash_loop |
                 group_behind (for ten minutes, by Burrow's rules) | lone_setting (a broker is set
                 otherwise than all others) | throttle_left (of a reassignment that is over) |

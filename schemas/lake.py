@@ -20,6 +20,7 @@ from schemas import (
     internal,
     quality,
     silver,
+    storage,
     transactions,
     views,
 )
@@ -47,6 +48,7 @@ TABLES: tuple[Table, ...] = (
     *consumption.LAG_TABLES,
     *transactions.TABLES,
     *transactions.HISTORY_TABLES,
+    storage.STORAGE,
     *incidents.TABLES,
     *quality.TABLES,
     *internal.TABLES,

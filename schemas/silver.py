@@ -325,6 +325,24 @@ OPEN_TRANSACTIONS = _interval_table(
     ),
 )
 
+LOG_DIRS = _interval_table(
+    "log_dirs",
+    "Log directories of brokers over time, as each broker told them: a row is there while its "
+    "broker is listed (enrichment log_dirs).",
+    key=(
+        Column("broker_id", "int", "Broker id.", nullable=False),
+        Column("log_dir", "string", "Path of the directory on the broker.", nullable=False),
+    ),
+    state=columns("""
+        is_online boolean -- False: it has failed, and the broker does not use it any more.
+        error_code int -- Kafka's error code: 0 is none, 56 KAFKA_STORAGE_ERROR.
+        total_bytes bigint -- Size of the volume that it is in; null before Kafka 3.3, and while it
+            has failed.
+        usable_bytes bigint -- Usable bytes of the volume; null as total_bytes. Directories in one
+            volume share it.
+    """),
+)
+
 ENRICHMENTS = {
     "configs": TOPIC_CONFIGS,
     "reassignments": REASSIGNMENTS,
@@ -333,6 +351,7 @@ ENRICHMENTS = {
     "fenced": FENCED_BROKERS,
     "groups": GROUP_SNAPSHOTS,
     "transactions": OPEN_TRANSACTIONS,
+    "log_dirs": LOG_DIRS,
 }
 """Kind of enrichment -> its table."""
 

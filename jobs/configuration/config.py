@@ -114,11 +114,10 @@ class Config:
         polling = parse(self.source_options({}), "stream").polling
         return {alias: polling[alias].interval_ms * _MILLISECOND for alias in self.clusters}
 
-    @property
-    def asked_for_offsets(self) -> frozenset[str]:
-        """The clusters whose groups are asked for their offsets, by alias."""
+    def asked_for(self, question: str) -> frozenset[str]:
+        """The clusters that are asked a question of `enrich`, by alias."""
         polling = parse(self.source_options({}), "stream").polling
-        return frozenset(alias for alias, each in polling.items() if "offsets" in each.enrich)
+        return frozenset(alias for alias, each in polling.items() if question in each.enrich)
 
     @property
     def longest_beat(self) -> timedelta:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from schemas.bronze import IS_VISIT, NOT_TAKEN
+from schemas.bronze import IS_OF_LOG_DIRS, IS_VISIT, NOT_TAKEN
 from schemas.consumption import LAG_TABLES
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ class Configured(Protocol):
     def transaction_log(self) -> object:
         """None where the transaction coordinators' log is not read."""
 
-    @property
-    def asked_for_offsets(self) -> Collection[str]:
-        """The aliases of clusters whose groups are asked for their offsets."""
+    def asked_for(self, question: str) -> Collection[str]:
+        """The aliases of clusters that are asked a question of `enrich`."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,24 @@ def _with_transaction_log(config: Configured) -> Collection[str]:
 
 
 def _asked_for_offsets(config: Configured) -> Collection[str]:
-    return config.asked_for_offsets
+    return config.asked_for("offsets")
+
+
+def _asked_for_log_dirs(config: Configured) -> Collection[str]:
+    return config.asked_for("log_dirs")
+
+
+def _of_answers(name: str, asked: str) -> str:
+    """The query of Waits for a history of answers whose headers satisfy a condition."""
+    return f"""
+SELECT cluster, min(scheduled_at) AS since
+FROM {{bronze.metadata_polls}} LEFT JOIN (
+  SELECT cluster, done_poll FROM {{internal.state}} WHERE history = '{name}'
+) USING (cluster)
+WHERE {asked} AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
+  AND day >= CAST(:day AS DATE) AND NOT coalesce(poll_id <= done_poll, false)
+GROUP BY cluster
+"""
 
 
 def _of_silver(name: str, history: str, says: str) -> Waits:
@@ -214,15 +230,7 @@ GROUP_LAG = Declared(
     Waits(
         "lag",
         "Since the first poll was due that told offsets which lag has not had.",
-        f"""
-SELECT cluster, min(scheduled_at) AS since
-FROM {{bronze.metadata_polls}} LEFT JOIN (
-  SELECT cluster, done_poll FROM {{internal.state}} WHERE history = 'group_lag'
-) USING (cluster)
-WHERE {IS_VISIT} AND cluster IN (CLUSTERS) AND scheduled_at >= CAST(:since AS TIMESTAMP)
-  AND day >= CAST(:day AS DATE) AND NOT coalesce(poll_id <= done_poll, false)
-GROUP BY cluster
-""",
+        _of_answers("group_lag", IS_VISIT),
         _asked_for_offsets,
     ),
     kept_apart=LAG_TABLES,
@@ -248,6 +256,17 @@ GROUP BY cluster
     seen_at="last_seen_at",
 )
 
+STORAGE = Declared(
+    "storage",
+    _asked_for_log_dirs,
+    Waits(
+        "storage",
+        "Since the first poll was due that told log directories which storage has not had.",
+        _of_answers("storage", IS_OF_LOG_DIRS),
+        _asked_for_log_dirs,
+    ),
+)
+
 INCIDENTS = Declared(
     "incidents",
     _all,
@@ -263,6 +282,7 @@ DECLARED = (
     REBALANCE_COST,
     GROUP_LAG,
     TRANSACTION_HISTORY,
+    STORAGE,
     INCIDENTS,
 )
 """All of them, in the order in which `status` shows them."""

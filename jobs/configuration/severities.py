@@ -57,6 +57,7 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     "quorum_flapping": Severity(ticket=_AT_ONCE),
     "broker_missing": Severity(ticket=_MINUTE),
     "stale_broker": Severity(ticket=_MINUTE),
+    "log_dir_failed": Severity(ticket=_AT_ONCE),
     "group_stuck": Severity(ticket=_AT_ONCE),
     "group_stopped": Severity(ticket=_AT_ONCE),
     "stuck_transaction": Severity(ticket=_AT_ONCE),

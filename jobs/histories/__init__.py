@@ -7,6 +7,7 @@ from jobs.histories.incidents import Incidents
 from jobs.histories.lag import GroupLag
 from jobs.histories.polls import Polls
 from jobs.histories.rebalances import RebalanceHistory
+from jobs.histories.storage import Storage
 from jobs.histories.transactions import TransactionHistory
 from jobs.rounds.history import History
 
@@ -16,6 +17,7 @@ HISTORIES: tuple[type[History[Any]], ...] = (
     RebalanceCost,
     GroupLag,
     TransactionHistory,
+    Storage,
     Incidents,
 )
 """All of them, in the order in which a run with --once makes them."""

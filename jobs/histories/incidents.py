@@ -76,7 +76,7 @@ class Incidents(History[News]):
     after: ClassVar[Collection[str]] = tuple(
         each.name
         for each in histories.DECLARED
-        if each not in {histories.INCIDENTS, histories.CLUSTER_LOG}
+        if each not in {histories.INCIDENTS, histories.CLUSTER_LOG, histories.STORAGE}
     )
     tables = (*TABLES, STATE)
     live = (INCIDENTS, INCIDENT_LINKS)

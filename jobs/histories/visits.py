@@ -15,7 +15,6 @@ from jobs.rules.arrow import by_value, rows_of
 from jobs.rules.groups.fold_lag import SAID, ClusterKey
 from jobs.rules.groups.lag import Visit
 from jobs.rules.groups.state import to_micros
-from schemas.bronze import IS_VISIT
 
 _HEADER = (
     "cluster", "cluster_id", "poll_id", "stream", "n", "scheduled_at", "answered_at",
@@ -24,10 +23,10 @@ _HEADER = (
 Row = dict[str, Any]
 
 
-def headers_of(polls: DataFrame, left_out: Container[str] = ()) -> dict[str, list[Row]]:
-    """The headers of visits, in order, by alias."""
+def headers_of(polls: DataFrame, asked: str, left_out: Container[str] = ()) -> dict[str, list[Row]]:
+    """The headers of answers that satisfy a condition in SQL, in order, by alias."""
     # What answers tell is left alone: the first look of a run goes over all days of bronze.
-    rows = rows_of(polls.where(IS_VISIT).select(*_HEADER).toArrow())
+    rows = rows_of(polls.where(asked).select(*_HEADER).toArrow())
     kept = (row for row in rows if row["cluster"] not in left_out)
     return by_value(sorted(kept, key=itemgetter("poll_id")), "cluster")
 
@@ -45,7 +44,7 @@ def visits_of(
     polls: DataFrame, headers: Sequence[Row]
 ) -> tuple[dict[ClusterKey, list[Visit]], DataFrame]:
     """The visits of these headers, in order; and what they tell of groups, with KEY."""
-    answers = _answers(polls, headers)
+    answers = answers_of(polls, headers, "offsets", ("offsets",))
     read_before = F.max(F.expr("array_max(offsets.commit_read_before)")).alias("read_before")
     last = rows_of(answers.groupBy("cluster", "poll_id").agg(read_before).toArrow())
     read = {(row["cluster"], row["poll_id"]): row["read_before"] for row in last}
@@ -68,11 +67,21 @@ def visits_of(
     return visits, said.select(KEY, "cluster_id", *SAID)
 
 
-def _answers(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
-    """The answers to visits: cluster, poll_id, cluster_id, offsets (of many partitions)."""
-    wanted = [(header["cluster"], header["poll_id"], header["cluster_id"]) for header in headers]
+def answers_of(
+    polls: DataFrame,
+    headers: Sequence[Row],
+    record: str,
+    columns: Sequence[str],
+    of_header: Sequence[str] = (),
+) -> DataFrame:
+    """The rows of a kind of record that answers have: cluster, poll_id, cluster_id, then these
+    times of their headers, and these columns.
+    """
+    names = ("cluster", "poll_id", "cluster_id", *of_header)
+    wanted = [tuple(header[name] for name in names) for header in headers]
+    times = "".join(f", {name} timestamp" for name in of_header)
     visits = polls.sparkSession.createDataFrame(
-        wanted, "cluster string, poll_id string, cluster_id string"
+        wanted, f"cluster string, poll_id string, cluster_id string{times}"
     )
     spans: dict[str, list[int]] = defaultdict(list)
     for header in headers:
@@ -82,5 +91,6 @@ def _answers(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
         f"(stream = '{stream}' AND n BETWEEN {min(numbers)} AND {max(numbers)})"
         for stream, numbers in spans.items()
     )
-    told = polls.where("record = 'offsets'").where(within).select("cluster", "poll_id", "offsets")
+    told = polls.where(F.col("record") == record).where(within)
+    told = told.select("cluster", "poll_id", *columns)
     return told.join(F.broadcast(visits), ["cluster", "poll_id"])

@@ -129,7 +129,7 @@ def status_of(
             transaction_logs=None if transactions is None else transactions.result(),
             waiting=waiting,
             followed=frozenset(config.with_controllers),
-            asked=config.asked_for_offsets,
+            asked=config.asked_for("offsets"),
             answers=answers,
             recorded={
                 row["cluster"]: row["recorded_at"]

@@ -49,6 +49,7 @@ def broker(of: Asking) -> Page:
     """A broker: what it leads, replicates and lacks at a time, what happened to it."""
     required(of, "broker")
     asked = ["broker_incidents", "broker_states", "away_from_preferred", "restart_steps"]
+    asked += ["storage", "growth"]
     return _thing(of, thing_of(of), "State", asked)
 
 

@@ -145,6 +145,24 @@ TRANSACTION: Final = struct(
     last_written_at=TIME,
 )
 
+LOG_DIR: Final = struct(
+    log_dir=TEXT,
+    error_code=INT,
+    total_bytes=LONG,
+    usable_bytes=LONG,
+)
+LOG_DIR_SIZE: Final = struct(
+    log_dir=TEXT,
+    topic=TEXT,
+    partition=INT,
+    is_future=FLAG,
+    size_bytes=LONG,
+    offset_lag=LONG,
+    replicas=LONG,
+    futures=INT,
+    changes_left_out=INT,
+)
+
 POLLS: Final = pa.schema(
     [
         pa.field("poll_id", TEXT, nullable=False),
@@ -203,5 +221,7 @@ POLLS: Final = pa.schema(
         pa.field("groups", _list_of(_GROUP)),
         pa.field("offsets", OFFSETS),
         pa.field("transactions", _list_of(TRANSACTION)),
+        pa.field("log_dirs", _list_of(LOG_DIR)),
+        pa.field("log_dir_sizes", _list_of(LOG_DIR_SIZE)),
     ]
 )

@@ -27,6 +27,7 @@ ENRICHMENTS: Final = {
     "groups": "30s",
     "offsets": "1m",
     "transactions": "1m",
+    "log_dirs": "10m",
 }
 """Questions that can be asked beside metadata, and how often they are unless told. See
 `metadata_source.enrichment`.

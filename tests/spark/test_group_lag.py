@@ -267,7 +267,7 @@ def test_where_nothing_is_new_nothing_is_done_and_what_is_left_is_taken(
         raise AssertionError("bronze was read")
 
     with monkeypatch.context() as patch:
-        patch.setattr(of_lag, "_news", is_nothing)
+        patch.setattr(GroupLag, "_polls", is_nothing)
         assert not lag.round(datetime.now(UTC))
     last = history()[-1]
     quiet = [

@@ -45,6 +45,7 @@ from tests.support import (
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
+    incident_storage_questions,
     transaction_questions,
 )
 from tests.support.incident import NOON
@@ -94,6 +95,11 @@ class TestReviews(incident_questions.Reviews):
 
 @pytest.mark.soak
 class TestIncidents(incident_rows_questions.Incidents):
+    pass
+
+
+@pytest.mark.soak
+class TestStorage(incident_storage_questions.Storage):
     pass
 
 

@@ -64,6 +64,8 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
                 for (b,), (h, p, rack) in states.items()
             ]
             rows.append({"record": kind, kind: brokers})
+        elif kind == "log_dirs":
+            rows += _of_log_dirs(answer, states)
         elif kind == "groups":
             for chunk, ((group_id,), state) in enumerate(states.items()):
                 group = {"group_id": group_id, **dict(zip(GROUP_STATE, state, strict=True))}
@@ -94,6 +96,23 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
     return rows
 
 
+def _of_log_dirs(answer: Answer, states: dict[Any, tuple]) -> list[dict[str, Any]]:
+    names = ("error_code", "total_bytes", "usable_bytes")
+    dirs: dict[int, list[dict[str, Any]] | None] = dict.fromkeys(answer.silent_brokers)
+    for (broker_id, log_dir), state in states.items():
+        told = dict(zip(names, state, strict=False))
+        dirs[broker_id] = [*(dirs.get(broker_id) or ()), {"log_dir": log_dir, **told}]
+    return [
+        {"record": "log_dirs", "chunk": chunk, "broker_id": broker_id, "log_dirs": of}
+        for chunk, (broker_id, of) in enumerate(dirs.items())
+    ]
+
+
+def _digest(kind: str, states: dict[Any, tuple], answer: Answer) -> bytes:
+    silent = sorted(answer.silent_brokers) if kind == "log_dirs" else []
+    return digest([*sorted(states.items()), *silent])
+
+
 def answer_headers(answer: Answer) -> list[dict[str, Any]]:
     """Columns of the headers of the answers beside a poll: one after the other, each asked for once
     the one before was answered.
@@ -110,7 +129,7 @@ def answer_headers(answer: Answer) -> list[dict[str, Any]]:
                 "asked_at": asked_at,
                 "answered_at": answered_at if outcome.startswith("ok") else None,
                 "outcome": outcome,
-                "digest": None if states is None else digest(sorted(states.items())),
+                "digest": None if states is None else _digest(kind, states, answer),
                 "interval_ms": answer.interval_ms,
                 "scheduled_at": answer.scheduled_at,
                 "topic_filter": answer.topic_filter,

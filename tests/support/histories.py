@@ -45,6 +45,8 @@ class Answer:
         default_factory=dict
     )  # kind -> key -> state, of those that are ok
     asked_ms: int = 70  # how long each question beside the poll takes
+    silent_brokers: frozenset[int] = frozenset()
+    """Brokers that did not tell their log directories."""
     early: frozenset[str] = (
         frozenset()
     )  # the kinds that were answered before the poll: they follow the poll before
@@ -401,6 +403,7 @@ class RandomEnrichments:
             "fenced": [(b,) for b in range(4)],
             "groups": [("g1",), ("g2",)],
             "transactions": transaction_lives.KEYS,
+            "log_dirs": [(b, log_dir) for b in range(2) for log_dir in ("/d1", "/d2")],
         }
         for kind in self.states:
             if self.random.random() < 0.5:
@@ -413,6 +416,14 @@ class RandomEnrichments:
                     for key in keys[kind]
                     if (state := self.next_state(kind, self.states[kind].get(key), key))
                 }
+                if kind == "log_dirs" and self.random.random() < 0.3:
+                    answer.silent_brokers = frozenset({self.random.randrange(2)})
+                    told = answer.enrichments[kind]
+                    answer.enrichments[kind] = {
+                        key: state
+                        for key, state in told.items()
+                        if key[0] not in answer.silent_brokers
+                    }
                 answer.early |= {kind} if self.random.random() < 0.2 else set()
                 untold = (
                     sum(state == UNTOLD for state in self.states["groups"].values())
@@ -439,6 +450,10 @@ class RandomEnrichments:
             return (r.randint(0, 1), r.randint(0, 2), some, (8, 9), *told)
         if r.random() < 0.6:
             return None
+        if kind == "log_dirs":
+            is_online = r.random() < 0.7
+            volume = r.choice([(100, 50), (100, 40)]) if is_online else (None, None)
+            return (0 if is_online else 56, *volume, is_online)
         if kind == "fenced":
             return ("host", 9092, r.choice(["a", "b"]))
         if kind == "groups":

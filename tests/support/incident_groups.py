@@ -27,6 +27,7 @@ from tests.support.incident import CLUSTER, NOON, STREAM, answers, at
 from tests.support.incident_controllers import controllers_rows
 from tests.support.incident_log import log_rows
 from tests.support.incident_rows import incident_rows
+from tests.support.incident_storage import storage_rows
 from tests.support.large_rounds import tables_of
 from tests.support.transaction_questions import transaction_rows
 
@@ -483,23 +484,24 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
 
 def known_rows() -> dict[Table, list[dict[str, Any]]]:
     """All that is known: the rows that the rules make of polls, and these."""
+    return tables_of(bronze_rows("prod", answers())) | _made_by_hand()
+
+
+def _made_by_hand() -> dict[Table, list[dict[str, Any]]]:
     held_up = held_up_rows()
     held_up[GROUP_LAG] += lag_rows()
     return (
-        tables_of(bronze_rows("prod", answers()))
-        | group_rows()
+        group_rows()
         | log_rows()
         | controllers_rows()
         | incident_rows("east")
         | held_up
         | transaction_rows()
+        | storage_rows()
     )
 
 
 def write_rows(lake: Lake) -> None:
     """Append those that no rules make here to the lake's tables."""
-    known = group_rows() | log_rows() | controllers_rows() | incident_rows("east")
-    for table, rows in (known | transaction_rows()).items():
-        stored.append(lake, table, rows)
-    for table, rows in held_up_rows().items():
+    for table, rows in _made_by_hand().items():
         stored.append(lake, table, rows)

@@ -271,6 +271,10 @@ def _admin() -> dict[str, list[Asked]]:
             _by_question(questions.brokers_with_fenced(), **of_brokers)
         ],
         "questions.topic_partitions": pages,
+        "questions.log_dirs": [
+            _by_question(questions.log_dirs(), topics=None),
+            _by_question(questions.log_dirs(bare=True), topics=[]),
+        ],
     }
 
 

@@ -31,6 +31,7 @@ def histories(
                     ("configs", "groups", "quorum"),
                     ("elr", "fenced", "reassignments", "transactions"),
                 ),
+                ("log_dirs", "configs"),
                 ("configs", "elr", "reassignments"),
             ]
         )

@@ -13,6 +13,7 @@ from jobs.rules.incidents.finding import (
     GROUP_STUCK,
     ISR_LEFT,
     LAG,
+    LOG_DIR_FAILED,
     PAUSE,
     QUORUM_FLAPPING,
     QUORUM_LOST,
@@ -22,7 +23,7 @@ from jobs.rules.incidents.finding import (
     STUCK_TRANSACTION,
     Finding,
 )
-from jobs.rules.incidents.links import EXACT, INFERRED, Link, links
+from jobs.rules.incidents.links import BOUNDED, EXACT, INFERRED, Link, links
 from jobs.rules.incidents.trees import Linked, Tree
 
 BROKER_DOWN, BROKER_HUNG, CONTROLLED = "broker_down", "broker_hung", "controlled_shutdown"
@@ -33,6 +34,7 @@ _OF_KIND: Mapping[str, str] = {
     REASSIGNMENT: REASSIGNED,
     CONFIG_CHANGED: "config_changed",
     STALE_BROKER: "stale",
+    LOG_DIR_FAILED: "log_dir_failed",
     QUORUM_LOST: "quorum",
     QUORUM_FLAPPING: "quorum",
     STUCK_TRANSACTION: "transaction",
@@ -94,7 +96,9 @@ def cause_of(root: Finding) -> Cause:
     if (name := _OF_KIND.get(root.kind)) is None:
         return Cause(UNKNOWN)
     who = root.group_id or root.topic or root.broker_id
-    return Cause(name, None if who is None else str(who), EXACT if root.is_exact else INFERRED)
+    # A broker tells of its own directories, and no rule guesses.
+    sureness = BOUNDED if root.kind == LOG_DIR_FAILED else INFERRED
+    return Cause(name, None if who is None else str(who), EXACT if root.is_exact else sureness)
 
 
 def alternatives(tree: Tree, all_of: Linked, cause: Cause) -> list[str]:

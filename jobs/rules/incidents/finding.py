@@ -18,6 +18,7 @@ GROUP_STOPPED: Final = "group_stopped"
 STUCK_TRANSACTION: Final = "stuck_transaction"
 ISR_LEFT: Final = "isr_left"
 UNDER_REPLICATED: Final = "under_replicated"
+LOG_DIR_FAILED: Final = "log_dir_failed"
 LEADER_CHANGED: Final = "leader_changed"
 COORDINATOR_MOVED: Final = "coordinator_moved"
 CONTROLLER_ELECTED: Final = "controller_elected"
@@ -38,6 +39,7 @@ OPENERS: Final = (
     GROUP_STUCK,
     GROUP_STOPPED,
     STUCK_TRANSACTION,
+    LOG_DIR_FAILED,
 )
 """The findings that open an incident; all others only belong to one."""
 ONE_IN_SYNC: Final = "one_in_sync"

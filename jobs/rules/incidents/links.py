@@ -20,6 +20,7 @@ from jobs.rules.incidents.finding import (
     ISR_LEFT,
     LAG,
     LEADER_CHANGED,
+    LOG_DIR_FAILED,
     PARTITION_OFFLINE,
     PAUSE,
     QUORUM_FLAPPING,
@@ -167,6 +168,11 @@ RULES: Final[tuple[Rule, ...]] = (
         "a leader that hangs drops its followers before it is fenced",
     ),
     Rule(
+        *("log_dir_isr", LOG_DIR_FAILED, (ISR_LEFT,), 60, 60, _same_broker),
+        "the replicas of a directory that fails leave all ISRs at once",
+        lasting=True,
+    ),
+    Rule(
         *("reassignment_isr", REASSIGNMENT, (ISR_LEFT,), 5, 60, _any_among),
         "a reassignment removes replicas",
         lasting=True,
@@ -175,6 +181,10 @@ RULES: Final[tuple[Rule, ...]] = (
         *("missing_leader", BROKER_MISSING, (LEADER_CHANGED,), 120, 60, _same_broker),
         "a broker that stops gives up its partitions, one that fails loses them",
         lasting=True,
+    ),
+    Rule(
+        *("log_dir_leader", LOG_DIR_FAILED, (LEADER_CHANGED,), 60, 60, _same_broker),
+        "a broker whose directory fails loses the partitions that it led from it",
     ),
     Rule(
         *("stale_leader", STALE_BROKER, (LEADER_CHANGED,), 60, 60, _same_broker),
@@ -202,6 +212,11 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         *("missing_level", BROKER_MISSING, (PARTITION_OFFLINE,), 60, 60, _among),
         "the last replica in the ISR was on the broker",
+        lasting=True,
+    ),
+    Rule(
+        *("log_dir_level", LOG_DIR_FAILED, (PARTITION_OFFLINE,), 60, 60, _among),
+        "the last replica in the ISR was in the directory",
         lasting=True,
     ),
     Rule(

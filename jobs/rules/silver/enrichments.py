@@ -44,7 +44,10 @@ def take(
     """
     listed: set[Key] = set()
     rows, may_be_open = told_of(rows) if enrichment == "transactions" else (rows, None)
+    silent: set[int] = set()
     for row in rows:
+        if enrichment == "log_dirs" and row[enrichment] is None:
+            silent.add(row["broker_id"])
         for said in [row[enrichment]] if enrichment in _ONE_A_ROW else row[enrichment] or ():
             key, state, is_whole = _thing(enrichment, row, said)
             listed.add(key)
@@ -55,7 +58,10 @@ def take(
     ended = [
         key
         for key, row in known.open.items()
-        if key not in listed and not (may_be_open and may_be_open(key, row))
+        if key not in listed
+        and not (may_be_open and may_be_open(key, row))
+        # Of a broker that was asked, and did not answer, nothing is known.
+        and not (silent and key[0] in silent)
     ]
     asked = asked_for(topic_filter, {key[0] for key in ended}) if enrichment in _BY_TOPIC else None
     for key in ended:
@@ -141,6 +147,10 @@ def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row
             )
         case "transactions":
             return *transaction(said), True
+        case "log_dirs":
+            state = {name: said[name] for name in ("error_code", "total_bytes", "usable_bytes")}
+            state["is_online"] = said["error_code"] == 0
+            return (row["broker_id"], said["log_dir"]), state, True
         case _:
             # "No rack" is a state; Metadata v0 not saying is none.
             is_told = enrichment == "brokers" and (row["api_version"] or 0) >= 1

@@ -106,6 +106,8 @@ def commands(of: Account, config: str | None) -> list[str]:
         asked.append(_query(of, "reassignments", config))
     if found.cause == "quorum" or found.kind.startswith("quorum"):
         asked.append(_query(of, "controllers", config))
+    if found.cause == "log_dir_failed":
+        asked.append(_query(of, "storage", config, broker=broker))
     if found.cause == "stale":
         asked.append(_query(of, "stale_brokers", config, broker=broker))
     if "stuck_transaction" in kinds:

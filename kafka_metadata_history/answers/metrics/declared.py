@@ -84,6 +84,11 @@ FENCED: Final = Metric(
 STALE: Final = Metric(
     "stale_brokers", "Brokers that answer clients from metadata that is older than the others'."
 )
+FAILED_DIRS: Final = Metric(
+    "failed_log_dirs",
+    "Log directories of brokers that have failed.",
+    absent="if brokers were not asked within a day (`enrich: log_dirs`)",
+)
 CONTROLLERS: Final = Metric(
     "active_controllers", "1 if there is an active controller, else 0.", absent=_OF_QUORUM
 )
@@ -190,6 +195,27 @@ BROKER_GROUPS: Final = Metric(
     "if the coordinators' log is not read (`groupLog`)",
     option=BROKERS_OPTION,
 )
+USABLE: Final = Metric(
+    "broker_log_dir_usable_bytes",
+    "Usable bytes of the volume of a log directory.",
+    ("broker", "log_dir"),
+    "of a directory that has failed, before Kafka 3.3, or as failed_log_dirs",
+    option=BROKERS_OPTION,
+)
+VOLUME: Final = Metric(
+    "broker_log_dir_volume_bytes",
+    "Bytes of the volume of a log directory.",
+    ("broker", "log_dir"),
+    "as broker_log_dir_usable_bytes",
+    option=BROKERS_OPTION,
+)
+BROKER_FAILED_DIRS: Final = Metric(
+    "broker_failed_log_dirs",
+    "Log directories of the broker that have failed.",
+    ("broker",),
+    "as failed_log_dirs",
+    option=BROKERS_OPTION,
+)
 LAG: Final = Metric(
     "group_lag_records",
     f"Records that the group is behind, at most. Of the {MOST_GROUPS:,} largest lags of all "
@@ -213,6 +239,7 @@ METRICS: Final = (
     BROKERS,
     FENCED,
     STALE,
+    FAILED_DIRS,
     CONTROLLERS,
     VOTERS,
     VOTERS_BEHIND,
@@ -234,6 +261,9 @@ METRICS: Final = (
     BROKER_REPLICAS,
     BROKER_OUT,
     BROKER_GROUPS,
+    USABLE,
+    VOLUME,
+    BROKER_FAILED_DIRS,
     LAG,
     LAG_LEFT_OUT,
 )

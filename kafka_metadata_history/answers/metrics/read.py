@@ -160,6 +160,7 @@ class _Read:
     listed: Mapping[str, Sequence[Row]] | None
     loads: Mapping[str, Sequence[Row]]
     roles: Mapping[str, Sequence[Row]]
+    log_dirs: Mapping[str, Sequence[Row]]
     keeps_events: bool
 
     @classmethod
@@ -182,6 +183,7 @@ class _Read:
             _by_cluster(state.rows("brokers")) if brokers else None,
             _by_cluster(state.rows("loads")) if brokers else {},
             _by_cluster(_rows(ask, "brokers")) if brokers else {},
+            _by_cluster(_rows(ask, "log_dirs")),
             keeps_events,
         )
 
@@ -197,6 +199,11 @@ class _Read:
             yield from self._of_incidents(cluster)
         yield from self._of_transactions(cluster)
         yield from self._of_brokers(cluster)
+        if "log_dirs" in self.state.answered[cluster]:
+            rows = self.log_dirs.get(cluster, ())
+            yield Sample(declared.FAILED_DIRS, (), sum(not row["is_online"] for row in rows))
+            if self.listed is not None:
+                yield from _of_log_dirs(rows)
 
     def _of_quorum(self, cluster: str) -> Iterator[Sample]:
         facts = self.state.facts[cluster]
@@ -268,6 +275,16 @@ class _Read:
                 (declared.BROKER_GROUPS, role.get("groups", 0) if has_log else None),
             ]
             yield from _some(*values, labels=(str(broker),))
+
+
+def _of_log_dirs(rows: Sequence[Row]) -> Iterator[Sample]:
+    failed: Counter[int] = Counter()
+    for row in rows:
+        failed[row["broker_id"]] += not row["is_online"]
+        volume = (declared.USABLE, row["usable_bytes"]), (declared.VOLUME, row["total_bytes"])
+        yield from _some(*volume, labels=(str(row["broker_id"]), row["log_dir"]))
+    for broker_id, count in sorted(failed.items()):
+        yield Sample(declared.BROKER_FAILED_DIRS, (str(broker_id),), count)
 
 
 def _of_partitions(row: ClusterRow) -> Iterator[Sample]:

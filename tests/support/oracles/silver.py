@@ -293,6 +293,7 @@ STATES = {
     "fenced_brokers": ("host", "port", "rack"),
     "group_snapshots": tuple(GROUP_STATE),
     "open_transactions": TRANSACTION_STATE,
+    "log_dirs": ("error_code", "total_bytes", "usable_bytes", "is_online"),
     "history_sources": ("source",),
 }
 KEYS = {
@@ -307,6 +308,7 @@ KEYS = {
     "fenced_brokers": ("broker_id",),
     "group_snapshots": ("group_id",),
     "open_transactions": ("opened_by", "is_hanging"),
+    "log_dirs": ("broker_id", "log_dir"),
     "history_sources": (),
 }
 KINDS = {
@@ -317,6 +319,7 @@ KINDS = {
     "fenced": "fenced_brokers",
     "groups": "group_snapshots",
     "transactions": "open_transactions",
+    "log_dirs": "log_dirs",
 }
 
 
@@ -418,12 +421,17 @@ def enrichment_line(
             # What an answer does not tell stays as it was; of a group all of it or nothing.
             old = known.get(key, (None,) * len(said))
             merged = tuple(was if now is None else now for now, was in zip(said, old, strict=True))
-            states[key] = merged if kind != "groups" else old if said == UNTOLD else said
+            whole = said if kind == "log_dirs" else merged
+            states[key] = whole if kind != "groups" else old if said == UNTOLD else said
         if kind == "transactions":
             now = a.enrichments[kind]
             told = {key: now[key] for key in TRANSACTIONS if now.get(key, NOT_TOLD) != NOT_TOLD}
             open_still = {key: told_before(key, now, known) for key in TRANSACTIONS}
             states = told | {key: state for key, state in open_still.items() if state}
+        if kind == "log_dirs":
+            # A broker that did not answer has what it had.
+            silent = a.silent_brokers
+            states |= {key: old for key, old in known.items() if key[0] in silent}
         known = states
         seen.append(
             Seen(a.poll_id, at, sent_at, a.interval_ms, {(key, 0): s for key, s in known.items()})

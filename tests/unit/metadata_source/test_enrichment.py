@@ -21,7 +21,7 @@ from tests.support.enrichment_answers import NOW_MS, configs, fenced, page, quor
 
 EVERY = tuple(ENRICHMENTS)
 ASKED_OF_ONE = tuple(
-    kind for kind in ENRICHMENTS if kind not in {"groups", "offsets", "transactions"}
+    kind for kind in ENRICHMENTS if kind not in {"groups", "offsets", "transactions", "log_dirs"}
 )
 
 

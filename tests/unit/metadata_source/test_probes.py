@@ -7,6 +7,7 @@ from kafka.protocol.admin import (
     DescribeClusterResponse,
     DescribeConfigsResponse,
     DescribeGroupsResponse,
+    DescribeLogDirsResponse,
     DescribeProducersResponse,
     DescribeQuorumResponse,
     DescribeTransactionsResponse,
@@ -67,6 +68,7 @@ def answers(code: int, *listed) -> list:
         *listed,
         *(fetched(code, log) for log in LOGS),
         *of_transactions(code),
+        DescribeLogDirsResponse(error_code=code, results=[]),
     ]
 
 
@@ -101,13 +103,13 @@ def said(*given) -> list[str]:
 def test_no_error_and_errors_that_come_after_the_check_say_allowed(code):
     is_gone = code == UNKNOWN_TOPIC_OR_PARTITION
     logs = [NO_LOG, NO_TRANSACTION_LOG] if is_gone else ["allowed"] * 2
-    assert said(*answers(code)) == ["allowed"] * 4 + logs + ["allowed"] * 2
+    assert said(*answers(code)) == ["allowed"] * 4 + logs + ["allowed"] * 3
 
 
 @pytest.mark.parametrize("code", [29, 30, 31])
 def test_denied_says_what_is_missing(code):
     lines = said(*answers(code, ListGroupsResponse(error_code=0, groups=[])))
-    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 8
+    assert [line.partition(": ")[0] for line in lines] == ["missing"] * 9
 
 
 def test_some_groups_are_enough():
@@ -126,14 +128,14 @@ def test_some_transactional_ids_are_enough_and_one_that_nobody_has_is_not_there(
 def test_a_broker_that_is_not_the_controller_has_checked_the_permission_for_reassignments():
     reassignments, *others = said(*answers(41))
     assert reassignments == "allowed"
-    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 7
+    assert [line.partition(" (")[0] for line in others] == ["not known: error 41"] * 8
 
 
 @pytest.mark.parametrize("code", [-1, 7, 35, 42, 999])
 def test_any_other_error_is_not_taken_for_an_answer(code):
     assert [line.partition(" (")[0] for line in said(*answers(code))] == [
         f"not known: error {code}"
-    ] * 8
+    ] * 9
 
 
 def test_a_throttled_fetch_with_nothing_in_it_is_not_taken_for_an_answer():
@@ -147,12 +149,12 @@ def test_a_throttled_fetch_with_nothing_in_it_is_not_taken_for_an_answer():
 def test_what_is_asked_is_asked_for_nothing_more():
     prober = Answered(*answers(0))
     prober.permissions()
-    reassignments, quorum, described, groups, *fetches, ids, producers = prober.asked
+    reassignments, quorum, described, groups, *fetches, ids, producers, log_dirs = prober.asked
     assert ids.transactional_ids == ["kafka-metadata-history-probe"]
     assert [(topic.name, topic.partition_indexes) for topic in producers.topics] == [
         ("kafka-metadata-history-probe", [0])
     ]
-    assert reassignments.topics is None
+    assert (reassignments.topics, log_dirs.topics) == (None, [])
     assert [(topic.topic_name, topic.partitions[0].partition_index) for topic in quorum.topics] == [
         ("__cluster_metadata", 0)
     ]
@@ -215,7 +217,7 @@ def described(**of_group) -> list:
 def test_an_answer_about_another_number_of_things_is_not_known(count):
     said_of = said(*described(count=count))
     assert said_of[3] == f"not known: asked about one group, the broker answered about {count}"
-    assert said_of[:3] + said_of[4:] == ["allowed"] * 7
+    assert said_of[:3] + said_of[4:] == ["allowed"] * 8
 
 
 def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
@@ -226,7 +228,7 @@ def test_what_a_probe_stumbles_over_costs_no_other(monkeypatch):
     assert answered.pop(2).startswith(
         "not known: this program stumbled over what the broker answered (TypeError: "
     )
-    assert answered == ["allowed"] * 7
+    assert answered == ["allowed"] * 8
 
 
 @pytest.mark.parametrize("value", [None, "two", "", "-1", "2147483648"])

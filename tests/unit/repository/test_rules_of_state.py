@@ -73,8 +73,10 @@ def test_metrics_and_labels_exist(expression: str) -> None:
 def test_rules_page_for_what_jmx_cannot_say_and_say_what_to_do(rule: dict[str, Any]) -> None:
     summary = rule["annotations"]["summary"]
     assert re.search(r"\b(?:Start|Run)\b", summary)
-    assert rule["labels"] == {"severity": "critical"}
-    assert set(re.findall(r"\$labels\.(\w+)", summary)) <= {"cluster", "kind"}
+    severity = "warning" if "LogDir" in rule["alert"] else "critical"
+    assert rule["labels"] == {"severity": severity}
+    named = set(re.findall(r"\$labels\.(\w+)", summary))
+    assert named <= {"cluster", "kind", "broker", "log_dir"}
     is_of_state = "unless" not in rule["expr"] and "absent" not in rule["expr"]
     assert ("keep_firing_for" in rule) is is_of_state
     for command in re.findall(r"kafka-metadata-history query (\w+)", summary):

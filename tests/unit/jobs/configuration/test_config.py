@@ -50,14 +50,14 @@ def test_silver_and_gold_have_their_ages(tmp_path: Path) -> None:
 
 
 def test_which_clusters_are_asked_for_offsets(tmp_path: Path) -> None:
-    asked = "    enrich: {groups: 1m, offsets: }\n"
     own, shared = (
-        GOOD.replace(line, line + asked[indent:])
-        for line, indent in (("b2:9092\n", 0), ("15s\n", 2))
+        GOOD.replace(line, f"{line}{indent}enrich: {{groups: 1m, offsets: {more}}}\n")
+        for line, indent, more in (("b2:9092\n", "    ", ""), ("15s\n", "  ", ", log_dirs: "))
     )
     found = [load(str(config(tmp_path, text))) for text in (GOOD, own, shared)]
     everyone = set(found[0].clusters)
-    assert [each.asked_for_offsets for each in found] == [set(), {"prod"}, everyone]
+    assert [each.asked_for("offsets") for each in found] == [set(), {"prod"}, everyone]
+    assert [each.asked_for("log_dirs") for each in found] == [set(), set(), everyone]
 
 
 def test_a_relative_path_lies_beside_the_file(

@@ -11,6 +11,7 @@ from tests.support.repository import ROOT
 HOLD_NAMES = {
     "jobs/configuration/histories.py": "it is where the histories have their names",
     "jobs/group_lag.py": "an entry point of spark-submit that makes one history",
+    "jobs/storage.py": "an entry point of spark-submit that makes one history",
     "jobs/incidents.py": "an entry point of spark-submit that makes one history",
     "jobs/isr_shrink.py": "an entry point of spark-submit that makes one history",
     "jobs/leader_churn.py": "an entry point of spark-submit that makes one history",

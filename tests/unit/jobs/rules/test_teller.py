@@ -283,6 +283,7 @@ def test_each_table_has_one_source_at_a_time() -> None:
         silver.FENCED_BROKERS,
         silver.GROUP_SNAPSHOTS,
         silver.OPEN_TRANSACTIONS,
+        silver.LOG_DIRS,
     }
     assert {*tables} >= IN_TURN
     assert [kind for kind in silver.ENRICHMENTS if not is_read(kind, by_log=True)] == [

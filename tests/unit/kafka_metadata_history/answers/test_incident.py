@@ -18,6 +18,7 @@ from tests.support import (
     incident_groups_questions,
     incident_questions,
     incident_rows_questions,
+    incident_storage_questions,
     transaction_questions,
 )
 from tests.support.duckdb_lake import asking
@@ -54,6 +55,10 @@ class TestReviews(incident_questions.Reviews):
 
 
 class TestIncidents(incident_rows_questions.Incidents):
+    pass
+
+
+class TestStorage(incident_storage_questions.Storage):
     pass
 
 
@@ -112,6 +117,7 @@ def test_every_question_is_asked_here() -> None:
         incident_controllers,
         held_up_questions,
         transaction_questions,
+        incident_storage_questions,
     )
     files = [module.__file__ for module in modules]
     texts = "".join(Path(file).read_text() for file in files)

@@ -19,7 +19,7 @@ from tests.support.given_options import BEARER, BOOTSTRAP, SASL, refused
             {"enrich": "elr, config"},
             (
                 "enrich: 'config' is none of configs, reassignments, quorum, elr, fenced, groups, "
-                "offsets, transactions: did you mean 'configs'?"
+                "offsets, transactions, log_dirs: did you mean 'configs'?"
             ),
         ),
         (

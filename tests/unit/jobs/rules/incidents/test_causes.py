@@ -38,6 +38,18 @@ CASES: dict[str, tuple[tuple[str, str | None, str | None], list[Finding]]] = {
         ("log_dir_failed", "3", "inferred"),
         [left(3, 10, cause="log_dir_failed"), OFFLINE],
     ),
+    "disk, as its broker told": (
+        ("log_dir_failed", "3", "bounded"),
+        [
+            finding("log_dir_failed", 15, within=14, broker_id=3),
+            left(3, 10, cause="lagging"),
+            OFFLINE,
+        ],
+    ),
+    "disk alone": (
+        ("log_dir_failed", "3", "bounded"),
+        [finding("log_dir_failed", 15, broker_id=3)],
+    ),
     "reassignment": (
         ("reassignment", None, "inferred"),
         [

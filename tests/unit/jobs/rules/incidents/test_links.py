@@ -22,6 +22,15 @@ CASES: dict[str, tuple[Finding, Finding]] = {
     "stale_missing": (MISSING, finding("stale_broker", 110, broker_id=3)),
     "missing_isr": (MISSING, left(3, 70)),
     "leader_stalled": (MISSING, finding("isr_left", 80, leader=3, brokers=(1, 2))),
+    "log_dir_isr": (finding("log_dir_failed", 600, within=590, broker_id=3), left(3, 90)),
+    "log_dir_leader": (
+        finding("log_dir_failed", 600, within=590, broker_id=3),
+        finding("leader_changed", 101, broker_id=3),
+    ),
+    "log_dir_level": (
+        finding("log_dir_failed", 600, within=590, broker_id=3),
+        level("partition_offline", (3,), 101),
+    ),
     "reassignment_isr": (finding("reassignment", 10, brokers=(3, 5)), left(3, 90)),
     "missing_leader": (MISSING, finding("leader_changed", 101, broker_id=3)),
     "stale_leader": (

@@ -89,6 +89,17 @@ THINGS: dict[str, tuple[str, Row, Any, Row]] = {
         (3,),
         {"host": "h", "port": 1, "rack": None},
     ),
+    "log_dirs": (
+        "log_dirs",
+        {
+            "broker_id": 3,
+            "log_dirs": [
+                {"log_dir": "/d", "error_code": 56} | dict.fromkeys(("total_bytes", "usable_bytes"))
+            ],
+        },
+        (3, "/d"),
+        {"is_online": False, "error_code": 56, "total_bytes": None, "usable_bytes": None},
+    ),
 }
 """Kind of question -> a row of bronze, the key of what it lists, and its state."""
 
@@ -154,6 +165,27 @@ def test_no_rack_is_a_state_where_the_answer_has_racks(
         header = {"brokers": [broker], "api_version": api_version}
         take("brokers", [header], None, now, known)
     assert [row["rack"] for row in known.changed.values()] == racks
+
+
+def test_directories_of_a_broker_that_does_not_answer_are_as_they_were() -> None:
+    def told(log_dir: str, usable: int | None) -> Row:
+        return {"log_dir": log_dir, "error_code": 0, "total_bytes": 9, "usable_bytes": usable}
+
+    known = known_of("log_dirs")
+    each = [{"broker_id": n, "log_dirs": [told("/d1", 5), told("/d2", 5)]} for n in (1, 2)]
+    take("log_dirs", each, None, FIRST, known)
+    # Of broker 1 a directory is not there any more, and of another the volume is not known.
+    silent = {"broker_id": 2, "log_dirs": None}
+    take(
+        "log_dirs", [{"broker_id": 1, "log_dirs": [told("/d1", None)]}, silent], None, SECOND, known
+    )
+    assert {key: row["usable_bytes"] for key, row in known.open.items()} == {
+        (1, "/d1"): None,
+        (2, "/d1"): 5,
+        (2, "/d2"): 5,
+    }
+    ended = [key for (key, _), row in known.changed.items() if row["end_reason"] == "gone"]
+    assert ended == [(1, "/d2")]
 
 
 def test_an_answer_that_is_not_whole_ends_no_group() -> None:

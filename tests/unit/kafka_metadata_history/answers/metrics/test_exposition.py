@@ -62,11 +62,11 @@ def test_each_metric_has_its_type_its_help_and_its_labels() -> None:
 
 def test_the_set_of_labels_is_closed_and_units_are_base_units() -> None:
     shown = {label for each in METRICS for label in each.labels}
-    assert shown == {"level", "cause", "kind", "severity", "broker", "group"}
+    assert shown == {"level", "cause", "kind", "severity", "broker", "log_dir", "group"}
     for each in METRICS:
         assert ("broker" in each.labels) == (each.option == "brokers")
         assert "group" not in each.labels or each.option == "group_lag"
-        assert not re.search(r"_(?:ms|s|minutes|hours|percent|total|bytes)(?:_|$)", each.name)
+        assert not re.search(r"_(?:ms|s|minutes|hours|percent|total)(?:_|$)", each.name)
         assert each.name.endswith("_seconds") == ("Seconds" in each.says)
     assert len({each.name for each in METRICS}) == len(METRICS)
 

@@ -139,6 +139,33 @@ def test_fenced_brokers_and_the_quorum_as_they_are_answered() -> None:
     assert of(found, "quorum_observers_behind", cluster="prod") == 3
 
 
+def test_log_directories_as_they_are_answered() -> None:
+    dirs = [
+        lasting(0, broker_id=broker_id, log_dir=log_dir, **volume, is_current=True)
+        for broker_id, log_dir, volume in (
+            (1, "/d1", {"is_online": True, "total_bytes": 100, "usable_bytes": 7}),
+            (1, "/d2", {"is_online": False}),
+            (2, "/d1", {"is_online": True}),
+        )
+    ]
+    rows = {silver.LOG_DIRS: dirs}
+    with asking({bronze.METADATA_POLLS: [answered("log_dirs", 100)]}, rows) as ask:
+        found, without = read(ask, brokers=True), read(ask)
+    first = {"cluster": "prod", "broker": "1", "log_dir": "/d1"}
+    assert found["broker_log_dir_usable_bytes"] == {frozenset(first.items()): 7}
+    assert found["broker_log_dir_volume_bytes"] == {frozenset(first.items()): 100}
+    failed = [
+        of(found, "broker_failed_log_dirs", cluster="prod", broker=each) for each in ("1", "2")
+    ]
+    assert failed == [1, 0]
+    assert of(without, "failed_log_dirs", cluster="prod") == 1
+    assert not any(name.startswith("broker_") for name in without)
+    with asking({}, rows) as ask:
+        assert not any("log_dir" in name for name in read(ask, brokers=True)), (
+            "nobody was asked within a day"
+        )
+
+
 def test_incidents_that_last_and_those_that_opened_lately(ask: Ask) -> None:
     found = read(ask)
     opened = {

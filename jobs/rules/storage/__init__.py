@@ -1,0 +1,1 @@
+"""Rules of what lies in log directories."""

@@ -1,0 +1,79 @@
+"""The fold of a cluster's log directories: what answers told of sizes -> rows of gold.storage, one
+for each thing and day.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.rules.arrow import rows_of
+from schemas.bronze import METADATA_POLLS
+from schemas.storage import STORAGE
+
+Row = dict[str, Any]
+
+THING: Final = (
+    *("cluster_id", "cluster", "day", "broker_id"),
+    *("log_dir", "level", "topic", "partition"),
+)
+"""Whose sizes a row of gold.storage has."""
+LAST: Final = (
+    *("size_bytes", "replicas", "futures", "offset_lag"),
+    *("changes_left_out", "total_bytes", "usable_bytes"),
+)
+"""The columns of which the last answer counts, nulls too."""
+TOLD: Final = ("cluster_id", "cluster", "at", *THING[3:], *LAST)
+"""The columns of answers that the fold reads, a row for each size."""
+
+
+def fold(
+    cluster: str,  # noqa: ARG001 - each row has it
+    said: Mapping[str, pa.Table],
+    live: Mapping[str, pa.Table],
+    *,
+    at: datetime,
+) -> Mapping[str, Sequence[Row]]:
+    """The rows of an alias's directories that change: those of its newest day, which stay live, and
+    those of the days before, which are over. `at`: of the round.
+    """
+    told = said.get(METADATA_POLLS.full_name)
+    if told is None or not told.num_rows:
+        return {STORAGE.full_name: []}
+    found = _by_day(told)
+    if (before := live.get(STORAGE.full_name)) is not None:
+        found = pa.concat_tables([before.select(found.column_names).cast(found.schema), found])
+    days = found.sort_by([("last_at", "ascending")]).group_by(THING, use_threads=False)
+    rows = days.aggregate(
+        [
+            *((name, "last", pc.ScalarAggregateOptions(skip_nulls=False)) for name in LAST),
+            *(("min_bytes", "min"), ("max_bytes", "max")),
+            *(("first_at", "min"), ("last_at", "max")),
+        ]
+    )
+    newest = {
+        each["cluster_id"]: each["day_max"]
+        for each in rows.group_by("cluster_id").aggregate([("day", "max")]).to_pylist()
+    }
+    plain = [name.removesuffix("_last") for name in rows.column_names]
+    ends = {"min_bytes_min", "max_bytes_max", "first_at_min", "last_at_max"}
+    rows = rows.rename_columns(
+        [name.rpartition("_")[0] if name in ends else name for name in plain]
+    )
+    return {
+        STORAGE.full_name: [
+            {**row, "updated_at": at, "is_live": row["day"] == newest[row["cluster_id"]]}
+            for row in rows_of(rows)
+        ]
+    }
+
+
+def _by_day(told: pa.Table) -> pa.Table:
+    """What answers told, as rows of the day of their answer."""
+    columns = {name: told[name] for name in (*THING[:2], *THING[3:], *LAST)}
+    columns["day"] = told["at"].cast(pa.date32())
+    columns |= dict.fromkeys(("min_bytes", "max_bytes"), told["size_bytes"])
+    columns |= dict.fromkeys(("first_at", "last_at"), told["at"])
+    return pa.table(columns)
