@@ -40,6 +40,7 @@ Controller id, throttle times and authorized operations are not covered: they ch
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -116,13 +117,15 @@ def answer_digest(metadata: ClusterMetadata, digests: pa.Array, more: Mapping[st
 
 
 def rows_digest(rows: Any) -> bytes:
-    """Return the digest of rows of an enrichment: plain values, in an order of their own."""
+    """Return the digest of rows of an enrichment: plain values and times, in an order of their
+    own.
+    """
     return _blake2b({"rows": rows})
 
 
 def _blake2b(head: Mapping[str, Any], *parts: Any) -> bytes:
     versioned = {"digest_version": DIGEST_VERSION, **head}
-    text = json.dumps(versioned, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(versioned, sort_keys=True, separators=(",", ":"), default=datetime.isoformat)
     digest = blake2b(f"{text}\n".encode(), digest_size=16)
     for part in parts:
         digest.update(part)

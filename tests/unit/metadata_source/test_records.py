@@ -353,6 +353,9 @@ def test_the_digest_of_an_answer_beside_a_poll_is_that_of_the_rows_that_are_stor
     ]
     assert found[0] == digest("reassignments", Rows(moved, ["a", "b"]))
     assert len(set(found)) == len(found)
+    open_ = {"transactional_id": "a", "started_at": datetime(2026, 11, 1, tzinfo=UTC)}
+    later = open_ | {"started_at": datetime(2026, 11, 2, tzinfo=UTC)}
+    assert digest("transactions", Rows([[open_]])) != digest("transactions", Rows([[later]]))
 
     groups = Rows(
         [[{"group_id": "g", "members": [{"member_id": "app-1", "client_host": "/10.0.0.7"}]}]]
