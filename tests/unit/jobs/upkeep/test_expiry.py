@@ -23,7 +23,7 @@ from jobs.upkeep.expiry import (
     note,
     over_before,
 )
-from schemas import consumption, gold, groups, incidents, silver, views
+from schemas import consumption, gold, groups, incidents, silver, transactions, views
 from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
 from schemas.table import Table
 from schemas.views import REACH
@@ -63,6 +63,8 @@ def test_every_table_of_silver_and_gold_says_when_its_rows_were_over() -> None:
             *groups.TABLES,
             *consumption.TABLES,
             *consumption.LAG_TABLES,
+            transactions.TRANSACTIONS,
+            transactions.TRANSACTION_COUNTS,
             *incidents.TABLES,
         )
     }
