@@ -12,10 +12,12 @@ from kafka_metadata_history.web.access import Access
 from kafka_metadata_history.web.app import Pages, Serving, application
 from schemas.lake import Lake
 from schemas.table import Table
+from tests.support.incident import CLUSTER
 from tests.support.incident_groups import known_rows
 from tests.support.incident_rows import incident_rows
 from tests.support.made_lakes import made_lake
 from tests.support.reports import renamed
+from tests.support.transaction_questions import transaction_rows
 
 Rows = dict[Table, list[dict[str, Any]]]
 OPENED = "http://127.0.0.1:8484"
@@ -28,6 +30,7 @@ def web_rows(*, hostile: bool = False) -> Rows:
         table: [row for row in own if row.get("cluster") == "prod"]
         for table, own in incident_rows().items()
     }
+    rows |= {table: [row | CLUSTER for row in own] for table, own in transaction_rows().items()}
     return renamed(rows) if hostile else rows
 
 

@@ -24,6 +24,7 @@ from jobs.upkeep.expiry import (
     over_before,
 )
 from schemas import consumption, gold, groups, incidents, silver, storage, views
+from schemas import consumption, gold, groups, incidents, silver, transactions, views
 from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
 from schemas.table import Table
 from schemas.views import REACH
@@ -64,6 +65,8 @@ def test_every_table_of_silver_and_gold_says_when_its_rows_were_over() -> None:
             *consumption.TABLES,
             *consumption.LAG_TABLES,
             storage.STORAGE,
+            transactions.TRANSACTIONS,
+            transactions.TRANSACTION_COUNTS,
             *incidents.TABLES,
         )
     }
