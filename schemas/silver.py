@@ -2,7 +2,7 @@
 to the first that did not.
 """
 
-from metadata_source.columns.polls import MEMBER, TRANSACTION_PARTITION
+from metadata_source.columns.polls import MEMBER
 from schemas.table import PART, Column, Table, columns, part_column, sql_type
 
 CLUSTER_COLUMNS = columns("""
@@ -287,52 +287,42 @@ GROUP_SNAPSHOTS = _interval_table(
 OPEN_TRANSACTIONS = _interval_table(
     "open_transactions",
     "Transactions over time that are open for long, as their coordinators described them, and "
-    "those that hang (KIP-664): open on a partition, with no transaction of the same producer id "
-    "and epoch at any coordinator. A row is there while one is (enrichment transactions).",
+    "those that hang (KIP-664): open on a partition, with none of the same producer id and epoch "
+    "at any coordinator (enrichment transactions).",
     key=columns("""
         opened_by string NOT NULL -- The transactional id; a long one is cut as in
             bronze.metadata_polls. Of one that hangs the producer id and the partition: 7 on t-0.
         is_hanging boolean NOT NULL -- Inferred: it is open on the partition, and no coordinator has
             it. Only an administrator ends it.
     """),
-    state=(
-        *columns("""
-            state string -- In Kafka's words: Ongoing (longer than its time-out or five minutes) |
-                PrepareCommit | PrepareAbort (it began half a minute ago, and markers are not all
-                written) | PrepareEpochFence.
-            producer_id bigint -- Producer id.
-            producer_epoch int -- Epoch of the producer id.
-            timeout_ms int -- Time-out of the transaction (transaction.timeout.ms), ms; 2147483647
-                is none. Null of one that hangs.
-            started_at timestamp -- When it began, by its coordinator's clock. Null of one that
-                hangs.
-            coordinator int -- Broker that coordinates it. Null of one that hangs.
-            partition_count int -- Partitions of the transaction; once prepared those without a
-                marker. Topics that the user may not describe are left out.
-        """),
-        Column(
-            "partitions",
-            f"array<{sql_type(TRANSACTION_PARTITION)}>",
-            "The first 200 of these, sorted.",
-        ),
-        *columns("""
-            start_offset bigint -- Of one that hangs: the offset at which it begins.
-            coordinator_epoch int -- Of one that hangs: of the coordinator that wrote the producer's
-                last marker there, -1 for none.
-            last_written_at timestamp -- Of one that hangs: the timestamp of the producer's last
-                record there.
-        """),
-    ),
+    state=columns("""
+        state string -- In Kafka's words: Ongoing (longer than its time-out or five minutes) |
+            PrepareCommit | PrepareAbort (it began half a minute ago, and markers are not all
+            written) | PrepareEpochFence.
+        producer_id bigint -- Producer id.
+        producer_epoch int -- Epoch of the producer id.
+        timeout_ms int -- Its time-out, ms; 2147483647 is none. Null of one that hangs.
+        started_at timestamp -- When it began (coordinator's clock). Null of one that hangs.
+        coordinator int -- Broker that coordinates it. Null of one that hangs.
+        partition_count int -- Partitions of the transaction; once prepared those without a
+            marker. Topics that the user may not describe are left out.
+        partitions array<struct<topic: string, partition: int>> -- The first 200 of these, sorted.
+        start_offset bigint -- Of one that hangs: the offset at which it begins.
+        coordinator_epoch int -- Of one that hangs: of the coordinator that wrote the producer's
+            last marker there, -1 for none.
+        last_written_at timestamp -- Of one that hangs: the timestamp of the producer's last
+            record there.
+    """),
 )
 
 LOG_DIRS = _interval_table(
     "log_dirs",
     "Log directories of brokers over time, as each broker told them: a row is there while its "
     "broker is listed (enrichment log_dirs).",
-    key=(
-        Column("broker_id", "int", "Broker id.", nullable=False),
-        Column("log_dir", "string", "Path of the directory on the broker.", nullable=False),
-    ),
+    key=columns("""
+        broker_id int NOT NULL -- Broker id.
+        log_dir string NOT NULL -- Path of the directory on the broker.
+    """),
     state=columns("""
         is_online boolean -- False: it has failed, and the broker does not use it any more.
         error_code int -- Kafka's error code: 0 is none, 56 KAFKA_STORAGE_ERROR.

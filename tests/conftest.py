@@ -167,7 +167,7 @@ def incident_lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactor
     draw it.
     """
     from tests.support.incident import write_lake
-    from tests.support.incident_groups import write_rows
+    from tests.support.known_rows import write_rows
 
     lake = write_lake(spark, str(tmp_path_factory.mktemp("incident")))
     write_rows(lake)

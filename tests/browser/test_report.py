@@ -10,7 +10,7 @@ from schemas.lake import VIEWS
 from tests.support import chromium
 from tests.support.chromium import Tab, tab
 from tests.support.duckdb_lake import duckdb_lake
-from tests.support.incident_groups import known_rows
+from tests.support.known_rows import known_rows
 from tests.support.reports import DAY, large_lake, page_of, renamed
 
 pytestmark = pytest.mark.skipif(

@@ -25,7 +25,7 @@ from schemas.lake import Lake, LakeError
 from tests.support.commands import run_in_new_shell
 from tests.support.delta_lakes import delta_lake
 from tests.support.documents import commands, document
-from tests.support.incident_groups import known_rows
+from tests.support.known_rows import known_rows
 from tests.support.report_pages import columns_of, data_of, marks_of
 from tests.support.repository import ROOT
 from tests.support.shown_notebooks import shown

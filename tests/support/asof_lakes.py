@@ -13,7 +13,7 @@ from schemas.lake import VIEWS
 from schemas.table import Table
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident import CLUSTER, STREAM, at
-from tests.support.incident_groups import known_rows
+from tests.support.known_rows import known_rows
 
 Row = dict[str, Any]
 Rows = Mapping[Table, Iterable[Row]]

@@ -18,18 +18,8 @@ from jobs.rules.groups.lag import Commit, GroupAnswer, Visit, fold
 from jobs.rules.groups.state import to_micros
 from schemas import groups, silver
 from schemas.consumption import GROUP_LAG, REBALANCE_COST
-from schemas.lake import Lake
 from schemas.table import Table
-from tests.support import stored
-from tests.support.bronze_rows import bronze_rows
-from tests.support.held_up_questions import held_up_rows
-from tests.support.incident import CLUSTER, NOON, STREAM, answers, at
-from tests.support.incident_controllers import controllers_rows
-from tests.support.incident_log import log_rows
-from tests.support.incident_rows import incident_rows
-from tests.support.incident_storage import storage_rows
-from tests.support.large_rounds import tables_of
-from tests.support.transaction_questions import transaction_rows
+from tests.support.incident import CLUSTER, NOON, STREAM, at
 
 TYPES = {
     "audit": "classic",
@@ -480,28 +470,3 @@ def group_rows() -> dict[Table, list[dict[str, Any]]]:
         GROUP_LAG: lag_rows(),
         silver.GROUP_SNAPSHOTS: snapshots(),
     }
-
-
-def known_rows() -> dict[Table, list[dict[str, Any]]]:
-    """All that is known: the rows that the rules make of polls, and these."""
-    return tables_of(bronze_rows("prod", answers())) | _made_by_hand()
-
-
-def _made_by_hand() -> dict[Table, list[dict[str, Any]]]:
-    held_up = held_up_rows()
-    held_up[GROUP_LAG] += lag_rows()
-    return (
-        group_rows()
-        | log_rows()
-        | controllers_rows()
-        | incident_rows("east")
-        | held_up
-        | transaction_rows()
-        | storage_rows()
-    )
-
-
-def write_rows(lake: Lake) -> None:
-    """Append those that no rules make here to the lake's tables."""
-    for table, rows in _made_by_hand().items():
-        stored.append(lake, table, rows)

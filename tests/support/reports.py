@@ -15,7 +15,7 @@ from schemas.in_duckdb import NoQueryError, in_duckdb
 from schemas.lake import VIEWS
 from schemas.table import Table
 from tests.support.duckdb_lake import duckdb_lake
-from tests.support.incident_groups import known_rows
+from tests.support.known_rows import known_rows
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
 

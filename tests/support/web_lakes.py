@@ -13,8 +13,8 @@ from kafka_metadata_history.web.app import Pages, Serving, application
 from schemas.lake import Lake
 from schemas.table import Table
 from tests.support.incident import CLUSTER
-from tests.support.incident_groups import known_rows
 from tests.support.incident_rows import incident_rows
+from tests.support.known_rows import known_rows
 from tests.support.made_lakes import made_lake
 from tests.support.reports import renamed
 from tests.support.transaction_questions import transaction_rows

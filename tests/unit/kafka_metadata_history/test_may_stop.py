@@ -22,7 +22,7 @@ from tests.support.byte_cluster import ByteCluster
 from tests.support.documents import commands
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident import CLUSTER, NOON, STREAM, at
-from tests.support.incident_groups import known_rows
+from tests.support.known_rows import known_rows
 from tests.support.printed import printed_by
 
 ORDERS = (5, (0, 1, 2))

@@ -52,6 +52,7 @@ def exported() -> dict[str, set[str]]:
     cluster = replace(
         cluster,
         told_by="log",
+        transaction_log=Log(now, 1),
         cluster_log=ClusterLog(now, now),
         offsets_at=now,
         asked=(Asked("groups"),),

@@ -23,8 +23,7 @@ from jobs.upkeep.expiry import (
     note,
     over_before,
 )
-from schemas import consumption, gold, groups, incidents, silver, storage, views
-from schemas import consumption, gold, groups, incidents, silver, transactions, views
+from schemas import consumption, gold, groups, incidents, silver, storage, transactions, views
 from schemas.internal import GROUP_STATES, STATE, STATE_NOW, retention_of
 from schemas.table import Table
 from schemas.views import REACH

@@ -22,8 +22,8 @@ from tests.support import (
     transaction_questions,
 )
 from tests.support.duckdb_lake import asking
-from tests.support.incident_groups import known_rows
 from tests.support.incident_questions import PARAMETERS, Ask, Row, in_seconds
+from tests.support.known_rows import known_rows
 
 
 @pytest.fixture(scope="module")

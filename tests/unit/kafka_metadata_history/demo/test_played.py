@@ -11,7 +11,7 @@ from schemas.lake import VIEWS
 from tests.support.bronze_rows import bronze_rows
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.incident import answers, at
-from tests.support.incident_groups import known_rows
+from tests.support.known_rows import known_rows
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", "demo.yaml"])

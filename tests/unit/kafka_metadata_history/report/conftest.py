@@ -7,7 +7,7 @@ import pytest
 from schemas import bronze
 from schemas.lake import VIEWS
 from tests.support.duckdb_lake import duckdb_lake
-from tests.support.incident_groups import known_rows
+from tests.support.known_rows import known_rows
 from tests.support.reports import Lake, page_of
 
 

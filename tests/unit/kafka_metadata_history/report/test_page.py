@@ -14,8 +14,8 @@ from kafka_metadata_history.report import queries
 from kafka_metadata_history.report.make import make_report
 from schemas.lake import VIEWS
 from tests.support.duckdb_lake import duckdb_lake
-from tests.support.incident_groups import known_rows
 from tests.support.incident_log import log_rows
+from tests.support.known_rows import known_rows
 from tests.support.report_pages import data_of, marks_of, rows_of
 from tests.support.reports import HOSTILE, NOW, WINDOW, Lake, asking, page_of, renamed, text_of
 

@@ -10,7 +10,7 @@ from kafka_metadata_history.report import queries
 from schemas import groups
 from schemas.lake import VIEWS
 from tests.support.duckdb_lake import duckdb_lake
-from tests.support.incident_groups import known_rows
+from tests.support.known_rows import known_rows
 from tests.support.report_pages import rows_of
 from tests.support.reports import WINDOW, Lake, asking
 from tests.support.timeline_rows import rows_of_log, rows_of_polls

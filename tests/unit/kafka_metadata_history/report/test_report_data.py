@@ -12,8 +12,8 @@ from schemas import gold, incidents, internal, silver
 from schemas.lake import VIEWS
 from tests.support.duckdb_lake import duckdb_lake
 from tests.support.incident import NOON
-from tests.support.incident_groups import known_rows
 from tests.support.incident_rows import bounds, incident, incident_rows
+from tests.support.known_rows import known_rows
 from tests.support.report_pages import columns_of
 from tests.support.reports import NOW, WINDOW, Lake, asking, page_of, text_of
 

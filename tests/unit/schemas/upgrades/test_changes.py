@@ -76,7 +76,7 @@ def test_types_are_written_as_delta_writes_them() -> None:
 def test_rows_are_written_again_only_where_they_change() -> None:
     by_step = change(STATE, found(STATE, 9))
     assert by_step.is_written
-    assert [step.version for step in by_step.steps] == [10, 11]
+    assert [step.version for step in by_step.steps] == [10, 11, 12]
     assert not change(STATE, found(STATE, 9, size=0)).is_written
     new_column = change(silver.POLL_GAPS, found(silver.POLL_GAPS, 7))
     assert not new_column.is_rewritten
@@ -199,6 +199,6 @@ def test_an_upgrade_says_what_it_does_how_long_and_what_it_needs() -> None:
     assert lines[1] == "1 other table: no row changes, the columns and properties do"
     assert lines[2].startswith("polls begin a new stream: ")
     assert lines[-1] == (
-        "LAKE: version 9 -> 11, in about 129 s; it needs 3.0 MB more, for seven days: so long "
+        "LAKE: version 9 -> 12, in about 129 s; it needs 3.0 MB more, for seven days: so long "
         "`upgrade --undo` takes it back"
     )
