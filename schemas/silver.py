@@ -308,8 +308,7 @@ OPEN_TRANSACTIONS = _interval_table(
             marker. Topics that the user may not describe are left out.
         partitions array<struct<topic: string, partition: int>> -- The first 200 of these, sorted.
         start_offset bigint -- Of one that hangs: the offset at which it begins.
-        coordinator_epoch int -- Of one that hangs: of the coordinator that wrote the producer's
-            last marker there, -1 for none.
+        coordinator_epoch int -- Of one that hangs: of the producer's last marker there; -1: none.
         last_written_at timestamp -- Of one that hangs: the timestamp of the producer's last
             record there.
     """),
