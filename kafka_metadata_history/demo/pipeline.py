@@ -12,7 +12,13 @@ from typing import Self
 import psutil
 import yaml
 
-from jobs.configuration.histories import DECLARED, INCIDENTS, ISR_SHRINK, LEADER_CHURN
+from jobs.configuration.histories import (
+    DECLARED,
+    INCIDENTS,
+    ISR_SHRINK,
+    LEADER_CHURN,
+    TRANSACTION_HISTORY,
+)
 from kafka_metadata_history.answers.questions import QueryError
 from kafka_metadata_history.opened import without_spark
 from local_cluster.process import NodeProcess
@@ -31,7 +37,8 @@ _LOG_LINES = 25
 _SEEN = " UNION ALL ".join(
     f"SELECT max({each.seen_at}) AS seen_at FROM internal.state WHERE history = '{each.name}'"  # noqa: S608 - names of our own
     for each in DECLARED
-    if each.seen_at is not None
+    # Nobody writes transactions here.
+    if each.seen_at is not None and each is not TRANSACTION_HISTORY
 )
 _MADE_OF_SILVER = " UNION ALL ".join(
     each.waits.query for each in (ISR_SHRINK, LEADER_CHURN, INCIDENTS) if each.waits is not None

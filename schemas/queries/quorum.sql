@@ -1,4 +1,4 @@
--- Which voters and observers were behind the active controller, and which voters were added or removed?
+-- Which voters and observers were behind, and which voters were added or removed?
 -- Since when, for how long, and how far (enrich: quorum). Observers are brokers, mostly, and clients see their images.
 -- offsets_behind, caught_up_at: of the first answer in which it was behind. not_observed_s is how much of the longest
 -- time nobody observed: none of it is in the shortest. A stretch that lasts can have lasted up to the window's end.

@@ -1,4 +1,4 @@
--- Which applications write transactions, how many fail, and which producer restarts again and again?
+-- Who writes transactions, how many fail, and which producer restarts often?
 -- By pattern of the transactional id, which is the id without its numbers; null: all beyond the 200 with most records.
 -- Those with most aborts by the coordinator first, then those whose producers began again most often (epochs_raised).
 -- By whole hours (UTC) of the log of transaction coordinators.

@@ -1,4 +1,4 @@
--- Which transactions were long, stuck or aborted by their coordinator?
+-- Which transactions were long, stuck or aborted?
 -- Those that were open for longer than their time-out or five minutes, stuck, or aborted by the coordinator, and why.
 -- The longest first. seconds_max: until the markers were written. --at-least leaves out shorter ones. By the log of
 -- transaction coordinators. coordinator: the broker that wrote the last record, where polls know it.

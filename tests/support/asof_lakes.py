@@ -33,9 +33,9 @@ def asking(more: Rows, instead: Rows | None = None) -> Iterator[Ask]:
 
 
 def twice(rows: Rows = KNOWN) -> Rows:
-    """The rows of a second cluster to which the same happened."""
+    """The rows of a second cluster to which the same happened as to the incident's."""
     return {
-        table: [row | OTHER for row in of] if "cluster" in table.column_names else []
+        table: [row | OTHER for row in of if row.get("cluster") == CLUSTER["cluster"]]
         for table, of in rows.items()
     }
 

@@ -23,15 +23,19 @@ def known_rows() -> dict[Table, list[dict[str, Any]]]:
     return tables_of(bronze_rows("prod", answers())) | _made_by_hand()
 
 
+def asked_rows() -> dict[Table, list[dict[str, Any]]]:
+    """Those, and of a cluster that only questions are about."""
+    rows = known_rows() | held_up_rows()
+    rows[GROUP_LAG] += lag_rows()
+    return rows
+
+
 def _made_by_hand() -> dict[Table, list[dict[str, Any]]]:
-    held_up = held_up_rows()
-    held_up[GROUP_LAG] += lag_rows()
     return (
         group_rows()
         | log_rows()
         | controllers_rows()
         | incident_rows("east")
-        | held_up
         | transaction_rows()
         | storage_rows()
     )
@@ -39,5 +43,6 @@ def _made_by_hand() -> dict[Table, list[dict[str, Any]]]:
 
 def write_rows(lake: Lake) -> None:
     """Append those that no rules make here to the lake's tables."""
-    for table, rows in _made_by_hand().items():
-        stored.append(lake, table, rows)
+    for rows in (_made_by_hand(), held_up_rows()):
+        for table, of in rows.items():
+            stored.append(lake, table, of)

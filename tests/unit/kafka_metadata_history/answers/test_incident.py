@@ -23,12 +23,12 @@ from tests.support import (
 )
 from tests.support.duckdb_lake import asking
 from tests.support.incident_questions import PARAMETERS, Ask, Row, in_seconds
-from tests.support.known_rows import known_rows
+from tests.support.known_rows import asked_rows
 
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
-    with asking({bronze.METADATA_POLLS: [], **known_rows()}) as asked:
+    with asking({bronze.METADATA_POLLS: [], **asked_rows()}) as asked:
         yield lambda name, **parameters: [
             in_seconds(row) for row in asked(questions.text_of(name), {**PARAMETERS, **parameters})
         ]
@@ -94,7 +94,7 @@ def test_shares_are_of_the_time_in_which_a_group_is_known() -> None:
             "valid_to": deleted.get(group, row.get("valid_to")),
         }
 
-    known = known_rows()
+    known = asked_rows()
     with asking(
         known | {groups.GROUP_LIVES: list(map(with_a_gap, known[groups.GROUP_LIVES]))}
     ) as asked:

@@ -61,6 +61,7 @@ def test_each_event_of_the_incident_is_in_the_page(lake: Lake, page: str) -> Non
     assert happened - subjects.keys() == {
         *("group_static_restart", "group_created"),
         *("reassignment_began", "reassignment_ended"),
+        "transaction_stuck_no_more",
     }
     lost = [
         row

@@ -440,7 +440,7 @@ def test_a_run_that_polls_once_takes_what_is_there_and_one_more_poll(written, mo
 
 
 def test_a_run_that_polls_once_has_batches_of_no_more_than_they_may_be(written, monkeypatch):
-    monkeypatch.setattr("metadata_source.recorder.batches.BATCH_BYTES", 25_000)
+    monkeypatch.setattr("metadata_source.recorder.batches.BATCH_BYTES", 29_000)
     for number in range(5):
         record(written, "east", number, key=number == 0)
     written.close()
