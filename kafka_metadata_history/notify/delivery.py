@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from threading import Condition
 from typing import TYPE_CHECKING, Final
@@ -105,10 +105,9 @@ class Delivery:
         self._record({})
         refused: SendError | None = None
         for message in due(seen, self._sent, self._target, self._silences, self._since):
-            if message.action is Action.OPENED:
-                self._record(
-                    {key: replace(each, is_sure=False) for key, each in message.becomes.items()}
-                )
+            # What ends is sent also if that cannot be kept: nobody is woken by it.
+            with suppress(*([] if message.action is Action.OPENED else [StateError])):
+                self._record(message.may_become)
             self._busy_since = time.monotonic()
             try:
                 self._receiver.send(message, datetime.now(UTC))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from jobs.rules.incidents.incident import MERGED, WITHDRAWN
@@ -51,7 +52,8 @@ class Seen:
 class Sent:
     """The last message of an alert to a target. `opens`: how often it was opened there; 0: it was
     in a summary. `at`: when it was seen so. `is_sure`: False from before it is opened until that
-    has arrived: the target may know of it, or not.
+    has arrived: the target may know of it, or not. `ending`: likewise, from before its end is sent
+    until that has arrived, the key of that message; else empty.
     """
 
     alert: Alert
@@ -59,6 +61,7 @@ class Sent:
     is_open: bool
     at: datetime
     is_sure: bool = True
+    ending: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,17 @@ class Message:
     over: Sequence[Alert] = ()
     unsure: Sequence[Alert] = ()
 
+    @property
+    def may_become(self) -> dict[str, Sent]:
+        """What is to be remembered from before it is sent until it has arrived."""
+        match self.action:
+            case Action.OPENED:
+                return {key: replace(each, is_sure=False) for key, each in self.becomes.items()}
+            case Action.ENDED | Action.SUMMARY:
+                return {key: replace(each, ending=self.key) for key, each in self.becomes.items()}
+            case Action.WORSE:
+                return {}
+
 
 def due(
     seen: Seen,
@@ -94,7 +108,8 @@ def due(
     def is_wanted(alert: Alert) -> bool:
         return passes(alert, target) and not is_silenced(alert, silences, seen.windows, seen.at)
 
-    found = [*_opened(seen, sent, is_wanted), *_ended(seen, sent)]
+    # An end that may have arrived comes first: the alert may be open again by now.
+    found = [*_ending(seen, sent), *_opened(seen, sent, is_wanted), *_ended(seen, sent)]
     missed = [
         each
         for each in seen.alerts
@@ -105,7 +120,24 @@ def due(
         and is_wanted(each)
     ]
     unsure = [(each, was) for each, was in _over(seen, sent) if not was.is_sure]
-    return [*found, _summary(missed, unsure, seen)] if missed or unsure else found
+    if missed or unsure:
+        over = [*((each, 0) for each in missed), *((each, was.opens) for each, was in unsure)]
+        found.append(_summary(over, [was.alert for _, was in unsure], seen))
+    return found
+
+
+def _ending(seen: Seen, sent: Mapping[str, Sent]) -> Iterator[Message]:
+    """Yield the messages of ends that were sent and may not have arrived, with their keys."""
+    unfinished = sorted((each for each in sent.values() if each.ending), key=lambda of: of.ending)
+    for key, some in groupby(unfinished, key=lambda of: of.ending):
+        ended = [*some]
+        if key.startswith(f"{SUMMARY}-"):
+            alerts = [each.alert for each in ended if each.opens]
+            yield _summary([(each.alert, each.opens) for each in ended], alerts, seen)
+        else:
+            (one,) = ended
+            becomes = {one.alert.key: replace(one, ending="")}
+            yield Message(Action.ENDED, key, one.alert, becomes, one.alert)
 
 
 def _opened(
@@ -144,10 +176,10 @@ def _over(seen: Seen, sent: Mapping[str, Sent]) -> Iterator[tuple[Alert, Sent]]:
             yield alert or over(was.alert, seen.at), was
 
 
-def _summary(never: Sequence[Alert], unsure: Sequence[tuple[Alert, Sent]], seen: Seen) -> Message:
-    opens = dict.fromkeys((each.key for each in never), 0)
-    opens |= {each.key: was.opens for each, was in unsure}
-    missed = sorted((*never, *(each for each, _ in unsure)), key=lambda each: each.began)
+def _summary(over: Sequence[tuple[Alert, int]], unsure: Sequence[Alert], seen: Seen) -> Message:
+    """The message of alerts that are over, each with how often it was opened at the target."""
+    opens = {each.key: of for each, of in over}
+    missed = sorted((each for each, _ in over), key=lambda each: each.began)
     key = f"{SUMMARY}-{_digest(*(f'{key} {opens[key]}' for key in sorted(opens)))}"
     began = missed[0].began
     lines = [f"{each.title}. {each.text}" for each in missed[:SUMMED]]
@@ -170,7 +202,7 @@ def _summary(never: Sequence[Alert], unsure: Sequence[tuple[Alert, Sent]], seen:
         alert,
         {each.key: Sent(each, opens[each.key], is_open=False, at=seen.at) for each in missed},
         over=missed,
-        unsure=[was.alert for _, was in unsure],
+        unsure=unsure,
     )
 
 

@@ -26,7 +26,7 @@ _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS target (name TEXT PRIMARY KEY, since TEXT NOT NULL, done TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sent (
   target TEXT, key TEXT, alert TEXT NOT NULL, opens INTEGER NOT NULL, is_open INTEGER NOT NULL,
-  is_sure INTEGER NOT NULL, at TEXT NOT NULL, PRIMARY KEY (target, key));
+  is_sure INTEGER NOT NULL, at TEXT NOT NULL, ending TEXT NOT NULL, PRIMARY KEY (target, key));
 CREATE TABLE IF NOT EXISTS trouble (name TEXT PRIMARY KEY, since TEXT NOT NULL);
 """
 
@@ -114,20 +114,27 @@ class State:
     def sent(self, target: str) -> dict[str, Sent]:
         """Return what a target was sent last of each alert, by their keys."""
         rows = self._read(
-            "SELECT key, alert, opens, is_open, is_sure, at FROM sent WHERE target = ?", target
+            "SELECT key, alert, opens, is_open, is_sure, at, ending FROM sent WHERE target = ?",
+            target,
         )
         return {
-            key: Sent(_alert(text), opens, bool(is_open), datetime.fromisoformat(at), bool(is_sure))
-            for key, text, opens, is_open, is_sure, at in rows
+            key: Sent(
+                *(_alert(text), opens, bool(is_open), datetime.fromisoformat(at), bool(is_sure)),
+                ending,
+            )
+            for key, text, opens, is_open, is_sure, at, ending in rows
         }
 
     def record(self, target: str, sent: Mapping[str, Sent]) -> None:
         """Note what a target was sent."""
         rows = (
-            (target, key, _text(of.alert), of.opens, of.is_open, of.is_sure, of.at.isoformat())
+            (
+                *(target, key, _text(of.alert), of.opens, of.is_open, of.is_sure),
+                *(of.at.isoformat(), of.ending),
+            )
             for key, of in sent.items()
         )
-        self._write("INSERT OR REPLACE INTO sent VALUES (?, ?, ?, ?, ?, ?, ?)", *rows)
+        self._write("INSERT OR REPLACE INTO sent VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *rows)
 
     def trouble(self, name: str, now: datetime, *, lasts: bool) -> datetime:
         """Return since when some trouble lasts, from call to call, or now if it does not."""

@@ -159,6 +159,25 @@ def test_what_may_have_arrived_is_sent_again_with_its_key_or_summed_up_as_over()
         assert due_of(now, after_all([summary], unsure), PAGES) == []
 
 
+def test_what_opens_again_after_an_end_that_may_have_arrived_ends_first() -> None:
+    sent = after_all(due_of(seen(alert()), {}), {})
+    (end,) = due_of(seen(ended(alert())), sent)
+    unsure = sent | end.may_become
+    again, opened = due_of(seen(alert()), unsure)
+    assert (again.action, again.key) == (Action.ENDED, end.key)
+    assert (opened.action, opened.key) == (Action.OPENED, "a-opened-2")
+    assert due_of(seen(alert()), after_all([again, opened], unsure)) == []
+
+
+def test_a_summary_that_may_have_arrived_is_sent_again_as_it_was() -> None:
+    found = [ended(alert("a")), ended(alert("b"))]
+    (summary,) = due_of(seen(*found), {})
+    again, opened = due_of(seen(alert("a"), found[1]), summary.may_become)
+    assert (again.key, again.action) == (summary.key, Action.SUMMARY)
+    assert (opened.key, opened.alert.key) == ("a-opened-1", "a")
+    assert due_of(seen(*found), after_all([again], summary.may_become)) == []
+
+
 # --- whatever fails between ---
 
 
@@ -183,11 +202,7 @@ class World:
         self.seconds += 1
         now = seen(*self.alerts.values(), seconds=self.seconds)
         for message, fate in zip(due_of(now, self.sent, target), fates, strict=False):
-            if message.action is Action.OPENED:
-                unsure = {
-                    key: replace(each, is_sure=False) for key, each in message.becomes.items()
-                }
-                self.sent |= unsure
+            self.sent |= message.may_become
             if fate == "lost":
                 return
             self._receive(message)
