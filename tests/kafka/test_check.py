@@ -125,6 +125,7 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
         "rebalance history": "READ on topic __consumer_offsets",
         "open transactions": "DESCRIBE on the transactional ids",
         "hanging transactions": "READ on the topics",
+        "log directories": "DESCRIBE on the cluster",
     }.items():
         assert " ".join(line(output, f"{feature}  ")).endswith(f"missing: {needs}"), output
     assert (
@@ -155,6 +156,8 @@ def test_missing_permissions_are_named(guarded, tmp_path, monkeypatch, capsys):
     assert "missing: DESCRIBE on the cluster" in output
     allow(ResourceType.TOPIC, TOPIC, AclOperation.DESCRIBE_CONFIGS)
     allow(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
+    allow(ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE)
+    allow(ResourceType.TOPIC, "*", AclOperation.READ)
     assert "missing" not in check(capsys, guarded.sasl_ssl.bootstrap_servers, config)[1]
     # Questions make nothing: reading permission on a topic that does not exist is known without it.
     assert set(admin.list_topics(timeout=10).topics) == {TOPIC}
