@@ -11,6 +11,7 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 """The transaction coordinators' log."""
 
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+KAFKA_STORAGE_ERROR: Final = 56
 LEADER_NOT_AVAILABLE: Final = 5
 """Error of a partition without a leader. Kafka never names a leader with it."""
 TOPIC_AUTHORIZATION_FAILED: Final = 29

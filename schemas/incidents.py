@@ -82,8 +82,8 @@ INCIDENTS = Table(
                 preferred election; null where no source can tell.
             is_escalated boolean NOT NULL -- It began controlled, and was not over after 15 minutes,
                 or took a partition offline or under min ISR.
-            brokers array<int> NOT NULL -- The brokers that are or were missing, stale or out of
-                ISRs in it, sorted.
+            brokers array<int> NOT NULL -- The brokers that are or were missing, stale, with a
+                failed directory, or out of ISRs in it, sorted.
             group_ids array<string> NOT NULL -- The groups in it, sorted, at most 100.
             topics array<string> NOT NULL -- Topics in it, an example of each finding, at most 100.
             steps int NOT NULL -- Brokers that were missing one after the other.

@@ -323,7 +323,7 @@ LOG_DIRS = _interval_table(
         log_dir string NOT NULL -- Path of the directory on the broker.
     """),
     state=columns("""
-        is_online boolean -- False: it has failed, and the broker does not use it any more.
+        is_online boolean -- False: it has failed (56), and is not used any more. Null: another one.
         error_code int -- Kafka's error code: 0 is none, 56 KAFKA_STORAGE_ERROR.
         total_bytes bigint -- Size of the volume that it is in; null before Kafka 3.3, and while it
             has failed.

@@ -134,9 +134,13 @@ class TransactionHistory(History[TransactionNews]):
         self,
         context: Context,
         news: TransactionNews,
-        output: Output | None,  # noqa: ARG002 - what says nothing was taken, too
+        output: Output | None,
     ) -> Iterable[State]:
         """How far each cluster is, and the log of all."""
+        for cluster in {*news.clusters} - news.ends.keys() if output is not None else ():
+            # Nothing was written, and some became stuck: who follows sees it by the round.
+            if (known := context.states.get((JOB, cluster))) is not None:
+                yield known | {"round": None}
         for cluster, ends in news.ends.items():
             memory = context.memory(JOB, cluster, Memory) or Memory()
             positions = memory.positions | {str(of): position for of, position in ends.items()}

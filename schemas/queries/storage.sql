@@ -49,7 +49,7 @@ whole AS (
 )
 
 SELECT w.cluster, w.broker_id, w.log_dir, 'log_dir' AS level, CAST(NULL AS STRING) AS topic,
-  CAST(NULL AS INT) AS partition, IF(w.is_online, 'online', 'failed') AS state, w.size_bytes,
+  CAST(NULL AS INT) AS partition, IF(w.is_online, 'online', IF(NOT w.is_online, 'failed', NULL)) AS state, w.size_bytes,
   CAST(NULL AS DOUBLE) AS share, CASE WHEN w.median_bytes > 0 THEN w.size_bytes / w.median_bytes END AS skew,
   w.replicas, w.futures, CAST(NULL AS BIGINT) AS offset_lag, w.total_bytes, w.usable_bytes,
   CASE WHEN w.total_bytes > 0 THEN w.usable_bytes / w.total_bytes END AS usable, w.told_at, 1 AS place

@@ -18,7 +18,7 @@ timed AS (
       AS seconds_max
   FROM gold.transactions
   WHERE started_at <= CAST(:until AS TIMESTAMP)
-    AND (is_live OR coalesce(ended_before, last_record_at) >= CAST(:since AS TIMESTAMP))
+    AND (is_live OR coalesce(ended_before, seen_at, last_record_at) >= CAST(:since AS TIMESTAMP))
     AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
     AND (CAST(:topic AS STRING) IS NULL OR coalesce(exists(partitions, each -> each.topic = :topic), false))
 )

@@ -11,7 +11,8 @@ SELECT l.cluster_id, l.cluster, l.group_id, l.first_poll, l.valid_from, l.valid_
       concat('kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic ', l.held.topic, ' --partition ',
         CAST(l.held.partition AS STRING), ' --start-offset ', CAST(t.start_offset AS STRING))
     -- An id that was cut is not known, and one with a quote would end the quotes around it.
-    WHEN instr(t.opened_by, '…') = 0 AND instr(t.opened_by, chr(39)) = 0 THEN
+    -- It says nothing of one that is decided: that ends once its partitions have leaders again.
+    WHEN t.state = 'Ongoing' AND instr(t.opened_by, '…') = 0 AND instr(t.opened_by, chr(39)) = 0 THEN
       concat('kafka-transactions.sh --bootstrap-server HOST:PORT forceTerminateTransaction --transactionalId ', chr(39),
         t.opened_by, chr(39))
   END AS command

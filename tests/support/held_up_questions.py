@@ -98,7 +98,7 @@ class HeldUp:
         figures = ("topic", "partition", "records", "last_stable", "opened_by", "command")
         assert columns(rows, *figures) == [
             ("clicks", 1, 95, 5, HANGING, ABORT),
-            ("clicks", 0, 60, 40, APP, TERMINATE),
+            ("clicks", 0, 60, 40, APP, None),  # It is decided.
             ("clicks", 2, 1, 9, None, FIND),
         ]
         assert columns(rows, "is_hanging", "state", "producer_id", "coordinator", "told_at") == [
@@ -110,10 +110,10 @@ class HeldUp:
         odd = ask("held_up", **LATER, group="odd ids")
         assert columns(odd, "opened_by", "command") == [(QUOTED, None), (CUT, None)]
         earlier = ask("held_up", **LATER | {"until": "2026-11-01T12:04:10Z"}, group="orders")
-        assert columns(earlier, "opened_by", "state", "told_at") == [
-            (HANGING, "Ongoing", 200.0),
-            (APP, "Ongoing", 200.0),
-            (None, None, 200.0),
+        assert columns(earlier, "opened_by", "state", "told_at", "command") == [
+            (HANGING, "Ongoing", 200.0, ABORT),
+            (APP, "Ongoing", 200.0, TERMINATE),
+            (None, None, 200.0, FIND),
         ]
         assert ask("held_up", **LATER, topic="orders") == []
         assert ask("held_up", **LATER | {"cluster": "prod"}) == []

@@ -11,13 +11,13 @@ FROM (
         filter(partitions, each -> left(each.topic, 2) <> '__') AS own,
         coalesce(prepared_before, IF(is_live, NULL, greatest(overdue_since, coalesce(seen_at, last_record_at)))) AS until
       FROM {gold.transactions}
-      WHERE overdue_since IS NOT NULL AND (is_live OR coalesce(ended_before, last_record_at) >= :since)
+      WHERE overdue_since IS NOT NULL AND (is_live OR coalesce(ended_before, seen_at, last_record_at) >= :since)
       UNION ALL
       SELECT cluster_id, cluster, 'stuck_completing', stuck_completing_since, partitions,
         filter(partitions, each -> left(each.topic, 2) <> '__'),
         coalesce(ended_before, IF(is_live, NULL, greatest(stuck_completing_since, coalesce(seen_at, last_record_at))))
       FROM {gold.transactions}
-      WHERE stuck_completing_since IS NOT NULL AND (is_live OR coalesce(ended_before, last_record_at) >= :since)
+      WHERE stuck_completing_since IS NOT NULL AND (is_live OR coalesce(ended_before, seen_at, last_record_at) >= :since)
     )
   )
   LATERAL VIEW outer explode(written) AS each

@@ -96,9 +96,11 @@ def cause_of(root: Finding) -> Cause:
     if (name := _OF_KIND.get(root.kind)) is None:
         return Cause(UNKNOWN)
     who = root.group_id or root.topic or root.broker_id
-    # A broker tells of its own directories, and no rule guesses.
+    # A broker tells of its own directories, and no rule guesses. That nothing else was written of a
+    # transaction does not tell that it is stuck.
     sureness = BOUNDED if root.kind == LOG_DIR_FAILED else INFERRED
-    return Cause(name, None if who is None else str(who), EXACT if root.is_exact else sureness)
+    is_exact = root.is_exact and root.kind != STUCK_TRANSACTION
+    return Cause(name, None if who is None else str(who), EXACT if is_exact else sureness)
 
 
 def alternatives(tree: Tree, all_of: Linked, cause: Cause) -> list[str]:

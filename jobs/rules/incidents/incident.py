@@ -13,6 +13,7 @@ from jobs.rules.incidents.finding import (
     CONFIG_CHANGED,
     ISR_LEFT,
     LEVELS,
+    LOG_DIR_FAILED,
     PARTITION_OFFLINE,
     REASSIGNMENT,
     STALE_BROKER,
@@ -155,11 +156,14 @@ def _end_reason(openers: Iterable[Finding]) -> str:
     return REMOVED if is_removed else RECOVERED
 
 
+_OF_ONE_BROKER = frozenset({BROKER_MISSING, STALE_BROKER, LOG_DIR_FAILED})
+
+
 def brokers_of(members: Iterable[Finding]) -> set[int]:
-    """The brokers that are or were missing, stale, or out of ISRs."""
+    """The brokers that are or were missing, stale, or out of ISRs, or whose directory failed."""
     found: set[int] = set()
     for each in members:
-        if each.kind in {BROKER_MISSING, STALE_BROKER} and each.broker_id is not None:
+        if each.kind in _OF_ONE_BROKER and each.broker_id is not None:
             found.add(each.broker_id)
         elif each.kind == ISR_LEFT:
             found.update(each.brokers)

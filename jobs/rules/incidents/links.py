@@ -170,7 +170,6 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         *("log_dir_isr", LOG_DIR_FAILED, (ISR_LEFT,), 60, 60, _same_broker),
         "the replicas of a directory that fails leave all ISRs at once",
-        lasting=True,
     ),
     Rule(
         *("reassignment_isr", REASSIGNMENT, (ISR_LEFT,), 5, 60, _any_among),
@@ -218,6 +217,7 @@ RULES: Final[tuple[Rule, ...]] = (
         *("log_dir_level", LOG_DIR_FAILED, (PARTITION_OFFLINE,), 60, 60, _among),
         "the last replica in the ISR was in the directory",
         lasting=True,
+        guess=True,
     ),
     Rule(
         *("isr_level", ISR_LEFT, (UNDER_REPLICATED, UNDER_MIN_ISR), 10, 10, _any_among),

@@ -13,7 +13,7 @@ from jobs.rules.silver.intervals import Intervals, Key
 from jobs.rules.silver.open_transactions import told_of, transaction
 from jobs.rules.silver.state import Observation, Row
 from jobs.rules.silver.topic_lives import GONE, NOT_POLLED, asked_for, in_order
-from metadata_source.kafka_constants import STATIC_SOURCES
+from metadata_source.kafka_constants import KAFKA_STORAGE_ERROR, STATIC_SOURCES
 from metadata_source.outcomes import is_answered
 from schemas.silver import ENRICHMENTS
 
@@ -149,7 +149,8 @@ def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row
             return *transaction(said), True
         case "log_dirs":
             state = {name: said[name] for name in ("error_code", "total_bytes", "usable_bytes")}
-            state["is_online"] = said["error_code"] == 0
+            # Other errors than that of a failed directory do not say.
+            state["is_online"] = {0: True, KAFKA_STORAGE_ERROR: False}.get(said["error_code"])
             return (row["broker_id"], said["log_dir"]), state, True
         case _:
             # "No rack" is a state; Metadata v0 not saying is none.

@@ -163,8 +163,7 @@ def of_nothing(of: Transaction) -> Transaction:
     version 2 on a client may abort though it added no partition.
     """
     is_of_nothing = (
-        of.was_open
-        and of.ongoing_epoch is None
+        of.ongoing_epoch is None
         and of.state in ABORTS
         and of.prepared_at == of.started_at
         and _bumps(of)

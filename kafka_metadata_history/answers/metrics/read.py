@@ -201,7 +201,7 @@ class _Read:
         yield from self._of_brokers(cluster)
         if "log_dirs" in self.state.answered[cluster]:
             rows = self.log_dirs.get(cluster, ())
-            yield Sample(declared.FAILED_DIRS, (), sum(not row["is_online"] for row in rows))
+            yield Sample(declared.FAILED_DIRS, (), sum(row["is_online"] is False for row in rows))
             if self.listed is not None:
                 yield from _of_log_dirs(rows)
 
@@ -280,7 +280,7 @@ class _Read:
 def _of_log_dirs(rows: Sequence[Row]) -> Iterator[Sample]:
     failed: Counter[int] = Counter()
     for row in rows:
-        failed[row["broker_id"]] += not row["is_online"]
+        failed[row["broker_id"]] += row["is_online"] is False
         volume = (declared.USABLE, row["usable_bytes"]), (declared.VOLUME, row["total_bytes"])
         yield from _some(*volume, labels=(str(row["broker_id"]), row["log_dir"]))
     for broker_id, count in sorted(failed.items()):

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from metadata_source.columns.transaction_log import ROWS, STATE
+from metadata_source.kafka_constants import LAST_MS
 from metadata_source.logs.transaction.counts import (
     added,
     counts_of_episodes,
@@ -80,7 +81,10 @@ class Transactions:
         is_good[at[good]] = True
         numbers = values.numbers | {"partition_count": values.partition_counts}
         numbers["state"] = np.where(values.is_tombstone, DEAD, numbers.pop("status"))
-        numbers |= {"ms": records.times[at], "offset": records.offsets[at]}
+        times = records.times[at]
+        # Spark has no others.
+        known = np.where((times >= 0) & (times <= LAST_MS), times, NONE)
+        numbers |= {"ms": known, "offset": records.offsets[at]}
         numbers |= {"leader_epoch": records.leader_epochs[at], "code": codes}
         partitions = records.partitions[at]
         for partition in np.unique(partitions[good]).tolist():

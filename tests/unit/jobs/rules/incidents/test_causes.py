@@ -69,7 +69,7 @@ CASES: dict[str, tuple[tuple[str, str | None, str | None], list[Finding]]] = {
     "stale": (("stale", "3", "inferred"), [finding("stale_broker", 10, broker_id=3)]),
     "quorum": (("quorum", None, "inferred"), [finding("quorum_lost", 10)]),
     "transaction": (
-        ("transaction", "orders", "exact"),
+        ("transaction", "orders", "inferred"),
         [finding("stuck_transaction", 10, 10, source="log", topic="orders")],
     ),
     "group": (("group", "g", "inferred"), [finding("group_stopped", 10, group_id="g")]),
