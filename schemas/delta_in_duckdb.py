@@ -15,7 +15,7 @@ import pyarrow as pa
 from schemas.table import PART
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import duckdb
     from deltalake import DeltaTable
@@ -24,14 +24,21 @@ _READ: Final = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWide
 """Features of Delta's that change no row of a file."""
 
 
-def query_of(database: duckdb.DuckDBPyConnection, stored: DeltaTable, folder: str) -> str:
-    """SQL for the rows of a table, with its columns and types. A file may lack columns that were
-    added since, and have other types of time: INT96 has no zone. Raises ValueError for a feature of
-    Delta's that files alone do not show, duckdb.Error for a file that cannot be read.
+def query_of(
+    database: duckdb.DuckDBPyConnection,
+    stored: DeltaTable,
+    folder: str,
+    more: Iterable[pa.Field] = (),
+) -> str:
+    """SQL for the rows of a table, with its columns and types, and `more` that are null. A file may
+    lack columns that were added since, and have other types of time: INT96 has no zone. Raises
+    ValueError for a feature of Delta's that files alone do not show, duckdb.Error for a file that
+    cannot be read.
     """
     if unknown := {*(stored.protocol().reader_features or ())} - _READ:
         raise ValueError(f"its rows need {', '.join(sorted(unknown))} of Delta's")
-    empty = database.from_arrow(pa.schema(stored.schema()).empty_table())
+    known = pa.schema([*pa.schema(stored.schema()), *more])
+    empty = database.from_arrow(known.empty_table())
     types = dict(zip(empty.columns, map(str, empty.types), strict=True))
     # DuckDB's own way of partitions would take folders above the lake for columns, too.
     columns = stored.metadata().partition_columns

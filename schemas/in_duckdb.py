@@ -30,7 +30,8 @@ from schemas.delta_in_duckdb import query_of
 from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
 from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, check_whole, resolved, version_of
-from schemas.table import LAKE_VERSION, union_all
+from schemas.table import LAKE_VERSION, OLDEST_UPGRADED, arrow_type, union_all
+from schemas.upgrades import steps_from
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -144,7 +145,8 @@ def attach(
 
     `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
     Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
-    of an older version views that need columns which it lacks. Raises LakeError for a lake that is
+    of an older version views that need columns which it lacks; those that an upgrade only adds are
+    null. Raises LakeError for a lake that is
     not ours, of a newer version, half upgraded or half imported, or that cannot be read.
     """
     names = {**before}
@@ -155,9 +157,11 @@ def attach(
         if (stored := _opened(lake, table)) is not None:
             if table == STATE:  # the first of all, which says whether the lake is whole
                 _check_whole(lake, stored)
-            names[table.full_name] = version_of(stored.metadata().configuration, lake, table)
+            version = version_of(stored.metadata().configuration, lake, table)
+            names[table.full_name] = version
             try:
-                query = query_of(database, stored, lake.path(table))
+                more = _columns_since(version, table, stored)
+                query = query_of(database, stored, lake.path(table), more)
             except (DeltaError, OSError, ValueError, duckdb.Error) as error:
                 raise unreadable(lake, table.full_name, str(error)) from error
             database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS {query}")
@@ -173,6 +177,23 @@ def attach(
                 continue
             names[view.full_name] = LAKE_VERSION
     return names
+
+
+def _columns_since(version: int, table: Table, stored: DeltaTable) -> pa.Schema:
+    """The columns that a table of a version of the lake got since, without a change of its rows: an
+    upgrade leaves them null, too.
+    """
+    known = {field.name for field in stored.schema().fields}
+    changes = (step.rows for step in steps_from(version))
+    if version < OLDEST_UPGRADED or any(table.full_name in rows for rows in changes):
+        return pa.schema([])
+    return pa.schema(
+        [
+            (each.name, arrow_type(each.type))
+            for each in table.columns
+            if each.nullable and each.name not in known
+        ]
+    )
 
 
 def older_version(lake: Lake) -> int | None:

@@ -165,6 +165,14 @@ def test_an_older_lake_is_asked_what_it_has(
     assert any(f"version {version} may lack what this asks for" in line for line in beside)
 
 
+@pytest.mark.parametrize("name", ["rebalances", "lag", "rebalance_cost", "timeline"])
+def test_a_lake_of_the_version_before_has_null_in_columns_that_came_since(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = unpacked(stored(OLDER[-1]), tmp_path)
+    assert asked(old, "query", name, "--since", "2026-11-01T11:00:00Z", capsys=capsys)[0] == 0
+
+
 def test_an_older_lake_says_what_it_has_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
