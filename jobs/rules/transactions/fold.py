@@ -59,7 +59,7 @@ def fold(
         text = None if kept is None else kept["memory"]
         memory = Memory() if text is None else loads(Memory, text)
         new = rows.get(log_partition, [])
-        memory, closed = rules.fold(memory, _items(new), until.get(alias))
+        memory, closed = rules.fold(memory, _items(new), until.get(alias), at)
         found = rows_of(cluster, log_partition, memory, closed)
         was = {row["id"]: row for row in before.get(log_partition, ())}
         made[TRANSACTIONS.full_name] += [

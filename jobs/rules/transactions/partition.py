@@ -62,13 +62,14 @@ class _Open:
 
 
 def fold(
-    memory: Memory, news: Sequence[Row], until: datetime | None
+    memory: Memory, news: Sequence[Row], until: datetime | None, at: datetime
 ) -> tuple[Memory, list[Closed]]:
     """The memory after rows of a partition, in order, and the transactions that closed.
 
     `news`: entries of bronze.transaction_states; rows with `record` lost or truncated; rows with
     `log_at` alone: the records up to there have no newer timestamp. `until`: up to when the log is
-    known to say nothing else.
+    known to say nothing else. `at`: of the round. The clock of a broker that is ahead of it does
+    not count: else all that begins later would seem to last.
     """
     now = _Open(dict(memory.open), memory.seen_at, memory.log_at)
     for row in news:
@@ -78,7 +79,7 @@ def fold(
         elif "transactional_id" in row:
             _take(now, row)
         else:
-            _pass(now, row["log_at"])
+            _pass(now, min(row["log_at"], at))
     _pass(now, now.log_at)
     kept = sorted(now.open.values(), key=lambda of: (of.started_at, of.first_offset))
     left_out = len(kept[MOST_OPEN:])

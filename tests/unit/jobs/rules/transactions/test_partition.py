@@ -1,9 +1,12 @@
 """The transactions of a partition of the log: gaps, ends that were not seen, and the bound."""
 
+from datetime import timedelta
+
 import pytest
 
 from jobs.rules.transactions import partition as rules
 from jobs.rules.transactions.partition import Memory
+from tests.support.incident import NOON
 from tests.support.transaction_log import Coordinator, Row, rows_of
 from tests.support.transaction_rounds import Rounds, ms
 
@@ -176,5 +179,12 @@ def test_memory_is_bounded_by_what_is_open() -> None:
         Memory(),
         [each for row in read(made) if row["record"] == "transactions" for each in row["states"]],
         None,
+        NOON,
     )
     assert [*memory.open] == ["app-2"]
+
+
+def test_a_record_whose_clock_is_ahead_says_nothing_of_later_ones() -> None:
+    ahead = NOON + timedelta(days=1)
+    memory, _ = rules.fold(Memory(), [{"log_at": ahead}], None, NOON)
+    assert memory.seen_at == memory.log_at == NOON
