@@ -37,9 +37,7 @@ def query_of(
     """
     if unknown := {*(stored.protocol().reader_features or ())} - _READ:
         raise ValueError(f"its rows need {', '.join(sorted(unknown))} of Delta's")
-    known = pa.schema([*pa.schema(stored.schema()), *more])
-    empty = database.from_arrow(known.empty_table())
-    types = dict(zip(empty.columns, map(str, empty.types), strict=True))
+    types = _types_of(database, [*pa.schema(stored.schema()), *more])
     # DuckDB's own way of partitions would take folders above the lake for columns, too.
     columns = stored.metadata().partition_columns
     files = {
@@ -54,7 +52,22 @@ def query_of(
         if PART in columns:
             values[PART] = _by_file({each: files[each][PART] for each in some})
         selects.append(f"{_columns(types, values)} FROM {_read(some)}")
-    return " UNION ALL ".join(selects) or f"{_columns(types, {})} WHERE false"
+    return " UNION ALL ".join(selects) or _none_of(types)
+
+
+def query_of_none(database: duckdb.DuckDBPyConnection, columns: Iterable[pa.Field]) -> str:
+    """SQL for no row of these columns."""
+    return _none_of(_types_of(database, columns))
+
+
+def _none_of(types: Mapping[str, str]) -> str:
+    return f"{_columns(types, {})} WHERE false"
+
+
+def _types_of(database: duckdb.DuckDBPyConnection, columns: Iterable[pa.Field]) -> dict[str, str]:
+    """DuckDB's types of columns, by name."""
+    empty = database.from_arrow(pa.schema(columns).empty_table())
+    return dict(zip(empty.columns, map(str, empty.types), strict=True))
 
 
 def _alike(

@@ -26,7 +26,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from metadata_source.errors import KafkaMetadataHistoryError
-from schemas.delta_in_duckdb import query_of
+from schemas.delta_in_duckdb import query_of, query_of_none
 from schemas.imports import COLUMNS, IMPORT, check_imports
 from schemas.internal import STATE
 from schemas.lake import REFERENCE, TABLES, VIEWS, LakeError, check_whole, resolved, version_of
@@ -34,10 +34,10 @@ from schemas.table import LAKE_VERSION, OLDEST_UPGRADED, arrow_type, union_all
 from schemas.upgrades import steps_from
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from schemas.lake import Lake
-    from schemas.table import Table
+    from schemas.table import Column, Table
 
 
 _UNDERLINED = re.compile(r"\x1b\[\d*m")
@@ -145,25 +145,18 @@ def attach(
 
     `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
     Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
-    of an older version views that need columns which it lacks; those that an upgrade only adds are
-    null. Raises LakeError for a lake that is
-    not ours, of a newer version, half upgraded or half imported, or that cannot be read.
+    of an older version views that need columns which it lacks. Columns and tables that an upgrade
+    only adds are null and empty. Raises LakeError for a lake that is not ours, of a newer version,
+    half upgraded or half imported, or that cannot be read.
     """
     names = {**before}
     wanted = {*wanted, STATE.full_name} - before.keys()
     for schema in sorted({name.split(".")[0] for name in wanted}):
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in (each for each in (STATE, *TABLES) if each.full_name in wanted - names.keys()):
-        if (stored := _opened(lake, table)) is not None:
-            if table == STATE:  # the first of all, which says whether the lake is whole
-                _check_whole(lake, stored)
-            version = version_of(stored.metadata().configuration, lake, table)
-            names[table.full_name] = version
-            try:
-                more = _columns_since(version, table, stored)
-                query = query_of(database, stored, lake.path(table), more)
-            except (DeltaError, OSError, ValueError, duckdb.Error) as error:
-                raise unreadable(lake, table.full_name, str(error)) from error
+        found = _query_of(database, lake, table, names.get(STATE.full_name))
+        if found is not None:
+            names[table.full_name], query = found
             database.execute(f"CREATE OR REPLACE VIEW {table.full_name} AS {query}")
     for view in (each for each in VIEWS if each.full_name in wanted):
         parts = [part for part in view.parts if set(names).issuperset(REFERENCE.findall(part))]
@@ -179,21 +172,39 @@ def attach(
     return names
 
 
-def _columns_since(version: int, table: Table, stored: DeltaTable) -> pa.Schema:
+def _query_of(
+    database: duckdb.DuckDBPyConnection, lake: Lake, table: Table, of_lake: int | None
+) -> tuple[int, str] | None:
+    """The version of a table, and SQL for its rows; None without a table. `of_lake`: the version of
+    the lake, once that is known.
+    """
+    if (stored := _opened(lake, table)) is None:
+        if of_lake is None or not OLDEST_UPGRADED <= of_lake < LAKE_VERSION:
+            return None
+        return of_lake, query_of_none(database, _fields(table.columns))
+    if table == STATE:  # the first of all, which says whether the lake is whole
+        _check_whole(lake, stored)
+    version = version_of(stored.metadata().configuration, lake, table)
+    try:
+        more = _columns_since(version, table, stored)
+        return version, query_of(database, stored, lake.path(table), more)
+    except (DeltaError, OSError, ValueError, duckdb.Error) as error:
+        raise unreadable(lake, table.full_name, str(error)) from error
+
+
+def _columns_since(version: int, table: Table, stored: DeltaTable) -> list[pa.Field]:
     """The columns that a table of a version of the lake got since, without a change of its rows: an
     upgrade leaves them null, too.
     """
     known = {field.name for field in stored.schema().fields}
     changes = (step.rows for step in steps_from(version))
     if version < OLDEST_UPGRADED or any(table.full_name in rows for rows in changes):
-        return pa.schema([])
-    return pa.schema(
-        [
-            (each.name, arrow_type(each.type))
-            for each in table.columns
-            if each.nullable and each.name not in known
-        ]
-    )
+        return []
+    return _fields(each for each in table.columns if each.nullable and each.name not in known)
+
+
+def _fields(columns: Iterable[Column]) -> list[pa.Field]:
+    return [pa.field(each.name, arrow_type(each.type)) for each in columns]
 
 
 def older_version(lake: Lake) -> int | None:
