@@ -62,7 +62,7 @@ from schemas.table import PART, Table
 
 _HEADER = (
     "cluster", "poll_id", "is_key_frame", "api_version", "received_at", "sent_at",
-    "interval_ms",
+    "interval_ms", "witnesses",
 )  # fmt: skip
 _DIGESTS = (
     "cluster", "poll_id", "topic", "chunk", "present", "digest", "digest_version",
