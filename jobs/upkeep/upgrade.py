@@ -278,8 +278,11 @@ def _rows(spark: SparkSession, lake: Lake, each: Change, version: int) -> DataFr
 
 
 def _check_constraints(spark: SparkSession, lake: Lake, each: Change) -> None:
+    new = {column.name: column.type for column in each.table.columns}
     for name, check in new_constraints(each).items():
-        if not lake.read(spark, each.found.table).where(f"NOT ({check})").isEmpty():
+        rows = lake.read(spark, each.found.table)
+        nulls = {of: F.lit(None).cast(new[of]) for of in new.keys() - {*rows.columns}}
+        if not rows.withColumns(nulls).where(f"NOT ({check})").isEmpty():
             raise LakeError(
                 f"{each.table.full_name} in {lake} has rows that break {name} ({check}): it is not "
                 "as a program of its version makes it; nothing of it was changed"

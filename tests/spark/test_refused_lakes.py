@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs import rebalance_history, validate
 from jobs.configuration.config import Config, load
-from schemas import bronze, silver
+from schemas import bronze, silver, transactions
 from schemas.lake import Lake, LakeError
 from schemas.table import LAKE_VERSION, VERSION_PROPERTY
 from tests.support.lakes import new_lake
@@ -33,7 +33,7 @@ def config_of(folder: Path) -> Config:
 @pytest.fixture(scope="module")
 def with_silver(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Config:
     config = config_of(tmp_path_factory.mktemp("with_silver"))
-    new_lake(spark, Path(str(config.lake)), (*bronze.TABLES, *silver.TABLES))
+    new_lake(spark, Path(str(config.lake)), (*bronze.TABLES, *transactions.TABLES, *silver.TABLES))
     return config
 
 

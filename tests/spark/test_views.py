@@ -66,7 +66,8 @@ def test_spark_answers_as_duckdb_does(
         as_text(row.asDict(recursive=True)) for row in read_view(spark, lake, view).collect()
     )
     assert found == sorted(map(as_text, ask(other, f"SELECT * FROM {view.full_name}")))
-    assert len(found) > 20
+    # Rows of what is held up are in tests/support/held_up_questions.py.
+    assert len(found) > 20 or view is views.HELD_UP
 
 
 def test_what_is_random_comes_to_all_answers(other: duckdb.DuckDBPyConnection) -> None:
