@@ -145,9 +145,9 @@ def attach(
 
     `wanted`: their names, with those that views refer to. `before`: what an earlier call returned.
     Tables that no job has made yet are left out, as `schemas.in_spark.attach` does, and of a lake
-    of an older version views that need columns which it lacks. Columns and tables that an upgrade
-    only adds are null and empty. Raises LakeError for a lake that is not ours, of a newer version,
-    half upgraded or half imported, or that cannot be read.
+    of an older version views that need columns which it lacks. Columns that an upgrade only adds
+    are null, and tables that views alone read empty. Raises LakeError for a lake that is not ours,
+    of a newer version, half upgraded or half imported, or that cannot be read.
     """
     names = {**before}
     wanted = {*wanted, STATE.full_name} - before.keys()
@@ -179,7 +179,8 @@ def _query_of(
     the lake, once that is known.
     """
     if (stored := _opened(lake, table)) is None:
-        if of_lake is None or not OLDEST_UPGRADED <= of_lake < LAKE_VERSION:
+        is_of_views = table.schema == "internal" and table != STATE
+        if of_lake is None or not (is_of_views and OLDEST_UPGRADED <= of_lake < LAKE_VERSION):
             return None
         return of_lake, query_of_none(database, _fields(table.columns))
     if table == STATE:  # the first of all, which says whether the lake is whole

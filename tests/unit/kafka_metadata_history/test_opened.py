@@ -168,14 +168,19 @@ def test_an_older_lake_is_asked_what_it_has(
     assert any(f"version {version} may lack what this asks for" in line for line in beside)
 
 
-def test_a_lake_of_the_version_before_answers_each_question(tmp_path: Path) -> None:
-    """Columns that came since are null, and tables empty, as an upgrade has them."""
+def test_a_lake_of_the_version_before_answers_what_it_has(tmp_path: Path) -> None:
+    """Columns that came since are null; of tables that came since it says that it has none."""
     ask = without_spark(Lake(root=str(unpacked(stored(OLDER[-1]), tmp_path))))
     since, until = "2026-11-01T11:00:00Z", "2026-11-01T13:00:00Z"
-    asked = [question(name, since, until, {}, datetime.now(UTC)) for name in names()]
-    rows = {each.query: ask(each.sql).num_rows for each in asked}
-    assert rows["timeline"] > 0
-    assert rows["growth"] == 0
+    asked = {name: question(name, since, until, {}, datetime.now(UTC)).sql for name in names()}
+    of_new = {"growth", "storage", "held_up", "open_transactions"}
+    of_new |= {"transactions", "stuck_transactions"}
+    assert ask(asked["timeline"]).num_rows > 0
+    for name in asked.keys() - of_new:
+        ask(asked[name])
+    for name in of_new:
+        with pytest.raises(LakeError, match=rf"version {OLDER[-1]} had no "):
+            ask(asked[name])
 
 
 def test_an_older_lake_says_what_it_has_not(
