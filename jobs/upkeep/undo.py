@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, StructType
 
 from jobs.run.driver import delete_folder, delta_version, has_jvm
 from jobs.upkeep.changing import (
@@ -186,9 +188,28 @@ def _go_back(
         for each in selects:
             found = selected(spark, lake, found, each)
         types = lake.read_version(spark, table, before).schema
-        return fitted(found, {each.name: each.dataType.simpleString() for each in types})
+        narrowed = {
+            each.name: _without_more(F.col(f"`{each.name}`"), each.dataType)
+            for each in types
+            if each.name in found.columns
+            and found.schema[each.name].dataType.simpleString() != each.dataType.simpleString()
+        }
+        return fitted(
+            found.withColumns(narrowed),
+            {each.name: each.dataType.simpleString() for each in types},
+        )
 
     configure(spark, lake, table, lambda *_: was, rows if selects else None)
+
+
+def _without_more(value: Column, of: DataType) -> Column:
+    """A value without the fields of its structs that a type has not."""
+    if isinstance(of, ArrayType):
+        return F.transform(value, lambda each: _without_more(each, of.elementType))
+    if isinstance(of, StructType):
+        fields = (_without_more(value[each.name], each.dataType).alias(each.name) for each in of)
+        return F.when(value.isNotNull(), F.struct(*fields))
+    return value
 
 
 def _drop(spark: SparkSession, lake: Lake, table: Table) -> None:
