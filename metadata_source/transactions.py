@@ -24,6 +24,7 @@ from metadata_source import questions
 from metadata_source.coordinators import Asked, settled_accounts
 from metadata_source.errors import PollError
 from metadata_source.kafka_constants import LAST_MS, TRANSACTIONS_TOPIC
+from metadata_source.long_transactions import COMPLETES_WITHIN, LONG
 from metadata_source.many_brokers import Time, undone
 from metadata_source.outcomes import failed, outcome_of
 from metadata_source.questions import DENIED, check
@@ -48,8 +49,6 @@ NOT_FOUND: Final = 105
 """TRANSACTIONAL_ID_NOT_FOUND."""
 _LISTED_AFTER_MS: Final = 10_000
 """Less than any time-out that is of use: coordinators look for those that are over each 10 s."""
-_LONG: Final = timedelta(minutes=5)
-_PREPARED_LONG: Final = timedelta(seconds=30)
 _IDS_A_REQUEST: Final = 200
 _BYTES_A_REQUEST: Final = 1_000_000
 
@@ -152,9 +151,9 @@ def is_long(transaction: Transaction, now: datetime) -> bool:
     started_at = transaction.get("started_at")
     if transaction["state"] not in OPEN or started_at is None:
         return False
-    bound = _PREPARED_LONG
+    bound = COMPLETES_WITHIN
     if transaction["state"] == ONGOING:
-        bound = min(_LONG, timedelta(milliseconds=max(0, transaction["timeout_ms"])))
+        bound = min(LONG, timedelta(milliseconds=max(0, transaction["timeout_ms"])))
     return now - started_at > bound
 
 

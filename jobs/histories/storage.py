@@ -35,13 +35,13 @@ _LEVEL = """CASE WHEN s.topic IS NULL THEN 'log_dir' WHEN s.partition IS NULL TH
 
 
 @dataclass(kw_only=True)
-class Told(News):
+class StorageNews(News):
     """The headers of the answers that a round takes, in order."""
 
     headers: Sequence[Row]
 
 
-class Storage(OfAnswers[Told]):
+class Storage(OfAnswers[StorageNews]):
     """The history of what lies in log directories."""
 
     declared = (histories.STORAGE,)
@@ -62,12 +62,12 @@ class Storage(OfAnswers[Told]):
         at: datetime,
         *,
         is_more: bool = False,
-    ) -> Told:
+    ) -> StorageNews:
         """The sizes that these answers tell."""
         plan = plan_of(headers, at)
         if polls is None or not headers:
-            return Told(plan=plan, headers=(), is_more=is_more)
-        return Told(
+            return StorageNews(plan=plan, headers=(), is_more=is_more)
+        return StorageNews(
             plan=plan,
             headers=headers,
             rows=[(METADATA_POLLS, _told(polls, headers))],
@@ -78,7 +78,7 @@ class Storage(OfAnswers[Told]):
             says=f"{len(headers)} answer(s) about log directories of {len(plan.polls)} cluster(s)",
         )
 
-    def read(self, context: Context, news: Told) -> Inputs:
+    def read(self, context: Context, news: StorageNews) -> Inputs:
         """New sizes, and the rows of each cluster's newest day."""
         keys: Collection[str] = news.plan.polls.keys()
         parts = {part_of(header["cluster_id"]) for header in news.headers}
@@ -89,7 +89,7 @@ class Storage(OfAnswers[Told]):
         assert news.fold is not None  # noqa: S101 - for mypy
         return Inputs(news.fold, self.tables, news.rows, live)
 
-    def note(self, context: Context, news: Told, output: Output | None) -> Iterable[State]:  # noqa: ARG002 - each answer was taken
+    def note(self, context: Context, news: StorageNews, output: Output | None) -> Iterable[State]:  # noqa: ARG002 - each answer was taken
         """How far each alias is."""
         last = {header["cluster"]: header for header in news.headers}
         for alias, header in last.items():

@@ -82,7 +82,7 @@ class Message:
 
     @property
     def may_become(self) -> dict[str, Sent]:
-        """What is to be remembered from before it is sent until it has arrived."""
+        """The notes to keep while it is sent: it may arrive, or not."""
         match self.action:
             case Action.OPENED:
                 return {key: replace(each, is_sure=False) for key, each in self.becomes.items()}

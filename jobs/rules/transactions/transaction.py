@@ -8,6 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from metadata_source.long_transactions import (
+    COMPLETES_WITHIN,
+    LONG,
+    NO_TIMEOUT,
+    WITH_EPOCH_BUMP,
+)
+
 Row = dict[str, Any]
 
 ONGOING: Final = "Ongoing"
@@ -22,19 +29,12 @@ TIMED_OUT, FENCED = "timed_out", "fenced"
 EXACT, INFERRED = "exact", "inferred"
 OVERDUE, STUCK_COMPLETING = "overdue", "stuck_completing"
 
-LONG: Final = timedelta(minutes=5)
-"""A transaction that was open for longer has a row."""
 CHECKED_EVERY: Final = timedelta(seconds=10)
 """So often a coordinator looks for transactions that timed out, as Kafka's default has it
 (transaction.abort.timed.out.transaction.cleanup.interval.ms).
 """
-COMPLETES_WITHIN: Final = timedelta(seconds=30)
-"""Markers that are not written for longer cannot be."""
 FENCED_WITHIN: Final = timedelta(seconds=5)
 """A producer that begins so soon after an abort has most likely caused it."""
-NO_TIMEOUT: Final = 2**31 - 1
-_WITH_EPOCH_BUMP: Final = 2
-"""The version of transactions whose ends raise the epoch (KIP-890)."""
 
 
 @dataclass(frozen=True)
@@ -227,12 +227,12 @@ def _by_epochs(of: Transaction) -> str | None:
         return None
     if not _bumps(of):
         return COORDINATOR if epoch > before else CLIENT
-    was_new = (of.ongoing_version or 0) >= _WITH_EPOCH_BUMP
+    was_new = (of.ongoing_version or 0) >= WITH_EPOCH_BUMP
     return COORDINATOR if not was_new or epoch >= before + 2 else None
 
 
 def _bumps(of: Transaction) -> bool:
-    return (of.client_version or 0) >= _WITH_EPOCH_BUMP
+    return (of.client_version or 0) >= WITH_EPOCH_BUMP
 
 
 def is_pending(of: Transaction) -> bool:

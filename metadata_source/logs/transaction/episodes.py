@@ -7,10 +7,17 @@ are of one transaction: so it does not matter where the records of a stretch are
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from metadata_source.long_transactions import (
+    COMPLETES_WITHIN,
+    LONG,
+    NO_TIMEOUT,
+    WITH_EPOCH_BUMP,
+)
 from metadata_source.protocol.transaction_specs import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -30,17 +37,14 @@ if TYPE_CHECKING:
 NONE: Final = -1
 OPEN: Final = (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
 COMPLETE: Final = (COMPLETE_COMMIT, COMPLETE_ABORT)
-LONG_MS: Final = 300_000
-LONG_COMPLETING_MS: Final = 30_000
+LONG_MS: Final = LONG // timedelta(milliseconds=1)
+LONG_COMPLETING_MS: Final = COMPLETES_WITHIN // timedelta(milliseconds=1)
 UNCERTAIN_MS: Final = 1_000
 """Of a transaction that begins so soon after the first record of a stretch a record may be before
 it: one that was made in the same ms.
 """
-NO_TIMEOUT: Final = 2**31 - 1
 BY_CLIENT, BY_COORDINATOR = 1, 2
 """By whom a transaction was aborted; `NONE` where its records do not tell."""
-WITH_EPOCH_BUMP: Final = 2
-"""The version of transactions whose ends raise the epoch (KIP-890)."""
 
 OF_FIRST: Final = (
     *("key", "is_first", "head", "from_offset", "from_ms", "from_leader_epoch", "from_updated_ms"),
