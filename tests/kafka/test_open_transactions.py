@@ -142,7 +142,7 @@ def asked(poller: Poller, asking: Asking) -> dict[str, list[dict[str, Any]]]:
 def test_a_transaction_is_told_by_its_coordinator_and_one_that_hangs_by_the_leader(
     cluster: LocalCluster, unverified: None, poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions, "_LONG", timedelta(seconds=1))
+    monkeypatch.setattr(transactions, "LONG", timedelta(seconds=1))
     monkeypatch.setattr(transactions, "_LISTED_AFTER_MS", 1_000)
     servers = cluster.bootstrap_servers
     read_from_the_start(servers)

@@ -234,7 +234,7 @@ def cluster(made_guarded: Callable[..., LocalCluster]) -> Iterator[LocalCluster]
         make_group(started.bootstrap_servers)
         make_transaction(started.bootstrap_servers)
         # It is there as long as the test's process is.
-        patched.setattr(transactions, "_LONG", timedelta(0))
+        patched.setattr(transactions, "LONG", timedelta(0))
         patched.setattr(transactions, "_LISTED_AFTER_MS", 0)
         writer = leave_open(started.bootstrap_servers)
         started.stop(FENCED)
