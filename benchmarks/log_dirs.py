@@ -58,7 +58,8 @@ def answers(_folder: Path, say: Say, _runs: int) -> Results:
         began = time.process_time()
         kept = []
         for broker_id, each in enumerate(replicas):
-            given = log_dirs._Answer(_dirs(), each)  # noqa: SLF001 - what an answer is read as
+            usable = {each["log_dir"]: 3 * 10**12 for each in _dirs()}
+            given = log_dirs._Answer(_dirs(), usable, each)  # noqa: SLF001 - what an answer is read as
             rows, known[broker_id] = log_dirs.kept(
                 known.get(broker_id), given, _EVERY, date(2026, 1, 1)
             )
@@ -119,7 +120,7 @@ class _Broker:
 
 
 def _dirs() -> list[dict[str, Any]]:
-    volume = {"error_code": 0, "total_bytes": 8 * 10**12, "usable_bytes": 3 * 10**12}
+    volume = {"error_code": 0, "total_bytes": 8 * 10**12}
     return [{"log_dir": f"/var/lib/kafka/data-{n}"} | volume for n in range(DIRS)]
 
 
@@ -147,7 +148,7 @@ def _told(kept: list[pa.Table], at: datetime) -> pa.Table:
                 {"cluster_id": "id", "cluster": "large", "at": at, "broker_id": broker_id}
                 | {"level": level}
                 | row
-                | {name: volume.get(name) for name in ("total_bytes", "usable_bytes")}
+                | {"total_bytes": volume.get("total_bytes")}
             )
     schema = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in TOLD])
     return pa.Table.from_pylist(rows, schema)

@@ -97,6 +97,10 @@ class LogDirs(NamedTuple):
 
 class _Answer(NamedTuple):
     dirs: list[dict[str, Any]]
+    usable: dict[str, int | None]
+    """Usable bytes of the volume of each directory. They are no part of `dirs`, whose digest is the
+    same while nothing happens.
+    """
     replicas: pa.Table
 
 
@@ -191,11 +195,11 @@ def read(response: Any) -> _Answer:
             "log_dir": each.log_dir,
             "error_code": each.error_code,
             "total_bytes": _known(getattr(each, "total_bytes", None)),
-            "usable_bytes": _known(getattr(each, "usable_bytes", None)),
         }
         for each in dirs
     ]
-    return _Answer(found, replicas.sort_by([(name, "ascending") for name in _KEY]))
+    usable = {each.log_dir: _known(getattr(each, "usable_bytes", None)) for each in dirs}
+    return _Answer(found, usable, replicas.sort_by([(name, "ascending") for name in _KEY]))
 
 
 def _known(number: int | None) -> int | None:
@@ -211,8 +215,9 @@ def kept(
     """
     online = [each["log_dir"] for each in answer.dirs if not each["error_code"]]
     replicas = answer.replicas
+    usable = pa.array([answer.usable[each] for each in online], pa.int64())
     is_current = pc.invert(replicas["is_future"])
-    totals = _totals(replicas, online)
+    totals = _totals(replicas, online).append_column("usable_bytes", usable)
     mask = covered(replicas["topic"], topic_filter)
     told = replicas if mask is None else replicas.filter(mask)
     is_of_current = is_current if mask is None else is_current.filter(mask)

@@ -123,11 +123,11 @@ def _told(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
         "partition": "s.partition",
         **{
             name: f"s.{name}"
-            for name in ("size_bytes", "replicas", "futures", "offset_lag", "changes_left_out")
+            for name in (
+                *("size_bytes", "replicas", "futures", "offset_lag", "changes_left_out"),
+                "usable_bytes",
+            )
         },
-        **{
-            name: f"CASE WHEN s.topic IS NULL THEN {volume}.{name} END"
-            for name in ("total_bytes", "usable_bytes")
-        },
+        "total_bytes": f"CASE WHEN s.topic IS NULL THEN {volume}.total_bytes END",
     }
     return sizes.selectExpr(*(f"{columns.get(name, name)} AS {name}" for name in TOLD))

@@ -31,19 +31,32 @@ rates AS (
   GROUP BY d.cluster_id, d.cluster, d.broker_id, d.log_dir
 ),
 
+newest AS (
+  SELECT cluster_id, cluster, broker_id, log_dir, usable_bytes
+  FROM (
+    SELECT *, row_number() OVER (PARTITION BY cluster_id, cluster, broker_id, log_dir ORDER BY day DESC) AS place
+    FROM gold.storage
+    WHERE level = 'log_dir' AND last_at <= CAST(:until AS TIMESTAMP)
+  )
+  WHERE place = 1
+),
+
 known AS (
-  SELECT v.cluster, v.broker_id, v.log_dir, v.total_bytes, v.usable_bytes, coalesce(e.days, 0) AS days, e.last_bytes,
+  SELECT v.cluster, v.broker_id, v.log_dir, v.total_bytes, n.usable_bytes, coalesce(e.days, 0) AS days, e.last_bytes,
     r.rate_min, r.rate_max,
     CASE
       WHEN NOT v.is_online THEN 'failed'
-      WHEN v.usable_bytes IS NULL THEN 'no_volume'
-      WHEN v.usable_bytes = 0 THEN NULL
+      WHEN n.usable_bytes IS NULL THEN 'no_volume'
+      WHEN n.usable_bytes = 0 THEN NULL
       WHEN coalesce(e.days, 0) < 3 THEN 'few_days'
-      WHEN e.last_bytes - e.first_bytes <= v.usable_bytes / 100 THEN 'levelled_off'
+      WHEN e.last_bytes - e.first_bytes <= n.usable_bytes / 100 THEN 'levelled_off'
     END AS unknown
   FROM silver.log_dirs v
   LEFT JOIN ends e
     ON e.cluster_id = v.cluster_id AND e.cluster = v.cluster AND e.broker_id = v.broker_id AND e.log_dir = v.log_dir
+  LEFT JOIN newest n
+    ON v.is_online AND n.cluster_id = v.cluster_id AND n.cluster = v.cluster AND n.broker_id = v.broker_id
+      AND n.log_dir = v.log_dir
   LEFT JOIN rates r
     ON r.cluster_id = v.cluster_id AND r.cluster = v.cluster AND r.broker_id = v.broker_id AND r.log_dir = v.log_dir
   WHERE v.valid_from <= CAST(:until AS TIMESTAMP) AND (v.valid_to IS NULL OR v.valid_to > CAST(:until AS TIMESTAMP))

@@ -4,7 +4,7 @@
 -- the directory by the median of the cluster's. share: of the bytes of its directory. A directory that failed has no sizes.
 -- theme: brokers
 WITH dirs AS (
-  SELECT cluster_id, cluster, broker_id, log_dir, is_online, total_bytes, usable_bytes
+  SELECT cluster_id, cluster, broker_id, log_dir, is_online, total_bytes
   FROM silver.log_dirs
   WHERE valid_from <= CAST(:until AS TIMESTAMP) AND (valid_to IS NULL OR valid_to > CAST(:until AS TIMESTAMP))
 ),
@@ -38,7 +38,7 @@ told AS (
 ),
 
 whole AS (
-  SELECT d.cluster_id, d.cluster, d.broker_id, d.log_dir, d.is_online, d.total_bytes, d.usable_bytes,
+  SELECT d.cluster_id, d.cluster, d.broker_id, d.log_dir, d.is_online, d.total_bytes, s.usable_bytes,
     s.size_bytes, s.replicas, s.futures, n.told_at,
     median(s.size_bytes) OVER (PARTITION BY d.cluster_id, d.cluster) AS median_bytes
   FROM dirs d

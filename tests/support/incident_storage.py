@@ -58,8 +58,10 @@ def _of_days() -> list[Row]:
         _row(
             "log_dir", *key, _TOLD_AT - timedelta(days=len(sizes) - 1 - place), size * GB,
             replicas=4, futures=int(key == (1, "/d2")), changes_left_out=0,
+            usable_bytes=usable and usable * GB,
         )
         for key, sizes in DAYS.items()
+        for _, usable in (VOLUMES[key],)
         for place, size in enumerate(sizes)
     ]  # fmt: skip
 
@@ -79,7 +81,7 @@ def _of_topics() -> list[Row]:
     ]
 
 
-def _volume(key: tuple[int, str], total: int | None, usable: int | None) -> Row:
+def _volume(key: tuple[int, str], total: int | None) -> Row:
     broker_id, log_dir = key
     return {
         **OF,
@@ -90,7 +92,6 @@ def _volume(key: tuple[int, str], total: int | None, usable: int | None) -> Row:
         "is_online": key != FAILED,
         "error_code": 56 if key == FAILED else 0,
         "total_bytes": total and total * GB,
-        "usable_bytes": usable and usable * GB,
         "interval_ms": 600_000,
     }
 
@@ -99,5 +100,5 @@ def storage_rows() -> dict[Table, list[Row]]:
     """Rows of both tables of log directories."""
     return {
         STORAGE: [*_of_days(), *_of_topics()],
-        silver.LOG_DIRS: [_volume(key, *volume) for key, volume in VOLUMES.items()],
+        silver.LOG_DIRS: [_volume(key, total) for key, (total, _) in VOLUMES.items()],
     }

@@ -148,7 +148,7 @@ def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row
         case "transactions":
             return *transaction(said), True
         case "log_dirs":
-            state = {name: said[name] for name in ("error_code", "total_bytes", "usable_bytes")}
+            state = {name: said[name] for name in ("error_code", "total_bytes")}
             # Other errors than that of a failed directory do not say.
             state["is_online"] = {0: True, KAFKA_STORAGE_ERROR: False}.get(said["error_code"])
             return (row["broker_id"], said["log_dir"]), state, True

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from math import inf
 from random import Random
 from typing import Any
@@ -11,14 +11,18 @@ import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
 
 from metadata_source import log_dirs
+from metadata_source.enrichment import Answer, Rows
 from metadata_source.errors import PollError
 from metadata_source.log_dirs import KeptSizes
 from metadata_source.many_brokers import Broker
 from metadata_source.options import TopicFilter
+from metadata_source.outcomes import OK
+from metadata_source.poll import Poll
+from metadata_source.records import BatchRecords, Planned, digests_of
 
 EVERY = TopicFilter()
 MONDAY, TUESDAY = date(2026, 11, 2), date(2026, 11, 3)
-GONE = {"size_bytes": 0, "replicas": 0}
+NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 
 Sizes = Mapping[tuple[str, str, int], int]
 """Directory, topic and partition -> bytes."""
@@ -32,6 +36,7 @@ def answer(
     future: Mapping[tuple[str, str, int], tuple[int, int]] | None = None,
     code: int = 0,
     version: int = 4,
+    usable: int = 400,
 ) -> Any:
     """An answer as it comes out of its bytes. `future`: bytes and lag of replicas that move."""
     result = DescribeLogDirsResponse.DescribeLogDirsResult
@@ -63,7 +68,7 @@ def answer(
                 for name in {key[1]: None for key, _, _, _ in replicas if key[0] == each}
             ],
             total_bytes=-1 if each in failed else 1_000,
-            usable_bytes=-1 if each in failed else 400,
+            usable_bytes=-1 if each in failed else usable,
         )
         for each in dirs
     ]
@@ -123,12 +128,29 @@ def test_directories_of_each_broker_and_what_is_not_known_is_null():
     assert (found.brokers, found.missing) == ([1, 2], None)
     assert found.dirs == [
         [
-            {"log_dir": "/d1", "error_code": 0, "total_bytes": 1_000, "usable_bytes": 400},
-            {"log_dir": "/d2", "error_code": 56, "total_bytes": None, "usable_bytes": None},
+            {"log_dir": "/d1", "error_code": 0, "total_bytes": 1_000},
+            {"log_dir": "/d2", "error_code": 56, "total_bytes": None},
         ],
-        [{"log_dir": "/d1", "error_code": 0, "total_bytes": None, "usable_bytes": None}],
+        [{"log_dir": "/d1", "error_code": 0, "total_bytes": None}],
     ]
-    assert [len(each) for each in found.sizes.to_pylist()] == [3, 1]
+    sizes = found.sizes.to_pylist()
+    assert [[row["usable_bytes"] for row in each] for each in sizes] == [[400, None, None], [None]]
+
+
+def test_a_volume_that_fills_is_no_news():
+    """Usable bytes differ with each answer: they would be a row of silver each time."""
+
+    def digest(usable: int) -> bytes | None:
+        found = described(answer({("/d1", "a", 0): 5}, usable=usable))
+        beside = {"broker_id": found.brokers, "log_dir_sizes": found.sizes}
+        records = BatchRecords(EVERY)
+        planned = Planned("20260101T000000Z-0a1b2c", 0, "c", MONDAY, 600_000)
+        list(records.rows(planned, Poll(cluster_id="id", error_kind="timeout", error="none")))
+        rows = Rows(found.dirs, beside=beside, stands_out=tuple(found.brokers))
+        batches = records.beside([Answer("log_dirs", OK, NOON, NOON, rows)])
+        return digests_of(batches)["log_dirs"][1]
+
+    assert digest(400) == digest(399)
 
 
 def test_the_first_answer_has_all_topics_and_the_largest_partitions(monkeypatch):
