@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from metadata_source import questions
 from metadata_source.columns.polls import LOG_DIR_SIZE
 from metadata_source.errors import PollError
 from metadata_source.images import covered
-from metadata_source.many_brokers import Time, at_addresses, undone
+from metadata_source.many_brokers import Shares, at_addresses, undone
 from metadata_source.outcomes import outcome_of
 from metadata_source.threads import side_by_side
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import date
 
-    from metadata_source.many_brokers import Broker, Visits
+    from metadata_source.many_brokers import Broker, Time, Visits
     from metadata_source.options import TopicFilter
 
 Mask = npt.NDArray[np.bool_]
@@ -51,6 +52,7 @@ _LARGEST_CHANGED_BY: Final = 0.01
 """The same of the largest. If each byte counted, they would be half of all that bronze has."""
 _AT_ONCE: Final = 8
 _KEY: Final = ("log_dir", "topic", "partition", "is_future")
+_NEVER: Final = (False, -inf)
 _NONE: Final = -1
 """In place of a partition in the row of a topic: rows without a value never meet in a join."""
 _REPLICAS: Final = pa.schema(
@@ -69,11 +71,14 @@ _ALL_OF_THEM: Final = pc.ScalarAggregateOptions(skip_nulls=False)
 
 @dataclass
 class KeptSizes:
-    """Sizes of one cluster's replicas and topics that were kept last, by broker: what the next
+    """Sizes of all replicas and topics of one cluster that were kept last, by broker: what the next
     answer is compared with.
     """
 
     of: dict[int, _Kept] = field(default_factory=dict)
+    asked: dict[int, tuple[bool, float]] = field(default_factory=dict)
+    """Whether a broker failed to answer when it was asked last, and when that was (of
+    `time.monotonic`)."""
 
 
 class _Kept(NamedTuple):
@@ -110,13 +115,19 @@ def described(
     """Return what all brokers say of their directories; `known` is brought up to it. Raises
     PollError if none answers.
     """
-    given = Time.share(visits, 1)
+    # Those that answered the last time come first, the longest ago before others.
+    ordered = sorted(brokers, key=lambda each: known.asked.get(each.broker_id, _NEVER))
+    at = at_addresses(ordered, lambda broker: broker.address)
+    # A few at a time: the answers of all at once might not fit in memory.
+    shares = Shares(visits.deadline, len(ordered), min(_AT_ONCE, len(at)))
 
     def ask(those: Sequence[Broker]) -> list[tuple[Broker, _Answer | PollError]]:
-        return [(broker, _asked(visits, broker, given)) for broker in those]
+        waiting = range(len(those), 0, -1)
+        return [
+            (broker, _asked(visits, broker, shares.next(here), known))
+            for broker, here in zip(those, waiting, strict=True)
+        ]
 
-    at = at_addresses(brokers, lambda broker: broker.address)
-    # A few at a time: the answers of all at once might not fit in memory.
     answered = [*chain.from_iterable(side_by_side(at, ask, "log directories", _AT_ONCE))]
     answered.sort(key=lambda each: each[0].broker_id)
     errors = [answer for _, answer in answered if isinstance(answer, PollError)]
@@ -137,6 +148,7 @@ def described(
             sizes.append(found)
     listed = {broker.broker_id for broker, _ in answered}
     known.of = {each: of for each, of in known.of.items() if each in listed}
+    known.asked = {each: asked for each, asked in known.asked.items() if each in listed}
     return LogDirs(
         [broker.broker_id for broker, _ in answered],
         dirs,
@@ -155,12 +167,19 @@ def _lists(tables: Sequence[pa.Table]) -> pa.ListArray:
     )
 
 
-def _asked(visits: Visits, broker: Broker, given: Time) -> _Answer | PollError:
+def _asked(visits: Visits, broker: Broker, given: Time, known: KeptSizes) -> _Answer | PollError:
+    answer: _Answer | PollError
     try:
         given.check()
-        return read(visits.ask(broker.address, questions.log_dirs(), given.until))
     except PollError as error:
-        return PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
+        return PollError(error.kind, f"broker {broker}: {error.problem}")
+    try:
+        answer = read(visits.ask(broker.address, questions.log_dirs(), given.until))
+    except PollError as error:
+        answer = PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
+    # Of one broker, so threads are not in each other's way.
+    known.asked[broker.broker_id] = isinstance(answer, PollError), given.until - given.seconds
+    return answer
 
 
 def read(response: Any) -> _Answer:

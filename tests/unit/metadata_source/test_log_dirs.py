@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from math import inf
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
 
-from metadata_source import log_dirs
+from metadata_source import log_dirs, many_brokers
 from metadata_source.enrichment import Answer, Rows
 from metadata_source.errors import PollError
 from metadata_source.log_dirs import KeptSizes
@@ -273,6 +274,82 @@ def test_a_broker_that_does_not_answer_has_no_directories():
     assert found.missing.startswith(
         "1 of 2 brokers did not tell their directories: broker 2 (h:2): late"
     )
+
+
+class Clock:
+    """Stands still but while a broker is silent."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(many_brokers, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(log_dirs, "_AT_ONCE", 1)
+
+
+@dataclass
+class Silent:
+    """Brokers of which some are silent: each takes all the time that it is given."""
+
+    clock: Clock
+    silent: frozenset[int]
+    deadline: float
+    asked: list[int] = field(default_factory=list)
+
+    def ask(self, address: tuple[str, int], _question: Any, deadline: float) -> Any:
+        self.asked.append(address[1])
+        if address[1] not in self.silent:
+            return answer({}, dirs=["/d1"])
+        self.clock.now = deadline
+        raise PollError("timeout", f"h:{address[1]}: no answer in time")
+
+    def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
+        raise AssertionError(led)
+
+
+def asked_in_time(
+    clock: Clock, silent: Sequence[int], known: KeptSizes, *, of: int, seconds: float = 10
+) -> tuple[list[int], list[int], str | None]:
+    """Of so many brokers: which are asked, in this order, and which answer; what is missing."""
+    visits = Silent(clock, frozenset(silent), clock.now + seconds)
+    brokers = [Broker(number, ("h", number)) for number in range(1, of + 1)]
+    found = log_dirs.described(visits, brokers, EVERY, known)
+    told = [each for each, dirs in zip(found.brokers, found.dirs, strict=True) if dirs is not None]
+    assert found.brokers == [each.broker_id for each in brokers]
+    return visits.asked, told, found.missing
+
+
+def test_silent_brokers_leave_the_others_their_time(monkeypatch):
+    clock, known = Clock(monkeypatch), KeptSizes()
+    every, eight = list(range(1, 11)), range(1, 9)
+    asked, told, missing = asked_in_time(clock, eight, known, of=10)
+    assert (asked, told) == (every, [9, 10])
+    assert missing is not None
+    assert missing.startswith("8 of 10 brokers did not tell their directories: broker 1 (h:1): ")
+    assert "(1.0 s, see enrichTimeout)" in missing
+    # Those that were silent come last.
+    assert asked_in_time(clock, eight, known, of=10)[0] == [9, 10, *eight]
+
+
+def test_what_there_is_no_time_for_is_said_and_comes_first_the_next_time(monkeypatch):
+    clock, known = Clock(monkeypatch), KeptSizes()
+    silent = range(2, 6)
+    asked, told, missing = asked_in_time(clock, silent, known, of=6, seconds=3)
+    assert (asked, told) == ([1, 2, 3, 4], [1])
+    assert missing is not None
+    assert "broker 6 (h:6): not asked, no time was left" in missing
+    # Then those that were silent, the longest ago first.
+    assert asked_in_time(clock, silent, known, of=6, seconds=3)[0] == [5, 6, 1, 2, 3]
+    assert asked_in_time(clock, silent, known, of=6, seconds=3)[0] == [1, 6, 4, 5, 2]
+
+
+def test_brokers_at_one_address_share_its_time(monkeypatch):
+    """Each of them is asked once the one before has had its part."""
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(log_dirs, "_AT_ONCE", 8)
+    visits = Silent(clock, frozenset({1}), 10.0)
+    brokers = [Broker(number, ("h", 1)) for number in (1, 2, 3, 4)]
+    with pytest.raises(PollError, match=r"\(2\.5 s"):
+        log_dirs.described(visits, brokers, EVERY, KeptSizes())
+    assert visits.asked == [1] * 4
 
 
 @pytest.mark.parametrize(
