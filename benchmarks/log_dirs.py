@@ -158,6 +158,7 @@ _TYPES: Final = {
     **dict.fromkeys(("cluster_id", "cluster", "log_dir", "level", "topic"), pa.string()),
     **dict.fromkeys(("broker_id", "partition", "futures", "changes_left_out"), pa.int32()),
     "at": pa.timestamp("us", "UTC"),
+    "is_whole": pa.bool_(),
 }
 
 

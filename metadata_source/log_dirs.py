@@ -2,9 +2,9 @@
 lies in them. Each broker tells its own alone, so all are asked, a few at a time.
 
 Of hundreds of thousands of replicas little is kept: of each directory its total each time; of its
-topics all with a broker's first answer of a UTC day, and then those that changed; of partitions the
-largest of a broker, and those that changed. Replicas that move to another directory are kept each
-time.
+topics all with a broker's first answer of a UTC day, or after a start of the recorder, and then
+those that changed; of partitions the largest of a broker, and those that changed. Replicas that
+move to another directory are kept each time.
 
 What an answer shows is believed to be kept. If it is lost on the way, the first answer of the next
 day has it.
@@ -85,6 +85,8 @@ class _Kept(NamedTuple):
     day: date
     sizes: pa.Table
     """Key, and `kept`: the size that was kept last; of what never was, the first one."""
+    online: frozenset[str]
+    """The directories that said what is in them."""
 
 
 class LogDirs(NamedTuple):
@@ -244,8 +246,10 @@ def kept(
     current = told.filter(is_of_current)
     now = pa.concat_tables([_topics(current), current.append_column("replicas", _ones(current))])
     joined = _compared(now, None if before is None else before.sizes, online)
-    is_whole = before is None or before.day != day
-    chosen, left_out = _chosen(joined, is_whole=is_whole)
+    # Of these all topics are kept: what is not among them lies there no more.
+    known = frozenset[str]() if before is None or before.day != day else before.online
+    whole = pa.array([each for each in online if each not in known], pa.string())
+    chosen, left_out = _chosen(joined, pc.is_in(joined["log_dir"], whole).to_numpy())
     sizes = joined["size_bytes"]
     baseline = pc.if_else(pa.array(chosen), sizes, joined["kept"])
     # What is not known never replaces what was.
@@ -253,12 +257,13 @@ def kept(
     # What is gone, and was kept as such, needs no comparison any more.
     is_over = pc.and_(pc.equal(joined["replicas"].fill_null(1), 0), pc.equal(baseline, 0))
     after = joined.select(_KEY).append_column("kept", baseline).filter(pc.invert(is_over))
+    totals = totals.append_column("is_whole", pc.is_in(totals["log_dir"], whole))
     rows = [
         totals.append_column("changes_left_out", pa.array([left_out] * len(totals), pa.int32())),
         joined.filter(pa.array(chosen)),
         future.append_column("replicas", _ones(future)),
     ]
-    return pa.concat_tables(map(_as_kept, rows)), _Kept(day, after)
+    return pa.concat_tables(map(_as_kept, rows)), _Kept(day, after, frozenset(online))
 
 
 def _as_kept(rows: pa.Table) -> pa.Table:
@@ -340,8 +345,10 @@ def _compared(now: pa.Table, before: pa.Table | None, online: Sequence[str]) -> 
     return joined.sort_by([(name, "ascending") for name in _KEY])
 
 
-def _chosen(joined: pa.Table, *, is_whole: bool) -> tuple[Mask, int]:
-    """Return which rows are kept, and how many that changed are left out."""
+def _chosen(joined: pa.Table, is_whole: Mask) -> tuple[Mask, int]:
+    """Return which rows are kept, and how many that changed are left out. `is_whole`: the rows of
+    directories all of whose topics are kept.
+    """
     size = joined["size_bytes"].fill_null(_NONE).to_numpy()
     before = joined["kept"].fill_null(_NONE).to_numpy()
     is_known = size >= 0
@@ -350,9 +357,8 @@ def _chosen(joined: pa.Table, *, is_whole: bool) -> tuple[Mask, int]:
     of_partition = joined["partition"].to_numpy() != _NONE
     differs = change > _LARGEST_CHANGED_BY * np.maximum(before, 0)
     chosen = _most(size, of_partition & is_known, LARGEST) & (differs | is_whole)
-    if is_whole:
-        # Topics without a known size are told, too.
-        chosen |= ~of_partition & joined["replicas"].is_valid().to_numpy()
+    # Topics without a known size are told, too.
+    chosen |= is_whole & ~of_partition & joined["replicas"].is_valid().to_numpy()
     left_out = 0
     for those in (of_partition, ~of_partition):
         others = has_changed & those & ~chosen

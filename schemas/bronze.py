@@ -139,14 +139,15 @@ ENRICHMENT_COLUMNS = columns_of(
     log_dir_sizes -- On log_dirs rows: bytes in the directories. Without a topic: of a directory,
         with its replicas, those of them that move to it (futures), and how many sizes of the broker
         changed and are left out (changes_left_out). Without a partition: of a topic in a directory:
-        all with a broker's first answer of a day, then those that changed by more than 5 %. Of
+        all with a broker's first answer of a day, after a start of the recorder, and once a
+        directory is back online, then those that changed by more than 5 %. Of
         partitions the 200 largest of a broker, if they changed by more than 1 %, and those that
         changed by more than 5 %, since they were kept last. At most 100 topics and 100 partitions
         that changed are kept of an answer of a broker. replicas = 0: it lies there no more.
         is_future: a replica that moves to the directory, with offset_lag, how far it is behind the
         one that it replaces. If size_bytes is null, the broker did not say. usable_bytes: of a
-        directory, what is left of its volume (null before Kafka 3.3). No digest is over this
-        column.
+        directory, what is left of its volume (null before Kafka 3.3); is_whole: all topics of
+        it are told with this answer. No digest is over this column.
     """,
 )
 

@@ -40,6 +40,9 @@ STORAGE = Table(
             total_bytes bigint -- Of directories: size of the volume; null before Kafka 3.3.
             usable_bytes bigint -- Of directories: what was left of the volume as of last_at; null
                 as total_bytes.
+            whole_at timestamp -- Of directories: the last answer of the day that told all topics of
+                it: what was told before, and not with that answer or since, lies there no more.
+                Null of all else, and if none did on this day.
             first_at timestamp NOT NULL -- When the first answer of the day that has it was
                 complete.
             last_at timestamp NOT NULL -- When the last one was.

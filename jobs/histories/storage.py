@@ -125,7 +125,7 @@ def _told(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
             name: f"s.{name}"
             for name in (
                 *("size_bytes", "replicas", "futures", "offset_lag", "changes_left_out"),
-                "usable_bytes",
+                *("usable_bytes", "is_whole"),
             )
         },
         "total_bytes": f"CASE WHEN s.topic IS NULL THEN {volume}.total_bytes END",

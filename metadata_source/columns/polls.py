@@ -161,6 +161,7 @@ LOG_DIR_SIZE: Final = struct(
     futures=INT,
     changes_left_out=INT,
     usable_bytes=LONG,
+    is_whole=FLAG,
 )
 
 POLLS: Final = pa.schema(

@@ -25,8 +25,14 @@ LAST: Final = (
     *("changes_left_out", "total_bytes", "usable_bytes"),
 )
 """The columns of which the last answer counts, nulls too."""
-TOLD: Final = ("cluster_id", "cluster", "at", *THING[3:], *LAST)
+TOLD: Final = ("cluster_id", "cluster", "at", *THING[3:], *LAST, "is_whole")
 """The columns of answers that the fold reads, a row for each size."""
+_ENDS: Final = {"min_bytes": "min", "max_bytes": "max"} | {
+    "first_at": "min",
+    "last_at": "max",
+    "whole_at": "max",
+}
+"""The columns of a day that are not those of its last answer."""
 
 
 def fold(
@@ -49,19 +55,18 @@ def fold(
     rows = days.aggregate(
         [
             *((name, "last", pc.ScalarAggregateOptions(skip_nulls=False)) for name in LAST),
-            *(("min_bytes", "min"), ("max_bytes", "max")),
-            *(("first_at", "min"), ("last_at", "max")),
+            *_ENDS.items(),
         ]
     )
     newest = {
         each["cluster_id"]: each["day_max"]
         for each in rows.group_by("cluster_id").aggregate([("day", "max")]).to_pylist()
     }
-    plain = [name.removesuffix("_last") for name in rows.column_names]
-    ends = {"min_bytes_min", "max_bytes_max", "first_at_min", "last_at_max"}
-    rows = rows.rename_columns(
-        [name.rpartition("_")[0] if name in ends else name for name in plain]
-    )
+    plain = {
+        f"{name}_{how}": name
+        for name, how in (*dict.fromkeys(LAST, "last").items(), *_ENDS.items())
+    }
+    rows = rows.rename_columns([plain.get(name, name) for name in rows.column_names])
     return {
         STORAGE.full_name: [
             {**row, "updated_at": at, "is_live": row["day"] == newest[row["cluster_id"]]}
@@ -76,4 +81,5 @@ def _by_day(told: pa.Table) -> pa.Table:
     columns["day"] = told["at"].cast(pa.date32())
     columns |= dict.fromkeys(("min_bytes", "max_bytes"), told["size_bytes"])
     columns |= dict.fromkeys(("first_at", "last_at"), told["at"])
+    columns["whole_at"] = pc.if_else(told["is_whole"], told["at"], None)
     return pa.table(columns)

@@ -200,7 +200,26 @@ def test_nothing_is_gone_with_a_directory_that_fails():
     rows, before = kept(before, answer(sizes, failed=["/d2"]))
     assert things(rows) == {("/d1", None, None): 5}
     rows, _ = kept(before, answer(sizes))
-    assert things(rows) == {("/d1", None, None): 5, ("/d2", None, None): 8}
+    # It tells what is in it, as on a new day: much may have changed meanwhile.
+    assert things(rows) == {
+        ("/d1", None, None): 5,
+        ("/d2", None, None): 8,
+        ("/d2", "b", None): 8,
+        ("/d2", "b", 0): 8,
+    }
+    assert [row["is_whole"] for row in rows if "topic" not in row] == [False, True]
+
+
+def test_all_topics_are_told_after_a_start_and_on_a_new_day():
+    """Else nobody knows whether a topic is gone that was told before."""
+    given = answer({("/d1", "a", 0): 5})
+    found = []
+    before = None
+    for day in (MONDAY, MONDAY, TUESDAY, TUESDAY):
+        rows, before = kept(before, given, day)
+        found.append([row["is_whole"] for row in rows if "topic" not in row])
+        assert not any("is_whole" in row for row in rows if "topic" in row)
+    assert found == [[True, True], [False, False]] * 2
 
 
 def test_the_first_answer_of_a_day_has_all_again(monkeypatch):

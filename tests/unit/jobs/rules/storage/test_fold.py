@@ -20,6 +20,7 @@ BEGIN = datetime(2026, 1, 1, 20, tzinfo=UTC)
 SCHEMA = pa.schema(
     [
         pa.field("at", pa.timestamp("us", "UTC")),
+        pa.field("is_whole", pa.bool_()),
         *(each for each in arrow_schema(STORAGE) if each.name in TOLD),
     ]
 )
@@ -64,6 +65,7 @@ def expected(answers: Iterable[Sequence[Row]]) -> Mapping[tuple[Any, ...], Row]:
         seen = found.setdefault(key, {"sizes": [], "first_at": row["at"]})
         seen["sizes"] += [] if row["size_bytes"] is None else [row["size_bytes"]]
         seen |= {name: row[name] for name in LAST} | {"last_at": row["at"]}
+        seen["whole_at"] = row["at"] if row["is_whole"] else seen.get("whole_at")
     for seen in found.values():
         sizes = seen.pop("sizes")
         seen |= {"min_bytes": min(sizes, default=None), "max_bytes": max(sizes, default=None)}
@@ -83,6 +85,7 @@ def random_answers(random: Random) -> list[list[Row]]:
                 "size_bytes": random.choice((None, random.randrange(100))),
                 "replicas": random.randrange(3),
                 "usable_bytes": random.choice((None, 7)) if level == "log_dir" else None,
+                "is_whole": random.random() < 0.2 if level == "log_dir" else None,
             }
             for log_dir in ("/d", "/e")
             for level, topic, partition in (
