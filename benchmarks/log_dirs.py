@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake import WriterProperties, write_deltalake
 
 from benchmarks.results import Measured, Results, median
-from jobs.rules.storage.fold import TOLD, fold
+from jobs.rules.storage.fold import fold
 from metadata_source import log_dirs
 from metadata_source.enrichment import Answer, Rows
 from metadata_source.options import TopicFilter
@@ -72,10 +72,10 @@ def answers(_folder: Path, say: Say, _runs: int) -> Results:
                 writer_properties=_SNAPPY,
             )  # fmt: skip
         sizes.append(_bytes(bronze))
-        told = {METADATA_POLLS.full_name: _told(kept, at)}
+        given_sizes = {METADATA_POLLS.full_name: _sizes(kept, at)}
         given = {} if live is None else {STORAGE.full_name: live}
         began = time.process_time()
-        made = fold("large", told, given, at=at)[STORAGE.full_name]
+        made = fold("large", given_sizes, given, at=at)[STORAGE.full_name]
         folded.append(time.process_time() - began)
         live = pa.Table.from_pylist([*made], None if live is None else live.schema)
         say(f"answer {number}: {sum(map(len, kept)):,} sizes, {sizes[-1] / 1e6:.1f} MB so far")
@@ -135,7 +135,7 @@ def _rows(
     )
 
 
-def _told(kept: list[pa.Table], at: datetime) -> pa.Table:
+def _sizes(kept: list[pa.Table], at: datetime) -> pa.Table:
     """Return what the history reads of bronze: a row for each size."""
     rows = []
     for broker_id, sizes in enumerate(kept):
@@ -150,7 +150,7 @@ def _told(kept: list[pa.Table], at: datetime) -> pa.Table:
                 | row
                 | {"total_bytes": volume.get("total_bytes")}
             )
-    schema = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in TOLD])
+    schema = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in INPUT])
     return pa.Table.from_pylist(rows, schema)
 
 

@@ -1,13 +1,13 @@
-"""What brokers say of their log directories: which are online, how full their volumes are, and what
-lies in them. Each broker tells its own alone, so all are asked, a few at a time.
+"""The log directories of brokers: which are online, how full their volumes are, and what lies in
+them. A broker answers for its own alone, so all are asked, a few at a time.
 
 Of hundreds of thousands of replicas little is kept: of each directory its total each time; of its
-topics all with a broker's first answer of a UTC day, or after a start of the recorder, and then
-those that changed; of partitions the largest of a broker, and those that changed. Replicas that
-move to another directory are kept each time.
+topics all with a broker's first answer of a UTC day, after a start of the recorder, and once the
+directory is back online, and then those that changed; of partitions the largest of a broker, and
+those that changed. Replicas that move to another directory are kept each time.
 
-What an answer shows is believed to be kept. If it is lost on the way, the first answer of the next
-day has it.
+An answer counts as kept. If it is lost on the way, the next answer that has all topics of a
+directory has its sizes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Kept(NamedTuple):
     sizes: pa.Table
     """Key, and `kept`: the size that was kept last; of what never was, the first one."""
     online: frozenset[str]
-    """The directories that said what is in them."""
+    """Its directories that were online."""
 
 
 class LogDirs(NamedTuple):
@@ -240,10 +240,10 @@ def kept(
     is_current = pc.invert(replicas["is_future"])
     totals = _totals(replicas, online).append_column("usable_bytes", usable)
     mask = covered(replicas["topic"], topic_filter)
-    told = replicas if mask is None else replicas.filter(mask)
+    polled = replicas if mask is None else replicas.filter(mask)
     is_of_current = is_current if mask is None else is_current.filter(mask)
-    future = told.filter(pc.invert(is_of_current))
-    current = told.filter(is_of_current)
+    future = polled.filter(pc.invert(is_of_current))
+    current = polled.filter(is_of_current)
     now = pa.concat_tables([_topics(current), current.append_column("replicas", _ones(current))])
     joined = _compared(now, None if before is None else before.sizes, online)
     # Of these all topics are kept: what is not among them lies there no more.
@@ -357,7 +357,7 @@ def _chosen(joined: pa.Table, is_whole: Mask) -> tuple[Mask, int]:
     of_partition = joined["partition"].to_numpy() != _NONE
     differs = change > _LARGEST_CHANGED_BY * np.maximum(before, 0)
     chosen = _most(size, of_partition & is_known, LARGEST) & (differs | is_whole)
-    # Topics without a known size are told, too.
+    # Topics without a known size are kept, too.
     chosen |= is_whole & ~of_partition & joined["replicas"].is_valid().to_numpy()
     left_out = 0
     for those in (of_partition, ~of_partition):

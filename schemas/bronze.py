@@ -146,8 +146,8 @@ ENRICHMENT_COLUMNS = columns_of(
         that changed are kept of an answer of a broker. replicas = 0: it lies there no more.
         is_future: a replica that moves to the directory, with offset_lag, how far it is behind the
         one that it replaces. If size_bytes is null, the broker did not say. usable_bytes: of a
-        directory, what is left of its volume (null before Kafka 3.3); is_whole: all topics of
-        it are told with this answer. No digest is over this column.
+        directory, what is left of its volume (null before Kafka 3.3); is_whole: this answer
+        has all topics of it. No digest is over this column.
     """,
 )
 

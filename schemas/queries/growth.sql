@@ -6,7 +6,7 @@
 -- (before Kafka 3.3) | few_days (fewer than three) | levelled_off (it rose by no more than a hundredth of what is left:
 -- retention keeps up). Who else fills the volume is not counted.
 -- theme: brokers
-WITH told AS (
+WITH answered AS (
   SELECT cluster_id, cluster, broker_id, log_dir, day, max_bytes, usable_bytes, last_at,
     day < CAST(CAST(:until AS TIMESTAMP) AS DATE) AS is_over
   FROM gold.storage
@@ -20,7 +20,7 @@ days AS (
   SELECT *
   FROM (
     SELECT *, max(IF(is_over, max_bytes, NULL)) OVER (PARTITION BY cluster_id, cluster, broker_id, log_dir) AS most_before
-    FROM told
+    FROM answered
     WHERE max_bytes IS NOT NULL
   )
   WHERE is_over OR max_bytes > most_before
@@ -45,18 +45,18 @@ rates AS (
 ),
 
 newest AS (
-  SELECT *, max(last_at) OVER (PARTITION BY cluster_id, cluster, broker_id) AS broker_told_at,
-    max(last_at) OVER (PARTITION BY cluster_id, cluster) AS cluster_told_at,
+  SELECT *, max(last_at) OVER (PARTITION BY cluster_id, cluster, broker_id) AS broker_answered_at,
+    max(last_at) OVER (PARTITION BY cluster_id, cluster) AS cluster_answered_at,
     row_number() OVER (PARTITION BY cluster_id, cluster, broker_id, log_dir ORDER BY day DESC) AS age
-  FROM told
+  FROM answered
 ),
 
 known AS (
   SELECT v.cluster, v.broker_id, v.log_dir, v.total_bytes, n.usable_bytes, coalesce(e.days, 0) AS days, e.last_bytes,
-    r.rate_min, r.rate_max, IF(n.broker_told_at < n.cluster_told_at, n.broker_told_at, NULL) AS not_answered_since,
+    r.rate_min, r.rate_max, IF(n.broker_answered_at < n.cluster_answered_at, n.broker_answered_at, NULL) AS not_answered_since,
     CASE
       WHEN NOT v.is_online THEN 'failed'
-      WHEN n.broker_told_at < n.cluster_told_at - INTERVAL '1' DAY THEN 'not_answered'
+      WHEN n.broker_answered_at < n.cluster_answered_at - INTERVAL '1' DAY THEN 'not_answered'
       WHEN v.total_bytes IS NULL THEN 'no_volume'
       WHEN n.usable_bytes = 0 THEN NULL
       WHEN coalesce(e.days, 0) < 3 THEN 'few_days'

@@ -1,5 +1,5 @@
 -- How full are log directories, and what fills them?
--- At the window's end, as each broker told it last within the window (enrich: log_dirs), at told_at: first the directories,
+-- At the window's end, as each broker answered last within the window (enrich: log_dirs), at answered_at: first directories,
 -- the least usable part first, then replicas that move, then the ten largest topics and partitions of each directory.
 -- min_bytes and max_bytes: the least and the greatest size of the last day (UTC). If the window ends within a day that
 -- went on, sizes are the last that are known to be of before its end, mostly those of the day before, and the day's bounds
@@ -18,15 +18,15 @@ sizes AS (
   WHERE first_at <= CAST(:until AS TIMESTAMP) AND day >= date_sub(CAST(CAST(:since AS TIMESTAMP) AS DATE), 1)
 ),
 
--- Of a day, all directories and topics are told with the first answer of their broker.
+-- The first answer of a broker on a day has all its directories and topics.
 newest AS (
-  SELECT cluster_id, cluster, broker_id, max(day) AS day, max(last_at) AS told_at
+  SELECT cluster_id, cluster, broker_id, max(day) AS day, max(last_at) AS answered_at
   FROM sizes
   WHERE level = 'log_dir' AND day >= CAST(CAST(:since AS TIMESTAMP) AS DATE)
   GROUP BY cluster_id, cluster, broker_id
 ),
 
--- A size that a day told last may have been told after the window.
+-- The last size of a day may be of after the window.
 by_then AS (
   SELECT *, row_number() OVER (
       PARTITION BY cluster_id, cluster, broker_id, log_dir, level, topic, partition ORDER BY day DESC
@@ -37,8 +37,8 @@ by_then AS (
 
 known AS (
   SELECT s.cluster_id, s.cluster, s.broker_id, s.log_dir, s.level, s.topic, s.partition, s.min_bytes, s.max_bytes,
-    s.whole_at, s.last_at, n.told_at AS broker_told_at,
-    IF(n.told_at <= CAST(:until AS TIMESTAMP), n.told_at, t.last_at) AS told_at,
+    s.whole_at, s.last_at, n.answered_at AS broker_answered_at,
+    IF(n.answered_at <= CAST(:until AS TIMESTAMP), n.answered_at, t.last_at) AS answered_at,
     t.size_bytes, t.replicas, t.futures, t.offset_lag, t.usable_bytes
   FROM sizes s
   JOIN newest n
@@ -53,7 +53,7 @@ whole AS (
   SELECT d.cluster_id, d.cluster, d.broker_id, d.log_dir, d.is_online, d.total_bytes, s.usable_bytes,
     s.size_bytes, s.min_bytes, s.max_bytes, s.replicas, s.futures,
     IF(s.whole_at <= CAST(:until AS TIMESTAMP), s.whole_at, NULL) AS whole_at,
-    IF(d.is_online, s.told_at, n.told_at) AS told_at,
+    IF(d.is_online, s.answered_at, n.answered_at) AS answered_at,
     median(s.size_bytes) OVER (PARTITION BY d.cluster_id, d.cluster) AS median_bytes
   FROM dirs d
   LEFT JOIN newest n ON n.cluster_id = d.cluster_id AND n.cluster = d.cluster AND n.broker_id = d.broker_id
@@ -73,10 +73,10 @@ inside AS (
     ON w.is_online AND w.cluster_id = k.cluster_id AND w.cluster = k.cluster AND w.broker_id = k.broker_id
       AND w.log_dir = k.log_dir
   WHERE k.level <> 'log_dir' AND coalesce(k.replicas, 1) > 0
-    -- With all topics it was not told any more: it is gone, though nobody saw it go.
+    -- An answer with all topics did not have it any more: it is gone, though nobody saw it go.
     AND (w.whole_at IS NULL OR k.last_at >= w.whole_at)
-    -- What moves is told each time, and what was told before has moved.
-    AND (k.level <> 'future' OR k.last_at = k.broker_told_at OR k.last_at > CAST(:until AS TIMESTAMP))
+    -- What moves is in each answer: what is in an older one alone has moved.
+    AND (k.level <> 'future' OR k.last_at = k.broker_answered_at OR k.last_at > CAST(:until AS TIMESTAMP))
     AND (CAST(:topic AS STRING) IS NULL OR k.topic = :topic)
 )
 
@@ -85,14 +85,14 @@ SELECT w.cluster, w.broker_id, w.log_dir, 'log_dir' AS level, CAST(NULL AS STRIN
   w.min_bytes, w.max_bytes, CAST(NULL AS DOUBLE) AS share,
   CASE WHEN w.median_bytes > 0 THEN w.size_bytes / w.median_bytes END AS skew,
   w.replicas, w.futures, CAST(NULL AS BIGINT) AS offset_lag, w.total_bytes, w.usable_bytes,
-  CASE WHEN w.total_bytes > 0 THEN w.usable_bytes / w.total_bytes END AS usable, w.told_at, 1 AS place
+  CASE WHEN w.total_bytes > 0 THEN w.usable_bytes / w.total_bytes END AS usable, w.answered_at, 1 AS place
 FROM whole w
 WHERE CAST(:topic AS STRING) IS NULL
   AND (CAST(:cluster AS STRING) IS NULL OR w.cluster = :cluster)
   AND (CAST(:broker AS INT) IS NULL OR w.broker_id = :broker)
 UNION ALL
 SELECT cluster, broker_id, log_dir, level, topic, partition, 'online', size_bytes, min_bytes, max_bytes, share, NULL,
-  replicas, NULL, offset_lag, NULL, NULL, NULL, told_at, place
+  replicas, NULL, offset_lag, NULL, NULL, NULL, answered_at, place
 FROM inside
 WHERE (level = 'future' OR place <= 10)
   AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)

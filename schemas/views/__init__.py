@@ -341,7 +341,8 @@ INCIDENT_TIMELINE = View(
             reassignments, controllers and features.
         before -- State before, as text: the ISR, the leader, the address, name and value of a
             configuration, the number of partitions or of replicas, Burrow's status of a group, the
-            log directory of a replica, ...; null where there was none. A configuration's value that is not kept is left out.
+            log directory of a replica, ...; null where there was none. A configuration's value that
+            is not kept is left out.
         after -- State afterwards, as text; null where there is none.
         inferred -- Cause, reason or end that is inferred; null where nothing is. Of a leader's
             change that the controllers' log tells, the reason follows from the record.

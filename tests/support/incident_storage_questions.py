@@ -7,7 +7,7 @@ from tests.support.incident_storage import GB
 
 YESTERDAY = "2026-10-31T11:00:00Z"
 """Between the first and the last answer of its day."""
-TOLD_AT, DAY = -300, 86_400
+ANSWERED_AT, DAY = -300, 86_400
 """Times are in seconds since noon."""
 
 
@@ -51,13 +51,13 @@ class Storage:
     def test_storage_at_a_past_time_is_what_was_known_then(self, ask: Ask) -> None:
         """Its day went on: what the day told last is of the future."""
         rows = ask("storage", cluster="disks", broker=1, since="2026-10-30", until=YESTERDAY)
-        told = ("level", "log_dir", "size_bytes", "min_bytes", "max_bytes", "told_at")
+        told = ("level", "log_dir", "size_bytes", "min_bytes", "max_bytes", "answered_at")
         assert columns(rows, *told) == [
-            ("log_dir", "/d1", 140 * GB, 150 * GB, 150 * GB, TOLD_AT - 2 * DAY),
+            ("log_dir", "/d1", 140 * GB, 150 * GB, 150 * GB, ANSWERED_AT - 2 * DAY),
             ("log_dir", "/d2", None, 5 * GB, 5 * GB, None),
         ]
         now = ask("storage", cluster="disks", broker=3)
-        assert columns(now, *told) == [("log_dir", "/d1", *[50 * GB] * 3, TOLD_AT)]
+        assert columns(now, *told) == [("log_dir", "/d1", *[50 * GB] * 3, ANSWERED_AT)]
 
     def test_growth(self, ask: Ask) -> None:
         rows = ask("growth", cluster="disks")
@@ -84,8 +84,8 @@ class Storage:
         told = ("broker_id", "not_answered_since", "days_until_full_min", "unknown")
         assert columns(rows, *told) == [
             (11, None, pytest.approx(10), None),
-            (12, TOLD_AT - 1_200, pytest.approx(10), None),
-            (13, TOLD_AT - 2 * DAY, None, "not_answered"),
+            (12, ANSWERED_AT - 1_200, pytest.approx(10), None),
+            (13, ANSWERED_AT - 2 * DAY, None, "not_answered"),
         ]
 
     def test_growth_up_to_a_past_time(self, ask: Ask) -> None:
