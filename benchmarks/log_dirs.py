@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake import WriterProperties, write_deltalake
 
 from benchmarks.results import Measured, Results, median
-from jobs.rules.storage.fold import fold
+from jobs.rules.storage.fold import INPUT, fold
 from metadata_source import log_dirs
 from metadata_source.enrichment import Answer, Rows
 from metadata_source.options import TopicFilter
