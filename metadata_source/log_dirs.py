@@ -235,7 +235,9 @@ def kept(
     the next answer is compared with.
     """
     online = [each["log_dir"] for each in answer.dirs if not each["error_code"]]
-    replicas = answer.replicas
+    # One that failed while its broker described it may list some.
+    is_online = pc.is_in(answer.replicas["log_dir"], pa.array(online, pa.string()))
+    replicas = answer.replicas.filter(is_online)
     usable = pa.array([answer.usable[each] for each in online], pa.int64())
     is_current = pc.invert(replicas["is_future"])
     totals = _totals(replicas, online).append_column("usable_bytes", usable)

@@ -295,6 +295,55 @@ def test_a_broker_that_does_not_answer_has_no_directories():
     )
 
 
+def test_a_broker_that_is_gone_while_it_is_asked_is_compared_with_its_last_answer():
+    """It was cut off, and says nothing of what it had: nothing is gone, and nothing is new."""
+    known = KeptSizes()
+    sizes = {("/d1", "a", 0): 5, ("/d1", "b", 0): 8}
+    first = described(answer(sizes), answer({}), known=known)
+    gone = PollError("unreachable", "h:1: closed the connection")
+    between = described(gone, answer({}), known=known)
+    assert (between.dirs[0], between.sizes.to_pylist()[0]) == (None, [])
+    assert between.missing is not None
+    assert "broker 1 (h:1): closed the connection" in between.missing
+    back = described(answer({("/d1", "a", 0): 5}), answer({}), known=known)
+    assert back.dirs == first.dirs
+    assert things(back.sizes.to_pylist()[0]) == {
+        ("/d1", None, None): 5,
+        ("/d2", None, None): 0,
+        ("/d1", "b", None): 0,
+        ("/d1", "b", 0): 0,
+    }
+
+
+def test_a_directory_that_fails_while_it_is_described_says_nothing_of_its_replicas():
+    """Its broker had begun to list them. Those in the other directory count."""
+    sizes = {("/d1", "a", 0): 5, ("/d2", "b", 0): 8}
+    given = answer(sizes, future={("/d2", "a", 0): (3, 1)})
+    given.results[1].error_code = 56
+    rows, before = kept(None, given)
+    assert {row["log_dir"] for row in rows} == {"/d1"}
+    rows, _ = kept(before, answer(sizes))
+    assert ("/d2", "b", None) in things(rows), "it is back, and whole"
+
+
+def test_sizes_that_are_not_known_at_first_are_kept_once_they_are():
+    given = answer({("/d1", "a", 0): -1, ("/d1", "a", 1): 7}, dirs=["/d1"], usable=-1)
+    rows, before = kept(None, given)
+    # A sum of which a part is not known is not known.
+    assert things(rows) == {
+        ("/d1", None, None): None,
+        ("/d1", "a", None): None,
+        ("/d1", "a", 1): 7,
+    }
+    assert not any("usable_bytes" in row for row in rows)
+    rows, _ = kept(before, answer({("/d1", "a", 0): 5, ("/d1", "a", 1): 7}, dirs=["/d1"]))
+    assert things(rows) == {
+        ("/d1", None, None): 12,
+        ("/d1", "a", None): 12,
+        ("/d1", "a", 0): 5,
+    }
+
+
 class Clock:
     """Stands still but while a broker is silent."""
 
