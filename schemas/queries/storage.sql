@@ -10,12 +10,14 @@ WITH dirs AS (
   SELECT cluster_id, cluster, broker_id, log_dir, is_online, total_bytes
   FROM silver.log_dirs
   WHERE valid_from <= CAST(:until AS TIMESTAMP) AND (valid_to IS NULL OR valid_to > CAST(:until AS TIMESTAMP))
+    AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
 ),
 
 sizes AS (
   SELECT *
   FROM gold.storage
   WHERE first_at <= CAST(:until AS TIMESTAMP) AND day >= date_sub(CAST(CAST(:since AS TIMESTAMP) AS DATE), 1)
+    AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
 ),
 
 -- The first answer of a broker on a day has all its directories and topics.
@@ -88,14 +90,12 @@ SELECT w.cluster, w.broker_id, w.log_dir, 'log_dir' AS level, CAST(NULL AS STRIN
   CASE WHEN w.total_bytes > 0 THEN w.usable_bytes / w.total_bytes END AS usable, w.answered_at, 1 AS place
 FROM whole w
 WHERE CAST(:topic AS STRING) IS NULL
-  AND (CAST(:cluster AS STRING) IS NULL OR w.cluster = :cluster)
   AND (CAST(:broker AS INT) IS NULL OR w.broker_id = :broker)
 UNION ALL
 SELECT cluster, broker_id, log_dir, level, topic, partition, 'online', size_bytes, min_bytes, max_bytes, share, NULL,
   replicas, NULL, offset_lag, NULL, NULL, NULL, answered_at, place
 FROM inside
 WHERE (level = 'future' OR place <= 10)
-  AND (CAST(:cluster AS STRING) IS NULL OR cluster = :cluster)
   AND (CAST(:broker AS INT) IS NULL OR broker_id = :broker)
 ORDER BY cluster, CASE level WHEN 'log_dir' THEN 1 WHEN 'future' THEN 2 WHEN 'topic' THEN 3 ELSE 4 END,
   state, coalesce(usable, 2), broker_id, log_dir, place
