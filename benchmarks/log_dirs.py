@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake import WriterProperties, write_deltalake
 
 from benchmarks.results import Measured, Results, median
-from jobs.rules.storage.fold import TOLD, fold
+from jobs.rules.storage.fold import INPUT, fold
 from metadata_source import log_dirs
 from metadata_source.enrichment import Answer, Rows
 from metadata_source.options import TopicFilter
@@ -58,7 +58,8 @@ def answers(_folder: Path, say: Say, _runs: int) -> Results:
         began = time.process_time()
         kept = []
         for broker_id, each in enumerate(replicas):
-            given = log_dirs._Answer(_dirs(), each)  # noqa: SLF001 - what an answer is read as
+            usable = {each["log_dir"]: 3 * 10**12 for each in _dirs()}
+            given = log_dirs._Answer(_dirs(), usable, each)  # noqa: SLF001 - what an answer is read as
             rows, known[broker_id] = log_dirs.kept(
                 known.get(broker_id), given, _EVERY, date(2026, 1, 1)
             )
@@ -71,10 +72,10 @@ def answers(_folder: Path, say: Say, _runs: int) -> Results:
                 writer_properties=_SNAPPY,
             )  # fmt: skip
         sizes.append(_bytes(bronze))
-        told = {METADATA_POLLS.full_name: _told(kept, at)}
+        given_sizes = {METADATA_POLLS.full_name: _sizes(kept, at)}
         given = {} if live is None else {STORAGE.full_name: live}
         began = time.process_time()
-        made = fold("large", told, given, at=at)[STORAGE.full_name]
+        made = fold("large", given_sizes, given, at=at)[STORAGE.full_name]
         folded.append(time.process_time() - began)
         live = pa.Table.from_pylist([*made], None if live is None else live.schema)
         say(f"answer {number}: {sum(map(len, kept)):,} sizes, {sizes[-1] / 1e6:.1f} MB so far")
@@ -119,7 +120,7 @@ class _Broker:
 
 
 def _dirs() -> list[dict[str, Any]]:
-    volume = {"error_code": 0, "total_bytes": 8 * 10**12, "usable_bytes": 3 * 10**12}
+    volume = {"error_code": 0, "total_bytes": 8 * 10**12}
     return [{"log_dir": f"/var/lib/kafka/data-{n}"} | volume for n in range(DIRS)]
 
 
@@ -134,7 +135,7 @@ def _rows(
     )
 
 
-def _told(kept: list[pa.Table], at: datetime) -> pa.Table:
+def _sizes(kept: list[pa.Table], at: datetime) -> pa.Table:
     """Return what the history reads of bronze: a row for each size."""
     rows = []
     for broker_id, sizes in enumerate(kept):
@@ -147,9 +148,9 @@ def _told(kept: list[pa.Table], at: datetime) -> pa.Table:
                 {"cluster_id": "id", "cluster": "large", "at": at, "broker_id": broker_id}
                 | {"level": level}
                 | row
-                | {name: volume.get(name) for name in ("total_bytes", "usable_bytes")}
+                | {"total_bytes": volume.get("total_bytes")}
             )
-    schema = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in TOLD])
+    schema = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in INPUT])
     return pa.Table.from_pylist(rows, schema)
 
 
@@ -157,6 +158,7 @@ _TYPES: Final = {
     **dict.fromkeys(("cluster_id", "cluster", "log_dir", "level", "topic"), pa.string()),
     **dict.fromkeys(("broker_id", "partition", "futures", "changes_left_out"), pa.int32()),
     "at": pa.timestamp("us", "UTC"),
+    "is_whole": pa.bool_(),
 }
 
 

@@ -1,13 +1,13 @@
-"""What brokers say of their log directories: which are online, how full their volumes are, and what
-lies in them. Each broker tells its own alone, so all are asked, a few at a time.
+"""The log directories of brokers: which are online, how full their volumes are, and what lies in
+them. A broker answers for its own alone, so all are asked, a few at a time.
 
 Of hundreds of thousands of replicas little is kept: of each directory its total each time; of its
-topics all with a broker's first answer of a UTC day, and then those that changed; of partitions the
-largest of a broker, and those that changed. Replicas that move to another directory are kept each
-time.
+topics all with a broker's first answer of a UTC day, after a start of the recorder, and once the
+directory is back online, and then those that changed; of partitions the largest of a broker, and
+those that changed. Replicas that move to another directory are kept each time.
 
-What an answer shows is believed to be kept. If it is lost on the way, the first answer of the next
-day has it.
+An answer counts as kept. If it is lost on the way, the next answer that has all topics of a
+directory has its sizes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from metadata_source import questions
 from metadata_source.columns.polls import LOG_DIR_SIZE
 from metadata_source.errors import PollError
 from metadata_source.images import covered
-from metadata_source.many_brokers import Time, at_addresses, undone
+from metadata_source.many_brokers import Shares, at_addresses, undone
 from metadata_source.outcomes import outcome_of
 from metadata_source.threads import side_by_side
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import date
 
-    from metadata_source.many_brokers import Broker, Visits
+    from metadata_source.many_brokers import Broker, Time, Visits
     from metadata_source.options import TopicFilter
 
 Mask = npt.NDArray[np.bool_]
@@ -51,6 +52,7 @@ _LARGEST_CHANGED_BY: Final = 0.01
 """The same of the largest. If each byte counted, they would be half of all that bronze has."""
 _AT_ONCE: Final = 8
 _KEY: Final = ("log_dir", "topic", "partition", "is_future")
+_NEVER: Final = (False, -inf)
 _NONE: Final = -1
 """In place of a partition in the row of a topic: rows without a value never meet in a join."""
 _REPLICAS: Final = pa.schema(
@@ -69,17 +71,22 @@ _ALL_OF_THEM: Final = pc.ScalarAggregateOptions(skip_nulls=False)
 
 @dataclass
 class KeptSizes:
-    """Sizes of one cluster's replicas and topics that were kept last, by broker: what the next
+    """Sizes of all replicas and topics of one cluster that were kept last, by broker: what the next
     answer is compared with.
     """
 
     of: dict[int, _Kept] = field(default_factory=dict)
+    asked: dict[int, tuple[bool, float]] = field(default_factory=dict)
+    """Whether a broker failed to answer when it was asked last, and when that was (of
+    `time.monotonic`)."""
 
 
 class _Kept(NamedTuple):
     day: date
     sizes: pa.Table
     """Key, and `kept`: the size that was kept last; of what never was, the first one."""
+    online: frozenset[str]
+    """Its directories that were online."""
 
 
 class LogDirs(NamedTuple):
@@ -97,6 +104,10 @@ class LogDirs(NamedTuple):
 
 class _Answer(NamedTuple):
     dirs: list[dict[str, Any]]
+    usable: dict[str, int | None]
+    """Usable bytes of the volume of each directory. They are no part of `dirs`, whose digest is the
+    same while nothing happens.
+    """
     replicas: pa.Table
 
 
@@ -106,13 +117,19 @@ def described(
     """Return what all brokers say of their directories; `known` is brought up to it. Raises
     PollError if none answers.
     """
-    given = Time.share(visits, 1)
+    # Those that answered the last time come first, the longest ago before others.
+    ordered = sorted(brokers, key=lambda each: known.asked.get(each.broker_id, _NEVER))
+    at = at_addresses(ordered, lambda broker: broker.address)
+    # A few at a time: the answers of all at once might not fit in memory.
+    shares = Shares(visits.deadline, len(ordered), min(_AT_ONCE, len(at)))
 
     def ask(those: Sequence[Broker]) -> list[tuple[Broker, _Answer | PollError]]:
-        return [(broker, _asked(visits, broker, given)) for broker in those]
+        waiting = range(len(those), 0, -1)
+        return [
+            (broker, _asked(visits, broker, shares.next(here), known))
+            for broker, here in zip(those, waiting, strict=True)
+        ]
 
-    at = at_addresses(brokers, lambda broker: broker.address)
-    # A few at a time: the answers of all at once might not fit in memory.
     answered = [*chain.from_iterable(side_by_side(at, ask, "log directories", _AT_ONCE))]
     answered.sort(key=lambda each: each[0].broker_id)
     errors = [answer for _, answer in answered if isinstance(answer, PollError)]
@@ -133,6 +150,7 @@ def described(
             sizes.append(found)
     listed = {broker.broker_id for broker, _ in answered}
     known.of = {each: of for each, of in known.of.items() if each in listed}
+    known.asked = {each: asked for each, asked in known.asked.items() if each in listed}
     return LogDirs(
         [broker.broker_id for broker, _ in answered],
         dirs,
@@ -151,12 +169,19 @@ def _lists(tables: Sequence[pa.Table]) -> pa.ListArray:
     )
 
 
-def _asked(visits: Visits, broker: Broker, given: Time) -> _Answer | PollError:
+def _asked(visits: Visits, broker: Broker, given: Time, known: KeptSizes) -> _Answer | PollError:
+    answer: _Answer | PollError
     try:
         given.check()
-        return read(visits.ask(broker.address, questions.log_dirs(), given.until))
     except PollError as error:
-        return PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
+        return PollError(error.kind, f"broker {broker}: {error.problem}")
+    try:
+        answer = read(visits.ask(broker.address, questions.log_dirs(), given.until))
+    except PollError as error:
+        answer = PollError(error.kind, f"broker {broker}: {given.problem(broker, error)}")
+    # Of one broker, so threads are not in each other's way.
+    known.asked[broker.broker_id] = isinstance(answer, PollError), given.until - given.seconds
+    return answer
 
 
 def read(response: Any) -> _Answer:
@@ -191,11 +216,11 @@ def read(response: Any) -> _Answer:
             "log_dir": each.log_dir,
             "error_code": each.error_code,
             "total_bytes": _known(getattr(each, "total_bytes", None)),
-            "usable_bytes": _known(getattr(each, "usable_bytes", None)),
         }
         for each in dirs
     ]
-    return _Answer(found, replicas.sort_by([(name, "ascending") for name in _KEY]))
+    usable = {each.log_dir: _known(getattr(each, "usable_bytes", None)) for each in dirs}
+    return _Answer(found, usable, replicas.sort_by([(name, "ascending") for name in _KEY]))
 
 
 def _known(number: int | None) -> int | None:
@@ -210,18 +235,23 @@ def kept(
     the next answer is compared with.
     """
     online = [each["log_dir"] for each in answer.dirs if not each["error_code"]]
-    replicas = answer.replicas
+    # One that failed while its broker described it may list some.
+    is_online = pc.is_in(answer.replicas["log_dir"], pa.array(online, pa.string()))
+    replicas = answer.replicas.filter(is_online)
+    usable = pa.array([answer.usable[each] for each in online], pa.int64())
     is_current = pc.invert(replicas["is_future"])
-    totals = _totals(replicas, online)
+    totals = _totals(replicas, online).append_column("usable_bytes", usable)
     mask = covered(replicas["topic"], topic_filter)
-    told = replicas if mask is None else replicas.filter(mask)
+    polled = replicas if mask is None else replicas.filter(mask)
     is_of_current = is_current if mask is None else is_current.filter(mask)
-    future = told.filter(pc.invert(is_of_current))
-    current = told.filter(is_of_current)
+    future = polled.filter(pc.invert(is_of_current))
+    current = polled.filter(is_of_current)
     now = pa.concat_tables([_topics(current), current.append_column("replicas", _ones(current))])
     joined = _compared(now, None if before is None else before.sizes, online)
-    is_whole = before is None or before.day != day
-    chosen, left_out = _chosen(joined, is_whole=is_whole)
+    # Of these all topics are kept: what is not among them lies there no more.
+    known = frozenset[str]() if before is None or before.day != day else before.online
+    whole = pa.array([each for each in online if each not in known], pa.string())
+    chosen, left_out = _chosen(joined, pc.is_in(joined["log_dir"], whole).to_numpy())
     sizes = joined["size_bytes"]
     baseline = pc.if_else(pa.array(chosen), sizes, joined["kept"])
     # What is not known never replaces what was.
@@ -229,12 +259,13 @@ def kept(
     # What is gone, and was kept as such, needs no comparison any more.
     is_over = pc.and_(pc.equal(joined["replicas"].fill_null(1), 0), pc.equal(baseline, 0))
     after = joined.select(_KEY).append_column("kept", baseline).filter(pc.invert(is_over))
+    totals = totals.append_column("is_whole", pc.is_in(totals["log_dir"], whole))
     rows = [
         totals.append_column("changes_left_out", pa.array([left_out] * len(totals), pa.int32())),
         joined.filter(pa.array(chosen)),
         future.append_column("replicas", _ones(future)),
     ]
-    return pa.concat_tables(map(_as_kept, rows)), _Kept(day, after)
+    return pa.concat_tables(map(_as_kept, rows)), _Kept(day, after, frozenset(online))
 
 
 def _as_kept(rows: pa.Table) -> pa.Table:
@@ -316,8 +347,10 @@ def _compared(now: pa.Table, before: pa.Table | None, online: Sequence[str]) -> 
     return joined.sort_by([(name, "ascending") for name in _KEY])
 
 
-def _chosen(joined: pa.Table, *, is_whole: bool) -> tuple[Mask, int]:
-    """Return which rows are kept, and how many that changed are left out."""
+def _chosen(joined: pa.Table, is_whole: Mask) -> tuple[Mask, int]:
+    """Return which rows are kept, and how many that changed are left out. `is_whole`: the rows of
+    directories all of whose topics are kept.
+    """
     size = joined["size_bytes"].fill_null(_NONE).to_numpy()
     before = joined["kept"].fill_null(_NONE).to_numpy()
     is_known = size >= 0
@@ -326,9 +359,8 @@ def _chosen(joined: pa.Table, *, is_whole: bool) -> tuple[Mask, int]:
     of_partition = joined["partition"].to_numpy() != _NONE
     differs = change > _LARGEST_CHANGED_BY * np.maximum(before, 0)
     chosen = _most(size, of_partition & is_known, LARGEST) & (differs | is_whole)
-    if is_whole:
-        # Topics without a known size are told, too.
-        chosen |= ~of_partition & joined["replicas"].is_valid().to_numpy()
+    # Topics without a known size are kept, too.
+    chosen |= is_whole & ~of_partition & joined["replicas"].is_valid().to_numpy()
     left_out = 0
     for those in (of_partition, ~of_partition):
         others = has_changed & those & ~chosen

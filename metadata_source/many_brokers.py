@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 _NAMED: Final = 20
 """Brokers and partitions that one line names."""
 _REASONS: Final = 5
+_LEAST_S: Final = 1.0
+"""With less time than this a broker that is well may not answer either: none has less, while there
+is any, and some have none.
+"""
 
 Item = TypeVar("Item")
 
@@ -83,6 +88,27 @@ class Time(NamedTuple):
         return (
             f"{said} ({self.seconds:.1f} s, see enrichTimeout)" if error.kind == "timeout" else said
         )
+
+
+class Shares:
+    """The time of brokers that are asked side by side: each has its part of what is left, so those
+    that do not answer leave the others theirs.
+    """
+
+    def __init__(self, until: float, brokers: int, at_once: int) -> None:
+        """Ask so many brokers until then (of `time.monotonic`), of which so many at once."""
+        self._until, self._waiting, self._at_once = until, brokers, at_once
+        self._lock = threading.Lock()
+
+    def next(self, here: int) -> Time:
+        """Return the time of the next broker, one of `here` that wait for one connection."""
+        with self._lock:
+            now = time.monotonic()
+            left = max(0.0, self._until - now)
+            part = left * min(self._at_once / self._waiting, 1 / here)
+            self._waiting -= 1
+        seconds = min(left, max(_LEAST_S, part))
+        return Time(seconds, now + seconds)
 
 
 def at_addresses(items: Iterable[Item], address: Callable[[Item], Address]) -> list[list[Item]]:

@@ -134,18 +134,20 @@ ENRICHMENT_COLUMNS = columns_of(
         listed, and not described; or its partitions were not told; an entry without an id and
         partitions is of all others of its kind.
     log_dirs -- On log_dirs rows, one a broker (broker_id): its log directories, each with Kafka's
-        error code (0: online; 56: failed), and the size and what is left of its volume (null before
-        Kafka 3.3). Null of a broker that did not answer.
+        error code (0: online; 56: failed), and the size of its volume (null before Kafka 3.3). Null
+        of a broker that did not answer.
     log_dir_sizes -- On log_dirs rows: bytes in the directories. Without a topic: of a directory,
         with its replicas, those of them that move to it (futures), and how many sizes of the broker
         changed and are left out (changes_left_out). Without a partition: of a topic in a directory:
-        all with a broker's first answer of a day, then those that changed by more than 5 %. Of
+        all with a broker's first answer of a day, after a start of the recorder, and once a
+        directory is back online, then those that changed by more than 5 %. Of
         partitions the 200 largest of a broker, if they changed by more than 1 %, and those that
         changed by more than 5 %, since they were kept last. At most 100 topics and 100 partitions
         that changed are kept of an answer of a broker. replicas = 0: it lies there no more.
         is_future: a replica that moves to the directory, with offset_lag, how far it is behind the
-        one that it replaces. If size_bytes is null, the broker did not say. No digest is over this
-        column.
+        one that it replaces. If size_bytes is null, the broker did not say. usable_bytes: of a
+        directory, what is left of its volume (null before Kafka 3.3); is_whole: this answer
+        has all topics of it. No digest is over this column.
     """,
 )
 

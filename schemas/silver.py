@@ -327,8 +327,6 @@ LOG_DIRS = _interval_table(
         error_code int -- Kafka's error code: 0 is none, 56 KAFKA_STORAGE_ERROR.
         total_bytes bigint -- Size of the volume that it is in; null before Kafka 3.3, and while it
             has failed.
-        usable_bytes bigint -- Usable bytes of the volume; null as total_bytes. Directories in one
-            volume share it.
     """),
 )
 

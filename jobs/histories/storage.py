@@ -1,4 +1,4 @@
-"""Sizes of log directories that polls asked for (`enrich: log_dirs`) -> what lies in them, by day.
+"""Sizes of log directories that polls asked for (`enrich: log_dirs`) -> sizes by day.
 
 A round folds the answers that are new, of each cluster (jobs/rules/storage/fold.py). It reads polls
 from bronze, so it waits for no other history.
@@ -21,7 +21,7 @@ from jobs.histories.visits import answers_of
 from jobs.rounds.history import Context, Inputs, News, Output
 from jobs.rounds.live import part_of
 from jobs.rounds.plan import State, state_of
-from jobs.rules.storage.fold import TOLD, fold
+from jobs.rules.storage.fold import INPUT, fold
 from schemas.bronze import IS_OF_LOG_DIRS, METADATA_POLLS
 from schemas.storage import STORAGE
 from schemas.table import Table
@@ -42,7 +42,7 @@ class StorageNews(News):
 
 
 class Storage(OfAnswers[StorageNews]):
-    """The history of what lies in log directories."""
+    """The history of sizes of log directories."""
 
     declared = (histories.STORAGE,)
     job = JOB
@@ -63,14 +63,14 @@ class Storage(OfAnswers[StorageNews]):
         *,
         is_more: bool = False,
     ) -> StorageNews:
-        """The sizes that these answers tell."""
+        """The sizes in these answers."""
         plan = plan_of(headers, at)
         if polls is None or not headers:
             return StorageNews(plan=plan, headers=(), is_more=is_more)
         return StorageNews(
             plan=plan,
             headers=headers,
-            rows=[(METADATA_POLLS, _told(polls, headers))],
+            rows=[(METADATA_POLLS, _sizes(polls, headers))],
             keys=plan.polls.keys(),
             fold=partial(fold, at=at),
             clusters=plan.polls.keys(),
@@ -108,8 +108,8 @@ class Storage(OfAnswers[StorageNews]):
         return rows["cluster"]
 
 
-def _told(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
-    """The sizes that answers tell, a row each, with what the directories say of their volume."""
+def _sizes(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
+    """The sizes in answers, a row each; of directories with the size of their volume."""
     answers = answers_of(
         polls, headers, "log_dirs", ("broker_id", "log_dirs", "log_dir_sizes"), ("answered_at",)
     )
@@ -123,11 +123,11 @@ def _told(polls: DataFrame, headers: Sequence[Row]) -> DataFrame:
         "partition": "s.partition",
         **{
             name: f"s.{name}"
-            for name in ("size_bytes", "replicas", "futures", "offset_lag", "changes_left_out")
+            for name in (
+                *("size_bytes", "replicas", "futures", "offset_lag", "changes_left_out"),
+                *("usable_bytes", "is_whole"),
+            )
         },
-        **{
-            name: f"CASE WHEN s.topic IS NULL THEN {volume}.{name} END"
-            for name in ("total_bytes", "usable_bytes")
-        },
+        "total_bytes": f"CASE WHEN s.topic IS NULL THEN {volume}.total_bytes END",
     }
-    return sizes.selectExpr(*(f"{columns.get(name, name)} AS {name}" for name in TOLD))
+    return sizes.selectExpr(*(f"{columns.get(name, name)} AS {name}" for name in INPUT))

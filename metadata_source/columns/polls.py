@@ -149,7 +149,6 @@ LOG_DIR: Final = struct(
     log_dir=TEXT,
     error_code=INT,
     total_bytes=LONG,
-    usable_bytes=LONG,
 )
 LOG_DIR_SIZE: Final = struct(
     log_dir=TEXT,
@@ -161,6 +160,8 @@ LOG_DIR_SIZE: Final = struct(
     replicas=LONG,
     futures=INT,
     changes_left_out=INT,
+    usable_bytes=LONG,
+    is_whole=FLAG,
 )
 
 POLLS: Final = pa.schema(

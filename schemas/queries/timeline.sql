@@ -1,6 +1,6 @@
 -- What happened, in order?
--- Events of brokers, controllers, ISRs, leaders, reassignments, topics, configurations, coordinators and groups. If a
--- topic or a group is given, events of brokers and controllers stay.
+-- Events of brokers, log directories, controllers, ISRs, leaders, reassignments, topics, configurations, coordinators and
+-- groups. If a topic or a group is given, events of brokers and controllers stay.
 -- theme: what happened
 SELECT began_after, began_before, cluster, what, topic, partition, group_id, broker_id, before, after, inferred
 FROM gold.incident_timeline

@@ -315,9 +315,10 @@ INCIDENT_TIMELINE = View(
     schema="gold",
     name="incident_timeline",
     comment=(
-        "Brokers, controllers, ISRs, leaders, reassignments, topics, configurations, ACLs, quotas, "
-        "features, coordinators, groups and their lag: what happened, in one order. Each began "
-        "between began_after and began_before; what is inferred has a column of its own."
+        "Brokers, log directories, controllers, ISRs, leaders, reassignments, topics, "
+        "configurations, ACLs, quotas, features, coordinators, groups and their lag: what "
+        "happened, in one order. Each began between began_after and began_before; what is inferred "
+        "has a column of its own."
     ),
     parts=tuple(_sql("incident_timeline").split("\nUNION ALL\n")),
     meanings=meanings("""
@@ -329,7 +330,9 @@ INCIDENT_TIMELINE = View(
             acl_added, acl_removed, quota_changed, and settings other than min.insync.replicas and
             unclean.leader.election.enable; polls alone controller_lost, quorum_observers_changed,
             quorum_behind (who is not caught up with the active controller), group_behind and
-            group_behind_no_more (by Burrow's status).
+            group_behind_no_more (by Burrow's status), and of log directories log_dir_failed,
+            log_dir_online (after it had failed), replica_move_began and replica_moved (to another
+            directory of its broker).
         topic -- Its topic; null of brokers, controllers and features, and of groups but for a move
             of their coordinator.
         partition -- Its partition; null of all that is no event of a partition.
@@ -337,8 +340,9 @@ INCIDENT_TIMELINE = View(
         broker_id -- The broker, the leader afterwards, or the coordinator; null of topics,
             reassignments, controllers and features.
         before -- State before, as text: the ISR, the leader, the address, name and value of a
-            configuration, the number of partitions or of replicas, Burrow's status of a group, ...;
-            null where there was none. A configuration's value that is not kept is left out.
+            configuration, the number of partitions or of replicas, Burrow's status of a group, the
+            log directory of a replica, ...; null where there was none. A configuration's value that
+            is not kept is left out.
         after -- State afterwards, as text; null where there is none.
         inferred -- Cause, reason or end that is inferred; null where nothing is. Of a leader's
             change that the controllers' log tells, the reason follows from the record.

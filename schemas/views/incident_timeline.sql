@@ -40,6 +40,41 @@ SELECT 'broker_stale_no_more', cluster_id, cluster, NULL, NULL, NULL, broker_id,
   ended_after, ended_before
 FROM {gold.stale_brokers} WHERE ended_before IS NOT NULL
 UNION ALL
+-- A directory of a broker that was gone meanwhile: the row before counts, as of brokers that restart.
+SELECT IF(is_online, 'log_dir_online', 'log_dir_failed'), cluster_id, cluster, NULL, NULL, NULL, broker_id, NULL, log_dir,
+  NULL, began_after, valid_from
+FROM (
+  SELECT cluster_id, cluster, broker_id, log_dir, is_online, valid_from,
+    lag(is_online) OVER dirs AS was_online, lag(last_seen_sent_at) OVER dirs AS began_after
+  FROM {silver.log_dirs} WHERE is_online IS NOT NULL
+  WINDOW dirs AS (PARTITION BY cluster_id, cluster, broker_id, log_dir ORDER BY first_poll)
+)
+WHERE is_online <> coalesce(was_online, TRUE)
+UNION ALL
+SELECT 'replica_move_began', cluster_id, cluster, topic, partition, NULL, broker_id, NULL, log_dir, NULL, NULL, first_at
+FROM {gold.storage} s
+WHERE level = 'future' AND NOT EXISTS (
+  SELECT 1 FROM {gold.storage} b
+  WHERE b.level = 'future' AND b.cluster_id = s.cluster_id AND b.cluster = s.cluster AND b.broker_id = s.broker_id
+    AND b.log_dir = s.log_dir AND b.topic = s.topic AND b.partition = s.partition AND b.day = date_sub(s.day, 1)
+)
+UNION ALL
+-- By the answer that shows it in another directory. A day has a row for each directory: of a replica that moves back on
+-- the same day, the last move. One that is told by two answers, as too much changed at once, is not among them.
+SELECT 'replica_moved', g.cluster_id, g.cluster, g.topic, g.partition, NULL, g.broker_id, g.log_dir, t.log_dir,
+  IF(f.last_at IS NULL, 'not seen to move', NULL),
+  coalesce(f.last_at, IF(g.first_at < g.last_at, g.first_at, NULL)), g.last_at
+FROM {gold.storage} g
+JOIN {gold.storage} t
+  ON t.cluster_id = g.cluster_id AND t.cluster = g.cluster AND t.day = g.day AND t.broker_id = g.broker_id
+    AND t.topic = g.topic AND t.partition = g.partition AND t.level = 'partition' AND t.log_dir <> g.log_dir
+    AND t.first_at <= g.last_at AND (t.last_at > g.last_at OR (t.last_at = g.last_at AND t.replicas > 0))
+LEFT JOIN {gold.storage} f
+  ON f.cluster_id = t.cluster_id AND f.cluster = t.cluster AND f.day = t.day AND f.broker_id = t.broker_id
+    AND f.log_dir = t.log_dir AND f.topic = t.topic AND f.partition = t.partition AND f.level = 'future'
+    AND f.last_at < g.last_at
+WHERE g.level = 'partition' AND g.replicas = 0
+UNION ALL
 SELECT 'broker_registered', cluster_id, cluster, NULL, NULL, NULL, broker_id,
   concat('broker epoch ', prev_broker_epoch),
   concat_ws(', ', concat('broker epoch ', broker_epoch), IF(is_fenced, 'fenced', NULL),

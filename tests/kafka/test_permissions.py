@@ -296,11 +296,7 @@ def timeless(answer: Any) -> Any:
     if isinstance(answer, list):
         return [timeless(each) for each in answer]
     if isinstance(answer, dict):
-        return {
-            name: value
-            for name, value in answer.items()
-            if name != "usable_bytes" and not isinstance(value, datetime)
-        }
+        return {name: value for name, value in answer.items() if not isinstance(value, datetime)}
     return answer
 
 

@@ -40,11 +40,12 @@ def polled(cluster: str, number: int, size: int, *, outcome: str = "ok") -> list
     }
     answered = {"asked_at": at, "answered_at": at if outcome == "ok" else None}
     volumes = [
-        {"log_dir": "/d1", "error_code": 0, "total_bytes": 100, "usable_bytes": 100 - size},
+        {"log_dir": "/d1", "error_code": 0, "total_bytes": 100},
         {"log_dir": "/d2", "error_code": 56},
     ]
     sizes = [
-        {"log_dir": "/d1", "is_future": False, "size_bytes": size, "replicas": 1, "futures": 1},
+        {"log_dir": "/d1", "is_future": False, "size_bytes": size, "replicas": 1, "futures": 1}
+        | {"usable_bytes": 100 - size},
         TOPIC | {"size_bytes": size},
         TOPIC | {"size_bytes": size, "partition": 0},
         TOPIC | {"size_bytes": 1, "partition": 1, "is_future": True, "offset_lag": 9},

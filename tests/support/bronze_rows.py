@@ -97,7 +97,7 @@ def enrichment_rows(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _of_log_dirs(answer: Answer, states: dict[Any, tuple]) -> list[dict[str, Any]]:
-    names = ("error_code", "total_bytes", "usable_bytes")
+    names = ("error_code", "total_bytes")
     dirs: dict[int, list[dict[str, Any]] | None] = dict.fromkeys(answer.silent_brokers)
     for (broker_id, log_dir), state in states.items():
         told = dict(zip(names, state, strict=False))

@@ -452,8 +452,7 @@ class RandomEnrichments:
             return None
         if kind == "log_dirs":
             is_online = r.random() < 0.7
-            volume = r.choice([(100, 50), (100, 40)]) if is_online else (None, None)
-            return (0 if is_online else 56, *volume, is_online)
+            return (0 if is_online else 56, r.choice((100, 90)) if is_online else None, is_online)
         if kind == "fenced":
             return ("host", 9092, r.choice(["a", "b"]))
         if kind == "groups":

@@ -1,5 +1,6 @@
 """Log directories of a cluster of their own: one fills, one is new, one is kept level by retention,
-one has failed, and one is of a version that tells no volume.
+one has failed, and one is of a version that tells no volume. Of another cluster some brokers are
+silent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ VOLUMES: Mapping[tuple[int, str], tuple[int | None, int | None]] = {
     (3, "/d1"): (None, None),
 }
 FAILED = (2, "/d2")
+LATE = {"cluster_id": "id-late", "cluster": "late"}
+SILENT_FOR = {11: timedelta(), 12: timedelta(minutes=20), 13: timedelta(days=2)}
 _TOLD_AT = NOON - timedelta(minutes=5)
 
 
@@ -58,9 +61,28 @@ def _of_days() -> list[Row]:
         _row(
             "log_dir", *key, _TOLD_AT - timedelta(days=len(sizes) - 1 - place), size * GB,
             replicas=4, futures=int(key == (1, "/d2")), changes_left_out=0,
+            usable_bytes=usable and usable * GB, whole_at=_started(place, sizes),
         )
         for key, sizes in DAYS.items()
+        for _, usable in (VOLUMES[key],)
         for place, size in enumerate(sizes)
+    ]  # fmt: skip
+
+
+def _started(place: int, sizes: Sequence[int]) -> datetime:
+    """When all topics were told last: the recorder started again at one o'clock."""
+    return (_TOLD_AT - timedelta(days=len(sizes) - 1 - place)).replace(hour=1)
+
+
+def _of_late() -> list[Row]:
+    """Of a cluster whose brokers fill alike: 11 answers, 12 was silent the last time, 13 has been
+    for two days.
+    """
+    return [
+        _row("log_dir", broker_id, "/d1", _TOLD_AT - late - timedelta(days=4 - place), size * GB,
+            **LATE, replicas=1, usable_bytes=100 * GB, whole_at=NOON - timedelta(days=4 - place))
+        for broker_id, late in SILENT_FOR.items()
+        for place, size in enumerate((10, 20, 30, 40, 50))
     ]  # fmt: skip
 
 
@@ -73,24 +95,26 @@ def _of_topics() -> list[Row]:
     return [
         *topics,
         _row("topic", 1, "/d1", before, 0, topic="moved", replicas=0),
+        # Nobody told that they are gone: they were deleted while the recorder did not run.
+        _row("topic", 1, "/d1", now.replace(hour=0), 99 * GB, topic="deleted", replicas=2),
+        _row("partition", 1, "/d1", now.replace(hour=0), 99 * GB, topic="deleted", partition=0),
         _row("partition", 1, "/d1", before, 60 * GB, topic="orders", partition=0),
         _row("future", 1, "/d2", now, 2 * GB, topic="orders", partition=1, offset_lag=70),
         _row("future", 1, "/d2", before, 2 * GB, topic="orders", partition=2, offset_lag=9),
     ]
 
 
-def _volume(key: tuple[int, str], total: int | None, usable: int | None) -> Row:
+def _volume(key: tuple[int, str], total: int | None, of: Row = OF) -> Row:
     broker_id, log_dir = key
     return {
-        **OF,
+        **of,
         "broker_id": broker_id,
         "log_dir": log_dir,
         "first_poll": f"{STREAM}/{0:012d}",
-        "valid_from": NOON - timedelta(hours=1),
+        "valid_from": NOON - timedelta(days=9),
         "is_online": key != FAILED,
         "error_code": 56 if key == FAILED else 0,
         "total_bytes": total and total * GB,
-        "usable_bytes": usable and usable * GB,
         "interval_ms": 600_000,
     }
 
@@ -98,6 +122,9 @@ def _volume(key: tuple[int, str], total: int | None, usable: int | None) -> Row:
 def storage_rows() -> dict[Table, list[Row]]:
     """Rows of both tables of log directories."""
     return {
-        STORAGE: [*_of_days(), *_of_topics()],
-        silver.LOG_DIRS: [_volume(key, *volume) for key, volume in VOLUMES.items()],
+        STORAGE: [*_of_days(), *_of_topics(), *_of_late()],
+        silver.LOG_DIRS: [
+            *(_volume(key, total) for key, (total, _) in VOLUMES.items()),
+            *(_volume((broker_id, "/d1"), 1_000, LATE) for broker_id in SILENT_FOR),
+        ],
     }

@@ -1,6 +1,11 @@
--- Directories of a broker that failed, each as its broker told it.
+-- Directories of a broker that failed, each as its broker told it. It had not failed when that broker told of the
+-- directory before, also if the broker was gone meanwhile.
 SELECT 'log_dir_failed' AS kind, cluster_id, cluster, broker_id, array(broker_id) AS brokers, count(*) AS number,
-  prev_sent_at AS began_after, valid_from AS began_before, last_seen_sent_at AS ended_after, valid_to AS ended_before
-FROM {silver.log_dirs}
+  began_after, valid_from AS began_before, last_seen_sent_at AS ended_after, valid_to AS ended_before
+FROM (
+  SELECT *,
+    lag(last_seen_sent_at) OVER (PARTITION BY cluster_id, cluster, broker_id, log_dir ORDER BY first_poll) AS began_after
+  FROM {silver.log_dirs}
+)
 WHERE NOT is_online AND (valid_to IS NULL OR valid_to >= :since)
-GROUP BY cluster_id, cluster, broker_id, prev_sent_at, valid_from, last_seen_sent_at, valid_to
+GROUP BY cluster_id, cluster, broker_id, began_after, valid_from, last_seen_sent_at, valid_to

@@ -28,6 +28,7 @@ from jobs.rules.silver.acceptance import (
     shows_again,
 )
 from jobs.rules.silver.intervals import Intervals
+from jobs.rules.silver.log_dirs import silent_after
 from jobs.rules.silver.rows import OfCluster, PollGap
 from jobs.rules.silver.stale_brokers import StaleBrokers, behind_after, is_told
 from jobs.rules.silver.state import CONFIGS, Answered, Header, Observation, Poll, Row, State
@@ -45,7 +46,7 @@ from metadata_source.kinds import KAFKA, KINDS
 from schemas import gold, silver
 
 TOPIC, BROKERS, WITNESSES, CONTROLLER = "topic", "brokers", "witnesses", "controller"
-QUORUM = "quorum"
+QUORUM, LOG_DIRS = "quorum", "log_dirs"
 _NO_QUORUM = dict.fromkeys(
     ("quorum_epoch", "voters", "observers", "voters_behind", "observers_behind", "behind")
 )
@@ -381,6 +382,9 @@ class _Cluster:
                 **enrichments.static_configs(rows),
             }
         table = silver.ENRICHMENTS[enrichment]
+        if enrichment == LOG_DIRS:
+            now = replace(now, silent=self._state.silent_brokers)
+            self._state.silent_brokers = silent_after(rows, now.silent, now.before)
         if source(table, by_log=self._by_log) == POLLS:
             enrichments.take(enrichment, rows, topic_filter, now, self._tables[table])
 

@@ -51,7 +51,7 @@ def take(
         for said in [row[enrichment]] if enrichment in _ONE_A_ROW else row[enrichment] or ():
             key, state, is_whole = _thing(enrichment, row, said)
             listed.add(key)
-            known.show(key, state, now, whole=is_whole)
+            known.show(key, state, now.of(key), whole=is_whole)
             if enrichment == "quorum" and known.open[key]["first_poll"] == now.poll.id:
                 # No part of the state: it differs with each answer.
                 known.amend(key, {"behind": how_far_behind(said, row["quorum_replicas"])})
@@ -65,7 +65,7 @@ def take(
     ]
     asked = asked_for(topic_filter, {key[0] for key in ended}) if enrichment in _BY_TOPIC else None
     for key in ended:
-        known.end(key, GONE if asked is None or key[0] in asked else NOT_POLLED, now)
+        known.end(key, GONE if asked is None or key[0] in asked else NOT_POLLED, now.of(key))
 
 
 def min_isr_of_changed(
@@ -148,7 +148,7 @@ def _thing(enrichment: str, row: Mapping[str, Any], said: Any) -> tuple[Key, Row
         case "transactions":
             return *transaction(said), True
         case "log_dirs":
-            state = {name: said[name] for name in ("error_code", "total_bytes", "usable_bytes")}
+            state = {name: said[name] for name in ("error_code", "total_bytes")}
             # Other errors than that of a failed directory do not say.
             state["is_online"] = {0: True, KAFKA_STORAGE_ERROR: False}.get(said["error_code"])
             return (row["broker_id"], said["log_dir"]), state, True

@@ -76,6 +76,14 @@ class Observation:
     before: Poll | None
     is_since_before: bool = True
     """False: the state may be much older than `before`, which says nothing of it."""
+    silent: Mapping[int, Poll | None] = field(default_factory=dict)
+    """Brokers that did not answer before, each with its last answer: see `log_dirs`."""
+
+    def of(self, key: tuple[Any, ...]) -> "Observation":
+        """What it shows of a thing whose key may begin with a broker that was silent before."""
+        if not self.silent or key[0] not in self.silent:
+            return self
+        return replace(self, before=self.silent[key[0]])
 
     @cached_property
     def began(self) -> Row:
@@ -128,6 +136,9 @@ class State:
     `current` when others were last known not to be. `highest`: by broker, the highest level of
     metadata.version that it has. `kind`: of the cluster, as of `last`.
 
+    `silent_brokers`: those that did not answer `log_dirs` the last time, each with its last answer
+    before; None: it has given none.
+
     `static_configs`: the configurations of topics that are in the brokers' files, or Kafka's own,
     as last answered. `controller_id`: with ZooKeeper, as of `last`.
 
@@ -161,6 +172,7 @@ class State:
     current: Mapping[int, datetime] = field(default_factory=dict)
     heard: bytes | None = None
     heir_of: Poll | None = None
+    silent_brokers: Mapping[int, Poll | None] = field(default_factory=dict)
     static_configs: Mapping[str, str | None] = field(default_factory=dict)
     controller_id: int | None = None
 

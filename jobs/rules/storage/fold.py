@@ -1,5 +1,5 @@
-"""The fold of a cluster's log directories: what answers told of sizes -> rows of gold.storage, one
-for each thing and day.
+"""The fold of a cluster's log directories: the sizes in answers -> rows of gold.storage, one for
+each thing and day.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,19 @@ LAST: Final = (
     *("changes_left_out", "total_bytes", "usable_bytes"),
 )
 """The columns of which the last answer counts, nulls too."""
-TOLD: Final = ("cluster_id", "cluster", "at", *THING[3:], *LAST)
+INPUT: Final = ("cluster_id", "cluster", "at", *THING[3:], *LAST, "is_whole")
 """The columns of answers that the fold reads, a row for each size."""
+_ENDS: Final = {"min_bytes": "min", "max_bytes": "max"} | {
+    "first_at": "min",
+    "last_at": "max",
+    "whole_at": "max",
+}
+"""The columns of a day that are not those of its last answer."""
 
 
 def fold(
     cluster: str,  # noqa: ARG001 - each row has it
-    said: Mapping[str, pa.Table],
+    inputs: Mapping[str, pa.Table],
     live: Mapping[str, pa.Table],
     *,
     at: datetime,
@@ -39,29 +45,28 @@ def fold(
     """The rows of an alias's directories that change: those of its newest day, which stay live, and
     those of the days before, which are over. `at`: of the round.
     """
-    told = said.get(METADATA_POLLS.full_name)
-    if told is None or not told.num_rows:
+    answers = inputs.get(METADATA_POLLS.full_name)
+    if answers is None or not answers.num_rows:
         return {STORAGE.full_name: []}
-    found = _by_day(told)
+    found = _by_day(answers)
     if (before := live.get(STORAGE.full_name)) is not None:
         found = pa.concat_tables([before.select(found.column_names).cast(found.schema), found])
     days = found.sort_by([("last_at", "ascending")]).group_by(THING, use_threads=False)
     rows = days.aggregate(
         [
             *((name, "last", pc.ScalarAggregateOptions(skip_nulls=False)) for name in LAST),
-            *(("min_bytes", "min"), ("max_bytes", "max")),
-            *(("first_at", "min"), ("last_at", "max")),
+            *_ENDS.items(),
         ]
     )
     newest = {
         each["cluster_id"]: each["day_max"]
         for each in rows.group_by("cluster_id").aggregate([("day", "max")]).to_pylist()
     }
-    plain = [name.removesuffix("_last") for name in rows.column_names]
-    ends = {"min_bytes_min", "max_bytes_max", "first_at_min", "last_at_max"}
-    rows = rows.rename_columns(
-        [name.rpartition("_")[0] if name in ends else name for name in plain]
-    )
+    plain = {
+        f"{name}_{how}": name
+        for name, how in (*dict.fromkeys(LAST, "last").items(), *_ENDS.items())
+    }
+    rows = rows.rename_columns([plain.get(name, name) for name in rows.column_names])
     return {
         STORAGE.full_name: [
             {**row, "updated_at": at, "is_live": row["day"] == newest[row["cluster_id"]]}
@@ -70,10 +75,11 @@ def fold(
     }
 
 
-def _by_day(told: pa.Table) -> pa.Table:
-    """What answers told, as rows of the day of their answer."""
-    columns = {name: told[name] for name in (*THING[:2], *THING[3:], *LAST)}
-    columns["day"] = told["at"].cast(pa.date32())
-    columns |= dict.fromkeys(("min_bytes", "max_bytes"), told["size_bytes"])
-    columns |= dict.fromkeys(("first_at", "last_at"), told["at"])
+def _by_day(answers: pa.Table) -> pa.Table:
+    """The sizes in answers, as rows of the day of their answer."""
+    columns = {name: answers[name] for name in (*THING[:2], *THING[3:], *LAST)}
+    columns["day"] = answers["at"].cast(pa.date32())
+    columns |= dict.fromkeys(("min_bytes", "max_bytes"), answers["size_bytes"])
+    columns |= dict.fromkeys(("first_at", "last_at"), answers["at"])
+    columns["whole_at"] = pc.if_else(answers["is_whole"], answers["at"], None)
     return pa.table(columns)

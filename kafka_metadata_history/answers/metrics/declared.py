@@ -199,14 +199,14 @@ USABLE: Final = Metric(
     "broker_log_dir_usable_bytes",
     "Usable bytes of the volume of a log directory.",
     ("broker", "log_dir"),
-    "of a directory that has failed, before Kafka 3.3, or as failed_log_dirs",
+    "if its broker did not answer on the newest day (UTC), or as broker_log_dir_volume_bytes",
     option=BROKERS_OPTION,
 )
 VOLUME: Final = Metric(
     "broker_log_dir_volume_bytes",
     "Bytes of the volume of a log directory.",
     ("broker", "log_dir"),
-    "as broker_log_dir_usable_bytes",
+    "of a directory that has failed, before Kafka 3.3, or as failed_log_dirs",
     option=BROKERS_OPTION,
 )
 BROKER_FAILED_DIRS: Final = Metric(

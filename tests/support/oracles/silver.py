@@ -276,6 +276,8 @@ class Seen:
     sent_at: datetime
     interval_ms: int
     states: dict[tuple[tuple, int], tuple]
+    silent: frozenset[int] = frozenset()
+    """Brokers that told nothing: of what a key begins with one of, the poll shows nothing."""
 
 
 def expected_rows(
@@ -376,7 +378,14 @@ def enrichment_line(
             states |= {key: old for key, old in known.items() if key[0] in silent}
         known = states
         seen.append(
-            Seen(a.poll_id, at, sent_at, a.interval_ms, {(key, 0): s for key, s in known.items()})
+            Seen(
+                a.poll_id,
+                at,
+                sent_at,
+                a.interval_ms,
+                {(key, 0): s for key, s in known.items()},
+                a.silent_brokers if kind == "log_dirs" else frozenset(),
+            )
         )
 
     def reason(key: tuple, life: int, at: Seen) -> str:
@@ -395,16 +404,20 @@ def rows_of(
     for thing in {thing: None for seen in line for thing in seen.states}:
         key, life = thing
         row: dict[str, Any] | None = None
+        told: Seen | None = None  # the last one before that shows it, or that it is not there
         for before, seen in pairwise([None, *line]):
             assert seen is not None
+            if before is not None and not (key and key[0] in before.silent):
+                told = before
             state = seen.states.get(thing)
             if row is not None and before is not None and before.states[thing] != state:
+                assert told is not None
                 rows.append(
                     row
                     | {
-                        "last_poll": before.poll_id,
-                        "last_seen_at": before.at,
-                        "last_seen_sent_at": before.sent_at,
+                        "last_poll": told.poll_id,
+                        "last_seen_at": told.at,
+                        "last_seen_sent_at": told.sent_at,
                         "superseded_poll": seen.poll_id,
                         "valid_to": seen.at,
                         "end_reason": None if state is not None else reason(key, life, seen),
@@ -419,8 +432,8 @@ def rows_of(
                     **{f"prev_{n}": old and old[i] for i, n in enumerate(names) if n != "topic_id"},
                     "first_poll": seen.poll_id,
                     "valid_from": seen.at,
-                    "prev_poll": before and before.poll_id,
-                    "prev_sent_at": before and before.sent_at,
+                    "prev_poll": told and told.poll_id,
+                    "prev_sent_at": told and told.sent_at,
                     "interval_ms": seen.interval_ms,
                     **dict.fromkeys(("last_poll", "last_seen_at", "last_seen_sent_at")),
                     **dict.fromkeys(

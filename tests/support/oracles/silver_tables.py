@@ -32,7 +32,7 @@ STATES = {
     "fenced_brokers": ("host", "port", "rack"),
     "group_snapshots": tuple(GROUP_STATE),
     "open_transactions": TRANSACTION_STATE,
-    "log_dirs": ("error_code", "total_bytes", "usable_bytes", "is_online"),
+    "log_dirs": ("error_code", "total_bytes", "is_online"),
     "history_sources": ("source",),
 }
 KEYS = {

@@ -2,23 +2,28 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from math import inf
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
 
-from metadata_source import log_dirs
+from metadata_source import log_dirs, many_brokers
+from metadata_source.enrichment import Answer, Rows
 from metadata_source.errors import PollError
 from metadata_source.log_dirs import KeptSizes
 from metadata_source.many_brokers import Broker
 from metadata_source.options import TopicFilter
+from metadata_source.outcomes import OK
+from metadata_source.poll import Poll
+from metadata_source.records import BatchRecords, Planned, digests_of
 
 EVERY = TopicFilter()
 MONDAY, TUESDAY = date(2026, 11, 2), date(2026, 11, 3)
-GONE = {"size_bytes": 0, "replicas": 0}
+NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 
 Sizes = Mapping[tuple[str, str, int], int]
 """Directory, topic and partition -> bytes."""
@@ -32,6 +37,7 @@ def answer(
     future: Mapping[tuple[str, str, int], tuple[int, int]] | None = None,
     code: int = 0,
     version: int = 4,
+    usable: int = 400,
 ) -> Any:
     """An answer as it comes out of its bytes. `future`: bytes and lag of replicas that move."""
     result = DescribeLogDirsResponse.DescribeLogDirsResult
@@ -63,7 +69,7 @@ def answer(
                 for name in {key[1]: None for key, _, _, _ in replicas if key[0] == each}
             ],
             total_bytes=-1 if each in failed else 1_000,
-            usable_bytes=-1 if each in failed else 400,
+            usable_bytes=-1 if each in failed else usable,
         )
         for each in dirs
     ]
@@ -123,12 +129,29 @@ def test_directories_of_each_broker_and_what_is_not_known_is_null():
     assert (found.brokers, found.missing) == ([1, 2], None)
     assert found.dirs == [
         [
-            {"log_dir": "/d1", "error_code": 0, "total_bytes": 1_000, "usable_bytes": 400},
-            {"log_dir": "/d2", "error_code": 56, "total_bytes": None, "usable_bytes": None},
+            {"log_dir": "/d1", "error_code": 0, "total_bytes": 1_000},
+            {"log_dir": "/d2", "error_code": 56, "total_bytes": None},
         ],
-        [{"log_dir": "/d1", "error_code": 0, "total_bytes": None, "usable_bytes": None}],
+        [{"log_dir": "/d1", "error_code": 0, "total_bytes": None}],
     ]
-    assert [len(each) for each in found.sizes.to_pylist()] == [3, 1]
+    sizes = found.sizes.to_pylist()
+    assert [[row["usable_bytes"] for row in each] for each in sizes] == [[400, None, None], [None]]
+
+
+def test_a_volume_that_fills_is_no_news():
+    """Usable bytes differ with each answer: they would be a row of silver each time."""
+
+    def digest(usable: int) -> bytes | None:
+        found = described(answer({("/d1", "a", 0): 5}, usable=usable))
+        beside = {"broker_id": found.brokers, "log_dir_sizes": found.sizes}
+        records = BatchRecords(EVERY)
+        planned = Planned("20260101T000000Z-0a1b2c", 0, "c", MONDAY, 600_000)
+        list(records.rows(planned, Poll(cluster_id="id", error_kind="timeout", error="none")))
+        rows = Rows(found.dirs, beside=beside, stands_out=tuple(found.brokers))
+        batches = records.beside([Answer("log_dirs", OK, NOON, NOON, rows)])
+        return digests_of(batches)["log_dirs"][1]
+
+    assert digest(400) == digest(399)
 
 
 def test_the_first_answer_has_all_topics_and_the_largest_partitions(monkeypatch):
@@ -177,7 +200,26 @@ def test_nothing_is_gone_with_a_directory_that_fails():
     rows, before = kept(before, answer(sizes, failed=["/d2"]))
     assert things(rows) == {("/d1", None, None): 5}
     rows, _ = kept(before, answer(sizes))
-    assert things(rows) == {("/d1", None, None): 5, ("/d2", None, None): 8}
+    # It tells what is in it, as on a new day: much may have changed meanwhile.
+    assert things(rows) == {
+        ("/d1", None, None): 5,
+        ("/d2", None, None): 8,
+        ("/d2", "b", None): 8,
+        ("/d2", "b", 0): 8,
+    }
+    assert [row["is_whole"] for row in rows if "topic" not in row] == [False, True]
+
+
+def test_all_topics_are_told_after_a_start_and_on_a_new_day():
+    """Else nobody knows whether a topic is gone that was told before."""
+    given = answer({("/d1", "a", 0): 5})
+    found = []
+    before = None
+    for day in (MONDAY, MONDAY, TUESDAY, TUESDAY):
+        rows, before = kept(before, given, day)
+        found.append([row["is_whole"] for row in rows if "topic" not in row])
+        assert not any("is_whole" in row for row in rows if "topic" in row)
+    assert found == [[True, True], [False, False]] * 2
 
 
 def test_the_first_answer_of_a_day_has_all_again(monkeypatch):
@@ -251,6 +293,131 @@ def test_a_broker_that_does_not_answer_has_no_directories():
     assert found.missing.startswith(
         "1 of 2 brokers did not tell their directories: broker 2 (h:2): late"
     )
+
+
+def test_a_broker_that_is_gone_while_it_is_asked_is_compared_with_its_last_answer():
+    """It was cut off, and says nothing of what it had: nothing is gone, and nothing is new."""
+    known = KeptSizes()
+    sizes = {("/d1", "a", 0): 5, ("/d1", "b", 0): 8}
+    first = described(answer(sizes), answer({}), known=known)
+    gone = PollError("unreachable", "h:1: closed the connection")
+    between = described(gone, answer({}), known=known)
+    assert (between.dirs[0], between.sizes.to_pylist()[0]) == (None, [])
+    assert between.missing is not None
+    assert "broker 1 (h:1): closed the connection" in between.missing
+    back = described(answer({("/d1", "a", 0): 5}), answer({}), known=known)
+    assert back.dirs == first.dirs
+    assert things(back.sizes.to_pylist()[0]) == {
+        ("/d1", None, None): 5,
+        ("/d2", None, None): 0,
+        ("/d1", "b", None): 0,
+        ("/d1", "b", 0): 0,
+    }
+
+
+def test_a_directory_that_fails_while_it_is_described_says_nothing_of_its_replicas():
+    """Its broker had begun to list them. Those in the other directory count."""
+    sizes = {("/d1", "a", 0): 5, ("/d2", "b", 0): 8}
+    given = answer(sizes, future={("/d2", "a", 0): (3, 1)})
+    given.results[1].error_code = 56
+    rows, before = kept(None, given)
+    assert {row["log_dir"] for row in rows} == {"/d1"}
+    rows, _ = kept(before, answer(sizes))
+    assert ("/d2", "b", None) in things(rows), "it is back, and whole"
+
+
+def test_sizes_that_are_not_known_at_first_are_kept_once_they_are():
+    given = answer({("/d1", "a", 0): -1, ("/d1", "a", 1): 7}, dirs=["/d1"], usable=-1)
+    rows, before = kept(None, given)
+    # A sum of which a part is not known is not known.
+    assert things(rows) == {
+        ("/d1", None, None): None,
+        ("/d1", "a", None): None,
+        ("/d1", "a", 1): 7,
+    }
+    assert not any("usable_bytes" in row for row in rows)
+    rows, _ = kept(before, answer({("/d1", "a", 0): 5, ("/d1", "a", 1): 7}, dirs=["/d1"]))
+    assert things(rows) == {
+        ("/d1", None, None): 12,
+        ("/d1", "a", None): 12,
+        ("/d1", "a", 0): 5,
+    }
+
+
+class Clock:
+    """Stands still but while a broker is silent."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(many_brokers, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(log_dirs, "_AT_ONCE", 1)
+
+
+@dataclass
+class Silent:
+    """Brokers of which some are silent: each takes all the time that it is given."""
+
+    clock: Clock
+    silent: frozenset[int]
+    deadline: float
+    asked: list[int] = field(default_factory=list)
+
+    def ask(self, address: tuple[str, int], _question: Any, deadline: float) -> Any:
+        self.asked.append(address[1])
+        if address[1] not in self.silent:
+            return answer({}, dirs=["/d1"])
+        self.clock.now = deadline
+        raise PollError("timeout", f"h:{address[1]}: no answer in time")
+
+    def are_new(self, led: frozenset[tuple[int, int]]) -> bool:
+        raise AssertionError(led)
+
+
+def asked_in_time(
+    clock: Clock, silent: Sequence[int], known: KeptSizes, *, of: int, seconds: float = 10
+) -> tuple[list[int], list[int], str | None]:
+    """Of so many brokers: which are asked, in this order, and which answer; what is missing."""
+    visits = Silent(clock, frozenset(silent), clock.now + seconds)
+    brokers = [Broker(number, ("h", number)) for number in range(1, of + 1)]
+    found = log_dirs.described(visits, brokers, EVERY, known)
+    told = [each for each, dirs in zip(found.brokers, found.dirs, strict=True) if dirs is not None]
+    assert found.brokers == [each.broker_id for each in brokers]
+    return visits.asked, told, found.missing
+
+
+def test_silent_brokers_leave_the_others_their_time(monkeypatch):
+    clock, known = Clock(monkeypatch), KeptSizes()
+    every, eight = list(range(1, 11)), range(1, 9)
+    asked, told, missing = asked_in_time(clock, eight, known, of=10)
+    assert (asked, told) == (every, [9, 10])
+    assert missing is not None
+    assert missing.startswith("8 of 10 brokers did not tell their directories: broker 1 (h:1): ")
+    assert "(1.0 s, see enrichTimeout)" in missing
+    # Those that were silent come last.
+    assert asked_in_time(clock, eight, known, of=10)[0] == [9, 10, *eight]
+
+
+def test_what_there_is_no_time_for_is_said_and_comes_first_the_next_time(monkeypatch):
+    clock, known = Clock(monkeypatch), KeptSizes()
+    silent = range(2, 6)
+    asked, told, missing = asked_in_time(clock, silent, known, of=6, seconds=3)
+    assert (asked, told) == ([1, 2, 3, 4], [1])
+    assert missing is not None
+    assert "broker 6 (h:6): not asked, no time was left" in missing
+    # Then those that were silent, the longest ago first.
+    assert asked_in_time(clock, silent, known, of=6, seconds=3)[0] == [5, 6, 1, 2, 3]
+    assert asked_in_time(clock, silent, known, of=6, seconds=3)[0] == [1, 6, 4, 5, 2]
+
+
+def test_brokers_at_one_address_share_its_time(monkeypatch):
+    """Each of them is asked once the one before has had its part."""
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(log_dirs, "_AT_ONCE", 8)
+    visits = Silent(clock, frozenset({1}), 10.0)
+    brokers = [Broker(number, ("h", 1)) for number in (1, 2, 3, 4)]
+    with pytest.raises(PollError, match=r"\(2\.5 s"):
+        log_dirs.described(visits, brokers, EVERY, KeptSizes())
+    assert visits.asked == [1] * 4
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,10 @@ THINGS: dict[str, tuple[str, Row, Any, Row]] = {
         "log_dirs",
         {
             "broker_id": 3,
-            "log_dirs": [
-                {"log_dir": "/d", "error_code": 56} | dict.fromkeys(("total_bytes", "usable_bytes"))
-            ],
+            "log_dirs": [{"log_dir": "/d", "error_code": 56, "total_bytes": None}],
         },
         (3, "/d"),
-        {"is_online": False, "error_code": 56, "total_bytes": None, "usable_bytes": None},
+        {"is_online": False, "error_code": 56, "total_bytes": None},
     ),
 }
 """Kind of question -> a row of bronze, the key of what it lists, and its state."""
@@ -168,8 +166,8 @@ def test_no_rack_is_a_state_where_the_answer_has_racks(
 
 
 def test_directories_of_a_broker_that_does_not_answer_are_as_they_were() -> None:
-    def told(log_dir: str, usable: int | None) -> Row:
-        return {"log_dir": log_dir, "error_code": 0, "total_bytes": 9, "usable_bytes": usable}
+    def told(log_dir: str, total: int | None) -> Row:
+        return {"log_dir": log_dir, "error_code": 0, "total_bytes": total}
 
     known = known_of("log_dirs")
     each = [{"broker_id": n, "log_dirs": [told("/d1", 5), told("/d2", 5)]} for n in (1, 2)]
@@ -179,7 +177,7 @@ def test_directories_of_a_broker_that_does_not_answer_are_as_they_were() -> None
     take(
         "log_dirs", [{"broker_id": 1, "log_dirs": [told("/d1", None)]}, silent], None, SECOND, known
     )
-    assert {key: row["usable_bytes"] for key, row in known.open.items()} == {
+    assert {key: row["total_bytes"] for key, row in known.open.items()} == {
         (1, "/d1"): None,
         (2, "/d1"): 5,
         (2, "/d2"): 5,

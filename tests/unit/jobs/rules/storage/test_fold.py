@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.rounds.stage import arrow_schema
-from jobs.rules.storage.fold import LAST, TOLD, fold
+from jobs.rules.storage.fold import INPUT, LAST, fold
 from schemas.bronze import METADATA_POLLS
 from schemas.storage import STORAGE
 
@@ -20,14 +20,15 @@ BEGIN = datetime(2026, 1, 1, 20, tzinfo=UTC)
 SCHEMA = pa.schema(
     [
         pa.field("at", pa.timestamp("us", "UTC")),
-        *(each for each in arrow_schema(STORAGE) if each.name in TOLD),
+        pa.field("is_whole", pa.bool_()),
+        *(each for each in arrow_schema(STORAGE) if each.name in INPUT),
     ]
 )
 
 
-def told(at: datetime, *sizes: Row) -> list[Row]:
+def answered(at: datetime, *sizes: Row) -> list[Row]:
     """The sizes that one answer tells."""
-    of = dict.fromkeys(TOLD) | {"cluster_id": "id", "cluster": "c", "at": at, "broker_id": 1}
+    of = dict.fromkeys(INPUT) | {"cluster_id": "id", "cluster": "c", "at": at, "broker_id": 1}
     return [of | {"log_dir": "/d", "level": "log_dir", "replicas": 1} | size for size in sizes]
 
 
@@ -64,6 +65,7 @@ def expected(answers: Iterable[Sequence[Row]]) -> Mapping[tuple[Any, ...], Row]:
         seen = found.setdefault(key, {"sizes": [], "first_at": row["at"]})
         seen["sizes"] += [] if row["size_bytes"] is None else [row["size_bytes"]]
         seen |= {name: row[name] for name in LAST} | {"last_at": row["at"]}
+        seen["whole_at"] = row["at"] if row["is_whole"] else seen.get("whole_at")
     for seen in found.values():
         sizes = seen.pop("sizes")
         seen |= {"min_bytes": min(sizes, default=None), "max_bytes": max(sizes, default=None)}
@@ -83,6 +85,7 @@ def random_answers(random: Random) -> list[list[Row]]:
                 "size_bytes": random.choice((None, random.randrange(100))),
                 "replicas": random.randrange(3),
                 "usable_bytes": random.choice((None, 7)) if level == "log_dir" else None,
+                "is_whole": random.random() < 0.2 if level == "log_dir" else None,
             }
             for log_dir in ("/d", "/e")
             for level, topic, partition in (
@@ -91,7 +94,7 @@ def random_answers(random: Random) -> list[list[Row]]:
             )
             if random.random() < 0.7
         ]
-        answers.append(told(BEGIN + timedelta(hours=2 * number), *sizes))
+        answers.append(answered(BEGIN + timedelta(hours=2 * number), *sizes))
     return answers
 
 
@@ -110,9 +113,9 @@ def test_answers_cut_anywhere_are_the_same_days(seed: int) -> None:
 
 def test_rows_of_the_newest_day_alone_are_live() -> None:
     lake = Lake()
-    lake.take([told(BEGIN, {"size_bytes": 5})])
+    lake.take([answered(BEGIN, {"size_bytes": 5})])
     assert [row["is_live"] for row in lake.rows.values()] == [True]
-    lake.take([told(BEGIN + timedelta(hours=5), {"size_bytes": 4, "log_dir": "/e"})])
+    lake.take([answered(BEGIN + timedelta(hours=5), {"size_bytes": 4, "log_dir": "/e"})])
     found = {row["log_dir"]: (str(row["day"]), row["is_live"]) for row in lake.rows.values()}
     assert found == {"/d": ("2026-01-01", False), "/e": ("2026-01-02", True)}
 
@@ -123,6 +126,6 @@ def test_a_round_without_sizes_changes_nothing() -> None:
 
 def test_its_rows_are_those_of_the_table() -> None:
     lake = Lake()
-    lake.take([told(BEGIN, {"size_bytes": 5})])
+    lake.take([answered(BEGIN, {"size_bytes": 5})])
     (row,) = lake.rows.values()
     assert {*row} == {*STORAGE.column_names}

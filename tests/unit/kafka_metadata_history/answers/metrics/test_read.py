@@ -12,6 +12,7 @@ from kafka_metadata_history.answers.metrics.read import AVAILABILITY_HOLDS, read
 from kafka_metadata_history.answers.questions import Ask
 from schemas import bronze, gold, groups, incidents, internal, silver, transactions
 from schemas.consumption import GROUP_LAG
+from schemas.storage import STORAGE
 from schemas.table import Table
 from tests.support.asof_lakes import KNOWN, OTHER, answered, asking, lasting, twice
 from tests.support.exported_metrics import Labels, config, of, samples, time
@@ -143,12 +144,18 @@ def test_log_directories_as_they_are_answered() -> None:
     dirs = [
         lasting(0, broker_id=broker_id, log_dir=log_dir, **volume, is_current=True)
         for broker_id, log_dir, volume in (
-            (1, "/d1", {"is_online": True, "total_bytes": 100, "usable_bytes": 7}),
+            (1, "/d1", {"is_online": True, "total_bytes": 100}),
             (1, "/d2", {"is_online": False}),
             (2, "/d1", {"is_online": True}),
         )
     ]
-    rows = {silver.LOG_DIRS: dirs}
+    sizes = [
+        {name: dirs[0][name] for name in ("cluster_id", "cluster", "broker_id")}
+        | {"log_dir": log_dir, "level": "log_dir", "usable_bytes": usable, "is_live": is_live}
+        # Of a failed directory what was told before counts no more, nor that of a day before.
+        for log_dir, usable, is_live in (("/d1", 7, True), ("/d1", 9, False), ("/d2", 5, True))
+    ]
+    rows = {silver.LOG_DIRS: dirs, STORAGE: sizes}
     with asking({bronze.METADATA_POLLS: [answered("log_dirs", 100)]}, rows) as ask:
         found, without = read(ask, brokers=True), read(ask)
     first = {"cluster": "prod", "broker": "1", "log_dir": "/d1"}
