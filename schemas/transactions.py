@@ -43,6 +43,10 @@ TRANSACTION_LOG_SPAN = columns_of(
     records -- On read rows: rows of records.
     holes -- On read rows: offsets without a record, compacted away. Where a log is read from its
         beginning there are many: of an id only its last records are left.
+    caught_up_at -- On read rows: when the brokers said where their log ends, if the batch went
+        through all of it. Null if it left something for the next one. A row without offsets
+        (next_offset is offset) says that nothing was new; while a log is silent they are fewer and
+        fewer.
     """,
 )
 
@@ -177,7 +181,7 @@ TRANSACTION_LOG = Table(
     + TRANSACTION_LOG_SPAN
     + TRANSACTION_LOG_RECORD
     + TRANSACTION_LOG_COUNTS,
-    key=("cluster", "log_partition", "offset", "record", "pattern", "chunk"),
+    key=("cluster", "log_partition", "offset", "record", "pattern", "chunk", "caught_up_at"),
     constraints={
         "record_known": "record IN ('transactions', 'record', 'read', 'lost', 'truncated')",
         "span_is_whole": "(record = 'record') = (next_offset IS NULL)",

@@ -97,6 +97,7 @@ SCHEMA: Final = pa.schema(
         pa.field("counted", LONG),
         pa.field("records", LONG),
         pa.field("holes", LONG),
+        pa.field("caught_up_at", TIME),
         pa.field("timestamp", TIME),
         pa.field("leader_epoch", INT),
         *RECORDS,

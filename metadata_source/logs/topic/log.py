@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import pyarrow as pa
@@ -19,7 +20,6 @@ from metadata_source.protocol.vectors import times_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from metadata_source.logs.topic.positions import LogExtent, Span
     from metadata_source.logs.topic.reader import Aggregates
@@ -87,6 +87,11 @@ class TopicLog(LogFormat):
             self.decoder(cluster),
             same_of(spans[0].cluster, spans[0].cluster_id, read_at),
         )
+        silent = [span for span in spans if span.start == span.end]
+        yield from self.fates([_silent(span) for span in silent], read_at)
+        spans = [span for span in spans if span not in silent]
+        if not spans:
+            return
         with closing(LogWatcher(cluster, self.topic, self.options.request_timeout_ms)) as watcher:
             reading = Reading(watcher, spans, self.topic, self.aggregates())
             for records, aggregated, ended in reading.steps(self.options.request_timeout_ms / 1000):
@@ -101,7 +106,8 @@ class TopicLog(LogFormat):
         self, span: Span, went: Literal["lost", "truncated"], read_at: datetime
     ) -> Iterator[pa.RecordBatch]:
         """Yield the row that says why nothing of a span was read."""
-        yield from self.fates([Went(span, went, span.start, span.end)], read_at)
+        if went == "truncated" or span.end > span.start:
+            yield from self.fates([Went(span, went, span.start, span.end)], read_at)
 
     def fates(self, went: Sequence[Went], read_at: datetime) -> Iterator[pa.RecordBatch]:
         """Yield the rows that say what became of offsets."""
@@ -110,6 +116,7 @@ class TopicLog(LogFormat):
                 [
                     same_of(each.span.cluster, each.span.cluster_id, read_at)
                     | {"log_partition": each.span.partition, self.aggregated: each.aggregated}
+                    | {"caught_up_at": _caught_up_at(each)}
                     | each._asdict()
                     for each in went
                 ],
@@ -120,6 +127,16 @@ class TopicLog(LogFormat):
         columns = dict(zip(found.column_names, found.combine_chunks(), strict=True))
         arrays = columns_of(self.schema, columns, len(found), same)
         yield from pa.Table.from_arrays(arrays, schema=self.schema).to_batches()
+
+
+def _silent(span: Span) -> Went:
+    """Return the fate of a span without offsets."""
+    return Went(span, "read", span.start, span.end, aggregated=0, records=0, holes=0)
+
+
+def _caught_up_at(went: Went) -> datetime | None:
+    ms = went.span.caught_up_ms
+    return None if ms is None or went.record != "read" else datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def _record_rows(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from metadata_source.columns.transaction_log import SCHEMA
 from metadata_source.errors import TransactionLogError
 from metadata_source.logs.topic.log import TopicLog
+from metadata_source.logs.topic.positions import noted_end
 from metadata_source.logs.transaction.transactions import Transactions
 from metadata_source.options import parse_transaction_log
 from metadata_source.protocol.transaction_records import decode_records, is_prepared_late
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from metadata_source.logs.topic.positions import LogExtent, LogPosition
     from metadata_source.options import Cluster, Mode, TransactionLogOptions
 
 
@@ -38,6 +40,13 @@ class TransactionLog(TopicLog):
         """Return the log of a source; a batch has no limit."""
         options = parse_transaction_log(source.options, mode)
         return cls(options, source.topic, options.max_records if mode == "stream" else None)
+
+    def advance(self, position: LogPosition, seen: LogExtent) -> LogPosition:
+        """Return the position some `limit` offsets on, and when the log was known to end there: a
+        transaction that nobody ends has no more records.
+        """
+        following = super().advance(position, seen)
+        return noted_end(position, following, seen, self.options.commit_interval_ms)
 
     def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:  # noqa: ARG002 - alike in all clusters
         """Return what decodes keys and values of records."""
