@@ -114,8 +114,8 @@ STATE_COLUMNS = columns_of(
     transactional_id -- Transactional id. Of one that is longer than 255 characters the first 200,
         an ellipsis, and 32 hexadecimal digits of its SHA-256 (of its UTF-8): so no two are alike.
     state -- Of the last record here, in Kafka's words: Ongoing | PrepareCommit | PrepareAbort |
-        CompleteCommit | CompleteAbort | Empty (InitProducerId: no transaction) | Dead (a tombstone
-        right after an open transaction, whose fields follow).
+        CompleteCommit | CompleteAbort | Empty (InitProducerId: no transaction) | Dead (a tombstone:
+        right after an open transaction, whose fields follow, or of an id without one here).
     offset -- Offset of the last record here.
     timestamp -- Of that record: the coordinator's clock; null if it has none.
     leader_epoch -- Leader epoch that wrote that record; null if it has none.
@@ -151,6 +151,9 @@ STATE_COLUMNS = columns_of(
     initialized_offset -- If InitProducerId is the next record of the id after an abort, or after
         a transaction whose end is not in the log: its offset. Of Empty its own.
     initialized_at -- When that record was made.
+    followed_at -- Of a transaction without its end here: when the next record of its id was made,
+        which is not of it, so the end was compacted away before it could be read. Of Dead the time
+        of the tombstone. Null if none follows in the stretch: it may be open still.
     aborted_by -- Of a transaction that is prepared for abort, or aborted: client | coordinator (a
         time-out; another producer of the id began, or an administrator fenced it) | null: these
         records do not tell. A time-out and a fence raise the epoch before they abort. With clients
@@ -206,7 +209,8 @@ TRANSACTION_STATES = View(
         "coordinator, or these records do not tell by whom; longer than timeout_ms or five minutes "
         "until completed, or longer than 30 s from prepared to completed; left open, although "
         "another record of the id follows that is not of it. And the first record of an id in a "
-        "stretch if it is InitProducerId with an epoch above 0 or with another producer id. All "
+        "stretch if it is a tombstone, or InitProducerId with an epoch above 0 or with another "
+        "producer id, and if records before it were compacted away before they could be read. All "
         "others are counted in bronze.transaction_log."
     ),
     parts=(

@@ -48,6 +48,7 @@ STATE: Final = struct(
     completed_at=TIME,
     initialized_offset=LONG,
     initialized_at=TIME,
+    followed_at=TIME,
     aborted_by=TEXT,
     partition_count=INT,
     partitions=PARTITIONS,

@@ -57,7 +57,7 @@ class _Open:
         self.open.pop(of.transactional_id, None)
         if of.is_over:
             reason = FORGOTTEN if of.state == rules.DEAD else ENDED
-            ended_before = of.completed_at
+            ended_before = of.completed_at or of.followed_at
         self.closed.append(Closed(of, reason, ended_before, self.seen))
 
 
@@ -103,6 +103,8 @@ def _take(now: _Open, entry: Row) -> None:
         if known is not None:
             if rules.is_pending(known) and rules.is_begin_of_next(known, entry):
                 known = replace(known, initialized_at=entry["updated_at"])
+            if entry["state"] == rules.DEAD and not known.is_over:
+                known = rules.forgotten(known, entry)
             now.close(known, NOT_SEEN, entry["from_timestamp"])
         return
     if known is not None and known.started_at == more.started_at and not known.is_over:
@@ -113,8 +115,8 @@ def _take(now: _Open, entry: Row) -> None:
         more = rules.of_nothing(more)
     if more.is_over and not rules.is_pending(more):
         now.close(more, ENDED)
-    elif more.initialized_at is not None:
-        now.close(more, NOT_SEEN, more.initialized_at)
+    elif (following := more.initialized_at or more.followed_at) is not None:
+        now.close(more, NOT_SEEN, following)
     else:
         now.open[more.transactional_id] = more
 

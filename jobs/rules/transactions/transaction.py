@@ -66,6 +66,7 @@ class Transaction:
     prepared_at: datetime | None = None
     completed_at: datetime | None = None
     initialized_at: datetime | None = None
+    followed_at: datetime | None = None
     aborted_by: str | None = None
     partition_count: int | None = None
     partitions: dict[str, list[int]] = field(default_factory=dict)
@@ -128,6 +129,7 @@ def of_entry(entry: Row) -> Transaction | None:
         prepared_at=entry["prepared_at"],
         completed_at=entry["completed_at"],
         initialized_at=entry["initialized_at"],
+        followed_at=entry["followed_at"],
         aborted_by=entry["aborted_by"],
         partition_count=entry["partition_count"],
         partitions={each["topic"]: each["partitions"] for each in entry["partitions"] or ()},
@@ -150,6 +152,17 @@ def continued(known: Transaction, more: Transaction) -> Transaction:
         aborted_by=known.aborted_by or more.aborted_by,
         partition_count=max(counts, default=None),
         partitions=more.partitions or known.partitions,
+    )
+
+
+def forgotten(of: Transaction, entry: Row) -> Transaction:
+    """A transaction whose id the coordinator removed, by the entry of that tombstone."""
+    return replace(
+        of,
+        state=DEAD,
+        offset=entry["offset"],
+        leader_epoch=entry["leader_epoch"],
+        followed_at=entry["followed_at"],
     )
 
 
@@ -256,10 +269,11 @@ def stuck_since(of: Transaction, seen: datetime | None) -> dict[str, datetime]:
     while it is open.
     """
     found = {}
-    until = of.prepared_at if of.state != ONGOING else seen
+    # Of one that is forgotten, how far it had come was seen before.
+    until = seen if of.state in (ONGOING, DEAD) else of.prepared_at
     if of.overdue_at is not None and until is not None and until > of.overdue_at:
         found[OVERDUE] = of.overdue_at
-    until = of.completed_at if of.is_over else seen
+    until = of.completed_at if of.state in COMPLETED else seen
     if of.prepared_at is not None and until is not None:
         due = of.prepared_at + COMPLETES_WITHIN
         if until > due:
@@ -279,7 +293,8 @@ def is_worth(of: Transaction, seen: datetime | None) -> bool:
     """Whether it has a row, as of an observation: it was open for long, is or was stuck, or its
     coordinator aborted it.
     """
-    until = of.completed_at if of.is_over else max(seen or of.updated_at, of.updated_at)
+    is_complete = of.state in COMPLETED
+    until = of.completed_at if is_complete else max(seen or of.updated_at, of.updated_at)
     is_long = until is not None and until > of.long_at
     return is_long or abort_of(of).by == COORDINATOR or bool(stuck_since(of, seen))
 

@@ -21,8 +21,9 @@ from metadata_source.protocol.offset_commits import are_commits
 from metadata_source.pseudonyms import Pseudonyms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from metadata_source.logs.topic.positions import Span
     from metadata_source.options import Cluster, GroupLogOptions, Mode
 
 
@@ -62,6 +63,6 @@ class GroupLog(TopicLog):
         is_commit = pa.array(are_commits(records["key"]))
         return not pc.all(pc.or_(records["is_control"], is_commit)).as_py()
 
-    def aggregates(self) -> Commits:
+    def aggregates(self, spans: Sequence[Span]) -> Commits:  # noqa: ARG002 - alike in all
         """Return what takes the offset commits."""
         return Commits(self.options.groups_pattern)

@@ -49,8 +49,8 @@ class TopicLog(LogFormat):
         """Return what decodes keys and values of records, one row each."""
         raise NotImplementedError
 
-    def aggregates(self) -> Aggregates:
-        """Return what takes the records that have no row each."""
+    def aggregates(self, spans: Sequence[Span]) -> Aggregates:
+        """Return what takes the records of spans that have no row each."""
         raise NotImplementedError
 
     def has_news(self, records: pa.RecordBatch) -> bool:
@@ -93,7 +93,7 @@ class TopicLog(LogFormat):
         if not spans:
             return
         with closing(LogWatcher(cluster, self.topic, self.options.request_timeout_ms)) as watcher:
-            reading = Reading(watcher, spans, self.topic, self.aggregates())
+            reading = Reading(watcher, spans, self.topic, self.aggregates(spans))
             for records, aggregated, ended in reading.steps(self.options.request_timeout_ms / 1000):
                 if records:
                     yield from self._in_columns(

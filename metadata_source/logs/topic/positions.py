@@ -130,6 +130,7 @@ class LogPosition:
                 self.next[partition],
                 remade,
                 caught_up_ms,
+                before.caught_up is not None,
             )
 
 
@@ -149,6 +150,8 @@ class Span:
     """The topic was deleted and made again: `end` is an offset of the new one."""
     caught_up_ms: int | None = None
     """When brokers said that all partitions of the log end where their spans do."""
+    follows_end: bool = False
+    """The batch before went through all of the log, so no record was compacted away before here."""
 
     @property
     def truncated(self) -> bool:

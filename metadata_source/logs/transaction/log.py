@@ -16,11 +16,11 @@ from metadata_source.options import parse_transaction_log
 from metadata_source.protocol.transaction_records import decode_records, is_prepared_late
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
-    from metadata_source.logs.topic.positions import LogExtent, LogPosition
+    from metadata_source.logs.topic.positions import LogExtent, LogPosition, Span
     from metadata_source.options import Cluster, Mode, TransactionLogOptions
 
 
@@ -58,6 +58,6 @@ class TransactionLog(TopicLog):
         """
         return bool(is_prepared_late(records["value"]).any())
 
-    def aggregates(self) -> Transactions:
-        """Return what takes all records that can be read."""
-        return Transactions()
+    def aggregates(self, spans: Sequence[Span]) -> Transactions:
+        """Return what takes all records of spans that can be read."""
+        return Transactions(spans)

@@ -87,6 +87,38 @@ def test_an_end_that_was_compacted_away_lies_before_the_next_begin() -> None:
     assert (row["ended_after"], row["ended_before"]) == (row["last_record_at"], ms(began))
 
 
+@pytest.mark.parametrize("is_in_one_batch", [False, True])
+def test_an_end_that_was_compacted_away_lies_before_an_ordinary_one_that_follows(
+    is_in_one_batch: bool,
+) -> None:
+    """The id's later records need no entry of their own, and yet the first of them has one."""
+    made, rounds = begun("app-1"), Rounds()
+    later(made, 400)
+    since = made.offset
+    made.end("app-1", is_commit=True)
+    made.complete("app-1")
+    later(made, 5)
+    began = made.now
+    for is_commit in (True, False):
+        made.add("app-1")
+        made.end("app-1", is_commit=is_commit)
+        made.complete("app-1")
+        later(made, 1)
+    made.log = [each for each in made.log if each.offset not in {since, since + 1}]
+    if not is_in_one_batch:
+        rounds.take(read(made, 0, since), ms(began))
+        rounds.take(read(made, since))
+        (row,) = rounds.transactions
+        assert (row["close_reason"], row["stuck"]) == ("not_seen", None)
+        assert (row["ended_after"], row["ended_before"]) == (row["last_record_at"], ms(began))
+        assert (row["prepared_after"], row["prepared_before"]) == (row["started_at"], ms(began))
+        assert row["outcome"] is None
+    else:
+        rounds.take(read(made))
+        rounds.take([], ms(made.now + 10_000_000))
+        assert rounds.transactions == [], "none of them is known to have been long"
+
+
 def test_one_that_turns_out_to_be_ordinary_loses_its_row() -> None:
     """It was seen to be open for longer than it was: the log was read late."""
     made, rounds = begun("app-1"), Rounds()
@@ -145,10 +177,14 @@ def test_an_expired_id_whose_transaction_was_open_is_forgotten() -> None:
     later(made, 400)
     rounds.take(read(made), ms(made.now))
     since = made.offset
+    later(made, 5)
     made._append("app-1", None)
     rounds.take(read(made, since))
-    # A tombstone alone is no entry: only one right after the open transaction is.
-    assert rounds.transactions[0]["close_reason"] is None
+    (row,) = rounds.transactions
+    assert (row["close_reason"], row["state"], row["stuck"]) == ("forgotten", "Dead", None)
+    assert (row["outcome"], row["prepared_before"]) == (None, ms(made.now))
+    assert (row["ended_after"], row["ended_before"]) == (row["last_record_at"], ms(made.now))
+    assert row["overdue_since"] is not None, "it was, as far as was seen"
     whole = Rounds()
     whole.take(read(made), ms(made.now))
     assert whole.transactions == []
