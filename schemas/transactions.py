@@ -265,8 +265,8 @@ TRANSACTIONS = Table(
                 for its producer. Null while it is not, as far as the log was read.
             prepared_before timestamp -- Commit or abort had been decided by this; the same if that
                 record was read. Null while it is not, and where nothing tells.
-            ended_after timestamp -- Its markers were written after this, or at it. Null while
-                is_live.
+            ended_after timestamp -- Its markers were written after this, or at it. Null while it is
+                open.
             ended_before timestamp -- Its markers had been written by this, and readers of committed
                 records went past it; the same if that record was read. Null while it is open, and
                 where nothing tells.

@@ -80,7 +80,7 @@ def fold(
             _take(now, row)
         else:
             _pass(now, min(row["log_at"], at))
-    _pass(now, now.log_at)
+    _settle(now, max((at for at in (now.log_at, until) if at is not None), default=None))
     kept = sorted(now.open.values(), key=lambda of: (of.started_at, of.first_offset))
     left_out = len(kept[MOST_OPEN:])
     times = [at for at in (now.log_at, until, memory.seen_at) if at is not None]
@@ -122,12 +122,17 @@ def _take(now: _Open, entry: Row) -> None:
 
 
 def _pass(now: _Open, at: datetime | None) -> None:
-    """Note that the log says nothing else up to a time: close aborts that nothing explains now."""
+    """Note that no record up to here is newer than a time."""
     if at is None:
         return
     now.log_at = max(at, now.log_at or at)
-    for each in tuple(now.open.values()):
-        if rules.is_explained_by_nothing(each, now.log_at):
+    _settle(now, now.log_at)
+
+
+def _settle(now: _Open, at: datetime | None) -> None:
+    """Close aborts that nothing explains, as the log says nothing else up to a time."""
+    for each in tuple(now.open.values()) if at is not None else ():
+        if rules.is_explained_by_nothing(each, at):
             now.close(each, ENDED)
 
 

@@ -116,7 +116,7 @@ def _row(cluster: OfCluster, log_partition: int, closed: Closed) -> TransactionR
         "last_record_at": of.updated_at,
         "prepared_after": of.prepared_at or (None if is_live else of.ongoing_at or of.started_at),
         "prepared_before": of.prepared_at or of.completed_at or closed.ended_before,
-        "ended_after": None if is_live else of.completed_at or of.updated_at,
+        "ended_after": of.completed_at or (None if is_live else of.updated_at),
         "ended_before": of.completed_at or closed.ended_before,
         "outcome": _OUTCOMES.get(of.state),
         "aborted_by": None if is_pending else abort.by,

@@ -259,9 +259,10 @@ def is_pending(of: Transaction) -> bool:
     )
 
 
-def is_explained_by_nothing(of: Transaction, log_at: datetime) -> bool:
-    """Whether a pending abort stays as it is known: the log went past the time that counts."""
-    return is_pending(of) and of.prepared_at is not None and log_at > of.prepared_at + FENCED_WITHIN
+def is_explained_by_nothing(of: Transaction, read_to: datetime) -> bool:
+    """Whether a pending abort stays as it is known: the log was read past the time that counts."""
+    settled_at = due_at(of, None) if is_pending(of) else None
+    return settled_at is not None and read_to > settled_at
 
 
 def stuck_since(of: Transaction, seen: datetime | None) -> dict[str, datetime]:
@@ -302,7 +303,7 @@ def is_worth(of: Transaction, seen: datetime | None) -> bool:
 def due_at(of: Transaction, seen: datetime | None) -> datetime | None:
     """The next observation by which it says something new though nothing is written; None: none."""
     if of.is_over:
-        return None
+        return of.prepared_at + FENCED_WITHIN if is_pending(of) and of.prepared_at else None
     times = (
         of.long_at,
         of.overdue_at if of.state == ONGOING else None,

@@ -119,6 +119,23 @@ def test_an_end_that_was_compacted_away_lies_before_an_ordinary_one_that_follows
         assert rounds.transactions == [], "none of them is known to have been long"
 
 
+def test_an_abort_of_version_2_closes_though_its_partition_falls_silent() -> None:
+    made, rounds = begun("app-1", version=2), Rounds()
+    later(made, 58)
+    made.end("app-1", is_commit=False)
+    later(made, 3)
+    made.complete("app-1")
+    rounds.take(read(made), ms(made.now))
+    (row,) = rounds.transactions
+    assert (row["close_reason"], row["aborted_by"]) == (None, None), "a fence may still follow"
+    assert row["ended_after"] == row["ended_before"] == ms(made.now)
+    for seconds, reason in ((2, None), (3, "ended")):
+        rounds.take([], ms(made.now + seconds * 1_000))
+        (row,) = rounds.transactions
+        assert row["close_reason"] == reason
+    assert (row["aborted_by"], row["reason_sureness"]) == ("client", "inferred")
+
+
 def test_one_that_turns_out_to_be_ordinary_loses_its_row() -> None:
     """It was seen to be open for longer than it was: the log was read late."""
     made, rounds = begun("app-1"), Rounds()

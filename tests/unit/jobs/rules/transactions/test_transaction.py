@@ -213,7 +213,8 @@ def test_it_is_due_when_it_is_long_then_overdue_then_completing_for_long() -> No
     assert due_at(open_for(60), at(71)) is None
     assert due_at(open_for(900), at(0)) == at(300)
     assert due_at(open_for(60, state="PrepareAbort", prepared_at=10), at(0)) == at(40)
-    assert due_at(aborted(5), at(0)) is None
+    assert due_at(aborted(5), at(0)) == at(10), "a fence may explain it until then"
+    assert due_at(aborted(5, aborted_by="client"), at(0)) is None
 
 
 def entry(**given: Any) -> dict[str, Any]:
