@@ -148,8 +148,9 @@ STATE_COLUMNS = columns_of(
     prepared_at -- When that record was made: the end of the transaction for its producer.
     completed_offset -- Offset of the record after all markers are written; null without one here.
     completed_at -- When that record was made.
-    initialized_offset -- If InitProducerId is the next record of the id after an abort, or after
-        a transaction whose end is not in the log: its offset. Of Empty its own.
+    initialized_offset -- If InitProducerId is the next record of the id after an abort that is
+        complete, and of its epoch, of the next one, or of another producer id: its offset. Of Empty
+        its own.
     initialized_at -- When that record was made.
     followed_at -- Of a transaction without its end here: when the next record of its id was made,
         which is not of it, so the end was compacted away before it could be read. Of Dead the time

@@ -162,10 +162,19 @@ def _are_one(rows: Episodes) -> Flags:
         | ((tail == ONGOING) | (tail == PREPARE_ABORT)) & (head == COMPLETE_ABORT)
         | (tail == head) & ((tail == PREPARE_COMMIT) | (tail == PREPARE_ABORT))
     )
-    is_open = np.isin(tail, OPEN)
-    begins_again = (is_open | (tail == COMPLETE_ABORT)) & (head == EMPTY)
-    is_one: Flags = goes_on & same_start | begins_again | is_open & (head == DEAD)
+    fences = (tail == COMPLETE_ABORT) & (head == EMPTY) & _is_next_epoch(rows)
+    is_one: Flags = goes_on & same_start | fences | np.isin(tail, OPEN) & (head == DEAD)
     return is_one
+
+
+def _is_next_epoch(rows: Episodes) -> Flags:
+    """Return of each row but the first whether its producer may have caused the end of the row
+    before: it has the same epoch or the next one, or a producer id of its own.
+    """
+    before, now = rows["producer_epoch"][:-1], rows["from_epoch"][1:]
+    is_other_id = rows["producer_id"][:-1] != rows["producer_id"][1:]
+    is_next: Flags = is_other_id | (now == before) | (now == before + 1)
+    return is_next
 
 
 def _of_segments(flags: Flags, starts: Positions, ends: Positions, *, last: bool) -> Positions:
@@ -237,6 +246,7 @@ class Fates:
         goes_on = (
             np.isin(of["next_state"], OPEN)
             & (of["next_epoch"] == of["producer_epoch"])
+            & (of["initialized_offset"] == NONE)
             & ~self.is_late
         )
         by_client = aborts_nothing | goes_on | both & ~is_new & (epoch == before)
