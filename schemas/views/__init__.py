@@ -11,6 +11,7 @@ from schemas.silver import (
     TOPIC_SNAPSHOTS,
 )
 from schemas.table import PART, Table, View, meanings
+from schemas.transactions import termination
 
 
 def _view(full_name: str, comment: str, meanings: tuple[tuple[str, str], ...] = ()) -> View:
@@ -19,7 +20,8 @@ def _view(full_name: str, comment: str, meanings: tuple[tuple[str, str], ...] = 
 
 
 def _sql(name: str) -> str:
-    return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
+    return text.replace("termination(t.opened_by)", termination("t.opened_by"))
 
 
 def _now(snapshots: Table, what: str, last_seen_at: str = "p.last_seen_at") -> View:
