@@ -1,7 +1,6 @@
 """Transactions: what coordinators wrote to their log, and what became of it."""
 
 from metadata_source.columns import transaction_log
-from metadata_source.kafka_constants import TRANSACTIONS_TOPIC
 from schemas.gold import ID, UPDATED_AT
 from schemas.silver import CLUSTER_COLUMNS
 from schemas.table import (
@@ -470,50 +469,7 @@ GROUP BY cluster_id, cluster, pattern, hour""",  # noqa: S608 - names of our own
     ),
 )
 
-
-
-def termination(transactional_id: str) -> str:
-    """The SQL expression for the command that aborts the open transaction of an id, by the
-    expression for the id; null of one that was cut, so that it is not known, and of one with a
-    quote, which would end the quotes around it.
-    """
-    tool = "kafka-transactions.sh --bootstrap-server HOST:PORT forceTerminateTransaction"
-    return (
-        f"CASE WHEN instr({transactional_id}, '…') = 0 AND instr({transactional_id}, chr(39)) = 0 "
-        f"THEN concat('{tool} --transactionalId ', chr(39), {transactional_id}, chr(39)) END"
-    )
-
-
-COORDINATED_TRANSACTIONS = View(
-    schema="gold",
-    name="coordinated_transactions",
-    comment=(
-        "Rows of gold.transactions with the coordinator of each, as polls know it, and the "
-        "command that ends one that is open."
-    ),
-    parts=(
-        f"""SELECT {", ".join(f"t.{name}" for name in TRANSACTIONS.column_names if name != PART)},
-  c.leader AS coordinator, {termination("t.transactional_id")} AS command
-FROM {{gold.transactions}} t
-LEFT JOIN (
-  SELECT cluster_id, cluster, partition, leader_epoch, max(leader) AS leader
-  FROM {{silver.partition_snapshots}}
-  WHERE topic = '{TRANSACTIONS_TOPIC}' AND leader >= 0
-  GROUP BY cluster_id, cluster, partition, leader_epoch
-) c
-  ON c.cluster_id = t.cluster_id AND c.cluster = t.cluster AND c.partition = t.log_partition
-    AND c.leader_epoch = t.leader_epoch""",  # noqa: S608 - names of our own
-    ),
-    meanings=meanings("""
-        coordinator -- The broker that wrote its last record; null where polls did not see it lead
-            then.
-        command -- The command that aborts the transaction and fences its producer, while it is
-            open, for an administrator who has asked the producer's owner (a command of newer
-            versions of Kafka's tools; 4.4.0 has it). Null of an id that has a quote, or was cut.
-    """),
-)
-
 TABLES = (TRANSACTION_LOG,)
 """Of bronze."""
 HISTORY_TABLES = (TRANSACTIONS, TRANSACTION_COUNTS, LOG_MEMORIES)
-VIEWS = (TRANSACTION_STATES, TRANSACTIONAL_IDS, COORDINATED_TRANSACTIONS)
+VIEWS = (TRANSACTION_STATES, TRANSACTIONAL_IDS)

@@ -17,13 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.configuration import histories
-from jobs.histories.positions import beyond
+from jobs.histories.positions import LOG, beyond, log_version, read_again, read_to
 from jobs.rounds.appended import appended, new_versions
 from jobs.rounds.history import KEY, Context, History, News, Output, key_column, key_of
 from jobs.rounds.live import PARTS, part_column
 from jobs.rounds.plan import NewestStates, State, state_of
 from jobs.rules.groups.fold_rebalances import Positions
-from jobs.rules.memory import dumps
 from jobs.rules.round import SILVER
 from jobs.rules.transactions.fold import fold
 from schemas.bronze import NOT_TAKEN
@@ -32,13 +31,11 @@ from schemas.transactions import HISTORY_TABLES, LOG_MEMORIES, TRANSACTION_LOG
 
 JOB = histories.TRANSACTION_HISTORY.name
 
-_LOG = ""
-"""In place of an alias: the row of internal.states that says how far bronze was taken."""
 _WRITTEN_WITHIN = timedelta(seconds=30)
 """A record is in the log so soon after its time; the clocks of brokers and of the driver differ by
 less.
 """
-_SAYS = ("transactions", "lost", "truncated")
+_FOLDED = ("transactions", "lost", "truncated")
 _COLUMNS = tuple(
     each.name
     for each in TRANSACTION_LOG.columns
@@ -60,21 +57,13 @@ class TransactionPlan:
 
 
 @dataclass(frozen=True)
-class Memory:
+class LogOffsets:
     """How far each partition of a cluster's log was taken: era and offset. `caught_up_at`: when
     that was all of it.
     """
 
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
     caught_up_at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class LogMemory:
-    """The last version of the log in bronze that was read; from `held` on somebody was left out."""
-
-    version: int
-    held: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -119,7 +108,7 @@ class TransactionHistory(History[TransactionNews]):
     def due(self, context: Context, now: datetime) -> TransactionNews | None:
         """New rows of the log, and partitions in which a transaction is due to be long or stuck."""
         since, end = new_versions(
-            context.spark, context.lake, TRANSACTION_LOG, _log(context).version
+            context.spark, context.lake, TRANSACTION_LOG, log_version(context, JOB).version
         )
         if end <= since:
             return None
@@ -145,28 +134,23 @@ class TransactionHistory(History[TransactionNews]):
     ) -> Iterable[State]:
         """How far each cluster is, and the log of all."""
         for cluster, ends in news.ends.items():
-            memory = context.memory(JOB, cluster, Memory) or Memory()
+            memory = context.memory(JOB, cluster, LogOffsets) or LogOffsets()
             positions = memory.positions | {str(of): position for of, position in ends.items()}
             yield state_of(
                 JOB,
                 cluster,
-                Memory(positions, news.caught_up_at.get(cluster, memory.caught_up_at)),
+                LogOffsets(positions, news.caught_up_at.get(cluster, memory.caught_up_at)),
                 cluster_id=news.ids[cluster],
                 last_seen_at=news.read_at[cluster],
                 positions={of: list(position) for of, position in positions.items()},
             )
         # Rows of a cluster whose id is not known yet are read again.
         if not news.waits:
-            log, held = _log(context), None
-            if news.plan.left_out:
-                # What others have had from there on is passed over by their positions.
-                held = log.version if log.held is None else log.held
-            yield state_of(JOB, _LOG, LogMemory(news.plan.versions[1], held))
+            yield read_to(context, JOB, news.plan.versions[1], news.plan.left_out)
 
     def go_back(self, context: Context) -> Iterable[State]:
         """Read the log again from where somebody was left out."""
-        if (held := _log(context).held) is not None:
-            yield context.states[JOB, _LOG] | {"memory": dumps(LogMemory(held))}
+        return read_again(context, JOB)
 
 
 def _news(context: Context, plan: TransactionPlan, *, is_again: bool = False) -> TransactionNews:
@@ -198,14 +182,14 @@ def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
     taken = {
         cluster: _positions(context, cluster)
         for history, cluster in context.states
-        if history == JOB and cluster != _LOG
+        if history == JOB and cluster != LOG
     }
     rows = beyond(rows, taken).localCheckpoint()
     of_partition = rows.groupBy("cluster", "cluster_id", "log_partition").agg(
         F.max(F.struct("era", "goes_on_at")).alias("end"),
         F.max("read_at").alias("read_at"),
         F.max("caught_up_at").alias("caught_up_at"),
-        F.bool_or(F.col("record").isin(*_SAYS)).alias("says"),
+        F.bool_or(F.col("record").isin(*_FOLDED)).alias("is_folded"),
     )
     keys: set[str] = set()
     ends: dict[str, Positions] = {}
@@ -223,12 +207,12 @@ def _add(context: Context, log: DataFrame, found: TransactionNews) -> set[str]:
         read_at[cluster] = max(row["read_at"], read_at.get(cluster, row["read_at"]))
         if (at := row["caught_up_at"]) is not None:
             caught_up_at[cluster] = max(at, caught_up_at.get(cluster, at))
-        if row["says"]:
+        if row["is_folded"]:
             keys.add(key_of(cluster, str(log_partition)))
     found.ends, found.read_at, found.caught_up_at, found.ids = ends, read_at, caught_up_at, ids
-    said = rows.where(F.col("cluster_id").isNotNull() & F.col("record").isin(*_SAYS))
+    changes = rows.where(F.col("cluster_id").isNotNull() & F.col("record").isin(*_FOLDED))
     key = key_column(part_column("log_partition")).alias(KEY)
-    found.rows = [(TRANSACTION_LOG, said.select(key, *_COLUMNS, "era", "place"))]
+    found.rows = [(TRANSACTION_LOG, changes.select(key, *_COLUMNS, "era", "place"))]
     return keys
 
 
@@ -246,12 +230,7 @@ def _due_keys(context: Context, until: Mapping[str, datetime]) -> set[str]:
     }
 
 
-def _log(context: Context) -> LogMemory:
-    """How far the log was read in bronze; version -1 before any of it was."""
-    return context.memory(JOB, _LOG, LogMemory) or LogMemory(-1)
-
-
 def _positions(context: Context, cluster: str) -> Positions:
     """How far each partition of a cluster's log was taken."""
-    memory = context.memory(JOB, cluster, Memory) or Memory()
+    memory = context.memory(JOB, cluster, LogOffsets) or LogOffsets()
     return {int(each): position for each, position in memory.positions.items()}

@@ -12,7 +12,7 @@ from jobs.rules.arrow import by_value, rows_in
 from jobs.rules.memory import dumps, loads
 from jobs.rules.silver.rows import OfCluster
 from jobs.rules.transactions import partition as rules
-from jobs.rules.transactions.partition import Memory
+from jobs.rules.transactions.partition import OpenTransactions
 from jobs.rules.transactions.rows import counted, rows_of
 from schemas.transactions import (
     LOG_MEMORIES,
@@ -57,7 +57,7 @@ def fold(
         if log_partition not in rows and not is_due:
             continue
         text = None if kept is None else kept["memory"]
-        memory = Memory() if text is None else loads(Memory, text)
+        memory = OpenTransactions() if text is None else loads(OpenTransactions, text)
         new = rows.get(log_partition, [])
         memory, closed = rules.fold(memory, _items(new), until.get(alias), at)
         found = rows_of(cluster, log_partition, memory, closed)
@@ -72,9 +72,9 @@ def fold(
         made[TRANSACTION_COUNTS.full_name] += _counts(
             cluster, log_partition, new, counts.get(log_partition, ()), at
         )
-        if (told := dumps(memory)) != text:
+        if (now := dumps(memory)) != text:
             made[LOG_MEMORIES.full_name].append(
-                {**cluster, "log_partition": log_partition, "memory": told}
+                {**cluster, "log_partition": log_partition, "memory": now}
                 | {"due_at": rules.due_at(memory), "not_followed": memory.not_followed}
             )
     return made

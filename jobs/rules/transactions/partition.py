@@ -19,7 +19,7 @@ MOST_OPEN: Final = 2_000
 
 
 @dataclass(frozen=True)
-class Memory:
+class OpenTransactions:
     """What is kept of a log partition. `open`: transactions by id that are open, or whose abort the
     id's next record may explain. `log_at`: the newest timestamp of the records that were read.
     `seen_at`: up to when the log is known to say nothing else. `not_followed`: open transactions
@@ -33,7 +33,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedTransaction:
     """A transaction of which nothing more will be said. `ended_before`: its markers were written,
     or its end would be known, by then; None: not known. `seen`: the observation that it is judged
     by.
@@ -51,19 +51,19 @@ class _Open:
     seen: datetime | None
     """An observation of a round before: up to then what is open is known to have been."""
     log_at: datetime | None
-    closed: list[Closed] = field(default_factory=list)
+    closed: list[ClosedTransaction] = field(default_factory=list)
 
     def close(self, of: Transaction, reason: str, ended_before: datetime | None = None) -> None:
         self.open.pop(of.transactional_id, None)
         if of.is_over:
             reason = FORGOTTEN if of.state == rules.DEAD else ENDED
             ended_before = of.completed_at or of.followed_at
-        self.closed.append(Closed(of, reason, ended_before, self.seen))
+        self.closed.append(ClosedTransaction(of, reason, ended_before, self.seen))
 
 
 def fold(
-    memory: Memory, news: Sequence[Row], until: datetime | None, at: datetime
-) -> tuple[Memory, list[Closed]]:
+    memory: OpenTransactions, news: Sequence[Row], until: datetime | None, at: datetime
+) -> tuple[OpenTransactions, list[ClosedTransaction]]:
     """The memory after rows of a partition, in order, and the transactions that closed.
 
     `news`: entries of bronze.transaction_states; rows with `record` lost or truncated; rows with
@@ -85,7 +85,7 @@ def fold(
     left_out = len(kept[MOST_OPEN:])
     times = [at for at in (now.log_at, until, memory.seen_at) if at is not None]
     return (
-        Memory(
+        OpenTransactions(
             {of.transactional_id: of for of in kept[:MOST_OPEN]},
             now.log_at,
             max(times, default=None),
@@ -131,12 +131,12 @@ def _pass(now: _Open, at: datetime | None) -> None:
 
 def _settle(now: _Open, at: datetime | None) -> None:
     """Close aborts that nothing explains, as the log says nothing else up to a time."""
-    for each in tuple(now.open.values()) if at is not None else ():
-        if rules.is_explained_by_nothing(each, at):
+    for each in tuple(now.open.values()):
+        if at is not None and rules.is_explained_by_nothing(each, at):
             now.close(each, ENDED)
 
 
-def due_at(memory: Memory) -> datetime | None:
+def due_at(memory: OpenTransactions) -> datetime | None:
     """The next observation by which an open transaction says something new; None: none."""
     times = (rules.due_at(of, memory.seen_at) for of in memory.open.values())
     return min((at for at in times if at is not None), default=None)

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from jobs.rules.ids import row_id
 from jobs.rules.silver.rows import OfCluster
 from jobs.rules.transactions import transaction as rules
-from jobs.rules.transactions.partition import LOST, Closed, Memory
+from jobs.rules.transactions.partition import LOST, ClosedTransaction, OpenTransactions
 from jobs.rules.transactions.transaction import Transaction
 from metadata_source.transactional_ids import pattern_of
 
@@ -84,10 +84,13 @@ class TransactionCounts(OfCluster):
 
 
 def rows_of(
-    cluster: OfCluster, log_partition: int, memory: Memory, closed: list[Closed]
+    cluster: OfCluster,
+    log_partition: int,
+    memory: OpenTransactions,
+    closed: list[ClosedTransaction],
 ) -> dict[str, TransactionRow]:
     """The rows of a partition's transactions that are worth one, by id."""
-    open_ = (Closed(of, "", None, memory.seen_at) for of in memory.open.values())
+    open_ = (ClosedTransaction(of, "", None, memory.seen_at) for of in memory.open.values())
     found = {}
     for each in (*closed, *open_):
         if rules.is_worth(each.transaction, each.seen):
@@ -96,7 +99,7 @@ def rows_of(
     return found
 
 
-def _row(cluster: OfCluster, log_partition: int, closed: Closed) -> TransactionRow:
+def _row(cluster: OfCluster, log_partition: int, closed: ClosedTransaction) -> TransactionRow:
     of, is_live = closed.transaction, not closed.reason
     abort, is_pending = rules.abort_of(of), is_live and rules.is_pending(of)
     since = rules.stuck_since(of, closed.seen)

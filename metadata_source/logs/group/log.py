@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from metadata_source.logs.topic.positions import Span
-    from metadata_source.options import Cluster, GroupLogOptions, Mode
+    from metadata_source.options import Cluster, GroupLogOptions
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,9 @@ class GroupLog(TopicLog):
     schema = SCHEMA
     aggregated = "commits"
     made_for = "group"
+    parse = staticmethod(parse_group_log)
 
     options: GroupLogOptions
-
-    @classmethod
-    def of(cls, source: Any, mode: Mode) -> Self:
-        """Return the log of a source; a batch has no limit."""
-        options = parse_group_log(source.options, mode)
-        return cls(options, source.topic, options.max_records if mode == "stream" else None)
 
     def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:
         """Return what decodes keys and values of a cluster's records, with pseudonyms or not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metadata_source.logs.topic.positions import LogExtent, Span
     from metadata_source.logs.topic.reader import Aggregates
-    from metadata_source.options import Cluster
+    from metadata_source.options import Cluster, Mode
 
 _ABSENT: Final = "is not there: nothing is read of it until it is (Kafka makes it for the first {})"
 
@@ -42,8 +42,17 @@ class TopicLog(LogFormat):
     made_for: ClassVar[str]
     """Whose first one Kafka makes the topic for."""
 
+    parse: ClassVar[staticmethod[[Mapping[str, str], Mode], Any]]
+    """Checks and types the options of its source. Raises OptionsError."""
+
     topic: str
     limit: int | None = None
+
+    @classmethod
+    def of(cls, source: Any, mode: Mode) -> Self:
+        """Return the log of a source; a batch has no limit."""
+        options = cls.parse(source.options, mode)
+        return cls(options, source.topic, options.max_records if mode == "stream" else None)
 
     def decoder(self, cluster: Cluster) -> Callable[[pa.Array, pa.Array], pa.RecordBatch]:
         """Return what decodes keys and values of records, one row each."""

@@ -5,7 +5,7 @@ row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from metadata_source.columns.transaction_log import SCHEMA
 from metadata_source.errors import TransactionLogError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from metadata_source.logs.topic.positions import LogExtent, LogPosition, Span
-    from metadata_source.options import Cluster, Mode, TransactionLogOptions
+    from metadata_source.options import Cluster, TransactionLogOptions
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,9 @@ class TransactionLog(TopicLog):
     schema = SCHEMA
     aggregated = "counted"
     made_for = "transaction"
+    parse = staticmethod(parse_transaction_log)
 
     options: TransactionLogOptions
-
-    @classmethod
-    def of(cls, source: Any, mode: Mode) -> Self:
-        """Return the log of a source; a batch has no limit."""
-        options = parse_transaction_log(source.options, mode)
-        return cls(options, source.topic, options.max_records if mode == "stream" else None)
 
     def advance(self, position: LogPosition, seen: LogExtent) -> LogPosition:
         """Return the position some `limit` offsets on, and when the log was known to end there: a

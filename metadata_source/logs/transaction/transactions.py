@@ -92,7 +92,7 @@ class Transactions:
         known = np.where((times >= 0) & (times <= LAST_MS), times, NONE)
         numbers |= {"ms": known, "offset": records.offsets[at]}
         numbers |= {"leader_epoch": records.leader_epochs[at], "code": codes}
-        numbers |= {"is_after_hole": self._after_hole(records)[at]}
+        numbers |= {"is_after_hole": self._after_hole(records)[at].astype(np.int64)}
         partitions = records.partitions[at]
         for partition in np.unique(partitions[good]).tolist():
             mine = np.flatnonzero(good & (partitions == partition))
