@@ -2,8 +2,9 @@
 transactions, and counts by pattern and hour.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,8 +13,9 @@ from jobs.rules.arrow import by_value, rows_in
 from jobs.rules.memory import dumps, loads
 from jobs.rules.silver.rows import OfCluster
 from jobs.rules.transactions import partition as rules
-from jobs.rules.transactions.partition import OpenTransactions
+from jobs.rules.transactions.partition import Gap, OpenTransactions, Read, ReadTo
 from jobs.rules.transactions.rows import counted, rows_of
+from jobs.rules.transactions.transaction import Entry
 from schemas.transactions import (
     LOG_MEMORIES,
     TRANSACTION_COUNTS,
@@ -59,7 +61,7 @@ def fold(
         text = None if kept is None else kept["memory"]
         memory = OpenTransactions() if text is None else loads(OpenTransactions, text)
         new = rows.get(log_partition, [])
-        memory, closed = rules.fold(memory, _items(new), until.get(alias), at)
+        memory, closed = rules.fold(memory, _read(new), until.get(alias), at)
         found = rows_of(cluster, log_partition, memory, closed)
         was = {row["id"]: row for row in before.get(log_partition, ())}
         made[TRANSACTIONS.full_name] += [
@@ -88,11 +90,18 @@ def _of(cluster: OfCluster, live: Mapping[str, pa.Table], table: Any) -> list[Ro
     return [row for row in rows_in(live, table) if row["cluster_id"] == cluster["cluster_id"]]
 
 
-def _items(rows: Sequence[Row]) -> list[Row]:
-    spans = [row for row in rows if row["record"] == "transactions"]
-    gaps = [row for row in rows if row["record"] in _GAPS]
-    entries = [{**each, "era": row["era"]} for row in spans for each in row["states"] or ()]
-    return rules.in_order(entries, gaps, spans)
+def _read(rows: Iterable[Row]) -> list[Read]:
+    """Rows of a partition, in the order of its records."""
+    found: list[tuple[tuple[int, int, int], Read]] = []
+    for row in rows:
+        era = row["era"]
+        if row["record"] in _GAPS:
+            found.append(((era, row["place"], 0), Gap()))
+            continue
+        found += [((era, each["offset"], 1), Entry.of(each)) for each in row["states"] or ()]
+        if row["to_timestamp"] is not None:
+            found.append(((era, row["next_offset"] - 1, 2), ReadTo(row["to_timestamp"])))
+    return [each for _, each in sorted(found, key=itemgetter(0))]
 
 
 def _differs(was: Row, row: Mapping[str, Any]) -> bool:

@@ -4,9 +4,10 @@ aborted and why, whether it is worth a row, and whether it is stuck.
 Times are those that records have, by the coordinator's clock.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from metadata_source.long_transactions import (
     COMPLETES_WITHIN,
@@ -14,8 +15,6 @@ from metadata_source.long_transactions import (
     NO_TIMEOUT,
     WITH_EPOCH_BUMP,
 )
-
-Row = dict[str, Any]
 
 ONGOING: Final = "Ongoing"
 PREPARED: Final = ("PrepareCommit", "PrepareAbort")
@@ -35,6 +34,41 @@ CHECKED_EVERY: Final = timedelta(seconds=10)
 """
 FENCED_WITHIN: Final = timedelta(seconds=5)
 """A producer that begins so soon after an abort has most likely caused it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of bronze.transaction_states. Columns as there; `partitions`: by topic."""
+
+    transactional_id: str
+    state: str
+    from_offset: int
+    offset: int
+    from_timestamp: datetime | None = None
+    from_leader_epoch: int | None = None
+    leader_epoch: int | None = None
+    was_open: bool | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    client_transaction_version: int | None = None
+    ongoing_epoch: int | None = None
+    ongoing_client_version: int | None = None
+    timeout_ms: int | None = None
+    started_at: datetime | None = None
+    updated_at: datetime | None = None
+    prepared_at: datetime | None = None
+    completed_at: datetime | None = None
+    initialized_at: datetime | None = None
+    followed_at: datetime | None = None
+    aborted_by: str | None = None
+    partition_count: int | None = None
+    partitions: Mapping[str, list[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """The entry that `states` of bronze.transaction_log has as a row."""
+        topics = {each["topic"]: each["partitions"] for each in row["partitions"] or ()}
+        return cls(**{each.name: row[each.name] for each in fields(cls)} | {"partitions": topics})
 
 
 @dataclass(frozen=True)
@@ -103,36 +137,36 @@ class Transaction:
         return None if self.timeout is None else self.started_at + self.timeout + CHECKED_EVERY
 
 
-def of_entry(entry: Row) -> Transaction | None:
+def of_entry(entry: Entry) -> Transaction | None:
     """An entry as a transaction; None of one that says of no transaction when it began."""
-    if entry["started_at"] is None or entry["updated_at"] is None or entry["state"] == EMPTY:
+    if entry.started_at is None or entry.updated_at is None or entry.state == EMPTY:
         return None
-    is_ongoing = entry["state"] == ONGOING
+    is_ongoing = entry.state == ONGOING
     return Transaction(
-        transactional_id=entry["transactional_id"],
-        state=entry["state"],
-        first_offset=entry["from_offset"],
-        offset=entry["offset"],
-        updated_at=entry["updated_at"],
-        started_at=entry["started_at"],
-        first_leader_epoch=entry["from_leader_epoch"],
-        leader_epoch=entry["leader_epoch"],
-        was_open=bool(entry["was_open"]),
-        producer_id=entry["producer_id"],
-        producer_epoch=entry["producer_epoch"],
-        client_version=entry["client_transaction_version"],
-        ongoing_epoch=entry["ongoing_epoch"],
-        ongoing_version=entry["ongoing_client_version"],
-        ongoing_producer_id=None if entry["ongoing_epoch"] is None else entry["producer_id"],
-        ongoing_at=entry["updated_at"] if is_ongoing else None,
-        timeout_ms=entry["timeout_ms"],
-        prepared_at=entry["prepared_at"],
-        completed_at=entry["completed_at"],
-        initialized_at=entry["initialized_at"],
-        followed_at=entry["followed_at"],
-        aborted_by=entry["aborted_by"],
-        partition_count=entry["partition_count"],
-        partitions={each["topic"]: each["partitions"] for each in entry["partitions"] or ()},
+        transactional_id=entry.transactional_id,
+        state=entry.state,
+        first_offset=entry.from_offset,
+        offset=entry.offset,
+        updated_at=entry.updated_at,
+        started_at=entry.started_at,
+        first_leader_epoch=entry.from_leader_epoch,
+        leader_epoch=entry.leader_epoch,
+        was_open=bool(entry.was_open),
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        client_version=entry.client_transaction_version,
+        ongoing_epoch=entry.ongoing_epoch,
+        ongoing_version=entry.ongoing_client_version,
+        ongoing_producer_id=None if entry.ongoing_epoch is None else entry.producer_id,
+        ongoing_at=entry.updated_at if is_ongoing else None,
+        timeout_ms=entry.timeout_ms,
+        prepared_at=entry.prepared_at,
+        completed_at=entry.completed_at,
+        initialized_at=entry.initialized_at,
+        followed_at=entry.followed_at,
+        aborted_by=entry.aborted_by,
+        partition_count=entry.partition_count,
+        partitions=dict(entry.partitions),
     )
 
 
@@ -155,14 +189,14 @@ def continued(known: Transaction, more: Transaction) -> Transaction:
     )
 
 
-def forgotten(of: Transaction, entry: Row) -> Transaction:
+def forgotten(of: Transaction, entry: Entry) -> Transaction:
     """A transaction whose id the coordinator removed, by the entry of that tombstone."""
     return replace(
         of,
         state=DEAD,
-        offset=entry["offset"],
-        leader_epoch=entry["leader_epoch"],
-        followed_at=entry["followed_at"],
+        offset=entry.offset,
+        leader_epoch=entry.leader_epoch,
+        followed_at=entry.followed_at,
     )
 
 
@@ -184,21 +218,16 @@ def of_nothing(of: Transaction) -> Transaction:
     return replace(of, was_open=False, aborted_by=CLIENT) if is_of_nothing else of
 
 
-def is_begin_of_next(known: Transaction, entry: Row) -> bool:
+def is_begin_of_next(known: Transaction, entry: Entry) -> bool:
     """Whether an InitProducerId comes so soon after an abort that its producer most likely caused
     it: of the producer id's next epoch, if the id is the same.
     """
-    if known.prepared_at is None or entry["updated_at"] is None:
+    if known.prepared_at is None or entry.updated_at is None:
         return False
-    if entry["producer_id"] == known.producer_id and None not in {
-        entry["producer_epoch"],
-        known.producer_epoch,
-    }:
-        raised = entry["producer_epoch"] - known.producer_epoch
-        if raised not in {0, 1}:
-            return False
-    delay: timedelta = entry["updated_at"] - known.prepared_at
-    return delay <= FENCED_WITHIN
+    before, now = known.producer_epoch, entry.producer_epoch
+    is_other_id = entry.producer_id != known.producer_id
+    is_next = is_other_id or before is None or now is None or now - before in {0, 1}
+    return is_next and entry.updated_at - known.prepared_at <= FENCED_WITHIN
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from jobs.rules.transactions import partition as rules
-from jobs.rules.transactions.partition import OpenTransactions
+from jobs.rules.transactions.partition import OpenTransactions, ReadTo
+from jobs.rules.transactions.transaction import Entry
 from tests.support.incident import NOON
 from tests.support.transaction_log import Coordinator, Row, rows_of
 from tests.support.transaction_rounds import Rounds, ms
@@ -230,7 +231,12 @@ def test_memory_is_bounded_by_what_is_open() -> None:
     made.complete("app-1")
     memory, _ = rules.fold(
         OpenTransactions(),
-        [each for row in read(made) if row["record"] == "transactions" for each in row["states"]],
+        [
+            Entry.of(each)
+            for row in read(made)
+            if row["record"] == "transactions"
+            for each in row["states"]
+        ],
         None,
         NOON,
     )
@@ -239,5 +245,5 @@ def test_memory_is_bounded_by_what_is_open() -> None:
 
 def test_a_record_whose_clock_is_ahead_says_nothing_of_later_ones() -> None:
     ahead = NOON + timedelta(days=1)
-    memory, _ = rules.fold(OpenTransactions(), [{"log_at": ahead}], None, NOON)
+    memory, _ = rules.fold(OpenTransactions(), [ReadTo(ahead)], None, NOON)
     assert memory.seen_at == memory.log_at == NOON
