@@ -3,6 +3,7 @@ transactions, and counts by pattern and hour.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final
@@ -14,7 +15,7 @@ from jobs.rules.memory import dumps, loads
 from jobs.rules.silver.rows import OfCluster
 from jobs.rules.transactions import partition as rules
 from jobs.rules.transactions.partition import Gap, OpenTransactions, Read, ReadTo
-from jobs.rules.transactions.rows import counted, rows_of
+from jobs.rules.transactions.rows import Counts, HourCounts, rows_of
 from jobs.rules.transactions.transaction import Entry
 from schemas.transactions import (
     LOG_MEMORIES,
@@ -122,29 +123,32 @@ def _counts(
     at: datetime,
 ) -> list[Row]:
     """The counts of a partition that changed, or are final."""
-    now = {(row["pattern"], row["hour"]): row for row in live}
-    changed: dict[tuple[str, datetime], Row] = {}
+    now = {(row["pattern"], row["hour"]): HourCounts.of(row) for row in live}
+    changed: dict[tuple[str, datetime], HourCounts] = {}
     rows = [row for row in news if row["record"] == "transactions" and row["chunk"] == 0]
     for row in sorted(rows, key=lambda row: (row["read_at"], row["offset"])):
         hour = (row["from_timestamp"] or row["read_at"]).replace(minute=0, second=0, microsecond=0)
-        place = row["pattern"] or OTHERS, hour
-        known = changed.get(place) or now.get(place)
-        since = row["read_at"] if known is None else known["counted_since"]
-        changed[place] = {
-            **cluster,
-            "log_partition": log_partition,
-            "pattern": place[0],
-            "hour": hour,
-            **counted(known, row),
-            "counted_since": since,
-            "read_at": row["read_at"],
-        }
+        place, read_at = (row["pattern"] or OTHERS, hour), row["read_at"]
+        known = changed.get(place) or now.get(place) or HourCounts(Counts(), read_at, read_at)
+        changed[place] = HourCounts(known.counts.plus(row), known.counted_since, read_at)
     newest = max((row["read_at"] for row in news), default=None)
     if newest is None:
         return []
-    found = []
-    for place, row in (now | changed).items():
+    found: list[Row] = []
+    for place, each in (now | changed).items():
         is_live = place[1] + _HOUR + COUNTED_FOR > newest
         if place in changed or not is_live:
-            found.append({**row, "is_live": is_live, "updated_at": at})
+            found.append(
+                {
+                    **cluster,
+                    "log_partition": log_partition,
+                    "pattern": place[0],
+                    "hour": place[1],
+                    **asdict(each.counts),
+                    "counted_since": each.counted_since,
+                    "read_at": each.read_at,
+                    "is_live": is_live,
+                    "updated_at": at,
+                }
+            )
     return found

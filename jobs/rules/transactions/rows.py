@@ -1,8 +1,9 @@
 """Rows of tables of transactions: without `updated_at`, and what Delta computes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 from jobs.rules.ids import row_id
 from jobs.rules.silver.rows import OfCluster
@@ -172,17 +173,50 @@ _ENDS = ("committed", "aborted_by_client", "aborted_by_coordinator", "aborted_by
 _MOST = ("longest_ms", "longest_completing_ms", "most_partitions")
 
 
-def counted(known: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The counts of a pattern and hour with those of a row of bronze.transaction_log."""
-    found: dict[str, Any] = (
-        dict(known) if known is not None else dict.fromkeys((*_SUMS, "ids_max", "ids_min"), 0)
-    )
-    for name in _SUMS:
-        found[name] += row[name] or 0
-    for name in _MOST:
-        values = [each for each in (found.get(name), row[name]) if each is not None]
-        found[name] = max(values, default=None)
-    ids = row["ids"] or 0
-    found["ids_min"], found["ids_max"] = max(found["ids_min"], ids), found["ids_max"] + ids
-    found["completed"] = sum(found[name] for name in _ENDS)
-    return found
+@dataclass(frozen=True)
+class Counts:
+    """Counts of a pattern and hour, of a partition of the log: internal.transaction_counts."""
+
+    ids_min: int = 0
+    ids_max: int = 0
+    begun: int = 0
+    committed: int = 0
+    aborted_by_client: int = 0
+    aborted_by_coordinator: int = 0
+    aborted_by_unknown: int = 0
+    timed_out: int = 0
+    epochs_raised: int = 0
+    producer_ids_given: int = 0
+    removed: int = 0
+    completed: int = 0
+    total_ms: int = 0
+    longest_ms: int | None = None
+    longest_completing_ms: int | None = None
+    most_partitions: int | None = None
+
+    def plus(self, row: Mapping[str, Any]) -> Self:
+        """These counts with those of a row of bronze.transaction_log."""
+        sums = {name: getattr(self, name) + (row[name] or 0) for name in _SUMS}
+        known = {name: (getattr(self, name), row[name]) for name in _MOST}
+        most: dict[str, Any] = {
+            name: max((each for each in both if each is not None), default=None)
+            for name, both in known.items()
+        }
+        ids = row["ids"] or 0
+        sums |= {"ids_min": max(self.ids_min, ids), "ids_max": self.ids_max + ids}
+        return replace(self, **sums, **most, completed=sum(sums[name] for name in _ENDS))
+
+
+@dataclass(frozen=True)
+class HourCounts:
+    """Counts, and when the first and the last batch was planned that they count."""
+
+    counts: Counts
+    counted_since: datetime
+    read_at: datetime
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Those of a row of internal.transaction_counts."""
+        counts = Counts(**{each.name: row[each.name] for each in fields(Counts)})
+        return cls(counts, row["counted_since"], row["read_at"])

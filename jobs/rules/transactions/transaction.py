@@ -36,66 +36,19 @@ FENCED_WITHIN: Final = timedelta(seconds=5)
 """A producer that begins so soon after an abort has most likely caused it."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """An entry of bronze.transaction_states. Columns as there; `partitions`: by topic."""
-
-    transactional_id: str
-    state: str
-    from_offset: int
-    offset: int
-    from_timestamp: datetime | None = None
-    from_leader_epoch: int | None = None
-    leader_epoch: int | None = None
-    was_open: bool | None = None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
-    client_transaction_version: int | None = None
-    ongoing_epoch: int | None = None
-    ongoing_client_version: int | None = None
-    timeout_ms: int | None = None
-    started_at: datetime | None = None
-    updated_at: datetime | None = None
-    prepared_at: datetime | None = None
-    completed_at: datetime | None = None
-    initialized_at: datetime | None = None
-    followed_at: datetime | None = None
-    aborted_by: str | None = None
-    partition_count: int | None = None
-    partitions: Mapping[str, list[int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
-        """The entry that `states` of bronze.transaction_log has as a row."""
-        topics = {each["topic"]: each["partitions"] for each in row["partitions"] or ()}
-        return cls(**{each.name: row[each.name] for each in fields(cls)} | {"partitions": topics})
-
-
-@dataclass(frozen=True)
-class Transaction:
-    """A transaction of an id: entries of bronze.transaction_states, joined. Columns as there.
-
-    `first_offset`, `first_leader_epoch`: of the first of its records that was read. `was_open`:
-    records before that were not. `ongoing_at`: when its last record in state Ongoing was made, as
-    far as entries tell. `partitions`: by topic.
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What records of a transaction say. Columns as in bronze.transaction_states; `partitions`: by
+    topic.
     """
 
     transactional_id: str
     state: str
-    first_offset: int
     offset: int
-    updated_at: datetime
-    started_at: datetime
-    first_leader_epoch: int | None = None
     leader_epoch: int | None = None
-    was_open: bool = False
     producer_id: int | None = None
     producer_epoch: int | None = None
-    client_version: int | None = None
     ongoing_epoch: int | None = None
-    ongoing_version: int | None = None
-    ongoing_producer_id: int | None = None
-    ongoing_at: datetime | None = None
     timeout_ms: int | None = None
     prepared_at: datetime | None = None
     completed_at: datetime | None = None
@@ -104,6 +57,46 @@ class Transaction:
     aborted_by: str | None = None
     partition_count: int | None = None
     partitions: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Recorded):
+    """An entry of bronze.transaction_states: records of one stretch."""
+
+    from_offset: int
+    from_timestamp: datetime | None = None
+    from_leader_epoch: int | None = None
+    was_open: bool | None = None
+    client_transaction_version: int | None = None
+    ongoing_client_version: int | None = None
+    started_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """The entry that `states` of bronze.transaction_log has as a row."""
+        topics = {each["topic"]: each["partitions"] for each in row["partitions"] or ()}
+        return cls(**{each.name: row[each.name] for each in fields(cls)} | {"partitions": topics})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transaction(Recorded):
+    """A transaction of an id: entries of bronze.transaction_states, joined.
+
+    `first_offset`, `first_leader_epoch`: of the first of its records that was read. `was_open`:
+    records before that were not. `ongoing_at`: when its last record in state Ongoing was made, as
+    far as entries tell.
+    """
+
+    first_offset: int
+    updated_at: datetime
+    started_at: datetime
+    first_leader_epoch: int | None = None
+    was_open: bool = False
+    client_version: int | None = None
+    ongoing_version: int | None = None
+    ongoing_producer_id: int | None = None
+    ongoing_at: datetime | None = None
 
     @property
     def is_over(self) -> bool:
@@ -143,30 +136,16 @@ def of_entry(entry: Entry) -> Transaction | None:
         return None
     is_ongoing = entry.state == ONGOING
     return Transaction(
-        transactional_id=entry.transactional_id,
-        state=entry.state,
+        **{each.name: getattr(entry, each.name) for each in fields(Recorded)},
         first_offset=entry.from_offset,
-        offset=entry.offset,
         updated_at=entry.updated_at,
         started_at=entry.started_at,
         first_leader_epoch=entry.from_leader_epoch,
-        leader_epoch=entry.leader_epoch,
         was_open=bool(entry.was_open),
-        producer_id=entry.producer_id,
-        producer_epoch=entry.producer_epoch,
         client_version=entry.client_transaction_version,
-        ongoing_epoch=entry.ongoing_epoch,
         ongoing_version=entry.ongoing_client_version,
         ongoing_producer_id=None if entry.ongoing_epoch is None else entry.producer_id,
         ongoing_at=entry.updated_at if is_ongoing else None,
-        timeout_ms=entry.timeout_ms,
-        prepared_at=entry.prepared_at,
-        completed_at=entry.completed_at,
-        initialized_at=entry.initialized_at,
-        followed_at=entry.followed_at,
-        aborted_by=entry.aborted_by,
-        partition_count=entry.partition_count,
-        partitions=dict(entry.partitions),
     )
 
 

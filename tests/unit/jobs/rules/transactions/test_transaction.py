@@ -218,8 +218,8 @@ def test_it_is_due_when_it_is_long_then_overdue_then_completing_for_long() -> No
 
 
 def entry(**given: Any) -> Entry:
-    begun = Entry("app-1", "Ongoing", from_offset=1, offset=2, updated_at=at(0), started_at=at(0))
-    return replace(begun, **given)
+    begun = {"transactional_id": "app-1", "state": "Ongoing", "from_offset": 1, "offset": 2}
+    return Entry(**begun | {"updated_at": at(0), "started_at": at(0)} | given)
 
 
 def test_entries_of_two_batches_are_one_transaction() -> None:
