@@ -130,7 +130,7 @@ class LogPosition:
                 self.next[partition],
                 remade,
                 caught_up_ms,
-                before.caught_up is not None,
+                before.caught_up is not None or before.next[partition] == 0,
             )
 
 
@@ -151,7 +151,9 @@ class Span:
     caught_up_ms: int | None = None
     """When brokers said that all partitions of the log end where their spans do."""
     follows_end: bool = False
-    """The batch before went through all of the log, so no record was compacted away before here."""
+    """Nothing is before it, or the batch before went through all of the log: so no record was
+    compacted away before here.
+    """
 
     @property
     def truncated(self) -> bool:

@@ -8,12 +8,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from schemas import bronze, consumption, groups, silver, transactions, views
+from schemas import bronze, consumption, groups, views
 from tests.support import group_views
 from tests.support.duckdb_lake import ask, duckdb_lake
 from tests.support.group_states import at
 from tests.support.group_views import BEGINS, ENDED, HIDDEN, MONTHS, MOVES, TOPICS, by_id, poll
-from tests.support.transaction_questions import WEST, transaction
 
 Row = dict[str, Any]
 
@@ -110,25 +109,6 @@ def test_leaders_and_moves_months_away_count(lake: duckdb.DuckDBPyConnection) ->
         "goes on since before the move": (1, True),
         "went on for months, not to the move": (1, False),
         "long after the last news": (2, False),
-    }
-
-
-def test_a_transaction_has_the_coordinator_of_its_last_record_and_a_command() -> None:
-    ids = {"app-1": 4, "it's": 4, "long…0a1b": 5}
-    rows = [
-        transaction(id_, 0, state="Ongoing", last_record_at=at(0), leader_epoch=epoch)
-        for id_, epoch in ids.items()
-    ]
-    led = {"topic": "__transaction_state", "partition": 3, "leader": 2, "leader_epoch": 4}
-    snapshots = [WEST | led | {"valid_from": at(each), "first_poll": poll(each)} for each in (0, 9)]
-    tables = {transactions.TRANSACTIONS: rows, silver.PARTITION_SNAPSHOTS: snapshots}
-    with duckdb_lake(tables, [views.COORDINATED_TRANSACTIONS]) as lake:
-        found = by_id(rows_of(lake, "coordinated_transactions", "west"), "coordinator", "command")
-    tool = "kafka-transactions.sh --bootstrap-server HOST:PORT forceTerminateTransaction"
-    assert found == {
-        "app-1": (2, f"{tool} --transactionalId 'app-1'"),
-        "it's": (2, None),
-        "long…0a1b": (None, None),
     }
 
 

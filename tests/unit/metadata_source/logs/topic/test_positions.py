@@ -372,6 +372,18 @@ def test_a_log_that_is_caught_up_with_says_as_of_when() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("offset", "caught_up", "follows_end"),
+    [(5, None, False), (5, CaughtUp(1, 1), True), (0, None, True)],
+)
+def test_whether_records_before_a_span_may_have_been_compacted_away(
+    offset: int, caught_up: CaughtUp | None, *, follows_end: bool
+) -> None:
+    before = LogPosition("c", "t", {0: offset}, {}, caught_up)
+    (span,) = spans({"c": before}, {"c": noted(before, seen_at(10, 25))})
+    assert span.follows_end == follows_end
+
+
 def test_a_batch_that_leaves_something_says_nothing_of_the_end() -> None:
     before = LogPosition("c", "t", {0: 5, 1: 5}, {}, CaughtUp(1_000, 1_000))
     part = noted(before, seen_at(10, 25, 25), limit=20)
